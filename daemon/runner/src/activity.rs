@@ -1,0 +1,169 @@
+//! What the runner does at this moment, for those who watch: its phase, its
+//! step, and the share of time in which the devices computed.
+//!
+//! The cores of a job run one program in lockstep, so they share one meter.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use traind_proto::v1::Phase;
+
+/// The longest window that is asked for.
+const HISTORY: Duration = Duration::from_secs(60);
+
+/// A cloneable handle; the training loop writes, the service reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Activity {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Snapshot {
+    pub phase: Phase,
+    pub step: u64,
+    pub max_steps: u64,
+    pub memory_bytes: u64,
+    pub utilization_1s: f64,
+    pub utilization_1m: f64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    phase: Phase,
+    step: u64,
+    max_steps: u64,
+    memory_bytes: u64,
+    busy: BusyMeter,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Activity {
+        let shared = Shared {
+            phase: Phase::Idle,
+            step: 0,
+            max_steps: 0,
+            memory_bytes: 0,
+            busy: BusyMeter::new(Instant::now()),
+        };
+        Activity { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.lock().phase = phase;
+    }
+
+    pub(crate) fn step_done(&self, step: u64, max_steps: u64) {
+        let mut shared = self.lock();
+        shared.step = step;
+        shared.max_steps = max_steps;
+    }
+
+    /// Bytes that the job holds on each core.
+    pub(crate) fn holds(&self, memory_bytes: u64) {
+        self.lock().memory_bytes = memory_bytes;
+    }
+
+    /// A program was handed to the devices.
+    pub(crate) fn dispatched(&self) {
+        self.lock().busy.begin(Instant::now());
+    }
+
+    /// A program that was handed to the devices has ended.
+    pub(crate) fn completed(&self) {
+        self.lock().busy.end(Instant::now());
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let now = Instant::now();
+        let shared = self.lock();
+        Snapshot {
+            phase: shared.phase,
+            step: shared.step,
+            max_steps: shared.max_steps,
+            memory_bytes: shared.memory_bytes,
+            utilization_1s: shared.busy.share(now, Duration::from_secs(1)),
+            utilization_1m: shared.busy.share(now, HISTORY),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Intervals in which at least one program was in flight.
+#[derive(Debug)]
+struct BusyMeter {
+    started: Instant,
+    in_flight: usize,
+    since: Instant,
+    ended: VecDeque<(Instant, Instant)>,
+}
+
+impl BusyMeter {
+    fn new(now: Instant) -> BusyMeter {
+        BusyMeter { started: now, in_flight: 0, since: now, ended: VecDeque::new() }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        if self.in_flight == 0 {
+            self.since = now;
+        }
+        self.in_flight += 1;
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 {
+            self.remember((self.since, now));
+        }
+    }
+
+    fn remember(&mut self, interval: (Instant, Instant)) {
+        let old = |end: Instant| interval.1.duration_since(end) > HISTORY;
+        while self.ended.front().is_some_and(|(_, end)| old(*end)) {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(interval);
+    }
+
+    /// Busy share, 0 to 1, of the last `window` or of the time since the start.
+    fn share(&self, now: Instant, window: Duration) -> f64 {
+        let window = window.min(now.duration_since(self.started));
+        if window.is_zero() {
+            return 0.0;
+        }
+        let from = now - window;
+        let current = (self.in_flight > 0).then_some((self.since, now));
+        let busy: Duration = self
+            .ended
+            .iter()
+            .copied()
+            .chain(current)
+            .map(|(begin, end)| end.saturating_duration_since(begin.max(from)))
+            .sum();
+        busy.as_secs_f64() / window.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_counts_overlapping_programs_once() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut meter = BusyMeter::new(start);
+        meter.begin(at(0));
+        meter.begin(at(100));
+        meter.end(at(200));
+        meter.end(at(300));
+        meter.begin(at(900));
+        let share = meter.share(at(1000), Duration::from_secs(1));
+        assert!((share - 0.4).abs() < 1e-9, "{share}");
+        let last_half = meter.share(at(1000), Duration::from_millis(500));
+        assert!((last_half - 0.2).abs() < 1e-9, "{last_half}");
+    }
+}

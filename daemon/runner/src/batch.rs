@@ -1,0 +1,70 @@
+//! How the loader's batches become inputs of a step: names, order and shapes
+//! are the model's, the arrays are the loader's.
+
+use traind_loader::{HostBatch, LabelBatch};
+use traind_models::{Batch, InputDim, InputSpec, Model};
+use traind_xla::runtime::{HostArray, InputSpec as StepInput, Recording};
+use traind_xla::{DType, Shape};
+
+use crate::failure::{RunError, RunResult};
+
+/// The batch inputs of one model, in a fixed order.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchLayout {
+    specs: Vec<InputSpec>,
+}
+
+impl BatchLayout {
+    pub(crate) fn of(model: &dyn Model) -> BatchLayout {
+        BatchLayout { specs: model.inputs() }
+    }
+
+    /// The step's inputs for `rows` rows a core, padded to `positions`.
+    pub(crate) fn step_inputs(&self, rows: usize, positions: usize) -> Vec<StepInput> {
+        let size = |dim: &InputDim| match dim {
+            InputDim::Rows => rows,
+            InputDim::Positions => positions,
+            InputDim::Size(size) => *size,
+        };
+        let shape = |spec: &InputSpec| -> Shape {
+            Shape::new(spec.dtype, spec.dims.iter().map(size).collect::<Vec<_>>())
+        };
+        self.specs.iter().map(|spec| StepInput::new(spec.name, shape(spec))).collect()
+    }
+
+    /// The arrays of one core, in the order of [`BatchLayout::step_inputs`].
+    pub(crate) fn arrays(&self, batch: &HostBatch) -> RunResult<Vec<HostArray>> {
+        self.specs.iter().map(|spec| array(spec, batch)).collect()
+    }
+
+    /// The recorded inputs, as the model's forward pass takes them.
+    pub(crate) fn bind(&self, recording: &Recording<'_>) -> Batch {
+        let mut batch = Batch::new();
+        for spec in &self.specs {
+            if let Some(tensor) = recording.input(spec.name) {
+                batch.insert(spec.name, tensor.clone());
+            }
+        }
+        batch
+    }
+}
+
+fn array(spec: &InputSpec, batch: &HostBatch) -> RunResult<HostArray> {
+    let (rows, positions) = (batch.batch, batch.length);
+    let array = match (spec.name, spec.dtype, &batch.labels) {
+        ("input_ids", DType::S32, _) => tokens(rows, positions, &batch.input_ids),
+        ("attention_mask", DType::S32, _) => tokens(rows, positions, &batch.attention_mask),
+        ("token_type_ids", DType::S32, _) => tokens(rows, positions, &batch.token_type_ids),
+        ("weights", DType::F32, _) => HostArray::from_f32(&[rows], &batch.weights),
+        ("labels", DType::S32, LabelBatch::Class(ids)) => HostArray::from_s32(&[rows], ids),
+        ("labels", DType::F32, LabelBatch::Number(numbers)) => {
+            HostArray::from_f32(&[rows], numbers)
+        }
+        (name, dtype, _) => return Err(RunError::NoSuchInput { name: name.to_owned(), dtype }),
+    };
+    Ok(array?)
+}
+
+fn tokens(rows: usize, positions: usize, ids: &[i32]) -> traind_xla::Result<HostArray> {
+    HostArray::from_s32(&[rows, positions], ids)
+}

@@ -1,0 +1,20 @@
+//! What every part of a run shares.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use traind_job_file::RunSpec;
+
+use crate::activity::Activity;
+use crate::journal::Journal;
+use crate::stop::Stop;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub spec: RunSpec,
+    pub run_dir: PathBuf,
+    pub journal: Journal,
+    pub activity: Activity,
+    pub stop: Stop,
+    pub started: Instant,
+}

@@ -1,0 +1,186 @@
+//! Why a run failed: one error for the runner, and its one translation into
+//! the [`Failure`] that users and clients see.
+
+use std::path::PathBuf;
+
+use traind_loader::{Error as LoaderError, SamplerError};
+use traind_models::Error as ModelError;
+use traind_pjrt::{Error as PjrtError, ErrorCode};
+use traind_proto::event_log::EventLogError;
+use traind_proto::reasons;
+use traind_proto::v1::Failure;
+use traind_xla::{DType, Error as XlaError};
+
+pub(crate) type RunResult<T> = Result<T, RunError>;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Data(#[from] LoaderError),
+
+    #[error(transparent)]
+    Model(#[from] ModelError),
+
+    #[error(transparent)]
+    Device(#[from] XlaError),
+
+    #[error("{name} of the job file names {value:?}: {problem}")]
+    Field { name: &'static str, value: String, problem: String },
+
+    /// The model wants an input that the loader does not make.
+    #[error("the model needs the input {name} ({dtype}), and the data have none")]
+    NoSuchInput { name: String, dtype: DType },
+
+    #[error("the {what} of step {step} is {value}; {advice}")]
+    NotFinite { what: &'static str, step: u64, value: f64, advice: &'static str },
+
+    #[error("the data cannot be sampled: {0}")]
+    Sampling(#[from] SamplerError),
+
+    #[error("the loader's thread ended: {0}")]
+    Prefetch(String),
+
+    #[error("{action} {}: {source}", path.display())]
+    Output { action: &'static str, path: PathBuf, source: std::io::Error },
+
+    #[error(transparent)]
+    EventLog(#[from] EventLogError),
+
+    #[error("the runner panicked, which is a defect of traind: {0}")]
+    Panicked(String),
+}
+
+impl From<PjrtError> for RunError {
+    fn from(error: PjrtError) -> RunError {
+        RunError::Device(XlaError::Pjrt(error))
+    }
+}
+
+impl RunError {
+    /// What the job's `Finished` event tells.
+    pub(crate) fn failure(&self) -> Failure {
+        let mut failure = Failure {
+            reason: self.reason().to_owned(),
+            message: self.to_string(),
+            ..Failure::default()
+        };
+        match self {
+            RunError::Data(error) => blame_data(&mut failure, error),
+            RunError::Model(error) => blame_model(&mut failure, error),
+            RunError::Field { name, .. } => failure.field = Some((*name).to_owned()),
+            RunError::NotFinite { step, .. } => failure.step = Some(*step),
+            RunError::Output { path, .. } => failure.file = Some(path.display().to_string()),
+            _ => {}
+        }
+        failure
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            RunError::Data(error) => data_reason(error),
+            RunError::Model(error) => model_reason(error),
+            RunError::Device(error) => device_reason(error),
+            RunError::Sampling(_) => reasons::DATA_EMPTY,
+            RunError::Field { .. } => reasons::JOB_FILE_INVALID,
+            RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
+            RunError::Output { .. } => reasons::OUTPUT_FAILED,
+            RunError::EventLog(_) => reasons::EVENT_LOG_CORRUPT,
+            RunError::NoSuchInput { .. } => reasons::MODEL_UNSUPPORTED,
+            RunError::Prefetch(_) | RunError::Panicked(_) => reasons::INTERNAL,
+        }
+    }
+}
+
+fn blame_data(failure: &mut Failure, error: &LoaderError) {
+    failure.file = error.file().map(|file| file.display().to_string());
+    failure.row = error.location().map(|at| at.row);
+    if let LoaderError::BadOption { field, .. } = error {
+        failure.field = Some((*field).to_owned());
+    }
+}
+
+fn data_reason(error: &LoaderError) -> &'static str {
+    match error {
+        LoaderError::NoFiles | LoaderError::NoMatch { .. } => reasons::FILE_NOT_FOUND,
+        LoaderError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            reasons::FILE_NOT_FOUND
+        }
+        LoaderError::Io { .. } | LoaderError::IsFolder { .. } => reasons::FILE_UNREADABLE,
+        LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,
+        LoaderError::EmptyFile { .. } | LoaderError::NoRows { .. } => reasons::DATA_EMPTY,
+        LoaderError::MissingColumn { .. } | LoaderError::DuplicateColumn { .. } => {
+            reasons::COLUMN_NOT_FOUND
+        }
+        LoaderError::FieldCount { .. }
+        | LoaderError::EmptyText { .. }
+        | LoaderError::LabelCount { .. }
+        | LoaderError::Answer { .. } => reasons::DATA_ROW_INVALID,
+        LoaderError::InvalidUtf8 { .. } => reasons::DATA_ENCODING_INVALID,
+        LoaderError::NotText { .. } | LoaderError::NotTexts { .. } | LoaderError::Cast { .. } => {
+            reasons::COLUMN_TYPE_INVALID
+        }
+        LoaderError::NoSplit { .. } => reasons::FILE_NOT_FOUND,
+        LoaderError::Label { .. } => reasons::LABEL_INVALID,
+        LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
+            reasons::TOKENIZER_INVALID
+        }
+        LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
+        _ => reasons::DATA_CORRUPT,
+    }
+}
+
+fn blame_model(failure: &mut Failure, error: &ModelError) {
+    match error {
+        ModelError::WeightShape { path, tensor, .. }
+        | ModelError::WeightDType { path, tensor, .. } => {
+            failure.file = Some(path.display().to_string());
+            failure.tensor = Some(tensor.clone());
+        }
+        ModelError::Config { path, .. }
+        | ModelError::Corrupt { path, .. }
+        | ModelError::Io { path, .. }
+        | ModelError::Json { path, .. }
+        | ModelError::Vocabulary { path, .. } => failure.file = Some(path.display().to_string()),
+        ModelError::UnknownOverride { .. } => {
+            failure.field = Some("model.config_overrides".to_owned());
+        }
+        ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
+        _ => {}
+    }
+}
+
+fn model_reason(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::WeightShape { .. } => reasons::TENSOR_SHAPE_MISMATCH,
+        ModelError::MissingWeight { .. } => reasons::TENSOR_MISSING,
+        ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
+        ModelError::NoWeights { .. } => reasons::FILE_NOT_FOUND,
+        ModelError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            reasons::FILE_NOT_FOUND
+        }
+        ModelError::Io { .. } => reasons::FILE_UNREADABLE,
+        ModelError::Vocabulary { .. } => reasons::VOCABULARY_TOO_LARGE,
+        ModelError::UnknownModelType { .. } | ModelError::UnsupportedTask { .. } => {
+            reasons::MODEL_UNSUPPORTED
+        }
+        ModelError::OutOfMemory { .. } => reasons::OUT_OF_MEMORY,
+        ModelError::UnknownName { .. }
+        | ModelError::Setting { .. }
+        | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
+        ModelError::Xla(error) => device_reason(error),
+        _ => reasons::MODEL_CONFIG_INVALID,
+    }
+}
+
+fn device_reason(error: &XlaError) -> &'static str {
+    let XlaError::Pjrt(error) = error else { return reasons::INTERNAL };
+    match error {
+        PjrtError::PluginNotFound { .. } => reasons::PLUGIN_NOT_FOUND,
+        PjrtError::NotALibrary { .. }
+        | PjrtError::NotAPlugin { .. }
+        | PjrtError::VersionMismatch { .. } => reasons::PLUGIN_INVALID,
+        PjrtError::Plugin { call: "PJRT_Client_Compile", .. } => reasons::COMPILE_FAILED,
+        error if error.code() == ErrorCode::ResourceExhausted => reasons::OUT_OF_MEMORY,
+        _ => reasons::DEVICE_FAILED,
+    }
+}

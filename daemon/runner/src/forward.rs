@@ -1,0 +1,54 @@
+//! The forward pass of a job, which training and evaluation share: the model,
+//! the type it computes in, and the loss that the job asked for.
+
+use std::sync::Arc;
+
+use traind_models::tasks::LabelSmoother;
+use traind_models::{Forward, Model, Output, Weights};
+use traind_xla::ops::random::Random;
+use traind_xla::runtime::Recording;
+use traind_xla::{DType, Tensor};
+
+use crate::batch::BatchLayout;
+use crate::failure::RunResult;
+
+#[derive(Clone)]
+pub(crate) struct ForwardPass {
+    pub model: Arc<dyn Model>,
+    pub layout: BatchLayout,
+    /// The type of products; weights, sums, norms and the loss are f32.
+    pub compute_dtype: DType,
+    /// Replaces the model's own loss (`label_smoothing_factor`).
+    pub smoother: Option<LabelSmoother>,
+    pub gradient_checkpointing: bool,
+}
+
+impl ForwardPass {
+    /// Records the pass over this core's rows; `random` turns dropout on.
+    pub(crate) fn record(
+        &self,
+        at: &Recording<'_>,
+        parameters: &[Tensor],
+        random: Option<&Random>,
+    ) -> RunResult<Output> {
+        let weights = Weights::new(self.model.parameters(), parameters.iter().cloned());
+        let weights = match self.compute_dtype {
+            DType::F32 => weights,
+            dtype => weights.computed_in(dtype),
+        };
+        let forward = Forward {
+            trace: at.trace(),
+            weights: &weights,
+            random,
+            gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
+        };
+        let batch = self.layout.bind(at);
+        let mut output = self.model.forward(&forward, &batch)?;
+        if let Some(smoother) = &self.smoother
+            && let Some(loss) = smoother.loss(self.model.output(), &output.logits, &batch)?
+        {
+            output.loss = Some(loss);
+        }
+        Ok(output)
+    }
+}

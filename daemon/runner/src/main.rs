@@ -1,0 +1,90 @@
+//! `traind-runner RUN_DIR`: runs one job on this host. The daemon starts it
+//! with a `run.json` in the run directory and follows its `events.log`.
+//!
+//! Exit codes: 0 completed, 3 cancelled, 1 failed. The last event says more.
+
+mod activity;
+mod batch;
+mod context;
+mod data;
+mod eval_step;
+mod evaluate;
+mod failure;
+mod forward;
+mod hub;
+mod journal;
+mod meter;
+mod metrics;
+mod model;
+mod output;
+mod run;
+mod save;
+mod schedule;
+mod service;
+mod session;
+mod state;
+mod stop;
+mod train_step;
+mod trainer;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use traind_job_file::RunSpec;
+use traind_proto::v1::Outcome;
+
+use activity::Activity;
+use context::Context;
+use journal::Journal;
+use service::RunnerService;
+use stop::Stop;
+
+const CANCELLED: u8 = 3;
+
+fn main() -> ExitCode {
+    let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        eprintln!("usage: traind-runner RUN_DIR");
+        return ExitCode::from(2);
+    };
+    match execute(&run_dir) {
+        Ok(Outcome::Completed) => ExitCode::SUCCESS,
+        Ok(Outcome::Cancelled) => ExitCode::from(CANCELLED),
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(run_dir: &Path) -> anyhow::Result<Outcome> {
+    let started = Instant::now();
+    let stop = Stop::default();
+    stop.on_signals()?;
+    let spec = RunSpec::read(run_dir).context("read run spec")?;
+    let journal = Journal::open(&run_dir.join("events.log")).context("open event log")?;
+    let context = Context {
+        run_dir: run_dir.to_owned(),
+        activity: Activity::new(),
+        spec,
+        journal,
+        stop,
+        started,
+    };
+    run::started(&context)?;
+    serve(&context)?;
+    Ok(run::run(&context)?)
+}
+
+fn serve(context: &Context) -> anyhow::Result<()> {
+    let service = RunnerService {
+        job_id: context.spec.job_id.clone(),
+        attempt: context.spec.attempt,
+        cores: context.spec.cores.clone(),
+        activity: context.activity.clone(),
+        stop: context.stop.clone(),
+    };
+    service::spawn(service, context.run_dir.join("runner.sock"))
+}

@@ -1,0 +1,62 @@
+//! The output folder: what transformers loads unmodified, and what people
+//! expect to find beside it.
+
+mod files;
+mod model_card;
+mod tensorboard;
+mod trainer_state;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use files::{folder_bytes, sync_folder, write_atomic};
+pub(crate) use model_card::ModelCard;
+pub(crate) use tensorboard::TensorBoardWriter;
+pub(crate) use trainer_state::{LogEntry, TrainerState};
+
+use crate::failure::{RunError, RunResult};
+
+/// Files that belong to a tokenizer, copied as they are where they are.
+const TOKENIZER_FILES: &[&str] = &[
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "chat_template.jinja",
+];
+
+/// Turns an I/O failure into the run's error.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RunError {
+    let path = path.to_owned();
+    move |source| RunError::Output { action, path, source }
+}
+
+/// Creates the output folder and finds out whether it can be written, before
+/// any work is done for it.
+pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
+    std::fs::create_dir_all(folder).map_err(failed("create", folder))?;
+    let probe = folder.join(".traind-probe");
+    write_atomic(&probe, b"").map_err(failed("write", &probe))?;
+    std::fs::remove_file(&probe).map_err(failed("remove", &probe))
+}
+
+/// Copies the tokenizer's files from the model folder.
+pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
+    for name in TOKENIZER_FILES {
+        let source: PathBuf = from.join(name);
+        if source.exists() {
+            let content = std::fs::read(&source).map_err(failed("read", &source))?;
+            write(&to.join(name), &content)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes one file of the output folder, whole or not at all.
+pub(crate) fn write(path: &Path, content: &[u8]) -> RunResult<()> {
+    write_atomic(path, content).map_err(failed("write", path))
+}

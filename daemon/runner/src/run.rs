@@ -1,0 +1,288 @@
+//! One run from its spec to its last event.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use traind_job_file::{JobFile, TrainSamplingStrategy};
+use traind_loader::{
+    Buckets, Sampler, SamplerConfig, SamplingStrategy, TextTokenizer, panic_message,
+};
+use traind_models::tasks::LabelSmoother;
+use traind_models::{Model, optimizers};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Finished, Outcome, Started};
+use traind_xla::DType;
+use traind_xla::mesh::{self, Axis, Mesh};
+use traind_xla::runtime::{Cores, ExecutableCache};
+
+use crate::batch::BatchLayout;
+use crate::context::Context;
+use crate::data::{self, Splits};
+use crate::eval_step::EvalStep;
+use crate::evaluate::Evaluator;
+use crate::failure::{RunError, RunResult};
+use crate::forward::ForwardPass;
+use crate::metrics::Metrics;
+use crate::model::{ModelFolder, OpenModel};
+use crate::output::{self, TensorBoardWriter};
+use crate::save::save;
+use crate::schedule::Timetable;
+use crate::session::{Program, Session, open_cores};
+use crate::state::{StateSettings, TrainState};
+use crate::train_step::TrainStep;
+use crate::trainer::{Progress, Trainer};
+
+/// How a run ended that did not fail.
+#[derive(Debug, Default)]
+struct Ended {
+    stopped: bool,
+    steps: u64,
+    metrics: Metrics,
+}
+
+/// Runs the job and records how it ended; a panic is a failure like others.
+pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
+    let result = catch_unwind(AssertUnwindSafe(|| train(context)))
+        .unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
+    let mut finished = Finished {
+        seconds: context.started.elapsed().as_secs_f64(),
+        steps: context.activity.snapshot().step,
+        ..Finished::default()
+    };
+    let outcome = match result {
+        Ok(ended) => {
+            finished.steps = ended.steps;
+            finished.metrics = ended.metrics.into_iter().collect();
+            if ended.stopped { Outcome::Cancelled } else { Outcome::Completed }
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            finished.failure = Some(error.failure());
+            Outcome::Failed
+        }
+    };
+    finished.outcome = outcome.into();
+    if outcome == Outcome::Completed {
+        finished.output_dir = context.spec.job.output_dir.display().to_string();
+    }
+    context.journal.record(Kind::Finished(finished))?;
+    context.journal.sync()?;
+    Ok(outcome)
+}
+
+/// Loads, compiles, trains, evaluates and saves.
+fn train(context: &Context) -> RunResult<Ended> {
+    let job = &context.spec.job;
+    output::create_folder(&job.output_dir)?;
+    let prepared = prepare(context)?;
+    let mut session = prepared.session;
+    let log_folder = job.output_dir.join("runs");
+    let mut trainer = Trainer {
+        context,
+        timetable: prepared.timetable,
+        sampler: prepared.sampler,
+        set: prepared.splits.train.set.clone(),
+        pad_token_id: prepared.pad_token_id,
+        evaluator: prepared.validation.as_ref(),
+        tensorboard: TensorBoardWriter::create(&log_folder, &host_name())?,
+        progress: Progress::default(),
+    };
+    trainer.run(&mut session)?;
+    if trainer.progress.stopped {
+        let steps = trainer.progress.steps;
+        return Ok(Ended { stopped: true, steps, ..Ended::default() });
+    }
+    let evaluated = trainer.progress.evaluation.as_ref().map(|(step, _)| *step);
+    if evaluated != Some(trainer.progress.steps) {
+        trainer.evaluate(&mut session)?;
+    }
+    let (timetable, progress) = (trainer.timetable, trainer.progress);
+    let rows = prepared.splits.train.set.len() as u64;
+    let mut metrics = save(context, &session, &prepared.open, &timetable, &progress, rows)?;
+    if let Some(test) = &prepared.test {
+        let epoch = timetable.epoch(progress.steps);
+        metrics.extend(test.run(context, &mut session, "test", progress.steps, epoch)?.metrics);
+    }
+    Ok(Ended { stopped: false, steps: progress.steps, metrics })
+}
+
+/// Everything that is ready before the first step.
+struct Prepared {
+    splits: Splits,
+    open: OpenModel,
+    session: Session,
+    sampler: Sampler,
+    timetable: Timetable,
+    validation: Option<Evaluator>,
+    test: Option<Evaluator>,
+    pad_token_id: u32,
+}
+
+fn prepare(context: &Context) -> RunResult<Prepared> {
+    // The plugin is a large library: it loads while the data are read.
+    std::thread::scope(|scope| {
+        let cores = scope.spawn(|| open_cores(context));
+        let inputs = prepare_inputs(context)?;
+        let cores =
+            cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
+        inputs.compile(context, cores)
+    })
+}
+
+/// What is known before the cores are touched.
+struct Inputs {
+    splits: Splits,
+    open: OpenModel,
+    sampler: Sampler,
+    timetable: Timetable,
+    buckets: Buckets,
+    pad_token_id: u32,
+}
+
+fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
+    let job = &context.spec.job;
+    let folder = ModelFolder::open(&job.model)?;
+    let tokenizer = folder.tokenizer(&job.model, job.data.max_length)?;
+    let splits = data::prepare(context, &tokenizer, folder.is_regression(&job.model)?)?;
+    let open = folder.build(&job.model, &splits, &tokenizer)?;
+    let positions = open.model.max_positions() as u32;
+    let max_length = tokenizer.max_length().unwrap_or(positions).min(positions);
+    let buckets = Buckets::new(max_length, false)?;
+    let lengths = splits.train.set.lengths();
+    let sampler = Sampler::new(sampler_config(context), lengths, buckets.clone())?;
+    let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
+    let pad_token_id = tokenizer.pad_token_id().unwrap_or(0);
+    Ok(Inputs { splits, open, sampler, timetable, buckets, pad_token_id })
+}
+
+fn sampler_config(context: &Context) -> SamplerConfig {
+    let train = &context.spec.job.train;
+    SamplerConfig {
+        batch_per_core: train.per_device_train_batch_size as usize,
+        cores: context.spec.cores.len(),
+        seed: train.data_seed.unwrap_or(train.seed),
+        strategy: match train.train_sampling_strategy {
+            TrainSamplingStrategy::Random => SamplingStrategy::Random,
+            TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
+            TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
+        },
+        drop_last: train.dataloader_drop_last,
+    }
+}
+
+impl Inputs {
+    /// Puts the model on the cores and compiles every program of the run.
+    fn compile(self, context: &Context, cores: Cores) -> RunResult<Prepared> {
+        let job = &context.spec.job;
+        let validation = self.evaluator(context, self.splits.validation.clone())?;
+        let test = self.evaluator(context, self.splits.test.clone())?;
+        let mut session = self.session(context, cores)?;
+        let rows = job.train.per_device_train_batch_size as usize;
+        for length in self.sampler.shapes(self.timetable.max_steps) {
+            session.prepare(context, Program::Train, rows, length as usize, true)?;
+        }
+        let rows = job.train.per_device_eval_batch_size as usize;
+        for evaluator in [&validation, &test].into_iter().flatten() {
+            for length in evaluator.lengths() {
+                session.prepare(context, Program::Evaluate, rows, length as usize, true)?;
+            }
+        }
+        context.activity.holds(session.device.variable_bytes() as u64);
+        let Inputs { splits, open, sampler, timetable, pad_token_id, .. } = self;
+        Ok(Prepared { splits, open, session, sampler, timetable, validation, test, pad_token_id })
+    }
+
+    fn evaluator(
+        &self,
+        context: &Context,
+        split: Option<data::Split>,
+    ) -> RunResult<Option<Evaluator>> {
+        let rows = context.spec.job.train.per_device_eval_batch_size as usize;
+        let (cores, classes) = (context.spec.cores.len(), self.open.model.config().num_labels()?);
+        split
+            .map(|split| {
+                Evaluator::new(split, self.buckets.clone(), rows, cores, self.pad_token_id, classes)
+            })
+            .transpose()
+    }
+
+    fn session(&self, context: &Context, cores: Cores) -> RunResult<Session> {
+        let job = &context.spec.job;
+        let model = &self.open.model;
+        let optimizer: Arc<dyn optimizers::Optimizer> =
+            optimizers::build(&job.train.optim.to_string(), &optimizer_settings(job))?.into();
+        let forward = forward_pass(job, model)?;
+        let train = TrainStep {
+            forward: forward.clone(),
+            optimizer: Arc::clone(&optimizer),
+            data_groups: job_mesh(job, cores.len())?.groups(&[Axis::Data]),
+        };
+        let evaluate = EvalStep { forward };
+        let arrays = self.open.load_weights(context)?;
+        let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
+        let settings = state_settings(job);
+        Session::new(cores, cache, train, evaluate, |device| {
+            TrainState::create(device, model.as_ref(), &optimizer, &arrays, settings)
+        })
+    }
+}
+
+fn forward_pass(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<ForwardPass> {
+    let train = &job.train;
+    let smoothed = train.label_smoothing_factor > 0.0;
+    let smoother = smoothed.then(|| LabelSmoother::new(train.label_smoothing_factor));
+    Ok(ForwardPass {
+        model: Arc::clone(model),
+        layout: BatchLayout::of(model.as_ref()),
+        compute_dtype: if train.bf16 { DType::BF16 } else { DType::F32 },
+        smoother: smoother.transpose()?,
+        gradient_checkpointing: train.gradient_checkpointing,
+    })
+}
+
+fn job_mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
+    let parallel = &job.parallel;
+    let (tensor, pipeline) = (parallel.tensor as usize, parallel.pipeline as usize);
+    let placement = match parallel.placement {
+        traind_job_file::Placement::Cluster => mesh::Placement::Cluster,
+        traind_job_file::Placement::Spread => mesh::Placement::Spread,
+    };
+    Ok(Mesh::new(cores / (tensor * pipeline).max(1), tensor, pipeline, placement)?)
+}
+
+fn optimizer_settings(job: &JobFile) -> optimizers::Settings {
+    let train = &job.train;
+    optimizers::Settings {
+        weight_decay: train.weight_decay,
+        adam_beta1: train.adam_beta1,
+        adam_beta2: train.adam_beta2,
+        adam_epsilon: train.adam_epsilon,
+    }
+}
+
+fn state_settings(job: &JobFile) -> StateSettings {
+    let train = &job.train;
+    StateSettings {
+        seed: train.seed,
+        rows_per_core: train.per_device_train_batch_size as usize,
+        max_grad_norm: if train.max_grad_norm > 0.0 { train.max_grad_norm } else { f64::INFINITY },
+        shard_optimizer_state: job.parallel.shard_optimizer_state,
+    }
+}
+
+/// The run's first event.
+pub(crate) fn started(context: &Context) -> RunResult<()> {
+    let spec = &context.spec;
+    Ok(context.journal.record(Kind::Started(Started {
+        pid: std::process::id(),
+        cores: spec.cores.clone(),
+        platform: spec.job.resources.platform.to_string(),
+        device_kind: String::new(),
+        attempt: spec.attempt,
+    }))?)
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}

@@ -1,0 +1,155 @@
+//! Writes the trained model and all that goes with it into the output folder.
+
+use std::path::Path;
+use std::time::Instant;
+
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use serde_json::json;
+use traind_job_file::JobFile;
+use traind_models::weights;
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Phase, Saved, SavedKind};
+
+use crate::context::Context;
+use crate::failure::RunResult;
+use crate::metrics::Metrics;
+use crate::model::OpenModel;
+use crate::output::{self, LogEntry, ModelCard, TrainerState, failed};
+use crate::schedule::Timetable;
+use crate::session::Session;
+use crate::trainer::Progress;
+
+/// Saves the model as it is now; returns the final figures of the run.
+pub(crate) fn save(
+    context: &Context,
+    session: &Session,
+    open: &OpenModel,
+    timetable: &Timetable,
+    progress: &Progress,
+    train_rows: u64,
+) -> RunResult<Metrics> {
+    let start = Instant::now();
+    context.activity.enter(Phase::Checkpoint);
+    let job = &context.spec.job;
+    let folder = job.output_dir.as_path();
+    let (config, specs) = (open.model.config(), open.model.parameters());
+    weights::save(folder, config, specs, &session.parameters()?)?;
+    output::copy_tokenizer(&open.folder, folder)?;
+    let metrics = final_metrics(progress);
+    write_state(folder, job, timetable, progress, &metrics)?;
+    write_card(folder, job, open, progress, train_rows)?;
+    write_eval_logits(folder, progress)?;
+    output::sync_folder(folder).map_err(failed("sync", folder))?;
+    context.journal.record(Kind::Saved(Saved {
+        path: folder.display().to_string(),
+        kind: SavedKind::Final.into(),
+        step: progress.steps,
+        bytes: output::folder_bytes(folder).map_err(failed("measure", folder))?,
+        seconds: start.elapsed().as_secs_f64(),
+    }))?;
+    Ok(metrics)
+}
+
+/// `train_*` figures as the Trainer gives them, and those of the last
+/// evaluation.
+fn final_metrics(progress: &Progress) -> Metrics {
+    let steps = progress.steps as f64;
+    let samples = progress.samples as f64;
+    let mut metrics = Metrics::from([
+        ("train_loss".to_owned(), progress.loss_sum / steps.max(1.0)),
+        ("train_runtime".to_owned(), progress.seconds),
+        ("train_samples_per_second".to_owned(), samples / progress.seconds),
+        ("train_steps_per_second".to_owned(), steps / progress.seconds),
+    ]);
+    if let Some((_, evaluation)) = &progress.evaluation {
+        metrics.extend(evaluation.metrics.clone());
+    }
+    metrics
+}
+
+fn write_state(
+    folder: &Path,
+    job: &JobFile,
+    timetable: &Timetable,
+    progress: &Progress,
+    metrics: &Metrics,
+) -> RunResult<()> {
+    let mut log_history = progress.log_history.clone();
+    log_history.push(train_summary(timetable, progress, metrics));
+    let state = TrainerState {
+        epoch: timetable.epoch(progress.steps),
+        global_step: progress.steps,
+        eval_steps: timetable.eval_steps.unwrap_or(timetable.logging_steps) as f64,
+        is_local_process_zero: true,
+        is_world_process_zero: true,
+        log_history,
+        logging_steps: timetable.logging_steps as f64,
+        max_steps: timetable.max_steps,
+        num_input_tokens_seen: progress.tokens,
+        num_train_epochs: job.train.num_train_epochs.ceil() as u64,
+        save_steps: job.train.save_steps.resolve(timetable.max_steps) as f64,
+        train_batch_size: u64::from(job.train.per_device_train_batch_size),
+        ..TrainerState::default()
+    };
+    let path = folder.join("trainer_state.json");
+    let text = serde_json::to_vec_pretty(&state)
+        .map_err(|error| failed("serialize", &path)(error.into()))?;
+    output::write(&path, &text)
+}
+
+/// `eval_logits.safetensors`: the logits of the last evaluation, rows in
+/// dataset order, for those who want other metrics of them.
+fn write_eval_logits(folder: &Path, progress: &Progress) -> RunResult<()> {
+    let Some((_, evaluation)) = &progress.evaluation else { return Ok(()) };
+    let rows = evaluation.logits.len();
+    let values = evaluation.logits.concat();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let path = folder.join("eval_logits.safetensors");
+    let invalid = |error| failed("serialize", &path)(std::io::Error::other(error));
+    let logits = TensorView::new(Dtype::F32, vec![rows, values.len() / rows], &bytes);
+    let tensors = [("logits", logits.map_err(invalid)?)];
+    output::write(&path, &safetensors::serialize(tensors, None).map_err(invalid)?)
+}
+
+fn train_summary(timetable: &Timetable, progress: &Progress, metrics: &Metrics) -> LogEntry {
+    let train = metrics.iter().filter(|(name, _)| name.starts_with("train_"));
+    let mut entry: LogEntry = train.map(|(name, value)| (name.clone(), json!(value))).collect();
+    entry.insert("epoch".to_owned(), json!(timetable.epoch(progress.steps)));
+    entry.insert("step".to_owned(), json!(progress.steps));
+    entry
+}
+
+fn write_card(
+    folder: &Path,
+    job: &JobFile,
+    open: &OpenModel,
+    progress: &Progress,
+    train_rows: u64,
+) -> RunResult<()> {
+    let train = &job.train;
+    let none = Metrics::new();
+    let evaluated = progress.evaluation.as_ref().map(|(_, evaluation)| &evaluation.metrics);
+    let card = ModelCard {
+        name: &job.name,
+        base_model: &open.folder.file_name().unwrap_or_default().to_string_lossy(),
+        task: &job.model.task.to_string(),
+        pipeline_tag: "text-classification",
+        train_rows,
+        labels: &open.model.config().labels()?,
+        arguments: vec![
+            ("learning_rate", train.learning_rate.to_string()),
+            ("per_device_train_batch_size", train.per_device_train_batch_size.to_string()),
+            ("total_train_batch_size", job.total_train_batch_size().to_string()),
+            ("num_train_epochs", train.num_train_epochs.to_string()),
+            ("lr_scheduler_type", train.lr_scheduler_type.to_string()),
+            ("optim", train.optim.to_string()),
+            ("weight_decay", train.weight_decay.to_string()),
+            ("max_grad_norm", train.max_grad_norm.to_string()),
+            ("seed", train.seed.to_string()),
+            ("steps", progress.steps.to_string()),
+        ],
+        metrics: evaluated.unwrap_or(&none),
+    };
+    output::write(&folder.join("README.md"), card.render().as_bytes())
+}

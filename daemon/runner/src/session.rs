@@ -1,0 +1,212 @@
+//! The cores with the model on them: prepares every program of the run before
+//! its first step, and hands steps over.
+
+use std::sync::Arc;
+
+use traind_loader::HostStep;
+use traind_pjrt::{Client, ClientOptions, Plugin};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{CompileSource, Compiled, Phase};
+use traind_xla::runtime::{
+    CoreInputs, Cores, ExecutableCache, ExecutableSource, HostArray, LazyDevice, Pending, StepInfo,
+};
+
+use crate::batch::BatchLayout;
+use crate::context::Context;
+use crate::eval_step::EvalStep;
+use crate::failure::RunResult;
+use crate::state::TrainState;
+use crate::train_step::TrainStep;
+
+/// Programs of a session, by what they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Train,
+    Evaluate,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Program::Train => "train_step",
+            Program::Evaluate => "eval_step",
+        }
+    }
+
+    fn key(self, rows: usize, positions: usize) -> String {
+        format!("{}-{rows}x{positions}", self.name())
+    }
+}
+
+/// A step on its way to the cores: its plan and its uploaded inputs.
+#[derive(Debug)]
+pub(crate) struct UploadedStep {
+    pub host: HostStep,
+    pub inputs: CoreInputs,
+}
+
+pub(crate) struct Session {
+    pub device: LazyDevice,
+    pub state: TrainState,
+    train: TrainStep,
+    evaluate: EvalStep,
+}
+
+/// Opens the plugin and as many of its devices as the job has cores.
+pub(crate) fn open_cores(context: &Context) -> RunResult<Cores> {
+    let spec = &context.spec;
+    let plugin = Plugin::load(&spec.plugin)?;
+    let count = spec.cores.len();
+    let platform = spec.job.resources.platform.to_string();
+    Ok(Cores::new(Client::new(plugin, &client_options(&platform, &spec.cores))?, count)?)
+}
+
+fn client_options(platform: &str, cores: &[u32]) -> ClientOptions {
+    match platform {
+        "cpu" => ClientOptions::new().with("cpu_device_count", cores.len() as i64),
+        "cuda" => {
+            let visible: Vec<i64> = cores.iter().map(|&core| i64::from(core)).collect();
+            ClientOptions::new().with("visible_devices", visible)
+        }
+        // The Neuron runtime is told by its environment.
+        _ => ClientOptions::new(),
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        cores: Cores,
+        cache: ExecutableCache,
+        train: TrainStep,
+        evaluate: EvalStep,
+        state: impl FnOnce(&mut LazyDevice) -> RunResult<TrainState>,
+    ) -> RunResult<Session> {
+        let mut device = LazyDevice::new(cores, Some(cache));
+        let state = state(&mut device)?;
+        Ok(Session { device, state, train, evaluate })
+    }
+
+    /// Compiles a program for one shape, unless that was done before.
+    pub(crate) fn prepare(
+        &mut self,
+        context: &Context,
+        program: Program,
+        rows: usize,
+        positions: usize,
+        ahead: bool,
+    ) -> RunResult<()> {
+        let key = program.key(rows, positions);
+        if self.device.is_prepared(&key) {
+            return Ok(());
+        }
+        context.activity.enter(Phase::Compile);
+        let info = self.record(program, &key, rows, positions)?;
+        keep_program_text(context, &key, &info);
+        Ok(context.journal.record(Kind::Compiled(Compiled {
+            program: program.name().to_owned(),
+            bucket_length: positions as u32,
+            batch: rows as u32,
+            seconds: info.trace_seconds + info.compile.seconds,
+            source: compile_source(info.compile.source).into(),
+            ahead,
+        }))?)
+    }
+
+    fn record(
+        &mut self,
+        program: Program,
+        key: &str,
+        rows: usize,
+        positions: usize,
+    ) -> RunResult<StepInfo> {
+        let (train, evaluate, state) = (&self.train, &self.evaluate, &self.state);
+        match program {
+            Program::Train => self
+                .device
+                .prepare(key, &train.inputs(rows, positions), |at| train.record(at, state)),
+            Program::Evaluate => {
+                self.device.prepare(key, &evaluate.inputs(rows, positions), |at| {
+                    evaluate.record(at, state)
+                })
+            }
+        }
+    }
+
+    /// Hands one step over to the cores, which may still run when it returns.
+    pub(crate) fn run(
+        &mut self,
+        context: &Context,
+        program: Program,
+        step: &UploadedStep,
+    ) -> RunResult<Pending> {
+        let plan = &step.host.scheduled.plan;
+        let (rows, positions) = (plan.batch_per_core, plan.length as usize);
+        self.prepare(context, program, rows, positions, false)?;
+        context.activity.dispatched();
+        Ok(self.device.mark_step(&program.key(rows, positions), &step.inputs)?)
+    }
+
+    /// Uploads the batches of a training step, with what changes from step to
+    /// step. Runs on the loader's thread.
+    pub(crate) fn train_upload(
+        &self,
+        learning_rate: impl Fn(u64) -> f64 + Send + 'static,
+    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + 'static {
+        let (cores, layout) = (self.device.cores().clone(), self.train.forward.layout.clone());
+        let optimizer = Arc::clone(&self.train.optimizer);
+        move |host: HostStep| {
+            let done = host.scheduled.step;
+            let scalars = optimizer.scalars(done + 1, learning_rate(done));
+            let of_step = [
+                HostArray::from_f32(&[scalars.len()], &scalars)?,
+                HostArray::from_u32(&[], &[done as u32])?,
+            ];
+            upload(&cores, &layout, host, &of_step)
+        }
+    }
+
+    /// Uploads the batches of an evaluation step.
+    pub(crate) fn eval_upload(
+        &self,
+    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + use<> {
+        let (cores, layout) = (self.device.cores().clone(), self.evaluate.forward.layout.clone());
+        move |host: HostStep| upload(&cores, &layout, host, &[])
+    }
+
+    /// The parameters as they are now, on the host, in the model's order.
+    pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
+        self.state.parameters().map(|variable| Ok(self.device.value(variable, 0)?)).collect()
+    }
+}
+
+/// Uploads each core's batch, followed by what is the same on all cores.
+fn upload(
+    cores: &Cores,
+    layout: &BatchLayout,
+    host: HostStep,
+    of_step: &[HostArray],
+) -> RunResult<UploadedStep> {
+    let mut inputs = Vec::with_capacity(cores.len());
+    for (core, batch) in host.batches.iter().enumerate() {
+        let arrays = layout.arrays(batch)?;
+        let buffers = arrays.iter().chain(of_step).map(|array| cores.upload(core, array));
+        inputs.push(buffers.collect::<Result<_, _>>()?);
+    }
+    Ok(UploadedStep { host, inputs })
+}
+
+fn compile_source(source: ExecutableSource) -> CompileSource {
+    match source {
+        ExecutableSource::Memory => CompileSource::Memory,
+        ExecutableSource::Disk => CompileSource::Disk,
+        ExecutableSource::Compiled => CompileSource::Compiled,
+    }
+}
+
+/// Keeps the lowered program in the run directory, for those who debug one.
+/// Nothing depends on it, so a failure to write it is no failure of the run.
+fn keep_program_text(context: &Context, key: &str, info: &StepInfo) {
+    let folder = context.run_dir.join("programs");
+    let _ = std::fs::create_dir_all(&folder);
+    let _ = std::fs::write(folder.join(format!("{key}.mlir")), info.program.as_bytes());
+}

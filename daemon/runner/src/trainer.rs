@@ -1,0 +1,255 @@
+//! The training loop: one step is handed over while the results of the one
+//! before are read back, so that the cores never wait for the host.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, TokenizedSet};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Phase, Step};
+use traind_xla::runtime::{HandOver, Pending};
+
+use crate::context::Context;
+use crate::evaluate::{Evaluation, Evaluator};
+use crate::failure::{RunError, RunResult};
+use crate::meter::{FinishedStep, Meter, Spent};
+use crate::metrics::Metrics;
+use crate::output::{LogEntry, TensorBoardWriter};
+use crate::schedule::Timetable;
+use crate::session::{Program, Session, UploadedStep};
+use crate::train_step::{GRAD_NORM, LOSS};
+
+/// Steps handed over and not yet read back.
+const IN_FLIGHT: usize = 2;
+
+/// All that the loop needs besides the session.
+pub(crate) struct Trainer<'a> {
+    pub context: &'a Context,
+    pub timetable: Timetable,
+    pub sampler: Sampler,
+    pub set: Arc<TokenizedSet>,
+    pub pad_token_id: u32,
+    pub evaluator: Option<&'a Evaluator>,
+    pub tensorboard: TensorBoardWriter,
+    pub progress: Progress,
+}
+
+/// What the loop has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub steps: u64,
+    pub loss_sum: f64,
+    pub samples: u64,
+    pub tokens: u64,
+    pub log_history: Vec<LogEntry>,
+    /// Of the newest evaluation, and the steps done before it.
+    pub evaluation: Option<(u64, Evaluation)>,
+    pub stopped: bool,
+    pub seconds: f64,
+}
+
+struct InFlight {
+    step: u64,
+    pending: Pending,
+    finished: FinishedStep,
+}
+
+impl Trainer<'_> {
+    pub(crate) fn run(&mut self, session: &mut Session) -> RunResult<()> {
+        let start = Instant::now();
+        let timetable = self.timetable.clone();
+        let steps = self.sampler.run(self.progress.steps, self.timetable.max_steps);
+        let collator = Collator::new(self.set.clone(), self.pad_token_id);
+        let upload = session.train_upload(move |done| timetable.learning_rate(done));
+        let mut batches = Prefetcher::spawn(steps, collator, upload)?;
+        let mut in_flight = VecDeque::new();
+        let mut meter = Meter::start();
+        while let Some(batch) = self.next_batch(&mut batches)? {
+            in_flight.push_back(self.hand_over(session, batch, &mut meter)?);
+            // Some plugins run a step before they return: nothing to wait for.
+            while in_flight.len() == IN_FLIGHT || oldest_was_done(&in_flight) {
+                self.read_back(&mut in_flight, &mut meter)?;
+            }
+            let handed_over = self.progress.steps + in_flight.len() as u64;
+            if self.timetable.evaluates_after(handed_over) {
+                self.drain(&mut in_flight, &mut meter)?;
+                meter.exclude(self.evaluate(session)?);
+            }
+        }
+        self.drain(&mut in_flight, &mut meter)?;
+        self.progress.seconds = start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// `None` after the last batch and when the run is asked to stop.
+    fn next_batch(
+        &mut self,
+        batches: &mut Prefetcher<UploadedStep, RunError>,
+    ) -> RunResult<Option<Prefetched<UploadedStep>>> {
+        if self.context.stop.reason().is_some() {
+            self.progress.stopped = true;
+            return Ok(None);
+        }
+        self.context.activity.enter(Phase::Input);
+        Ok(batches.next().transpose()?)
+    }
+
+    fn hand_over(
+        &self,
+        session: &mut Session,
+        batch: Prefetched<UploadedStep>,
+        meter: &mut Meter,
+    ) -> RunResult<InFlight> {
+        self.context.activity.enter(Phase::Dispatch);
+        let host = &batch.step.host;
+        let finished = FinishedStep {
+            loss: 0.0,
+            samples: host.scheduled.plan.rows.len() as u64,
+            tokens: host.tokens,
+        };
+        let pending = session.run(self.context, Program::Train, &batch.step)?;
+        let HandOver { dispatch, compute } = pending.hand_over();
+        let input_wait = batch.waited;
+        meter.spend(Spent { input_wait, dispatch, compute, ..Spent::default() });
+        Ok(InFlight { step: host.scheduled.step + 1, pending, finished })
+    }
+
+    fn drain(&mut self, in_flight: &mut VecDeque<InFlight>, meter: &mut Meter) -> RunResult<()> {
+        while !in_flight.is_empty() {
+            self.read_back(in_flight, meter)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest step in flight and takes its results.
+    fn read_back(
+        &mut self,
+        in_flight: &mut VecDeque<InFlight>,
+        meter: &mut Meter,
+    ) -> RunResult<()> {
+        let Some(InFlight { step, pending, mut finished }) = in_flight.pop_front() else {
+            return Ok(());
+        };
+        self.context.activity.enter(Phase::Compute);
+        let start = Instant::now();
+        let waited = pending.wait();
+        self.context.activity.completed();
+        waited?;
+        let compute = start.elapsed();
+        let fetched = pending.fetch()?;
+        finished.loss = f64::from(fetched.scalar_f32(LOSS)?);
+        let grad_norm = f64::from(fetched.scalar_f32(GRAD_NORM)?);
+        let read_back = start.elapsed() - compute;
+        meter.spend(Spent { compute, read_back, ..Spent::default() });
+        check_finite(step, finished.loss, grad_norm)?;
+        self.step_done(step, finished, grad_norm, meter)
+    }
+
+    fn step_done(
+        &mut self,
+        step: u64,
+        finished: FinishedStep,
+        grad_norm: f64,
+        meter: &mut Meter,
+    ) -> RunResult<()> {
+        self.progress.steps = step;
+        self.progress.loss_sum += finished.loss;
+        self.progress.samples += finished.samples;
+        self.progress.tokens += finished.tokens;
+        self.context.activity.step_done(step, self.timetable.max_steps);
+        meter.finish(finished);
+        if self.timetable.logs_after(step) {
+            self.log(step, grad_norm, meter)?;
+            meter.restart();
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, step: u64, grad_norm: f64, meter: &Meter) -> RunResult<()> {
+        let window = meter.figures();
+        let epoch = self.timetable.epoch(step);
+        let learning_rate = self.timetable.learning_rate(step - 1);
+        let event = Step {
+            step,
+            max_steps: self.timetable.max_steps,
+            epoch,
+            loss: window.loss,
+            learning_rate,
+            grad_norm,
+            samples_per_second: window.samples_per_second,
+            tokens_per_second: window.tokens_per_second,
+            input_wait_share: window.input_wait_share,
+            time: Some(window.time),
+            eta_seconds: (self.timetable.max_steps - step) as f64 * window.seconds_per_step,
+        };
+        self.progress.log_history.push(LogEntry::from([
+            ("loss".to_owned(), json!(window.loss)),
+            ("grad_norm".to_owned(), json!(grad_norm)),
+            ("learning_rate".to_owned(), json!(learning_rate)),
+            ("epoch".to_owned(), json!(epoch)),
+            ("step".to_owned(), json!(step)),
+        ]));
+        self.scalars(
+            step,
+            "train",
+            [
+                ("loss", window.loss),
+                ("grad_norm", grad_norm),
+                ("learning_rate", learning_rate),
+                ("epoch", epoch),
+                ("samples_per_second", window.samples_per_second),
+                ("tokens_per_second", window.tokens_per_second),
+            ],
+        )?;
+        Ok(self.context.journal.record(Kind::Step(event))?)
+    }
+
+    /// Evaluates after the steps done so far; returns the time that took.
+    pub(crate) fn evaluate(&mut self, session: &mut Session) -> RunResult<Duration> {
+        let Some(evaluator) = self.evaluator else { return Ok(Duration::ZERO) };
+        let start = Instant::now();
+        let (step, epoch) = (self.progress.steps, self.timetable.epoch(self.progress.steps));
+        let evaluation = evaluator.run(self.context, session, "eval", step, epoch)?;
+        self.log_metrics(step, epoch, &evaluation.metrics)?;
+        self.progress.evaluation = Some((step, evaluation));
+        Ok(start.elapsed())
+    }
+
+    fn log_metrics(&mut self, step: u64, epoch: f64, metrics: &Metrics) -> RunResult<()> {
+        let mut entry: LogEntry =
+            metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        entry.insert("epoch".to_owned(), json!(epoch));
+        entry.insert("step".to_owned(), json!(step));
+        self.progress.log_history.push(entry);
+        let named = metrics.iter().map(|(name, value)| (name.trim_start_matches("eval_"), *value));
+        self.scalars(step, "eval", named)
+    }
+
+    fn scalars<'a>(
+        &mut self,
+        step: u64,
+        group: &str,
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> RunResult<()> {
+        let tag = |(name, value)| (format!("{group}/{name}"), value);
+        let tagged: Vec<(String, f64)> = values.into_iter().map(tag).collect();
+        self.tensorboard.scalars(step, &tagged)
+    }
+}
+
+fn oldest_was_done(in_flight: &VecDeque<InFlight>) -> bool {
+    in_flight.front().is_some_and(|oldest| oldest.pending.hand_over().was_done())
+}
+
+/// A loss that is not a number has already spoiled the weights.
+fn check_finite(step: u64, loss: f64, grad_norm: f64) -> RunResult<()> {
+    let advice = "lower learning_rate, raise warmup_steps or lower max_grad_norm";
+    for (what, value) in [("loss", loss), ("gradient norm", grad_norm)] {
+        if !value.is_finite() {
+            return Err(RunError::NotFinite { what, step, value, advice });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Who may do what: a role for every user, and the role that every call takes.
+//!
+//! Whoever can open the socket has a name, which the kernel vouches for. A user sees and
+//! ends their own jobs alone, an admin everybody's. That a core is taken, and by which job,
+//! is shown to all who may look: sharing a machine takes that much.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// Each may do all that those before may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Looks at cores, plugins and own jobs.
+    Viewer,
+    /// Submits jobs and cancels own ones.
+    Submitter,
+    /// Sees and cancels all jobs, and drains the daemon.
+    Admin,
+}
+
+/// The role that each call takes. One that is missing here is for admins.
+pub(crate) const REQUIRED: &[(&str, Role)] = &[
+    ("/traind.v1.Jobs/CreateJob", Role::Submitter),
+    ("/traind.v1.Jobs/GetJob", Role::Viewer),
+    ("/traind.v1.Jobs/ListJobs", Role::Viewer),
+    ("/traind.v1.Jobs/WatchJob", Role::Viewer),
+    ("/traind.v1.Jobs/CancelJob", Role::Submitter),
+    ("/traind.v1.Cores/ListCores", Role::Viewer),
+    ("/traind.v1.Cores/WatchCores", Role::Viewer),
+    ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
+    ("/traind.v1.Admin/Drain", Role::Admin),
+    ("/grpc.health.v1.Health/Check", Role::Viewer),
+    ("/grpc.health.v1.Health/Watch", Role::Viewer),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Role::Viewer),
+];
+
+/// The access file, or what holds without one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Access {
+    /// Of users who are not named; without it they may do nothing.
+    default_role: Option<Role>,
+    #[serde(default)]
+    users: BTreeMap<String, Role>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error("read the access file {path}: {source}", path = .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the access file {path}: {detail}", path = .path.display())]
+    Parse { path: PathBuf, detail: String },
+}
+
+impl Access {
+    pub(crate) fn load(path: &Path) -> Result<Access, AccessError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| AccessError::Read { path: path.to_owned(), source })?;
+        serde_saphyr::from_str(&text).map_err(|error| AccessError::Parse {
+            path: path.to_owned(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Without an access file: `admins` are admins, everybody else submits.
+    pub(crate) fn open(admins: impl IntoIterator<Item = String>) -> Access {
+        let users = admins.into_iter().map(|user| (user, Role::Admin)).collect();
+        Access { default_role: Some(Role::Submitter), users }
+    }
+
+    /// Whether `user` may make the call with this path.
+    pub(crate) fn admit(&self, user: String, path: &str) -> Result<Caller, Denied> {
+        let required = required(path);
+        match self.users.get(&user).copied().or(self.default_role) {
+            Some(role) if role >= required => Ok(Caller { user, role }),
+            role => Err(Denied { user, role, required }),
+        }
+    }
+}
+
+fn required(path: &str) -> Role {
+    let known = REQUIRED.iter().find(|(known, _)| *known == path);
+    known.map_or(Role::Admin, |(_, role)| *role)
+}
+
+/// A user who was admitted to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub user: String,
+    role: Role,
+}
+
+impl Caller {
+    /// Whose jobs are in sight: those of one user, or all.
+    pub(crate) fn scope(&self) -> Option<String> {
+        (self.role < Role::Admin).then(|| self.user.clone())
+    }
+}
+
+/// A call that a user may not make.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this takes the role {required}, and {user} {}", .role.map_or("has none".to_owned(), |role| format!("is {role}")))]
+pub struct Denied {
+    user: String,
+    role: Option<Role>,
+    required: Role,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Viewer => "viewer",
+            Role::Submitter => "submitter",
+            Role::Admin => "admin",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    /// Paths of all methods of all services but the runner's own.
+    fn served() -> BTreeSet<String> {
+        let ours = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let health = FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
+        let mut paths = BTreeSet::new();
+        for file in ours.file.into_iter().chain(health.file) {
+            for service in file.service.iter().filter(|service| service.name() != "Runner") {
+                let service_name = format!("{}.{}", file.package(), service.name());
+                paths
+                    .extend(service.method.iter().map(|m| format!("/{service_name}/{}", m.name())));
+            }
+        }
+        paths
+    }
+
+    #[test]
+    fn every_call_says_which_role_it_takes() {
+        let listed: BTreeSet<String> =
+            REQUIRED.iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(listed.len(), REQUIRED.len(), "none twice");
+        let described = served();
+        let missing: Vec<_> = described.difference(&listed).collect();
+        assert!(missing.is_empty(), "without a role: {missing:?}");
+        let unknown: Vec<_> =
+            listed.difference(&described).filter(|path| !path.contains("reflection")).collect();
+        assert!(unknown.is_empty(), "no such call: {unknown:?}");
+    }
+
+    #[test]
+    fn a_call_that_nobody_thought_of_is_for_admins() {
+        assert_eq!(required("/traind.v1.Jobs/DeleteEverything"), Role::Admin);
+    }
+
+    fn check(yaml: &str, user: &str, path: &str, expect: Result<Option<&str>, &str>) {
+        let access: Access = serde_saphyr::from_str(yaml).unwrap();
+        let admitted = access.admit(user.to_owned(), path);
+        let seen = admitted.map(|caller| caller.scope()).map_err(|denied| denied.to_string());
+        assert_eq!(seen, expect.map(|s| s.map(str::to_owned)).map_err(str::to_owned));
+    }
+
+    #[test]
+    fn the_access_file_decides() {
+        let yaml = "default_role: viewer\nusers: {ann: admin, bob: submitter}\n";
+        let (create, drain) = ("/traind.v1.Jobs/CreateJob", "/traind.v1.Admin/Drain");
+        check(yaml, "ann", drain, Ok(None));
+        check(yaml, "bob", create, Ok(Some("bob")));
+        check(yaml, "bob", drain, Err("this takes the role admin, and bob is submitter"));
+        check(yaml, "eve", create, Err("this takes the role submitter, and eve is viewer"));
+        let closed = "users: {ann: admin}\n";
+        let list = "/traind.v1.Jobs/ListJobs";
+        check(closed, "eve", list, Err("this takes the role viewer, and eve has none"));
+    }
+
+    #[test]
+    fn a_misspelt_role_or_key_is_refused() {
+        for yaml in ["users: {ann: root}", "user: {ann: admin}"] {
+            assert!(serde_saphyr::from_str::<Access>(yaml).is_err(), "{yaml}");
+        }
+    }
+}

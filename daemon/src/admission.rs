@@ -1,0 +1,233 @@
+//! Whether a submitted job can run here: the job file is right, what it names is there,
+//! and the host has the cores and the plugin. Looks at names and never into files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
+use traind_proto::v1;
+
+use crate::error::{Error, FieldViolation};
+use crate::host::Host;
+use crate::job_id;
+use crate::plugins;
+use crate::store::{Job, JobWarning, NewJob, Resolved, Store};
+
+const REQUEST_ID_CHARACTERS_MAX: usize = 128;
+
+/// What a client asks for, checked in form only.
+#[derive(Clone, Debug)]
+pub(crate) struct Submission {
+    pub owner: String,
+    /// Empty where every request makes a job.
+    pub request_id: String,
+    /// YAML.
+    pub job_file: String,
+    pub base_dir: String,
+    /// By field path.
+    pub overrides: BTreeMap<String, String>,
+}
+
+impl Submission {
+    pub(crate) fn new(request: v1::CreateJobRequest, owner: String) -> Result<Submission, Error> {
+        let v1::CreateJobRequest { request_id, job_file, base_dir, overrides } = request;
+        let length = request_id.chars().count();
+        if length > REQUEST_ID_CHARACTERS_MAX {
+            let description =
+                format!("has {length} characters; at most {REQUEST_ID_CHARACTERS_MAX} are allowed");
+            return Err(Error::Request { field: "request_id", description });
+        }
+        let overrides = overrides.into_iter().collect();
+        Ok(Submission { owner, request_id, job_file, base_dir, overrides })
+    }
+
+    /// Tells a repeated request from another one under the same id.
+    fn digest(&self) -> Vec<u8> {
+        let overrides = self.overrides.iter().flat_map(|(field, value)| [field, value]);
+        let mut digest = Sha256::new();
+        for part in [&self.job_file, &self.base_dir].into_iter().chain(overrides) {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.finalize().to_vec()
+    }
+}
+
+/// The job that the same request made before. Its files may be gone meanwhile, so this comes first.
+pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<Job>, Error> {
+    if submission.request_id.is_empty() {
+        return Ok(None);
+    }
+    match store.by_request(&submission.owner, &submission.request_id)? {
+        None => Ok(None),
+        Some((job, digest)) if digest == submission.digest() => Ok(Some(job)),
+        Some((job, _)) => {
+            Err(Error::RequestReused { request_id: submission.request_id.clone(), id: job.id })
+        }
+    }
+}
+
+/// Refuses what cannot run on this host, with everything that is wrong with it.
+pub(crate) fn admit(
+    submission: &Submission,
+    host: &Host,
+    cache_dir: &Path,
+) -> Result<NewJob, Error> {
+    let base_dir = Path::new(&submission.base_dir);
+    let parsed =
+        JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
+    let Parsed { job, warnings } = parsed.map_err(|violations| Error::JobFile {
+        violations: violations.into_iter().map(FieldViolation::from).collect(),
+    })?;
+    let missing = missing_files(&job);
+    if !missing.is_empty() {
+        return Err(Error::JobFile { violations: missing });
+    }
+    check_host(&job, host, cache_dir)?;
+    let warning = |warning: traind_job_file::Warning| JobWarning {
+        code: warning.code.to_owned(),
+        message: warning.to_string(),
+    };
+    Ok(NewJob {
+        id: job_id::new().map_err(Error::Random)?,
+        name: job.name.clone(),
+        owner: submission.owner.clone(),
+        request_id: submission.request_id.clone(),
+        request_digest: submission.digest(),
+        platform: job.resources.platform.to_string(),
+        core_count: job.resources.cores,
+        priority: job.resources.priority,
+        max_run_seconds: job.resources.max_run_seconds,
+        max_wait_seconds: job.resources.max_wait_seconds,
+        after: job.resources.after.clone(),
+        max_restarts: job.resources.max_restarts,
+        output_dir: job.output_dir.display().to_string(),
+        job_file: submission.job_file.clone(),
+        base_dir: submission.base_dir.clone(),
+        resolved: serde_json::to_string(&job).map_err(Error::Resolved)?,
+        warnings: warnings.into_iter().map(warning).collect(),
+    })
+}
+
+/// Finds the job that a new one comes after, among those of the same user.
+pub(crate) fn resolve_after(store: &Store, new: &mut NewJob) -> Result<(), Error> {
+    let Some(reference) = &new.after else { return Ok(()) };
+    let Resolved::Job(job) = store.resolve(reference, Some(&new.owner))? else {
+        let description = format!("no job of {} has the id or name {reference:?}", new.owner);
+        let field = "resources.after".to_owned();
+        return Err(Error::JobFile { violations: vec![FieldViolation { field, description }] });
+    };
+    new.after = Some(job.id);
+    Ok(())
+}
+
+fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error> {
+    let platform = job.resources.platform.to_string();
+    if platform != host.platform {
+        return Err(Error::Platform { offered: host.platform.clone(), platform });
+    }
+    let (wanted, available) = (job.resources.cores, host.core_count());
+    if wanted > available {
+        return Err(Error::Cores { platform, available, wanted });
+    }
+    let plugin = plugins::plugin(host.platform.as_str());
+    match plugin.map(|plugin| (plugin.find(cache_dir), plugin)) {
+        Ok((Some(_), _)) => Ok(()),
+        Ok((None, plugin)) => Err(Error::Plugin { platform, instructions: plugin.instructions() }),
+        Err(error) => Err(Error::Plugin { platform, instructions: error.to_string() }),
+    }
+}
+
+/// Every path of the job file that leads nowhere.
+fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
+    let mut missing = Vec::new();
+    let mut note = |field: &str, description: String| {
+        missing.push(FieldViolation { field: field.to_owned(), description });
+    };
+    if let ModelSource::Folder(folder) = &job.model.name_or_path
+        && !folder.is_dir()
+    {
+        note("model.name_or_path", format!("there is no folder {}", folder.display()));
+    }
+    let splits = [
+        ("data.train", Some(&job.data.train)),
+        ("data.validation", job.data.validation.as_ref()),
+        ("data.test", job.data.test.as_ref()),
+    ];
+    for (field, files) in splits {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            if let Some(description) = missing_data(pattern) {
+                note(field, description);
+            }
+        }
+    }
+    if job.output_dir.exists() && !job.output_dir.is_dir() {
+        note("output_dir", format!("{} is there and is no folder", job.output_dir.display()));
+    }
+    missing
+}
+
+fn missing_data(pattern: &Path) -> Option<String> {
+    let shown = pattern.display();
+    if !DataFiles::is_glob(pattern) {
+        return (!pattern.is_file()).then(|| format!("there is no file {shown}"));
+    }
+    let found = glob::glob(pattern.to_str()?).ok()?.flatten().any(|path| path.is_file());
+    (!found).then(|| format!("no file matches {shown}"))
+}
+
+impl From<Violation> for FieldViolation {
+    fn from(violation: Violation) -> FieldViolation {
+        let Violation { field, mut description, line, .. } = violation;
+        if let Some(line) = line {
+            description.push_str(&format!(" (line {line})"));
+        }
+        if field.is_empty() {
+            description.insert_str(0, "the job file ");
+        }
+        FieldViolation { field, description }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submission(job_file: &str) -> Submission {
+        Submission {
+            owner: "ann".into(),
+            request_id: "r".into(),
+            job_file: job_file.into(),
+            base_dir: "/".into(),
+            overrides: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_digest_tells_where_one_part_ends() {
+        let mut left = submission("ab");
+        left.base_dir = "c".into();
+        let mut right = submission("a");
+        right.base_dir = "bc".into();
+        assert_ne!(left.digest(), right.digest());
+        assert_eq!(left.digest(), left.clone().digest());
+    }
+
+    #[test]
+    fn an_overlong_request_id_is_refused() {
+        let request = v1::CreateJobRequest { request_id: "x".repeat(129), ..Default::default() };
+        let error = Submission::new(request, "ann".into()).unwrap_err().to_string();
+        assert_eq!(error, "request_id: has 129 characters; at most 128 are allowed");
+    }
+
+    #[test]
+    fn all_violations_of_a_job_file_are_kept_with_their_lines() {
+        let yaml = "name: x\nmodell: 1\ntrain: {learning_rate: -1}\n";
+        let host = Host::new("cpu", None);
+        let error = admit(&submission(yaml), &host, Path::new("/nowhere")).unwrap_err();
+        let Error::JobFile { violations } = error else { panic!("{error}") };
+        assert!(violations.len() >= 3, "{violations:?}");
+        assert!(violations.iter().any(|v| v.description.contains("(line 2)")), "{violations:?}");
+    }
+}

@@ -1,0 +1,22 @@
+//! `traind cancel`.
+
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client, output};
+
+/// Ask a job to end after the step it is in
+#[derive(clap::Args)]
+pub(crate) struct Cancel {
+    /// The job's id, the beginning of it, or its name
+    job: String,
+}
+
+impl Cancel {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let job = jobs.cancel_job(v1::CancelJobRequest { job_id: self.job }).await?.into_inner();
+        println!("{} {}", job.id, output::state(job.state()));
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,120 @@
+//! Events as lines for people.
+
+use std::collections::BTreeMap;
+
+use traind_proto::v1::{self, Event, event::Kind};
+
+use super::output::{bytes, duration, number, plain, state};
+
+/// One line, or several where a message has several.
+pub(crate) fn describe(event: &Event) -> String {
+    match &event.kind {
+        Some(Kind::StateChanged(changed)) => state_changed(changed),
+        Some(Kind::Waiting(waiting)) => format!("waits: {}", waiting.reason),
+        Some(Kind::Started(started)) => {
+            format!("runner {} started on {} {:?}", started.pid, started.platform, started.cores)
+        }
+        Some(Kind::Warning(warning)) => format!("warning: {}", warning.message),
+        Some(Kind::Log(log)) => {
+            format!("{}: {}", plain(log.level().as_str_name(), "LOG_LEVEL_"), log.message)
+        }
+        Some(Kind::DataPrepared(data)) => data_prepared(data),
+        Some(Kind::ModelLoaded(model)) => model_loaded(model),
+        Some(Kind::Compiled(compiled)) => self::compiled(compiled),
+        Some(Kind::Step(step)) => self::step(step),
+        Some(Kind::Evaluated(evaluated)) => self::evaluated(evaluated),
+        Some(Kind::Saved(saved)) => {
+            format!("saved {} ({}) in {}", saved.path, bytes(saved.bytes), duration(saved.seconds))
+        }
+        Some(Kind::Finished(finished)) => self::finished(finished),
+        None => "an event that this version does not know".to_owned(),
+    }
+}
+
+fn state_changed(changed: &v1::StateChanged) -> String {
+    let to = state(changed.to());
+    if changed.reason.is_empty() { to } else { format!("{to}: {}", changed.reason) }
+}
+
+fn data_prepared(data: &v1::DataPrepared) -> String {
+    let cached = if data.cache_hit { ", cached" } else { "" };
+    let lengths = data.lengths.as_ref().map(|lengths| {
+        format!(", lengths p50 {} p99 {} max {}", lengths.p50, lengths.p99, lengths.max)
+    });
+    format!(
+        "{} data: {} rows, {} tokens{} in {}{cached}",
+        data.split,
+        data.rows,
+        data.tokens,
+        lengths.unwrap_or_default(),
+        duration(data.seconds)
+    )
+}
+
+fn model_loaded(model: &v1::ModelLoaded) -> String {
+    let mut text = format!(
+        "model {}: {} parameters in {}",
+        model.model_type,
+        model.parameters,
+        duration(model.seconds)
+    );
+    for (what, names) in [("initialized", &model.initialized), ("not used", &model.unexpected)] {
+        if !names.is_empty() {
+            text.push_str(&format!("; {what}: {}", names.join(", ")));
+        }
+    }
+    text
+}
+
+fn compiled(compiled: &v1::Compiled) -> String {
+    let source = plain(compiled.source().as_str_name(), "COMPILE_SOURCE_");
+    let late = if compiled.ahead { "" } else { ", a step waited for it" };
+    format!(
+        "program {} for {} x {} tokens in {} ({source}{late})",
+        compiled.program,
+        compiled.batch,
+        compiled.bucket_length,
+        duration(compiled.seconds)
+    )
+}
+
+fn step(step: &v1::Step) -> String {
+    format!(
+        "step {}/{} epoch {:.2} loss {} learning_rate {} grad_norm {} samples/s {:.1} eta {}",
+        step.step,
+        step.max_steps,
+        step.epoch,
+        number(step.loss),
+        number(step.learning_rate),
+        number(step.grad_norm),
+        step.samples_per_second,
+        duration(step.eta_seconds)
+    )
+}
+
+fn evaluated(evaluated: &v1::Evaluated) -> String {
+    format!(
+        "{} at step {}: {} ({} rows in {})",
+        evaluated.split,
+        evaluated.step,
+        metrics(&evaluated.metrics),
+        evaluated.rows,
+        duration(evaluated.seconds)
+    )
+}
+
+fn finished(finished: &v1::Finished) -> String {
+    let outcome = plain(finished.outcome().as_str_name(), "OUTCOME_");
+    let mut text =
+        format!("runner {outcome} after {} steps, {}", finished.steps, duration(finished.seconds));
+    if let Some(failure) = &finished.failure {
+        text.push_str(&format!(": {}: {}", failure.reason, failure.message));
+    }
+    text
+}
+
+/// In the order of their names.
+pub(crate) fn metrics(metrics: &BTreeMap<String, f64>) -> String {
+    let pair = |(name, value): (&String, &f64)| format!("{name} {}", number(*value));
+    metrics.iter().map(pair).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,64 @@
+//! Printing why a command failed: once, whole, and with every violation on its own line.
+
+use anyhow::Error;
+use tonic::Status;
+use tonic_types::StatusExt;
+
+/// To standard error.
+pub(crate) fn print(error: &Error) {
+    eprintln!("error: {}", text(error));
+}
+
+fn text(error: &Error) -> String {
+    match error.downcast_ref::<Status>() {
+        Some(status) => status_text(status),
+        None => {
+            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+            causes.join(": ")
+        }
+    }
+}
+
+fn status_text(status: &Status) -> String {
+    let details = status.get_error_details();
+    let mut text = status.message().to_owned();
+    if text.is_empty() {
+        text = status.code().description().to_owned();
+    }
+    let violations = details.bad_request().map_or(&[][..], |request| &request.field_violations);
+    for violation in violations {
+        let line = format!("{}: {}", violation.field, violation.description);
+        // A single violation may be all that the message says.
+        if !text.contains(&violation.description) {
+            text.push_str("\n  ");
+            text.push_str(line.trim_start_matches(": "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+    use tonic_types::ErrorDetails;
+
+    #[test]
+    fn every_violation_is_printed_once() {
+        let mut details = ErrorDetails::new();
+        details.add_bad_request_violation("train.learning_rate", "is -1; must be above 0");
+        details.add_bad_request_violation("data.train", "is missing");
+        let message = "the job file has 2 mistakes";
+        let status = Status::with_error_details(Code::InvalidArgument, message, details);
+        assert_eq!(
+            text(&status.into()),
+            "the job file has 2 mistakes\n  train.learning_rate: is -1; must be above 0\n  data.train: is missing"
+        );
+    }
+
+    #[test]
+    fn a_chain_reads_as_a_sentence() {
+        let error = anyhow::anyhow!("no such file").context("read job.yaml");
+        assert_eq!(text(&error), "read job.yaml: no such file");
+    }
+}

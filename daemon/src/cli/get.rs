@@ -1,0 +1,79 @@
+//! `traind get`.
+
+use anyhow::Context;
+use clap::ValueEnum;
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::job_view::JobView;
+use super::{Global, client, output};
+
+/// Show all that is known about a job
+#[derive(clap::Args)]
+pub(crate) struct Get {
+    /// The job's id, the beginning of it, or its name
+    job: String,
+    /// How to print it
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+impl Get {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        match self.output {
+            Format::Table => print_pairs(&job),
+            Format::Json => {
+                let text = serde_json::to_string_pretty(&JobView::from(job));
+                println!("{}", text.context("print as JSON")?);
+            }
+            Format::Yaml => {
+                let text = serde_saphyr::to_string(&JobView::from(job));
+                print!("{}", text.context("print as YAML")?);
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// What people want to see first; the other formats have everything.
+fn print_pairs(job: &v1::Job) {
+    let mut pairs = vec![
+        ("id", job.id.clone()),
+        ("name", job.name.clone()),
+        ("owner", job.owner.clone()),
+        ("state", output::state(job.state())),
+        ("waits", job.waiting_reason.clone()),
+        ("submitted", ago(job.create_time.as_ref())),
+        ("started", ago(job.start_time.as_ref())),
+        ("ended", ago(job.end_time.as_ref())),
+        ("cores", format!("{} {} {:?}", job.core_count, job.platform, job.cores)),
+        ("output", job.output_dir.clone()),
+    ];
+    if let Some(step) = &job.progress {
+        pairs.push(("step", format!("{} of {}", step.step, step.max_steps)));
+        pairs.push(("loss", output::number(step.loss)));
+        pairs.push(("samples/s", output::number(step.samples_per_second)));
+    }
+    if let Some(failure) = &job.failure {
+        pairs.push(("failure", format!("{}: {}", failure.reason, failure.message)));
+    }
+    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        println!("{name:<10} {value}");
+    }
+    for (name, value) in &job.metrics {
+        println!("{name:<24} {}", output::number(*value));
+    }
+}
+
+fn ago(time: Option<&prost_types::Timestamp>) -> String {
+    time.map(|at| format!("{} ago ({at})", output::age(Some(at)))).unwrap_or_default()
+}

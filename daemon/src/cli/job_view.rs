@@ -1,0 +1,133 @@
+//! A job as `traind get` prints it: the wire's fields under their own names, in JSON and YAML.
+
+use std::collections::BTreeMap;
+
+use prost_types::Timestamp;
+use serde::Serialize;
+use traind_proto::v1;
+
+use super::output;
+
+#[derive(Serialize)]
+pub(crate) struct JobView {
+    id: String,
+    name: String,
+    owner: String,
+    state: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    waiting_reason: String,
+    create_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_time: Option<String>,
+    platform: String,
+    core_count: u32,
+    cores: Vec<u32>,
+    output_dir: String,
+    base_dir: String,
+    attempt: u32,
+    restarts: u32,
+    last_sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<ProgressView>,
+    metrics: BTreeMap<String, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureView>,
+    warnings: Vec<String>,
+    job_file: String,
+}
+
+#[derive(Serialize)]
+struct ProgressView {
+    step: u64,
+    max_steps: u64,
+    epoch: f64,
+    loss: f64,
+    learning_rate: f64,
+    grad_norm: f64,
+    samples_per_second: f64,
+    tokens_per_second: f64,
+    input_wait_share: f64,
+    eta_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct FailureView {
+    reason: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<u64>,
+}
+
+impl From<v1::Job> for JobView {
+    fn from(job: v1::Job) -> JobView {
+        JobView {
+            state: output::state(job.state()),
+            id: job.id,
+            name: job.name,
+            owner: job.owner,
+            waiting_reason: job.waiting_reason,
+            create_time: job.create_time.map(time),
+            start_time: job.start_time.map(time),
+            end_time: job.end_time.map(time),
+            platform: job.platform,
+            core_count: job.core_count,
+            cores: job.cores,
+            output_dir: job.output_dir,
+            base_dir: job.base_dir,
+            attempt: job.attempt,
+            restarts: job.restarts,
+            last_sequence: job.last_sequence,
+            progress: job.progress.map(ProgressView::from),
+            metrics: job.metrics,
+            failure: job.failure.map(FailureView::from),
+            warnings: job.warnings.into_iter().map(|warning| warning.message).collect(),
+            job_file: job.job_file,
+        }
+    }
+}
+
+impl From<v1::Step> for ProgressView {
+    fn from(step: v1::Step) -> ProgressView {
+        ProgressView {
+            step: step.step,
+            max_steps: step.max_steps,
+            epoch: step.epoch,
+            loss: step.loss,
+            learning_rate: step.learning_rate,
+            grad_norm: step.grad_norm,
+            samples_per_second: step.samples_per_second,
+            tokens_per_second: step.tokens_per_second,
+            input_wait_share: step.input_wait_share,
+            eta_seconds: step.eta_seconds,
+        }
+    }
+}
+
+impl From<v1::Failure> for FailureView {
+    fn from(failure: v1::Failure) -> FailureView {
+        FailureView {
+            reason: failure.reason,
+            message: failure.message,
+            field: failure.field,
+            file: failure.file,
+            row: failure.row,
+            tensor: failure.tensor,
+            step: failure.step,
+        }
+    }
+}
+
+/// RFC 3339.
+fn time(time: Timestamp) -> String {
+    time.to_string()
+}

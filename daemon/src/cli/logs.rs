@@ -1,0 +1,43 @@
+//! `traind logs`.
+
+use traind_proto::v1::{self, Event};
+
+use super::exit::Exit;
+use super::{Global, client, event_text, follow};
+
+/// Print a job's events, one a line
+#[derive(clap::Args)]
+pub(crate) struct Logs {
+    /// The job's id, the beginning of it, or its name
+    job: String,
+    /// Go on until the job ends
+    #[arg(long, short)]
+    follow: bool,
+}
+
+impl Logs {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        if self.follow {
+            return follow::each_event(jobs, &job, print).await;
+        }
+        let request = v1::WatchJobRequest { job_id: job.id, from_sequence: 1 };
+        let mut events = jobs.watch_job(request).await?.into_inner();
+        while let Some(event) = events.message().await? {
+            print(&event);
+            // What happens from here on is for --follow.
+            if event.sequence >= job.last_sequence {
+                break;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn print(event: &Event) {
+    let time = event.time.map(|time| time.to_string()).unwrap_or_default();
+    for line in event_text::describe(event).lines() {
+        println!("{time} {line}");
+    }
+}

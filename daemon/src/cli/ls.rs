@@ -1,0 +1,99 @@
+//! `traind ls`.
+
+use clap::ValueEnum;
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client, output};
+
+/// List jobs, the newest first
+#[derive(clap::Args)]
+pub(crate) struct Ls {
+    /// Only jobs in this state; may be given several times
+    #[arg(long, value_enum)]
+    state: Vec<State>,
+    /// At most so many jobs
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    limit: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum State {
+    Pending,
+    Starting,
+    Running,
+    Cancelling,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Ls {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let states: Vec<i32> = self.state.iter().map(|state| state.to_proto().into()).collect();
+        let mut rows = Vec::new();
+        let mut page_token = String::new();
+        while rows.len() < self.limit {
+            let page_size = (self.limit - rows.len()).min(1000) as i32;
+            let request = v1::ListJobsRequest { page_size, page_token, states: states.clone() };
+            let page = jobs.list_jobs(request).await?.into_inner();
+            rows.extend(page.jobs.iter().map(row));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        output::print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
+        Ok(Exit::Done)
+    }
+}
+
+fn row(job: &v1::Job) -> Vec<String> {
+    let progress = job.progress.as_ref();
+    let step = progress.map(|step| format!("{}/{}", step.step, step.max_steps));
+    let cores = match job.cores.as_slice() {
+        [] => job.core_count.to_string(),
+        cores => format!("{} ({})", job.core_count, list(cores)),
+    };
+    vec![
+        job.id.clone(),
+        job.name.clone(),
+        output::state(job.state()),
+        cores,
+        step.unwrap_or_default(),
+        progress.map(|step| output::number(step.loss)).unwrap_or_default(),
+        output::age(job.create_time.as_ref()),
+        remark(job),
+    ]
+}
+
+/// Why it waits, or why it failed, as one line.
+fn remark(job: &v1::Job) -> String {
+    match &job.failure {
+        Some(failure) => {
+            let message = failure.message.lines().next().unwrap_or_default();
+            format!("{}: {message}", failure.reason)
+        }
+        None => job.waiting_reason.clone(),
+    }
+}
+
+fn list(cores: &[u32]) -> String {
+    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    cores.join(",")
+}
+
+impl State {
+    fn to_proto(self) -> v1::JobState {
+        match self {
+            State::Pending => v1::JobState::Pending,
+            State::Starting => v1::JobState::Starting,
+            State::Running => v1::JobState::Running,
+            State::Cancelling => v1::JobState::Cancelling,
+            State::Completed => v1::JobState::Completed,
+            State::Failed => v1::JobState::Failed,
+            State::Cancelled => v1::JobState::Cancelled,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The command line: one file for each verb, and its line here.
+
+mod cancel;
+mod client;
+mod completions;
+mod cores;
+mod drain;
+mod event_text;
+mod exit;
+mod failure;
+mod follow;
+mod get;
+mod job_view;
+mod launch;
+mod logs;
+mod ls;
+mod output;
+mod plugins;
+mod progress;
+mod serve;
+mod submit;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::Exit;
+
+/// Trains Hugging Face models on this host's NeuronCores, GPUs or CPU cores.
+#[derive(Parser)]
+#[command(name = "traind", version, propagate_version = true, after_help = exit::HELP)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What every verb can be told.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Global {
+    /// The daemon's socket [default: in $XDG_RUNTIME_DIR/traind, the state folder, or /run/traind]
+    #[arg(long, global = true, env = "TRAIND_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Serve(serve::Serve),
+    Submit(submit::Submit),
+    Ls(ls::Ls),
+    Get(get::Get),
+    Logs(logs::Logs),
+    Watch(watch::Watch),
+    Cancel(cancel::Cancel),
+    Cores(cores::Cores),
+    Drain(drain::Drain),
+    Plugins(plugins::Plugins),
+    Completions(completions::Completions),
+    #[command(hide = true)]
+    Launch(launch::Launch),
+}
+
+/// Runs the verb that the arguments name.
+pub fn main() -> ExitCode {
+    let Cli { global, verb } = Cli::parse();
+    let result = match verb {
+        // No runtime: it becomes another program.
+        Verb::Launch(launch) => launch.run(),
+        verb => run(verb, global),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            failure::print(&error);
+            Exit::Failed.into()
+        }
+    }
+}
+
+fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        match verb {
+            Verb::Serve(serve) => serve.run(global).await,
+            Verb::Submit(submit) => submit.run(global).await,
+            Verb::Ls(ls) => ls.run(global).await,
+            Verb::Get(get) => get.run(global).await,
+            Verb::Logs(logs) => logs.run(global).await,
+            Verb::Watch(watch) => watch.run(global).await,
+            Verb::Cancel(cancel) => cancel.run(global).await,
+            Verb::Cores(cores) => cores.run(global).await,
+            Verb::Drain(drain) => drain.run(global).await,
+            Verb::Plugins(plugins) => plugins.run(global).await,
+            Verb::Completions(completions) => completions.run(),
+            Verb::Launch(launch) => launch.run(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_verb_says_what_it_does() {
+        super::Cli::command().debug_assert();
+        for verb in super::Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            assert!(verb.get_about().is_some(), "{} has no description", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `traind plugins`: works without a daemon, on this user's cache folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Subcommand;
+
+use super::Global;
+use super::exit::Exit;
+use super::output::print_table;
+use crate::paths;
+use crate::plugins::install::{Installed, install};
+use crate::plugins::{PLUGINS, plugin};
+
+/// List the PJRT plugins, or install one
+#[derive(clap::Args)]
+pub(crate) struct Plugins {
+    /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
+    #[arg(long, value_name = "DIR", global = true)]
+    cache_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List platforms, versions and paths
+    List,
+    /// Fetch a platform's plugin, checked against its pinned sha256
+    Install {
+        /// cpu
+        platform: String,
+        /// Take it from this wheel instead of the package index
+        #[arg(long, value_name = "FILE.whl")]
+        from: Option<PathBuf>,
+    },
+}
+
+impl Plugins {
+    pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
+        let cache_dir = self.cache_dir.or_else(paths::cache_dir);
+        let cache_dir = cache_dir.context("no cache folder: HOME is not set; give --cache-dir")?;
+        let cache_dir = std::path::absolute(&cache_dir).context("resolve the cache folder")?;
+        match self.action {
+            None | Some(Action::List) => list(&cache_dir),
+            Some(Action::Install { platform, from }) => {
+                let plugin = plugin(&platform)?;
+                if let (None, None, Some(version)) =
+                    (&from, plugin.find(&cache_dir), plugin.version())
+                {
+                    eprintln!("fetching the {platform} plugin {version}");
+                }
+                let install = move || install(plugin, &cache_dir, from.as_deref());
+                match tokio::task::spawn_blocking(install).await?? {
+                    Installed::Present(path) => println!("{} is installed already", path.display()),
+                    Installed::Unpacked(path) => println!("installed {}", path.display()),
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn list(cache_dir: &Path) {
+    let rows: Vec<Vec<String>> = PLUGINS
+        .iter()
+        .map(|plugin| {
+            let found = plugin.find(cache_dir);
+            let place = found.as_ref().map(|path| path.display().to_string());
+            vec![
+                plugin.platform.to_owned(),
+                plugin.version().unwrap_or("-").to_owned(),
+                if found.is_some() { "yes" } else { "no" }.to_owned(),
+                place.unwrap_or_else(|| plugin.instructions()),
+            ]
+        })
+        .collect();
+    print_table(&["PLATFORM", "VERSION", "INSTALLED", "PATH"], &rows);
+}

@@ -1,0 +1,202 @@
+//! `traind serve`: the daemon. Settings, build, run, drain: all visible here.
+
+use std::io::IsTerminal;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use sd_notify::NotifyState;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::Global;
+use super::exit::Exit;
+use crate::access::Access;
+use crate::daemon::Daemon;
+use crate::host::Host;
+use crate::paths;
+use crate::plugins;
+use crate::server;
+use crate::server::peer::user_name;
+use crate::settings::Settings;
+use crate::spot;
+use crate::store::Store;
+use crate::supervisor::delegated_cgroup;
+
+/// Run the daemon
+#[derive(clap::Args)]
+pub(crate) struct Serve {
+    /// Folder of the job store and the jobs' run folders
+    /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Folder of plugins, tokens and executables
+    /// [default: $TRAIND_CACHE_DIR, systemd's cache folder, or ~/.cache/traind]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// The runner's program [default: traind-runner beside this program]
+    #[arg(long, value_name = "PATH")]
+    runner: Option<PathBuf>,
+    /// Platform of the cores to schedule: cpu, cuda or neuron
+    #[arg(long, default_value = "cpu")]
+    platform: String,
+    /// How many cores to schedule [default: the host's processors]
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroU32>,
+    /// Most cores that the jobs of one user hold at a time [default: no such limit]
+    #[arg(long, value_name = "N")]
+    cores_per_user: Option<NonZeroU32>,
+    /// Seconds that a runner may take to end after it was asked to
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    grace_period: u64,
+    /// Seconds that a step may take before its runner counts as hung and is killed; six times
+    /// as long before the first step and while a program is compiled
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    hang_timeout: u64,
+    /// Seconds before a failed job is started again, where its job file asks for that
+    /// (resources.max_restarts); twice as long each time, up to 5 minutes
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    restart_delay: u64,
+    /// Control group (v2) below which every job gets its own
+    /// [default: the daemon's, where it was delegated]
+    #[arg(long, value_name = "DIR")]
+    cgroup: Option<PathBuf>,
+    /// File that gives users their roles: viewer, submitter or admin [default: root and the
+    /// daemon's user are admins, everybody else who can open the socket submits]
+    #[arg(long, value_name = "FILE")]
+    access: Option<PathBuf>,
+    /// What SIGTERM does: leave the jobs running, or stop them with checkpoints first
+    #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
+    on_sigterm: OnSigterm,
+    /// Drain when EC2 announces that it takes this instance away
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
+    ec2_notices: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnSigterm {
+    Leave,
+    Drain,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        log_to_stderr();
+        let (on_sigterm, ec2_notices) = (self.on_sigterm, self.ec2_notices.clone());
+        let daemon = Daemon::open(self.settings(global)?)?;
+        daemon.start().await.context("find the jobs of an earlier daemon")?;
+        tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
+        if let Some(base_url) = ec2_notices {
+            tokio::spawn(spot::watch(daemon.clone(), base_url));
+        }
+        let served = server::serve(daemon.clone(), || announce(&daemon)).await;
+        daemon.close().await;
+        let jobs = if daemon.draining.is_cancelled() { "wait" } else { "go on" };
+        tracing::info!("stopped; jobs {jobs}");
+        served?;
+        Ok(Exit::Done)
+    }
+
+    fn settings(self, global: Global) -> anyhow::Result<Settings> {
+        plugins::plugin(&self.platform)?;
+        let no_home = |what: &str| format!("no {what} folder: HOME is not set; give --{what}-dir");
+        let state_dir =
+            self.state_dir.or_else(paths::state_dir).with_context(|| no_home("state"))?;
+        let cache_dir =
+            self.cache_dir.or_else(paths::cache_dir).with_context(|| no_home("cache"))?;
+        let socket = global.socket.unwrap_or_else(|| paths::server_socket(&state_dir));
+        let runner = match self.runner {
+            Some(runner) => runner,
+            None => runner_beside_this_program()?,
+        };
+        let access = match &self.access {
+            Some(path) => Access::load(path)?,
+            None => Access::open([0, rustix::process::getuid().as_raw()].map(user_name)),
+        };
+        Ok(Settings {
+            state_dir: absolute(state_dir)?,
+            socket: absolute(socket)?,
+            cache_dir: absolute(cache_dir)?,
+            runner: absolute(runner)?,
+            host: Host::new(&self.platform, self.cores),
+            grace_period: Duration::from_secs(self.grace_period),
+            hang_timeout: Duration::from_secs(self.hang_timeout),
+            restart_delay: Duration::from_secs(self.restart_delay),
+            access,
+            cores_per_user: self.cores_per_user.map(NonZeroU32::get),
+            cgroup: self.cgroup.or_else(delegated_cgroup),
+        })
+    }
+}
+
+fn runner_beside_this_program() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program")?;
+    Ok(own.with_file_name("traind-runner"))
+}
+
+fn absolute(path: PathBuf) -> anyhow::Result<PathBuf> {
+    std::path::absolute(&path).with_context(|| format!("resolve {}", path.display()))
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let colored = std::io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colored);
+    subscriber.with_writer(std::io::stderr).init();
+}
+
+/// Tells systemd, where it waits for that, and keeps its watchdog content.
+fn announce(daemon: &Arc<Daemon>) {
+    let Settings { socket, host, .. } = &daemon.settings;
+    tracing::info!(socket = %socket.display(), platform = host.platform, cores = host.core_count(), "ready");
+    notify(NotifyState::Ready);
+    if let Some(limit) = sd_notify::watchdog_enabled() {
+        tokio::spawn(feed_watchdog(daemon.clone(), limit / 2));
+    }
+}
+
+/// A daemon whose store does not answer does not count as alive.
+async fn feed_watchdog(daemon: Arc<Daemon>, period: Duration) {
+    let mut ticks = tokio::time::interval(period);
+    loop {
+        ticks.tick().await;
+        match daemon.store.run(Store::ping).await {
+            Ok(()) => notify(NotifyState::Watchdog),
+            Err(error) => tracing::error!(%error, "feed the watchdog"),
+        }
+    }
+}
+
+/// A second signal ends a drain: the jobs that are left go on.
+fn close_on_signal(
+    daemon: Arc<Daemon>,
+    on_sigterm: OnSigterm,
+) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => if on_sigterm == OnSigterm::Drain {
+                notify(NotifyState::Stopping);
+                daemon.drain("SIGTERM");
+                tokio::select! {
+                    () = daemon.closing.cancelled() => {}
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            },
+            _ = interrupt.recv() => {}
+        }
+        notify(NotifyState::Stopping);
+        daemon.closing.cancel();
+    })
+}
+
+/// Without systemd there is nobody to tell, and that is no error.
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "notify systemd");
+    }
+}

@@ -1,0 +1,68 @@
+//! `traind submit`.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client, follow};
+use crate::job_id;
+
+/// Submit a job file; prints the job's id
+#[derive(clap::Args)]
+pub(crate) struct Submit {
+    /// The job file, YAML; - is standard input. Relative paths in it start at this directory
+    job_file: PathBuf,
+    /// Follow the job to its end
+    #[arg(long)]
+    watch: bool,
+    /// Replace a value of the job file, such as train.learning_rate=3e-5
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+    /// Submit at most once under this id: a repeated request gets the first one's job
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+}
+
+impl Submit {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let job_file = read(&self.job_file)?;
+        let base_dir = std::env::current_dir().context("find the current directory")?;
+        let base_dir = base_dir.to_str().context("the current directory is not UTF-8")?.to_owned();
+        let request_id = match self.request_id {
+            Some(request_id) => request_id,
+            None => job_id::new().context("draw a request id")?,
+        };
+        let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
+        let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
+        let mut jobs = client::jobs(&global).await?;
+        let job = jobs.create_job(request).await?.into_inner();
+        for warning in &job.warnings {
+            eprintln!("warning: {}", warning.message);
+        }
+        println!("{}", job.id);
+        if !self.watch {
+            return Ok(Exit::Done);
+        }
+        follow::follow(jobs, &job).await
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+fn parse_override(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((field, value)) if !field.is_empty() => Ok((field.to_owned(), value.to_owned())),
+        _ => Err("must be FIELD=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,21 @@
+//! `traind watch`.
+
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client, follow};
+
+/// Follow a job to its end with a progress bar; Ctrl-C stops following, not the job
+#[derive(clap::Args)]
+pub(crate) struct Watch {
+    /// The job's id, the beginning of it, or its name
+    job: String,
+}
+
+impl Watch {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        follow::follow(jobs, &job).await
+    }
+}

@@ -1,0 +1,65 @@
+//! The one border between the daemon's own types and the wire's.
+
+use traind_proto::v1;
+
+use crate::clock::timestamp;
+use crate::state::{JobState, Outcome};
+use crate::store::{Job, JobWarning};
+
+/// A stored job as clients see it.
+pub(crate) fn job(job: Job) -> v1::Job {
+    v1::Job {
+        id: job.id,
+        name: job.name,
+        request_id: job.request_id,
+        owner: job.owner,
+        state: job_state(job.state).into(),
+        waiting_reason: job.waiting_reason,
+        create_time: Some(timestamp(job.create_time)),
+        start_time: job.start_time.map(timestamp),
+        end_time: job.end_time.map(timestamp),
+        platform: job.platform,
+        core_count: job.core_count,
+        cores: job.cores,
+        output_dir: job.output_dir,
+        progress: job.progress,
+        metrics: job.metrics,
+        failure: job.failure,
+        job_file: job.job_file,
+        base_dir: job.base_dir,
+        attempt: job.attempt,
+        last_sequence: job.last_sequence,
+        warnings: job.warnings.into_iter().map(warning).collect(),
+        restarts: job.restarts,
+    }
+}
+
+fn warning(warning: JobWarning) -> v1::Warning {
+    v1::Warning { code: warning.code, message: warning.message }
+}
+
+pub(crate) fn job_state(state: JobState) -> v1::JobState {
+    match state {
+        JobState::Pending => v1::JobState::Pending,
+        JobState::Starting => v1::JobState::Starting,
+        JobState::Running => v1::JobState::Running,
+        JobState::Cancelling => v1::JobState::Cancelling,
+        JobState::Completed => v1::JobState::Completed,
+        JobState::Failed => v1::JobState::Failed,
+        JobState::Cancelled => v1::JobState::Cancelled,
+    }
+}
+
+/// `None` for the unspecified state.
+pub(crate) fn job_state_from_proto(state: v1::JobState) -> Option<JobState> {
+    JobState::ALL.into_iter().find(|known| job_state(*known) == state)
+}
+
+/// An outcome that the runner did not set counts as a failure.
+pub(crate) fn outcome_from_proto(outcome: v1::Outcome) -> Outcome {
+    match outcome {
+        v1::Outcome::Completed => Outcome::Completed,
+        v1::Outcome::Cancelled => Outcome::Cancelled,
+        v1::Outcome::Failed | v1::Outcome::Unspecified => Outcome::Failed,
+    }
+}

@@ -1,0 +1,187 @@
+//! The control plane: owns the store, decides who runs, and attends every runner.
+
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::access::Caller;
+use crate::admission::{self, Submission};
+use crate::dispatch;
+use crate::error::Error;
+use crate::lock::{LockError, StateLock};
+use crate::settings::{Settings, SettingsError};
+use crate::state::JobState;
+use crate::store::{Job, Resolved, Store, StoreError};
+use crate::supervisor::{self, Begin};
+
+/// How long the daemon's own tasks may take to end. Runners are not among them.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How often to look whether the last runner has ended.
+const DRAIN_PERIOD: Duration = Duration::from_millis(100);
+
+/// The daemon without its sockets. Shared by all RPCs and attendants.
+pub(crate) struct Daemon {
+    pub settings: Settings,
+    pub store: Store,
+    /// Set off whenever a job or core may have become available.
+    pub(crate) wake: Notify,
+    /// Cancelled when the daemon leaves; jobs go on.
+    pub closing: CancellationToken,
+    /// Cancelled when all runners are to stop, so that their jobs can go on elsewhere or later.
+    pub draining: CancellationToken,
+    /// By job id: cancelled when the job is to end.
+    attendants: Mutex<HashMap<String, CancellationToken>>,
+    tasks: TaskTracker,
+    _lock: StateLock,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error("create {path}: {source}", path = .path.display())]
+    StateDir { path: std::path::PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Daemon {
+    /// Takes the state folder for itself and opens the store in it.
+    pub(crate) fn open(settings: Settings) -> Result<Arc<Daemon>, OpenError> {
+        settings.check()?;
+        let path = &settings.state_dir;
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        created.map_err(|source| OpenError::StateDir { path: path.clone(), source })?;
+        let lock = StateLock::acquire(&settings.lock_path())?;
+        let store = Store::open(&settings.store_path())?;
+        Ok(Arc::new(Daemon {
+            settings,
+            store,
+            wake: Notify::new(),
+            closing: CancellationToken::new(),
+            draining: CancellationToken::new(),
+            attendants: Mutex::default(),
+            tasks: TaskTracker::new(),
+            _lock: lock,
+        }))
+    }
+
+    /// Finds the runners of an earlier daemon again and begins to schedule.
+    pub(crate) async fn start(self: &Arc<Daemon>) -> Result<(), StoreError> {
+        let unfinished = self.store.run(Store::unfinished).await?;
+        for job in unfinished.into_iter().filter(|job| job.state.is_active()) {
+            tracing::info!(job = job.id, state = %job.state, "attach again");
+            self.attend(job, Begin::Attach);
+        }
+        self.tasks.spawn(dispatch::run(self.clone()));
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Accepts a job, or returns the one that the same request made before.
+    pub(crate) async fn create(&self, submission: Submission) -> Result<Job, Error> {
+        let settings = self.settings.clone();
+        let job = self
+            .store
+            .run(move |store| -> Result<Job, Error> {
+                if let Some(job) = admission::repeated(store, &submission)? {
+                    return Ok(job);
+                }
+                let mut new = admission::admit(&submission, &settings.host, &settings.cache_dir)?;
+                admission::resolve_after(store, &mut new)?;
+                Ok(store.create(&new)?)
+            })
+            .await?;
+        self.wake.notify_one();
+        self.get(&job.id, None).await
+    }
+
+    /// The job meant by an id, its beginning, or a name, among those of one owner or all.
+    pub(crate) async fn get(&self, reference: &str, owner: Option<String>) -> Result<Job, Error> {
+        let wanted = reference.to_owned();
+        match self.store.run(move |store| store.resolve(&wanted, owner.as_deref())).await? {
+            Resolved::Job(job) => Ok(*job),
+            Resolved::Nothing => Err(Error::NoJob { reference: reference.to_owned() }),
+            Resolved::Several(ids) => {
+                Err(Error::Ambiguous { reference: reference.to_owned(), ids })
+            }
+        }
+    }
+
+    /// Asks for the end of a job.
+    pub(crate) async fn cancel(&self, reference: &str, by: &Caller) -> Result<Job, Error> {
+        let id = self.get(reference, by.scope()).await?.id;
+        let (wanted, reason) = (id.clone(), format!("cancelled by {}", by.user));
+        let job = self.store.run(move |store| store.cancel(&wanted, &reason)).await?;
+        if job.state == JobState::Cancelling {
+            self.press(&id);
+        }
+        self.wake.notify_one();
+        self.get(&id, None).await
+    }
+
+    /// Stops all runners with checkpoints and then ends the daemon. Returns at once.
+    pub(crate) fn drain(self: &Arc<Daemon>, reason: &str) {
+        if self.draining.is_cancelled() {
+            return;
+        }
+        tracing::info!(reason, running = self.attended(), "drain");
+        self.draining.cancel();
+        let daemon = self.clone();
+        tokio::spawn(async move {
+            while daemon.attended() > 0 {
+                tokio::time::sleep(DRAIN_PERIOD).await;
+            }
+            daemon.closing.cancel();
+        });
+    }
+
+    /// How many runners there are.
+    pub(crate) fn attended(&self) -> usize {
+        self.attendants().len()
+    }
+
+    /// Ends the daemon's own work. Runners go on, and a later daemon finds them again.
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(CLOSE_DEADLINE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some tasks did not end in time");
+        }
+    }
+
+    /// Follows a job's runner from here to its end.
+    pub(crate) fn attend(self: &Arc<Daemon>, job: Job, begin: Begin) {
+        let stop = CancellationToken::new();
+        if job.state == JobState::Cancelling {
+            stop.cancel();
+        }
+        self.attendants().insert(job.id.clone(), stop.clone());
+        let daemon = self.clone();
+        self.tasks.spawn(async move {
+            let id = job.id.clone();
+            supervisor::attend(&daemon, job, begin, stop).await;
+            daemon.attendants().remove(&id);
+            daemon.wake.notify_one();
+        });
+    }
+
+    fn press(&self, id: &str) {
+        if let Some(stop) = self.attendants().get(id) {
+            stop.cancel();
+        }
+    }
+
+    fn attendants(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+        self.attendants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

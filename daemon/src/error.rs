@@ -1,0 +1,72 @@
+//! What the daemon refuses, in its own words. `status.rs` tells clients.
+
+use crate::state::{IllegalTransition, JobState};
+use crate::store::StoreError;
+
+/// One thing wrong with a request, by the path of the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldViolation {
+    pub field: String,
+    pub description: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the job file has {}", count(.violations.len()))]
+    JobFile { violations: Vec<FieldViolation> },
+    #[error("{field}: {description}")]
+    Request { field: &'static str, description: String },
+    #[error("the page token is not one that ListJobs returned")]
+    PageToken,
+    #[error("this host has {available} {platform} cores, and the job asks for {wanted}")]
+    Cores { platform: String, available: u32, wanted: u32 },
+    #[error("this daemon schedules {offered} cores, and the job asks for {platform}")]
+    Platform { offered: String, platform: String },
+    #[error("the {platform} plugin is not installed: {instructions}")]
+    Plugin { platform: String, instructions: String },
+    #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
+    OutputInUse { output_dir: String, id: String, state: JobState },
+    #[error(transparent)]
+    Denied(#[from] crate::access::Denied),
+    #[error("the socket does not tell who calls")]
+    Nobody,
+    #[error("no job has the id or name {reference:?}")]
+    NoJob { reference: String },
+    #[error("{reference:?} is the beginning of several job ids: {}", .ids.join(", "))]
+    Ambiguous { reference: String, ids: Vec<String> },
+    #[error("request_id {request_id:?} was used for job {id} with another job file")]
+    RequestReused { request_id: String, id: String },
+    #[error("job {id}: {source}")]
+    Illegal { id: String, source: IllegalTransition },
+    #[error("the daemon is stopping; jobs go on, and it can be asked again when it is back")]
+    ShuttingDown,
+    #[error("the daemon drains and takes no more jobs; ask again when it is back")]
+    Draining,
+    #[error(transparent)]
+    Store(StoreError),
+    #[error("write the resolved job file: {0}")]
+    Resolved(serde_json::Error),
+    #[error("draw a job id: {0}")]
+    Random(std::io::Error),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::NoJob { id } => Error::NoJob { reference: id },
+            StoreError::Illegal { id, source } => Error::Illegal { id, source },
+            StoreError::RequestReused { request_id, id } => Error::RequestReused { request_id, id },
+            StoreError::OutputInUse { output_dir, id, state } => {
+                Error::OutputInUse { output_dir, id, state }
+            }
+            error => Error::Store(error),
+        }
+    }
+}
+
+fn count(violations: usize) -> String {
+    match violations {
+        1 => "1 mistake".to_owned(),
+        many => format!("{many} mistakes"),
+    }
+}

@@ -1,0 +1,32 @@
+//! The training daemon `traind`: control plane and command line.
+//!
+//! The daemon takes jobs over gRPC, keeps them in a store that loses nothing, gives
+//! each its cores, and starts, follows and ends one runner process a job. It never
+//! loads a PJRT plugin and never parses a user's data, weights or tokenizer: what can
+//! crash on them is in the runner, which outlives the daemon.
+//!
+//! A request goes down `cli` -> `server` -> `daemon` -> `admission` and `store`; from
+//! there `dispatch` asks `scheduler` and hands placed jobs to `supervisor`.
+
+mod access;
+mod admission;
+pub mod cli;
+mod clock;
+mod convert;
+mod daemon;
+mod dispatch;
+mod error;
+mod holding;
+mod host;
+mod job_id;
+mod lock;
+mod paths;
+mod plugins;
+mod scheduler;
+mod server;
+mod settings;
+mod spot;
+mod state;
+mod status;
+mod store;
+mod supervisor;

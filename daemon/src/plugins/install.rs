@@ -1,0 +1,110 @@
+//! `traind plugins install`: fetch a pinned wheel, check it, unpack it, rename it into place.
+//!
+//! Two installs at once wait for each other, and what is there is never fetched again.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::{Build, Origin, Plugin, PluginError, Wheel, wheel};
+
+/// What an install did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Installed {
+    /// It was there already.
+    Present(PathBuf),
+    /// It was fetched or unpacked now.
+    Unpacked(PathBuf),
+}
+
+/// Installs `plugin` into `cache_dir`, from the wheel `from` or else from the package index.
+pub(crate) fn install(
+    plugin: &Plugin,
+    cache_dir: &Path,
+    from: Option<&Path>,
+) -> Result<Installed, PluginError> {
+    let (Origin::Wheel(wheel), Some(folder)) = (&plugin.origin, plugin.folder(cache_dir)) else {
+        let instructions = plugin.instructions();
+        return Err(PluginError::NotFetched { platform: plugin.platform, instructions });
+    };
+    let parent = cache_dir.join("plugins");
+    fs::create_dir_all(&parent).map_err(PluginError::io("create", &parent))?;
+    let _lock = lock(&parent)?;
+    let library = folder.join(plugin.library);
+    if library.is_file() {
+        return Ok(Installed::Present(library));
+    }
+    let scratch = tempfile::Builder::new().prefix(".install-").tempdir_in(&parent);
+    let scratch = scratch.map_err(PluginError::io("create a folder in", &parent))?;
+    let build = build(wheel)?;
+    let file = match from {
+        Some(file) => file.to_owned(),
+        None => download(wheel, build, scratch.path())?,
+    };
+    wheel::verify(&file, build.sha256)?;
+    let unpacked = scratch.path().join("unpacked");
+    fs::create_dir(&unpacked).map_err(PluginError::io("create", &unpacked))?;
+    wheel::unpack(&file, wheel.members, &unpacked)?;
+    publish(&unpacked, &folder)?;
+    Ok(Installed::Unpacked(library))
+}
+
+/// The lock is held as long as the file is open.
+fn lock(parent: &Path) -> Result<File, PluginError> {
+    let path = parent.join(".lock");
+    let file = File::create(&path).map_err(PluginError::io("create", &path))?;
+    file.lock().map_err(PluginError::io("lock", &path))?;
+    Ok(file)
+}
+
+/// A folder without its library is the remains of something else: it makes way.
+fn publish(unpacked: &Path, folder: &Path) -> Result<(), PluginError> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(PluginError::io("remove", folder))?;
+    }
+    fs::rename(unpacked, folder).map_err(PluginError::io("rename into", folder))
+}
+
+fn build(wheel: &Wheel) -> Result<&'static Build, PluginError> {
+    let arch = std::env::consts::ARCH;
+    let found = wheel.builds.iter().find(|build| build.arch == arch);
+    found.ok_or_else(|| PluginError::NoBuild {
+        package: wheel.package,
+        arch,
+        builds: wheel.builds.iter().map(|build| build.arch).collect(),
+    })
+}
+
+fn download(wheel: &Wheel, build: &Build, folder: &Path) -> Result<PathBuf, PluginError> {
+    let python = std::env::var("TRAIND_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let requirement = format!("{}=={}", wheel.package, wheel.version);
+    let name = file_name(wheel, build);
+    let output = Command::new(&python)
+        .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"])
+        .args(["--no-deps", "--only-binary=:all:", "--platform", build.tag, "--dest"])
+        .arg(folder)
+        .arg(&requirement)
+        .output()
+        .map_err(|source| PluginError::Python {
+            python: python.clone(),
+            wheel: name.clone(),
+            source,
+        })?;
+    if !output.status.success() {
+        return Err(pip_error(python, requirement, name, &output));
+    }
+    let path = folder.join(name);
+    if path.is_file() { Ok(path) } else { Err(PluginError::NoWheel { folder: folder.to_owned() }) }
+}
+
+fn file_name(wheel: &Wheel, build: &Build) -> String {
+    format!("{}-{}-py3-none-{}.whl", wheel.package.replace('-', "_"), wheel.version, build.tag)
+}
+
+fn pip_error(python: String, requirement: String, wheel: String, output: &Output) -> PluginError {
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if text.contains("No module named pip") {
+        return PluginError::NoPip { python, wheel };
+    }
+    PluginError::Pip { requirement, status: output.status.to_string(), output: text, wheel }
+}

@@ -1,0 +1,187 @@
+//! Which PJRT plugins there are, where they lie and how to get one.
+//!
+//! The daemon hands a path to the runner and never opens the library itself.
+
+pub(crate) mod error;
+pub(crate) mod install;
+mod wheel;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use error::PluginError;
+
+/// A platform's plugin and the ways to obtain it.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    /// `resources.platform` of a job file.
+    pub platform: &'static str,
+    /// The plugin's shared library.
+    pub library: &'static str,
+    pub origin: Origin,
+}
+
+/// Where a plugin comes from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// A pinned Python wheel that `traind plugins install` fetches.
+    Wheel(&'static Wheel),
+    /// Brought by the user: patterns that are searched, newest last, and what to tell.
+    Own { patterns: &'static [&'static str], instructions: &'static str },
+}
+
+/// A pinned wheel: one build for each architecture.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    pub package: &'static str,
+    pub version: &'static str,
+    pub builds: &'static [Build],
+    /// Members that are unpacked, by their path in the wheel.
+    pub members: &'static [&'static str],
+}
+
+/// The wheel of one architecture.
+#[derive(Debug)]
+pub(crate) struct Build {
+    /// As in [`std::env::consts::ARCH`].
+    pub arch: &'static str,
+    /// The platform tag in the wheel's file name.
+    pub tag: &'static str,
+    pub sha256: &'static str,
+}
+
+/// Every platform that a job file may name. Another platform is one more entry.
+pub(crate) const PLUGINS: &[Plugin] = &[
+    Plugin { platform: "cpu", library: "xla_cpu_pjrt.so", origin: Origin::Wheel(&CPU_WHEEL) },
+    Plugin {
+        platform: "cuda",
+        library: "xla_cuda_plugin.so",
+        origin: Origin::Own {
+            patterns: &[],
+            instructions: "install the Python package jax-cuda13-pjrt (or jax-cuda12-pjrt) \
+                           yourself and set TRAIND_PLUGIN_CUDA to the path of its \
+                           xla_cuda_plugin.so",
+        },
+    },
+    Plugin {
+        platform: "neuron",
+        library: "libneuronpjrt.so",
+        origin: Origin::Own {
+            patterns: &[
+                "/opt/aws_neuronx_venv*/lib/python3*/site-packages/libneuronxla/libneuronpjrt.so",
+                "/opt/aws/neuron/lib/libneuronpjrt.so",
+            ],
+            instructions: "install libneuronxla from the AWS Neuron pip repository and set \
+                           TRAIND_PLUGIN_NEURON to the path of its libneuronpjrt.so \
+                           (its licence does not let traind fetch it)",
+        },
+    },
+];
+
+static CPU_WHEEL: Wheel = Wheel {
+    package: "xla-cpu-pjrt",
+    version: "0.0.1",
+    builds: &[
+        Build {
+            arch: "x86_64",
+            tag: "manylinux_2_27_x86_64",
+            sha256: "55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc",
+        },
+        Build {
+            arch: "aarch64",
+            tag: "manylinux_2_27_aarch64",
+            sha256: "8f613be6e891858f40d64f9799319502fff42689661944fc18a6ffd8210b30c9",
+        },
+    ],
+    members: &[
+        "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
+        "xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h",
+    ],
+};
+
+/// The entry of `platform`.
+pub(crate) fn plugin(platform: &str) -> Result<&'static Plugin, PluginError> {
+    let found = PLUGINS.iter().find(|plugin| plugin.platform == platform);
+    found.ok_or_else(|| PluginError::UnknownPlatform { platform: platform.to_owned() })
+}
+
+impl Plugin {
+    /// The library's path if it is there: `$TRAIND_PLUGIN_<PLATFORM>` wins over the cache
+    /// folder, and that over the user's own install.
+    pub(crate) fn find(&self, cache_dir: &Path) -> Option<PathBuf> {
+        if let Some(path) = std::env::var_os(self.variable()) {
+            return Some(PathBuf::from(path)).filter(|path| path.is_file());
+        }
+        let installed = self.folder(cache_dir).map(|folder| folder.join(self.library));
+        installed.filter(|path| path.is_file()).or_else(|| self.find_own())
+    }
+
+    /// Where `traind plugins install` puts it, for a plugin that it can fetch.
+    pub(crate) fn folder(&self, cache_dir: &Path) -> Option<PathBuf> {
+        let version = self.version()?;
+        Some(cache_dir.join("plugins").join(format!("{}-{version}", self.platform)))
+    }
+
+    /// The pinned version, where there is one.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        match &self.origin {
+            Origin::Wheel(wheel) => Some(wheel.version),
+            Origin::Own { .. } => None,
+        }
+    }
+
+    /// The environment variable that overrides the search.
+    pub(crate) fn variable(&self) -> String {
+        format!("TRAIND_PLUGIN_{}", self.platform.to_uppercase())
+    }
+
+    /// What to do to get it.
+    pub(crate) fn instructions(&self) -> String {
+        let variable = self.variable();
+        if let Some(path) = std::env::var_os(&variable) {
+            return format!("{variable} names {}, which is no file", path.to_string_lossy());
+        }
+        match &self.origin {
+            Origin::Wheel(_) => format!("run `traind plugins install {}`", self.platform),
+            Origin::Own { instructions, .. } => (*instructions).to_owned(),
+        }
+    }
+
+    fn find_own(&self) -> Option<PathBuf> {
+        let Origin::Own { patterns, .. } = &self.origin else { return None };
+        let matches = patterns.iter().filter_map(|pattern| glob::glob(pattern).ok()).flatten();
+        matches.filter_map(Result::ok).filter(|path| path.is_file()).last()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platforms_are_named_once() {
+        let mut names: Vec<_> = PLUGINS.iter().map(|plugin| plugin.platform).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PLUGINS.len());
+    }
+
+    #[test]
+    fn an_installed_plugin_is_found_where_install_puts_it() {
+        let cache = tempfile::tempdir().unwrap();
+        let cpu = plugin("cpu").unwrap();
+        assert_eq!(cpu.find(cache.path()), None);
+        let folder = cpu.folder(cache.path()).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(cpu.library), "").unwrap();
+        assert_eq!(
+            cpu.find(cache.path()),
+            Some(cache.path().join("plugins/cpu-0.0.1/xla_cpu_pjrt.so"))
+        );
+    }
+
+    #[test]
+    fn an_unknown_platform_names_the_known_ones() {
+        let text = plugin("tpu").unwrap_err().to_string();
+        assert_eq!(text, "unknown platform \"tpu\"; known: cpu, cuda, neuron");
+    }
+}

@@ -1,0 +1,57 @@
+//! `traind.v1.Admin`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use traind_proto::v1::{DrainRequest, DrainResponse, admin_server};
+
+use super::peer;
+use crate::daemon::Daemon;
+
+const PERIOD: Duration = Duration::from_millis(100);
+
+pub(super) struct Admin {
+    daemon: Arc<Daemon>,
+}
+
+impl Admin {
+    pub(super) fn new(daemon: Arc<Daemon>) -> Admin {
+        Admin { daemon }
+    }
+}
+
+#[tonic::async_trait]
+impl admin_server::Admin for Admin {
+    type DrainStream = ReceiverStream<Result<DrainResponse, Status>>;
+
+    async fn drain(
+        &self,
+        request: Request<DrainRequest>,
+    ) -> Result<Response<Self::DrainStream>, Status> {
+        let by = peer::caller(&request)?.user;
+        let reason = match request.into_inner().reason {
+            reason if reason.is_empty() => format!("drained by {by}"),
+            reason => format!("drained by {by}: {reason}"),
+        };
+        self.daemon.drain(&reason);
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(count_down(self.daemon.clone(), sender));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+async fn count_down(daemon: Arc<Daemon>, sender: mpsc::Sender<Result<DrainResponse, Status>>) {
+    let mut last = None;
+    while last != Some(0) {
+        let running = daemon.attended() as u32;
+        if last.replace(running) != Some(running)
+            && sender.send(Ok(DrainResponse { running })).await.is_err()
+        {
+            return;
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}

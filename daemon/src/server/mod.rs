@@ -1,0 +1,118 @@
+//! The gRPC server on the daemon's unix socket: every limit set, every service mounted.
+
+mod admin;
+mod board;
+mod cores;
+mod guard;
+mod jobs;
+pub(crate) mod peer;
+mod plugins;
+mod socket;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+use traind_proto::v1;
+
+use crate::daemon::Daemon;
+pub(crate) use socket::SocketError;
+
+/// A job file is text that people write; nothing else that is sent is long.
+const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+/// A page of jobs, or a job with its job file.
+const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const STREAMS_PER_CONNECTION_MAX: u32 = 128;
+const REQUESTS_PER_CONNECTION_MAX: usize = 64;
+const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
+const PENDING_RESETS_MAX: usize = 32;
+/// Until the response begins; streams may last.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long calls that are under way may go on when the daemon leaves.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("serve: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    #[error("describe the services: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// A service with its message sizes limited: the generated types share no trait for it.
+macro_rules! limited {
+    ($server:ty, $service:expr) => {
+        <$server>::new($service)
+            .max_decoding_message_size(REQUEST_BYTES_MAX)
+            .max_encoding_message_size(RESPONSE_BYTES_MAX)
+    };
+}
+
+/// Serves until the daemon closes. `ready` is called once the socket accepts calls.
+pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(), ServeError> {
+    let path = daemon.settings.socket.clone();
+    let listener = socket::bind(&path)?;
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<v1::jobs_server::JobsServer<jobs::Jobs>>().await;
+    health.set_serving::<v1::cores_server::CoresServer<cores::Cores>>().await;
+    health.set_serving::<v1::plugins_server::PluginsServer<plugins::Plugins>>().await;
+
+    health.set_serving::<v1::admin_server::AdminServer<admin::Admin>>().await;
+
+    let closing = daemon.closing.clone();
+    let served = builder()
+        .layer(guard::Guard::new(daemon.settings.access.clone()))
+        .add_service(health_service)
+        .add_service(reflection()?)
+        .add_service(limited!(v1::admin_server::AdminServer<_>, admin::Admin::new(daemon.clone())))
+        .add_service(limited!(v1::jobs_server::JobsServer<_>, jobs::Jobs::new(daemon.clone())))
+        .add_service(limited!(v1::cores_server::CoresServer<_>, cores::Cores::new(daemon.clone())))
+        .add_service(limited!(v1::plugins_server::PluginsServer<_>, plugins::Plugins::new(daemon)))
+        .serve_with_incoming_shutdown(
+            UnixListenerStream::new(listener),
+            closing.clone().cancelled_owned(),
+        );
+    ready();
+    tokio::select! {
+        result = served => result?,
+        () = deadline(closing) => tracing::warn!("left calls that did not end in time"),
+    }
+    socket::remove(&path);
+    Ok(())
+}
+
+async fn deadline(closing: tokio_util::sync::CancellationToken) {
+    closing.cancelled().await;
+    tokio::time::sleep(DRAIN_DEADLINE).await;
+}
+
+/// tonic limits nothing by itself.
+fn builder() -> Server {
+    Server::builder()
+        .timeout(REQUEST_TIMEOUT)
+        .load_shed(true)
+        .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION_MAX)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+}
+
+fn reflection() -> Result<
+    tonic_reflection::server::v1::ServerReflectionServer<
+        impl tonic_reflection::server::v1::ServerReflection,
+    >,
+    tonic_reflection::server::Error,
+> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(traind_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+}

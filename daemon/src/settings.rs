@@ -1,0 +1,102 @@
+//! What a daemon is told when it starts, resolved once and refused before anything runs.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::access::Access;
+use crate::host::Host;
+
+/// The settings of one daemon. All paths are absolute.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub state_dir: PathBuf,
+    pub socket: PathBuf,
+    pub cache_dir: PathBuf,
+    /// The program that trains.
+    pub runner: PathBuf,
+    pub host: Host,
+    /// How long a runner may take to end after it was asked to.
+    pub grace_period: Duration,
+    /// How long a step may take before its runner counts as hung.
+    pub hang_timeout: Duration,
+    /// How long a job that failed waits for its first restart.
+    pub restart_delay: Duration,
+    /// Below it every job gets a control group, if there is one.
+    pub cgroup: Option<PathBuf>,
+    /// Most cores that the jobs of one user hold at a time.
+    pub cores_per_user: Option<u32>,
+    /// Who may do what.
+    pub access: Access,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    #[error(
+        "{path} is too long for a socket: {length} bytes, of {SOCKET_PATH_MAX} at most; choose a shorter {setting}"
+    )]
+    SocketPathTooLong { path: PathBuf, length: usize, setting: &'static str },
+    #[error(
+        "the runner {path} is not there; build traind-runner beside traind, or name it with --runner"
+    )]
+    NoRunner { path: PathBuf },
+}
+
+/// `sockaddr_un` holds 108 bytes with the NUL.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// As long as any path below the state folder that is a socket.
+const LONGEST_RUNNER_SOCKET: &str = "jobs/0123456789/runner.sock";
+
+impl Settings {
+    /// Refuses settings with which no job could ever run.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        check_socket(&self.socket, "--socket")?;
+        check_socket(&self.state_dir.join(LONGEST_RUNNER_SOCKET), "--state-dir")?;
+        if self.runner.is_file() {
+            return Ok(());
+        }
+        Err(SettingsError::NoRunner { path: self.runner.clone() })
+    }
+
+    pub(crate) fn store_path(&self) -> PathBuf {
+        self.state_dir.join("traind.db")
+    }
+
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.state_dir.join("daemon.lock")
+    }
+}
+
+fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError> {
+    let length = path.as_os_str().as_bytes().len();
+    if length <= SOCKET_PATH_MAX {
+        return Ok(());
+    }
+    Err(SettingsError::SocketPathTooLong { path: path.to_owned(), length, setting })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_folder_too_deep_for_sockets_is_refused_at_once() {
+        let deep = PathBuf::from("/").join("x".repeat(90));
+        let settings = Settings {
+            state_dir: deep,
+            socket: "/run/traind.sock".into(),
+            cache_dir: "/tmp".into(),
+            runner: std::env::current_exe().unwrap(),
+            host: Host::new("cpu", None),
+            grace_period: Duration::from_secs(1),
+            hang_timeout: Duration::from_secs(1),
+            restart_delay: Duration::from_secs(1),
+            cgroup: None,
+            cores_per_user: None,
+            access: Access::open([]),
+        };
+        let text = settings.check().unwrap_err().to_string();
+        assert!(text.contains("shorter --state-dir"), "{text}");
+    }
+}

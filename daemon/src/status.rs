@@ -1,0 +1,81 @@
+//! The one place where the daemon's errors become gRPC status: code, reason and details.
+
+use std::collections::HashMap;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use traind_proto::reasons;
+
+use crate::error::{Error, FieldViolation};
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Status {
+        if let Error::Store(source) = &error {
+            tracing::error!(error = %source, "answer a request");
+        }
+        let (code, reason) = classify(&error);
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason, reasons::DOMAIN, metadata(&error));
+        for FieldViolation { field, description } in violations(&error) {
+            details.add_bad_request_violation(field, description);
+        }
+        Status::with_error_details(code, error.to_string(), details)
+    }
+}
+
+fn classify(error: &Error) -> (Code, &'static str) {
+    match error {
+        Error::JobFile { .. } => (Code::InvalidArgument, reasons::JOB_FILE_INVALID),
+        Error::Request { .. } => (Code::InvalidArgument, reasons::REQUEST_INVALID),
+        Error::PageToken => (Code::InvalidArgument, reasons::PAGE_TOKEN_INVALID),
+        Error::Cores { .. } => (Code::InvalidArgument, reasons::CORES_EXCEEDED),
+        Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
+        Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
+        Error::OutputInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
+        Error::Denied(_) => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
+        Error::Nobody => (Code::Unauthenticated, reasons::PERMISSION_DENIED),
+        Error::NoJob { .. } => (Code::NotFound, reasons::JOB_NOT_FOUND),
+        Error::Ambiguous { .. } => (Code::InvalidArgument, reasons::JOB_AMBIGUOUS),
+        Error::RequestReused { .. } => (Code::AlreadyExists, reasons::REQUEST_ID_REUSED),
+        Error::Illegal { .. } => (Code::FailedPrecondition, reasons::JOB_ENDED),
+        Error::ShuttingDown | Error::Draining => (Code::Unavailable, reasons::SHUTTING_DOWN),
+        Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
+        Error::Random(_) | Error::Resolved(_) => (Code::Internal, reasons::INTERNAL),
+    }
+}
+
+/// The fields to blame; a job file's come by their path in it.
+fn violations(error: &Error) -> Vec<FieldViolation> {
+    let one = |field: &str| {
+        vec![FieldViolation { field: field.to_owned(), description: error.to_string() }]
+    };
+    match error {
+        Error::JobFile { violations } => violations.clone(),
+        Error::Request { field, description } => {
+            vec![FieldViolation { field: (*field).to_owned(), description: description.clone() }]
+        }
+        Error::PageToken => one("page_token"),
+        Error::Cores { .. } => one("resources.cores"),
+        Error::Ambiguous { .. } => one("job_id"),
+        _ => Vec::new(),
+    }
+}
+
+/// What a client can act on without reading the message.
+fn metadata(error: &Error) -> HashMap<String, String> {
+    let pairs: Vec<(&str, String)> = match error {
+        Error::Cores { platform, available, wanted } => vec![
+            ("platform", platform.clone()),
+            ("available", available.to_string()),
+            ("wanted", wanted.to_string()),
+        ],
+        Error::Plugin { platform, .. } | Error::Platform { platform, .. } => {
+            vec![("platform", platform.clone())]
+        }
+        Error::OutputInUse { id, .. }
+        | Error::RequestReused { id, .. }
+        | Error::Illegal { id, .. } => vec![("job_id", id.clone())],
+        _ => Vec::new(),
+    };
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,46 @@
+//! Tells those who watch a job that it has new events, and nobody else.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// One channel for each job that somebody watches; it carries the last sequence.
+#[derive(Default)]
+pub(super) struct Bulletin {
+    channels: Mutex<HashMap<i64, watch::Sender<u64>>>,
+}
+
+/// A place in the audience of one job.
+pub(crate) struct Subscription(watch::Receiver<u64>);
+
+impl Subscription {
+    /// Waits until events were stored since the last call.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The store is gone, so nothing will ever change.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Bulletin {
+    pub(super) fn subscribe(&self, job: i64) -> Subscription {
+        let mut channels = self.lock();
+        let channel = channels.entry(job).or_insert_with(|| watch::Sender::new(0));
+        Subscription(channel.subscribe())
+    }
+
+    pub(super) fn publish(&self, job: i64, last_sequence: u64) {
+        let mut channels = self.lock();
+        let Some(channel) = channels.get(&job) else { return };
+        // With nobody left to hear it, the channel is of no more use.
+        if channel.send(last_sequence).is_err() {
+            channels.remove(&job);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, watch::Sender<u64>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

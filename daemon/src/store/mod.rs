@@ -1,0 +1,118 @@
+//! The durable store of jobs and their events: SQLite in WAL mode with full sync.
+//!
+//! What a method acknowledged is on disk. Events get their sequence here, and the
+//! place in the runner's log up to which it was read moves in the same transaction,
+//! so that a crash neither loses nor doubles one.
+
+mod bulletin;
+mod error;
+mod job;
+mod read;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OpenFlags};
+
+pub(crate) use bulletin::Subscription;
+pub(crate) use error::StoreError;
+pub(crate) use job::{Job, JobWarning, NewJob};
+pub(crate) use read::Resolved;
+pub(crate) use write::Restart;
+
+use bulletin::Bulletin;
+
+/// A handle to the store; clones share it.
+#[derive(Clone)]
+pub(crate) struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// WAL lets a reader go on while this one writes.
+    writer: Mutex<Connection>,
+    reader: Mutex<Connection>,
+    bulletin: Bulletin,
+}
+
+impl Store {
+    /// Opens or creates the store at `path`, checks it and brings it up to date.
+    pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
+        let mut writer = connect(path, OpenFlags::default())?;
+        check(&writer, path)?;
+        schema::migrate(&mut writer)?;
+        let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let reader = connect(path, read_only)?;
+        let inner = Inner {
+            writer: Mutex::new(writer),
+            reader: Mutex::new(reader),
+            bulletin: Bulletin::default(),
+        };
+        Ok(Store { inner: Arc::new(inner) })
+    }
+
+    /// Runs `work` on a thread that may block: SQLite waits for the disk.
+    pub(crate) async fn run<T, W>(&self, work: W) -> T
+    where
+        T: Send + 'static,
+        W: FnOnce(&Store) -> T + Send + 'static,
+    {
+        let store = self.clone();
+        match tokio::task::spawn_blocking(move || work(&store)).await {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    /// Wakes when a job gets new events.
+    pub(crate) fn subscribe(&self, job: &Job) -> Subscription {
+        self.inner.bulletin.subscribe(job.number)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
+        // A panic cannot leave a transaction behind: dropping it rolls it back.
+        self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.inner.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+    configure(&connection).map_err(|source| damaged(path, "configure", source))?;
+    Ok(connection)
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let verdict = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match verdict {
+        Ok(verdict) if verdict == "ok" => Ok(()),
+        Ok(detail) => Err(StoreError::Corrupt { path: path.to_owned(), detail }),
+        Err(source) => Err(damaged(path, "check", source)),
+    }
+}
+
+/// Tells a file that is no sound database from one that cannot be reached now.
+fn damaged(path: &Path, action: &'static str, source: rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    match source.sqlite_error_code() {
+        Some(DatabaseCorrupt | NotADatabase) => {
+            StoreError::Corrupt { path: path.to_owned(), detail: source.to_string() }
+        }
+        _ => StoreError::Sqlite { action, source },
+    }
+}

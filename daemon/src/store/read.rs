@@ -1,0 +1,164 @@
+//! Looking up jobs and events.
+
+use prost::Message;
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, params};
+use traind_proto::v1;
+
+use super::job::{FULL, SUMMARY, unreadable};
+use super::{Job, Store, StoreError};
+use crate::state::JobState;
+
+/// What a reference to a job stands for.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    Job(Box<Job>),
+    Nothing,
+    /// The beginning of several ids, some of which are listed.
+    Several(Vec<String>),
+}
+
+impl Store {
+    /// The job with this very id.
+    pub(crate) fn get(&self, id: &str) -> Result<Job, StoreError> {
+        let found = self.one("id = ?1", id)?;
+        found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })
+    }
+
+    /// The job meant by an id, a job's name (the newest of that name), or the beginning of
+    /// one id, among the jobs of `owner` or all.
+    pub(crate) fn resolve(
+        &self,
+        reference: &str,
+        owner: Option<&str>,
+    ) -> Result<Resolved, StoreError> {
+        if let Some(job) = self.owned("id = ?1", reference, owner)? {
+            return Ok(Resolved::Job(Box::new(job)));
+        }
+        if let Some(job) = self.owned("name = ?1", reference, owner)? {
+            return Ok(Resolved::Job(Box::new(job)));
+        }
+        if reference.is_empty() {
+            return Ok(Resolved::Nothing);
+        }
+        let mut ids = self.ids_with_prefix(reference, owner)?;
+        match ids.len() {
+            0 => Ok(Resolved::Nothing),
+            1 => Ok(Resolved::Job(Box::new(self.get(&ids.remove(0))?))),
+            _ => Ok(Resolved::Several(ids)),
+        }
+    }
+
+    /// Jobs of `owner` or all, in one of `states` (all if empty), the newest first, older
+    /// than job number `before`.
+    pub(crate) fn list(
+        &self,
+        states: &[JobState],
+        owner: Option<&str>,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        let names: Vec<String> = states.iter().map(|state| format!("'{state}'")).collect();
+        let filter = match names.len() {
+            0 => String::new(),
+            _ => format!("AND state IN ({})", names.join(", ")),
+        };
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs
+             WHERE number < ?1 AND (?3 IS NULL OR owner = ?3) {filter}
+             ORDER BY number DESC LIMIT ?2"
+        );
+        self.many(&sql, params![before, limit, owner], Job::from_row, "list jobs")
+    }
+
+    /// Jobs that have not ended, in the order of submission.
+    pub(crate) fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs
+             WHERE state IN ('pending', 'starting', 'running', 'cancelling') ORDER BY number"
+        );
+        self.many(&sql, [], Job::from_row, "list unfinished jobs")
+    }
+
+    /// At most `limit` of a job's events, the first with sequence `from`.
+    pub(crate) fn events(
+        &self,
+        job: i64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<v1::Event>, StoreError> {
+        let sql = "SELECT event FROM events WHERE job = ?1 AND sequence >= ?2
+                   ORDER BY sequence LIMIT ?3";
+        self.many(sql, params![job, from, limit], event_from_row, "read events")
+    }
+
+    /// The job made by an earlier request and the digest of what that request said.
+    pub(crate) fn by_request(
+        &self,
+        owner: &str,
+        request_id: &str,
+    ) -> Result<Option<(Job, Vec<u8>)>, StoreError> {
+        let sql = format!("SELECT {FULL} FROM jobs WHERE owner = ?1 AND request_id = ?2");
+        let read = |row: &Row<'_>| Ok((Job::from_row(row)?, row.get("request_digest")?));
+        let found = self.reader().query_row(&sql, [owner, request_id], read).optional();
+        found.map_err(StoreError::sqlite("look up a request"))
+    }
+
+    /// Proves that the store answers.
+    pub(crate) fn ping(&self) -> Result<(), StoreError> {
+        let answer = self.reader().query_row("SELECT 1", [], |_| Ok(()));
+        answer.map_err(StoreError::sqlite("ping"))
+    }
+
+    fn one(&self, condition: &str, value: &str) -> Result<Option<Job>, StoreError> {
+        let sql = format!("SELECT {FULL} FROM jobs WHERE {condition}");
+        let found = self.reader().query_row(&sql, [value], Job::from_row).optional();
+        found.map_err(StoreError::sqlite("look up a job"))
+    }
+
+    /// The newest job that meets a condition.
+    fn owned(
+        &self,
+        condition: &str,
+        value: &str,
+        owner: Option<&str>,
+    ) -> Result<Option<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {FULL} FROM jobs WHERE {condition} AND (?2 IS NULL OR owner = ?2)
+             ORDER BY number DESC LIMIT 1"
+        );
+        let read = self.reader().query_row(&sql, params![value, owner], Job::from_row).optional();
+        read.map_err(StoreError::sqlite("look up a job"))
+    }
+
+    fn ids_with_prefix(
+        &self,
+        prefix: &str,
+        owner: Option<&str>,
+    ) -> Result<Vec<String>, StoreError> {
+        // Ids are lower-case ASCII, so those with a prefix lie between it and prefix + DEL.
+        let sql = "SELECT id FROM jobs WHERE id >= ?1 AND id < ?1 || char(127)
+                   AND (?2 IS NULL OR owner = ?2) ORDER BY id LIMIT 4";
+        self.many(sql, params![prefix, owner], |row| row.get(0), "look up a job")
+    }
+
+    fn many<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        action: &'static str,
+    ) -> Result<Vec<T>, StoreError> {
+        let reader = self.reader();
+        let query = || {
+            let mut statement = reader.prepare_cached(sql)?;
+            statement.query_map(params, read)?.collect::<rusqlite::Result<Vec<T>>>()
+        };
+        query().map_err(StoreError::sqlite(action))
+    }
+}
+
+fn event_from_row(row: &Row<'_>) -> rusqlite::Result<v1::Event> {
+    let bytes: Vec<u8> = row.get(0)?;
+    v1::Event::decode(bytes.as_slice()).map_err(|error| unreadable(Type::Blob, error))
+}

@@ -1,0 +1,87 @@
+//! The tables, as migrations that are never edited once released: a change is a new entry.
+
+use rusqlite::{Connection, Transaction};
+
+use super::StoreError;
+
+/// Migration `n` takes a store from `user_version` n to n + 1.
+const MIGRATIONS: &[&str] = &[
+    "
+    CREATE TABLE jobs (
+        number         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of submission
+        id             TEXT NOT NULL UNIQUE,
+        name           TEXT NOT NULL,
+        owner          TEXT NOT NULL,
+        request_id     TEXT,                              -- NULL where the client gave none
+        request_digest BLOB NOT NULL,                     -- of what was submitted
+        state          TEXT NOT NULL,
+        waiting_reason TEXT NOT NULL DEFAULT '',
+        create_time    INTEGER NOT NULL,                  -- microseconds since 1970
+        start_time     INTEGER,
+        end_time       INTEGER,
+        platform       TEXT NOT NULL,
+        core_count     INTEGER NOT NULL,
+        cores          TEXT NOT NULL DEFAULT '[]',        -- JSON
+        output_dir     TEXT NOT NULL,
+        job_file       TEXT NOT NULL,                     -- YAML as submitted
+        base_dir       TEXT NOT NULL,
+        resolved       TEXT NOT NULL,                     -- JSON, what the runner gets
+        warnings       TEXT NOT NULL,                     -- JSON
+        attempt        INTEGER NOT NULL DEFAULT 0,
+        last_sequence  INTEGER NOT NULL DEFAULT 0,
+        log_offset     INTEGER NOT NULL DEFAULT 0,        -- bytes of events.log in `events`
+        progress       BLOB,                              -- newest traind.v1.Step
+        metrics        TEXT NOT NULL DEFAULT '{}',        -- JSON
+        finished       BLOB,                              -- traind.v1.Finished of this attempt
+        failure        BLOB,                              -- traind.v1.Failure
+        UNIQUE (owner, request_id)
+    ) STRICT;
+    CREATE INDEX jobs_by_state ON jobs (state, number);
+    CREATE INDEX jobs_by_name ON jobs (name, number);
+    CREATE TABLE events (
+        job      INTEGER NOT NULL REFERENCES jobs (number),
+        sequence INTEGER NOT NULL,
+        event    BLOB NOT NULL,                           -- traind.v1.Event
+        PRIMARY KEY (job, sequence)
+    ) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE jobs ADD COLUMN max_restarts INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE jobs ADD COLUMN restarts     INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE jobs ADD COLUMN not_before   INTEGER NOT NULL DEFAULT 0; -- of the next attempt
+",
+    "
+    ALTER TABLE jobs ADD COLUMN priority        INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE jobs ADD COLUMN max_run_seconds INTEGER;
+    ALTER TABLE jobs ADD COLUMN place_time      INTEGER; -- of the newest attempt
+",
+    "
+    ALTER TABLE jobs ADD COLUMN max_wait_seconds INTEGER;
+    ALTER TABLE jobs ADD COLUMN after            TEXT REFERENCES jobs (id);
+",
+];
+
+/// Brings the store to the newest version, each step in a transaction of its own.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let version = user_version(connection)?;
+    if version > MIGRATIONS.len() {
+        return Err(StoreError::Newer { found: version, known: MIGRATIONS.len() });
+    }
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(version) {
+        let transaction = connection.transaction().map_err(StoreError::sqlite("begin"))?;
+        apply(&transaction, migration, index + 1).map_err(StoreError::sqlite("migrate"))?;
+        transaction.commit().map_err(StoreError::sqlite("commit a migration"))?;
+    }
+    Ok(())
+}
+
+fn apply(transaction: &Transaction<'_>, sql: &str, version: usize) -> rusqlite::Result<()> {
+    transaction.execute_batch(sql)?;
+    transaction.pragma_update(None, "user_version", version)
+}
+
+fn user_version(connection: &Connection) -> Result<usize, StoreError> {
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    let version = version.map_err(StoreError::sqlite("read the version"))?;
+    Ok(usize::try_from(version).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,183 @@
+//! What the store promises, on a real file.
+
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Evaluated, Event, Finished, Started, Step};
+
+use super::{NewJob, Resolved, Restart, Store, StoreError};
+use crate::state::{JobState, Outcome};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("traind.db")).unwrap();
+    (folder, store)
+}
+
+fn new_job(id: &str) -> NewJob {
+    NewJob {
+        id: id.into(),
+        name: "name".into(),
+        owner: "ann".into(),
+        request_id: String::new(),
+        request_digest: vec![1],
+        platform: "cpu".into(),
+        core_count: 2,
+        priority: 3,
+        max_run_seconds: Some(60),
+        max_wait_seconds: None,
+        after: None,
+        max_restarts: 1,
+        output_dir: format!("/out/{id}"),
+        job_file: "yaml".into(),
+        base_dir: "/".into(),
+        resolved: "{}".into(),
+        warnings: Vec::new(),
+    }
+}
+
+fn event(kind: Kind) -> Event {
+    Event { sequence: 99, time: None, kind: Some(kind) }
+}
+
+fn step(step: u64, loss: f64) -> Event {
+    event(Kind::Step(Step { step, loss, ..Default::default() }))
+}
+
+#[test]
+fn events_get_their_sequence_with_the_offset_in_one_transaction() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    let started = event(Kind::Started(Started::default()));
+    let job = store.record("a", vec![started, step(1, 0.5), step(2, 0.25)], 300).unwrap();
+    assert_eq!((job.state, job.log_offset, job.last_sequence), (JobState::Running, 300, 6));
+    drop(store);
+
+    let store = Store::open(&folder.path().join("traind.db")).unwrap();
+    let again = store.get("a").unwrap();
+    assert_eq!((again.log_offset, again.last_sequence), (300, 6));
+    assert_eq!(again.progress.unwrap().loss, 0.25);
+    let events = store.events(again.number, 1, 100).unwrap();
+    let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(store.events(again.number, 5, 1).unwrap(), events[4..5]);
+}
+
+#[test]
+fn a_refused_change_leaves_nothing_behind() {
+    let (_folder, store) = store();
+    let before = store.create(&new_job("a")).unwrap();
+    let error = store.settle("a", Outcome::Completed, None).unwrap_err();
+    assert!(matches!(error, StoreError::Illegal { .. }), "{error}");
+    let after = store.get("a").unwrap();
+    assert_eq!((after.state, after.last_sequence), (JobState::Pending, before.last_sequence));
+    assert!(matches!(store.place("absent", &[0]), Err(StoreError::NoJob { .. })));
+}
+
+#[test]
+fn metrics_that_json_cannot_hold_do_not_stop_the_job() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0]).unwrap();
+    let metrics = [("eval_loss".to_owned(), f64::NAN), ("eval_f1".to_owned(), 0.5)].into();
+    let evaluated = event(Kind::Evaluated(Evaluated { metrics, ..Default::default() }));
+    let finished = event(Kind::Finished(Finished::default()));
+    let job = store.record("a", vec![step(1, f64::NAN), evaluated, finished], 1).unwrap();
+    assert_eq!(job.metrics.into_iter().collect::<Vec<_>>(), [("eval_f1".to_owned(), 0.5)]);
+    let job = store.get("a").unwrap();
+    assert!(job.progress.unwrap().loss.is_nan() && job.finished.is_some());
+}
+
+#[test]
+fn a_job_started_again_counts_it_and_keeps_its_history() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    let placed = store.get("a").unwrap();
+    assert_eq!((placed.priority, placed.max_run_seconds), (3, Some(60)));
+    assert_eq!(placed.deadline(), placed.place_time.map(|time| time + 60_000_000));
+    let started = event(Kind::Started(Started::default()));
+    let before = store.record("a", vec![started], 100).unwrap();
+    let again = Restart { reason: "RUNNER_DIED".into(), wait: "waits 5 s".into(), not_before: 7 };
+    let job = store.restart("a", &again).unwrap();
+    assert_eq!((job.state, job.restarts, job.not_before), (JobState::Pending, 1, 7));
+    assert_eq!((job.cores.len(), job.waiting_reason.as_str()), (0, "waits 5 s"));
+    assert_eq!((job.last_sequence, job.log_offset), (before.last_sequence + 2, 100));
+    assert_eq!(store.place("a", &[0, 1]).unwrap().attempt, 2);
+}
+
+#[test]
+fn the_same_waiting_reason_is_one_event() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let first = store.wait("a", "no cores").unwrap();
+    assert_eq!(store.wait("a", "no cores").unwrap().last_sequence, first.last_sequence);
+    assert_eq!(store.wait("a", "fewer").unwrap().last_sequence, first.last_sequence + 1);
+    assert_eq!(store.place("a", &[0]).unwrap().waiting_reason, "");
+}
+
+#[test]
+fn a_request_makes_one_job_for_each_owner() {
+    let (_folder, store) = store();
+    let request = NewJob { request_id: "r".into(), ..new_job("a") };
+    assert_eq!(store.create(&request).unwrap().id, "a");
+    let repeated = NewJob { id: "b".into(), ..request.clone() };
+    assert_eq!(store.create(&repeated).unwrap().id, "a");
+    let other = NewJob { id: "b".into(), request_digest: vec![2], ..request.clone() };
+    assert!(matches!(store.create(&other), Err(StoreError::RequestReused { .. })));
+    let bob = NewJob { owner: "bob".into(), output_dir: "/bob".into(), ..other };
+    assert_eq!(store.create(&bob).unwrap().id, "b");
+}
+
+#[test]
+fn references_resolve_by_id_then_name_then_beginning() {
+    let (_folder, store) = store();
+    for id in ["abc1", "abc2", "xyz"] {
+        store.create(&NewJob { name: format!("name-of-{id}"), ..new_job(id) }).unwrap();
+    }
+    store.create(&NewJob { name: "xyz".into(), ..new_job("q") }).unwrap();
+    let check = |reference: &str, expect: &str| {
+        let found = match store.resolve(reference, None).unwrap() {
+            Resolved::Job(job) => job.id,
+            Resolved::Nothing => "nothing".into(),
+            Resolved::Several(ids) => ids.join(" "),
+        };
+        assert_eq!(found, expect, "{reference}");
+    };
+    check("abc1", "abc1");
+    check("abc", "abc1 abc2");
+    check("x", "xyz");
+    check("xyz", "xyz");
+    check("name-of-abc2", "abc2");
+    assert!(matches!(store.resolve("abc1", Some("bob")).unwrap(), Resolved::Nothing));
+    assert!(matches!(store.resolve("abc", Some("bob")).unwrap(), Resolved::Nothing));
+    assert!(matches!(store.resolve("abc1", Some("ann")).unwrap(), Resolved::Job(_)));
+    assert_eq!(store.list(&[], Some("bob"), i64::MAX, 10).unwrap().len(), 0);
+    assert_eq!(store.list(&[], Some("ann"), i64::MAX, 10).unwrap().len(), 4);
+    check("", "nothing");
+    check("%", "nothing");
+}
+
+#[test]
+fn a_store_of_a_later_version_is_refused() {
+    let (folder, store) = store();
+    drop(store);
+    let path = folder.path().join("traind.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 1000).unwrap();
+    drop(connection);
+    let error = Store::open(&path).err().unwrap();
+    assert!(matches!(error, StoreError::Newer { found: 1000, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_of_its_own_job_alone() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    store.create(&new_job("b")).unwrap();
+    let mut news = store.subscribe(&job);
+    store.wait("b", "no cores").unwrap();
+    let silence = std::time::Duration::from_millis(50);
+    assert!(tokio::time::timeout(silence, news.changed()).await.is_err());
+    store.wait("a", "no cores").unwrap();
+    tokio::time::timeout(silence, news.changed()).await.unwrap();
+}

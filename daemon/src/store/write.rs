@@ -1,0 +1,330 @@
+//! Changing jobs. Each method is one transaction: the job's row and its new events
+//! are stored together or not at all.
+
+use prost::Message;
+use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use traind_proto::v1::{self, event::Kind};
+
+use super::job::{Job, NewJob, SUMMARY};
+use super::{Store, StoreError};
+use crate::clock;
+use crate::convert;
+use crate::state::{JobState, Outcome, Transition};
+
+/// Another attempt after one that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Restart {
+    /// What happened to the attempt.
+    pub reason: String,
+    /// Why the next one does not begin at once.
+    pub wait: String,
+    /// When it may begin, in microseconds since 1970.
+    pub not_before: i64,
+}
+
+impl Store {
+    /// Stores a new job; a repeated request gets the job of the first one.
+    pub(crate) fn create(&self, new: &NewJob) -> Result<Job, StoreError> {
+        self.change(|transaction| {
+            if let Some(job) = repeated(transaction, new)? {
+                return Ok(job);
+            }
+            refuse_shared_output(transaction, new)?;
+            insert(transaction, new).map_err(StoreError::sqlite("insert a job"))?;
+            let mut draft = Draft::load(transaction, &new.id)?;
+            draft.append(Kind::StateChanged(v1::StateChanged {
+                from: v1::JobState::Unspecified.into(),
+                to: convert::job_state(JobState::Pending).into(),
+                reason: String::new(),
+            }))?;
+            draft.save()
+        })
+    }
+
+    /// Gives a pending job its cores, for its next attempt.
+    pub(crate) fn place(&self, id: &str, cores: &[u32]) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.apply(Transition::Place, "")?;
+            draft.job.cores = cores.to_vec();
+            draft.job.attempt += 1;
+            draft.job.place_time = Some(clock::now());
+            draft.job.finished = None;
+            Ok(())
+        })
+    }
+
+    /// Takes back a placement that no runner ever used.
+    pub(crate) fn requeue(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| draft.apply(Transition::Requeue, reason))
+    }
+
+    /// Queues a job whose attempt failed again. One that is to end ends.
+    pub(crate) fn restart(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.apply(Transition::Requeue, &restart.reason)?;
+            if draft.job.state != JobState::Pending {
+                return Ok(());
+            }
+            draft.job.restarts += 1;
+            draft.job.not_before = restart.not_before;
+            draft.wait(&restart.wait)
+        })
+    }
+
+    /// Says why a pending job waits. The same reason again is no event.
+    pub(crate) fn wait(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            if draft.job.state != JobState::Pending || draft.job.waiting_reason == reason {
+                return Ok(());
+            }
+            draft.wait(reason)
+        })
+    }
+
+    /// Asks for the end of a job. A job that was cancelled already stays as it is.
+    pub(crate) fn cancel(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| match draft.job.state {
+            JobState::Cancelled => Ok(()),
+            _ => draft.apply(Transition::Cancel, reason),
+        })
+    }
+
+    /// Stores events of the job's runner and how far its log was read.
+    pub(crate) fn record(
+        &self,
+        id: &str,
+        events: Vec<v1::Event>,
+        log_offset: u64,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.job.log_offset = log_offset;
+            events.into_iter().try_for_each(|event| draft.record(event))
+        })
+    }
+
+    /// Stores how a job ended.
+    pub(crate) fn settle(
+        &self,
+        id: &str,
+        outcome: Outcome,
+        failure: Option<v1::Failure>,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let reason = failure.as_ref().map(summary).unwrap_or_default();
+            draft.job.failure = failure;
+            draft.apply(Transition::Settle(outcome), &reason)
+        })
+    }
+
+    fn edit(
+        &self,
+        id: &str,
+        work: impl FnOnce(&mut Draft<'_>) -> Result<(), StoreError>,
+    ) -> Result<Job, StoreError> {
+        self.change(|transaction| {
+            let mut draft = Draft::load(transaction, id)?;
+            work(&mut draft)?;
+            draft.save()
+        })
+    }
+
+    fn change(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Job, StoreError>,
+    ) -> Result<Job, StoreError> {
+        let mut writer = self.writer();
+        let transaction = writer.transaction().map_err(StoreError::sqlite("begin"))?;
+        let job = work(&transaction)?;
+        transaction.commit().map_err(StoreError::sqlite("commit"))?;
+        self.inner.bulletin.publish(job.number, job.last_sequence);
+        Ok(job)
+    }
+}
+
+/// A failure in one line; the whole of it is kept in the job.
+fn summary(failure: &v1::Failure) -> String {
+    let line = failure.message.lines().next().unwrap_or_default();
+    format!("{}: {}", failure.reason, line.trim_end_matches(':'))
+}
+
+/// A job within a transaction. Dropped unsaved, it never happened.
+struct Draft<'a> {
+    connection: &'a Connection,
+    job: Job,
+}
+
+impl<'a> Draft<'a> {
+    fn load(connection: &'a Connection, id: &str) -> Result<Draft<'a>, StoreError> {
+        let sql = format!("SELECT {SUMMARY} FROM jobs WHERE id = ?1");
+        let found = connection.query_row(&sql, [id], Job::from_row).optional();
+        let found = found.map_err(StoreError::sqlite("read a job"))?;
+        let job = found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })?;
+        Ok(Draft { connection, job })
+    }
+
+    fn apply(&mut self, transition: Transition, reason: &str) -> Result<(), StoreError> {
+        let from = self.job.state;
+        let illegal = |source| StoreError::Illegal { id: self.job.id.clone(), source };
+        let to = from.after(transition).map_err(illegal)?;
+        if to == from {
+            return Ok(());
+        }
+        self.job.state = to;
+        self.job.waiting_reason.clear();
+        if !to.is_active() {
+            self.job.cores.clear();
+        }
+        if to.is_terminal() {
+            self.job.end_time = Some(clock::now());
+        }
+        self.append(Kind::StateChanged(v1::StateChanged {
+            from: convert::job_state(from).into(),
+            to: convert::job_state(to).into(),
+            reason: reason.to_owned(),
+        }))
+    }
+
+    fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
+        self.job.waiting_reason = reason.to_owned();
+        self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
+    }
+
+    /// Takes over what an event of the runner says about the job, and stores it.
+    fn record(&mut self, event: v1::Event) -> Result<(), StoreError> {
+        let started = matches!(event.kind, Some(Kind::Started(_)));
+        match &event.kind {
+            Some(Kind::Started(_)) => {
+                self.job.start_time.get_or_insert_with(clock::now);
+            }
+            Some(Kind::Step(step)) => self.job.progress = Some(*step),
+            Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
+            Some(Kind::Finished(finished)) => {
+                self.merge_metrics(&finished.metrics);
+                self.job.finished = Some(finished.clone());
+            }
+            _ => {}
+        }
+        self.store(event)?;
+        match self.job.state {
+            JobState::Starting if started => self.apply(Transition::Report, ""),
+            _ => Ok(()),
+        }
+    }
+
+    fn merge_metrics<'m>(&mut self, metrics: impl IntoIterator<Item = (&'m String, &'m f64)>) {
+        // JSON knows no NaN or infinity; the event itself keeps them.
+        let finite = metrics.into_iter().filter(|(_, value)| value.is_finite());
+        self.job.metrics.extend(finite.map(|(name, value)| (name.clone(), *value)));
+    }
+
+    fn append(&mut self, kind: Kind) -> Result<(), StoreError> {
+        let time = Some(clock::timestamp(clock::now()));
+        self.store(v1::Event { sequence: 0, time, kind: Some(kind) })
+    }
+
+    fn store(&mut self, mut event: v1::Event) -> Result<(), StoreError> {
+        self.job.last_sequence += 1;
+        event.sequence = self.job.last_sequence;
+        let sql = "INSERT INTO events (job, sequence, event) VALUES (?1, ?2, ?3)";
+        let values = params![self.job.number, event.sequence, event.encode_to_vec()];
+        let insert = || self.connection.prepare_cached(sql)?.execute(values);
+        insert().map(drop).map_err(StoreError::sqlite("store an event"))
+    }
+
+    fn save(self) -> Result<Job, StoreError> {
+        update(self.connection, &self.job).map_err(StoreError::sqlite("save a job"))?;
+        Ok(self.job)
+    }
+}
+
+fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
+    let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason,
+            start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
+            place_time = :place_time, restarts = :restarts, not_before = :not_before,
+            last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
+            metrics = :metrics, finished = :finished, failure = :failure
+        WHERE number = :number";
+    connection.prepare_cached(sql)?.execute(named_params! {
+        ":number": job.number,
+        ":state": job.state.name(),
+        ":waiting_reason": job.waiting_reason,
+        ":start_time": job.start_time,
+        ":end_time": job.end_time,
+        ":cores": json(&job.cores)?,
+        ":attempt": job.attempt,
+        ":place_time": job.place_time,
+        ":restarts": job.restarts,
+        ":not_before": job.not_before,
+        ":last_sequence": job.last_sequence,
+        ":log_offset": job.log_offset,
+        ":progress": job.progress.as_ref().map(Message::encode_to_vec),
+        ":metrics": json(&job.metrics)?,
+        ":finished": job.finished.as_ref().map(Message::encode_to_vec),
+        ":failure": job.failure.as_ref().map(Message::encode_to_vec),
+    })
+}
+
+fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
+    let sql = "INSERT INTO jobs (id, name, owner, request_id, request_digest, state, create_time,
+            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings)
+        VALUES (:id, :name, :owner, :request_id, :request_digest, :state, :create_time,
+            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings)";
+    connection.prepare_cached(sql)?.execute(named_params! {
+        ":id": new.id,
+        ":name": new.name,
+        ":owner": new.owner,
+        ":request_id": Some(&new.request_id).filter(|id| !id.is_empty()),
+        ":request_digest": new.request_digest,
+        ":state": JobState::Pending.name(),
+        ":create_time": clock::now(),
+        ":platform": new.platform,
+        ":core_count": new.core_count,
+        ":priority": new.priority,
+        ":max_run_seconds": new.max_run_seconds,
+        ":max_wait_seconds": new.max_wait_seconds,
+        ":after": new.after,
+        ":max_restarts": new.max_restarts,
+        ":output_dir": new.output_dir,
+        ":job_file": new.job_file,
+        ":base_dir": new.base_dir,
+        ":resolved": new.resolved,
+        ":warnings": json(&new.warnings)?,
+    })
+}
+
+fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreError> {
+    if new.request_id.is_empty() {
+        return Ok(None);
+    }
+    let sql = "SELECT id, request_digest FROM jobs WHERE owner = ?1 AND request_id = ?2";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = connection.query_row(sql, [&new.owner, &new.request_id], read).optional();
+    let found: Option<(String, Vec<u8>)> = found.map_err(StoreError::sqlite("read a request"))?;
+    match found {
+        None => Ok(None),
+        Some((id, digest)) if digest == new.request_digest => {
+            Draft::load(connection, &id).map(|draft| Some(draft.job))
+        }
+        Some((id, _)) => Err(StoreError::RequestReused { request_id: new.request_id.clone(), id }),
+    }
+}
+
+/// Two jobs that write one folder would destroy each other's model.
+fn refuse_shared_output(connection: &Connection, new: &NewJob) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT {SUMMARY} FROM jobs WHERE output_dir = ?1
+         AND state IN ('pending', 'starting', 'running', 'cancelling')"
+    );
+    let found = connection.query_row(&sql, [&new.output_dir], Job::from_row).optional();
+    match found.map_err(StoreError::sqlite("look for the output folder"))? {
+        None => Ok(()),
+        Some(Job { id, state, .. }) => {
+            Err(StoreError::OutputInUse { output_dir: new.output_dir.clone(), id, state })
+        }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}

@@ -1,0 +1,114 @@
+//! Getting hold of a runner: a new one for a job just placed, or the one that an
+//! earlier daemon left.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use traind_job_file::{RunSpec, RunSpecError};
+use traind_proto::{reasons, v1};
+
+use super::claim::{self, Claim};
+use super::process::RunnerProcess;
+use super::run_dir::RunDir;
+use super::tree::Tree;
+use crate::daemon::Daemon;
+use crate::plugins::{self, PluginError};
+use crate::store::{Job, StoreError};
+
+/// What became of a runner.
+pub(super) enum Found {
+    Alive(RunnerProcess),
+    Gone,
+    /// There never was one, and there will be none for this attempt.
+    Unclaimed,
+}
+
+/// Why a job that had its cores got no runner.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LaunchError {
+    #[error("read the job: {0}")]
+    Store(#[from] StoreError),
+    #[error("read the resolved job file: {0}")]
+    Resolved(#[from] serde_json::Error),
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    #[error("the {platform} plugin is not installed any more: {instructions}")]
+    PluginGone { platform: String, instructions: String },
+    #[error("prepare the run folder {path}: {source}", path = .path.display())]
+    RunDir { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Spec(#[from] RunSpecError),
+    #[error("start {runner}: {source}", runner = .runner.display())]
+    Spawn { runner: PathBuf, source: io::Error },
+}
+
+impl LaunchError {
+    pub(super) fn failure(&self) -> v1::Failure {
+        let reason = match self {
+            LaunchError::Plugin(_) | LaunchError::PluginGone { .. } => reasons::PLUGIN_NOT_FOUND,
+            LaunchError::RunDir { .. } | LaunchError::Spec(_) => reasons::RUN_DIRECTORY_FAILED,
+            LaunchError::Store(_) => reasons::STORE_FAILED,
+            LaunchError::Resolved(_) => reasons::INTERNAL,
+            LaunchError::Spawn { .. } => reasons::RUNNER_START_FAILED,
+        };
+        let (reason, message) = (reason.to_owned(), self.to_string());
+        v1::Failure { reason, message, ..Default::default() }
+    }
+}
+
+/// Starts a runner for `job`, which holds its cores.
+pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProcess, LaunchError> {
+    let (settings, id) = (daemon.settings.clone(), job.id.clone());
+    daemon
+        .store
+        .run(move |store| {
+            let job = store.get(&id)?;
+            let spec = RunSpec {
+                job_id: job.id.clone(),
+                attempt: job.attempt,
+                job: serde_json::from_str(&job.resolved)?,
+                cores: job.cores.clone(),
+                plugin: plugin_path(&job.platform, &settings.cache_dir)?,
+                cache_dir: settings.cache_dir.clone(),
+            };
+            let run_dir = RunDir::new(&settings.state_dir, &job.id);
+            let path = run_dir.path().to_owned();
+            run_dir.create().map_err(|source| LaunchError::RunDir { path, source })?;
+            spec.write(run_dir.path())?;
+            let runner = settings.runner.clone();
+            RunnerProcess::spawn(&runner, &run_dir, &spec, settings.cgroup.as_deref())
+                .map_err(|source| LaunchError::Spawn { runner, source })
+        })
+        .await
+}
+
+/// Finds the runner of a job that was active when the daemon before this one ended. An
+/// error means that it may live or not: settling the job would leave it an orphan.
+pub(super) async fn attach(daemon: &Arc<Daemon>, job: &Job) -> io::Result<Found> {
+    let run_dir = RunDir::new(&daemon.settings.state_dir, &job.id);
+    let job = job.clone();
+    let found = tokio::task::spawn_blocking(move || find(&run_dir, &job)).await;
+    found.map_err(io::Error::other).and_then(|found| found)
+}
+
+fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
+    if !run_dir.path().is_dir() {
+        return Ok(Found::Unclaimed);
+    }
+    match claim::claim(&run_dir.claim(job.attempt), &Claim::Void)? {
+        Claim::Void => Ok(Found::Unclaimed),
+        Claim::Runner(identity) => {
+            let tree = Tree::find(run_dir, &job.id);
+            Ok(RunnerProcess::attach(&identity, tree)?.map_or(Found::Gone, Found::Alive))
+        }
+    }
+}
+
+fn plugin_path(platform: &str, cache_dir: &std::path::Path) -> Result<PathBuf, LaunchError> {
+    let plugin = plugins::plugin(platform)?;
+    plugin.find(cache_dir).ok_or_else(|| LaunchError::PluginGone {
+        platform: platform.to_owned(),
+        instructions: plugin.instructions(),
+    })
+}

@@ -1,0 +1,168 @@
+//! One task for each runner: starts it or finds it again, stores what it reports,
+//! ends it when asked to, and settles the job when its process is gone.
+
+mod ask;
+pub(crate) mod claim;
+mod environment;
+mod follow;
+mod heartbeat;
+mod launch;
+mod process;
+mod restart;
+mod run_dir;
+mod stop;
+mod tree;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use traind_proto::v1;
+
+use crate::daemon::Daemon;
+use crate::state::{JobState, Outcome};
+use crate::store::{Job, Store, StoreError};
+pub(crate) use ask::ask;
+pub(crate) use run_dir::RunDir;
+pub(crate) use tree::delegated_cgroup;
+
+use follow::{Ended, Follower};
+use launch::Found;
+use process::RunnerProcess;
+use verdict::{Evidence, verdict};
+
+/// How often a runner's log and process are looked at.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long to leave a disk that refuses to work alone.
+const RETRY: Duration = Duration::from_secs(1);
+/// Why a job waits whose runner was told to stop, not the job.
+const INTERRUPTED: &str = "its runner was stopped; it goes on from its newest checkpoint";
+/// How much of the runner's output a failure quotes.
+const LOG_TAIL_LINES: usize = 20;
+
+/// What the job's row says about its runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It was placed just now.
+    Launch,
+    /// It was active when an earlier daemon ended.
+    Attach,
+}
+
+/// Sees a job through to its end, or until the daemon closes.
+pub(crate) async fn attend(daemon: &Arc<Daemon>, job: Job, begin: Begin, stop: CancellationToken) {
+    let found = match begin {
+        Begin::Launch => launch::launch(daemon, &job).await.map(Found::Alive),
+        Begin::Attach => match attach(daemon, &job).await {
+            Some(found) => Ok(found),
+            None => return,
+        },
+    };
+    match found {
+        Ok(Found::Alive(process)) => follow(daemon, job, Some(process), stop).await,
+        Ok(Found::Gone) => follow(daemon, job, None, stop).await,
+        Ok(Found::Unclaimed) => {
+            let id = job.id;
+            insist(daemon, move |store| store.requeue(&id, "no runner had started")).await;
+        }
+        Err(error) => {
+            tracing::warn!(job = job.id, %error, "start a runner");
+            fail(daemon, &job, error.failure()).await;
+        }
+    }
+}
+
+/// Tries until it is known what became of the runner, or the daemon closes.
+async fn attach(daemon: &Arc<Daemon>, job: &Job) -> Option<Found> {
+    loop {
+        match launch::attach(daemon, job).await {
+            Ok(found) => return Some(found),
+            Err(error) => tracing::error!(job = job.id, %error, "find a runner; will try again"),
+        }
+        pause(daemon, RETRY).await?;
+    }
+}
+
+async fn follow(
+    daemon: &Arc<Daemon>,
+    job: Job,
+    process: Option<RunnerProcess>,
+    stop: CancellationToken,
+) {
+    let run_dir = RunDir::new(&daemon.settings.state_dir, &job.id);
+    let follower = Follower::new(daemon.clone(), job, run_dir.clone(), process, stop);
+    let Some(Ended { job, exit, killed, trouble }) = follower.run().await else { return };
+    if trouble.is_none() && was_interrupted(&job, daemon.draining.is_cancelled()) {
+        tracing::info!(job = job.id, "stopped; goes on later");
+        let id = job.id;
+        return insist(daemon, move |store| store.requeue(&id, INTERRUPTED)).await;
+    }
+    let evidence = Evidence {
+        cancelled: job.state == JobState::Cancelling,
+        killed,
+        exit,
+        log_tail: run_dir.runner_log_tail(LOG_TAIL_LINES),
+        step: job.progress.as_ref().map(|progress| progress.step),
+        finished: job.finished.clone(),
+        trouble,
+    };
+    match verdict(evidence) {
+        (Outcome::Failed, Some(failure)) => fail(daemon, &job, failure).await,
+        (outcome, failure) => settle(daemon, &job, outcome, failure).await,
+    }
+}
+
+/// Whether the runner stopped although nobody wants the job to end: the daemon drained, or
+/// the machine told all its processes to leave.
+fn was_interrupted(job: &Job, draining: bool) -> bool {
+    let wanted = job.state == JobState::Cancelling;
+    let obeyed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Cancelled;
+    !wanted && job.finished.as_ref().map_or(draining, obeyed)
+}
+
+/// Ends a job that failed, or queues its next attempt.
+async fn fail(daemon: &Daemon, job: &Job, failure: v1::Failure) {
+    let delay = daemon.settings.restart_delay;
+    match restart::restart(job, &failure, delay).filter(|_| job.state != JobState::Cancelling) {
+        Some(restart) => {
+            tracing::info!(job = job.id, reason = restart.reason, "will be started again");
+            let id = job.id.clone();
+            insist(daemon, move |store| store.restart(&id, &restart)).await;
+        }
+        None => settle(daemon, job, Outcome::Failed, Some(failure)).await,
+    }
+}
+
+async fn settle(daemon: &Daemon, job: &Job, outcome: Outcome, failure: Option<v1::Failure>) {
+    tracing::info!(job = job.id, ?outcome, "ended");
+    let id = job.id.clone();
+    insist(daemon, move |store| store.settle(&id, outcome, failure.clone())).await;
+}
+
+/// Stores something that must not be forgotten: tries again until it is, or the daemon closes.
+async fn insist<W>(daemon: &Daemon, work: W)
+where
+    W: Fn(&Store) -> Result<Job, StoreError> + Clone + Send + 'static,
+{
+    loop {
+        match daemon.store.run(work.clone()).await {
+            Ok(_) => return,
+            Err(error @ (StoreError::Illegal { .. } | StoreError::NoJob { .. })) => {
+                return tracing::error!(%error, "store a job's end");
+            }
+            Err(error) => tracing::error!(%error, "store a job's end; will try again"),
+        }
+        if pause(daemon, RETRY).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Sleeps; `None` if the daemon closes meanwhile.
+async fn pause(daemon: &Daemon, period: Duration) -> Option<()> {
+    tokio::select! {
+        () = daemon.closing.cancelled() => None,
+        () = tokio::time::sleep(period) => Some(()),
+    }
+}

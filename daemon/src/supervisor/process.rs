@@ -1,0 +1,108 @@
+//! A runner's process: spawned or found again, watched and ended.
+//!
+//! A pidfd stands for the process throughout, so that a signal never reaches another
+//! one that got the same number.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use traind_job_file::RunSpec;
+
+use super::claim::Identity;
+use super::environment::runner_environment;
+use super::run_dir::RunDir;
+use super::tree::Tree;
+
+/// A runner that was alive when this was made.
+#[derive(Debug)]
+pub(super) struct RunnerProcess {
+    pidfd: OwnedFd,
+    tree: Tree,
+    /// Absent if an earlier daemon was its parent.
+    child: Option<Child>,
+}
+
+impl RunnerProcess {
+    /// Starts `runner` for the attempt of `spec`, by way of this program's own `launch` verb, which
+    /// opens the new session and claims the attempt before it becomes the runner.
+    pub(super) fn spawn(
+        runner: &Path,
+        run_dir: &RunDir,
+        spec: &RunSpec,
+        cgroups: Option<&Path>,
+    ) -> io::Result<RunnerProcess> {
+        let log = run_dir.open_runner_log()?;
+        let tree = Tree::create(run_dir, &spec.job_id, cgroups);
+        let cgroup = tree.cgroup().map(|path| format!("--cgroup={}", path.display()));
+        let child = Command::new("/proc/self/exe")
+            .arg("launch")
+            .args(cgroup)
+            .args([run_dir.claim(spec.attempt).as_path(), runner, run_dir.path()])
+            .env_clear()
+            .envs(runner_environment(std::env::vars_os(), spec))
+            .current_dir(run_dir.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        Ok(RunnerProcess { pidfd, tree, child: Some(child) })
+    }
+
+    /// Finds a runner that an earlier daemon started; `None` if it is gone, and then what
+    /// it left behind is gone too.
+    pub(super) fn attach(identity: &Identity, tree: Tree) -> io::Result<Option<RunnerProcess>> {
+        let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(Errno::SRCH) => return tree.kill().map(|()| None),
+            Err(error) => return Err(error.into()),
+        };
+        // Checked after opening: from here on the pidfd cannot mean another process.
+        if identity.is_alive() {
+            return Ok(Some(RunnerProcess { pidfd, tree, child: None }));
+        }
+        tree.kill().map(|()| None)
+    }
+
+    /// Whether the process has exited.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Asks the runner to end between two steps.
+    pub(super) fn terminate(&self) -> io::Result<()> {
+        ignore_gone(pidfd_send_signal(&self.pidfd, Signal::TERM))
+    }
+
+    /// Ends the runner and everything it started, at once.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        ignore_gone(pidfd_send_signal(&self.pidfd, Signal::KILL))?;
+        self.tree.kill()
+    }
+
+    /// After the end: ends what the runner left behind and takes its exit status, which is
+    /// known for a child only.
+    pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.tree.kill()?;
+        let status = self.child.as_mut().map(Child::wait).transpose();
+        self.tree.remove();
+        status
+    }
+}
+
+fn ignore_gone(result: Result<(), Errno>) -> io::Result<()> {
+    match result {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,191 @@
+//! Everything that a runner started, however it was forked.
+//!
+//! Two nets. Where the daemon may make control groups, each job has one, and the kernel
+//! ends all in it at once. Everywhere, children inherit the job's id in their environment.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::run_dir::RunDir;
+
+/// The variable that marks a runner and its children.
+pub(super) const MARK: &str = "TRAIND_JOB_ID";
+/// A process may fork while it is looked for; none does so this often without dying.
+const ROUNDS_MAX: usize = 20;
+
+/// The processes of one job.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// An entry of `/proc/<pid>/environ`.
+    mark: String,
+    cgroup: Option<PathBuf>,
+}
+
+impl Tree {
+    /// Prepares for a job's first process; its group is made below `cgroups`, if any.
+    pub(super) fn create(run_dir: &RunDir, job_id: &str, cgroups: Option<&Path>) -> Tree {
+        let made = cgroups.and_then(|folder| {
+            let cgroup = folder.join(format!("traind-{job_id}"));
+            let made = make(&cgroup)
+                .and_then(|()| fs::write(run_dir.cgroup(), cgroup.as_os_str().as_encoded_bytes()));
+            made.inspect_err(|error| {
+                tracing::warn!(cgroup = %cgroup.display(), %error, "make a control group");
+            })
+            .ok()
+            .map(|()| cgroup)
+        });
+        Tree { mark: format!("{MARK}={job_id}"), cgroup: made }
+    }
+
+    /// The processes of a job that an earlier daemon started.
+    pub(super) fn find(run_dir: &RunDir, job_id: &str) -> Tree {
+        let cgroup = fs::read_to_string(run_dir.cgroup()).ok().map(PathBuf::from);
+        Tree { mark: format!("{MARK}={job_id}"), cgroup: cgroup.filter(|path| path.is_dir()) }
+    }
+
+    /// The control group that the runner is to enter.
+    pub(super) fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref()
+    }
+
+    /// Ends all of them at once.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        if let Some(cgroup) = &self.cgroup {
+            // Kernels before 5.14 lack the file; the marks are enough for what does not hide.
+            let _ = fs::write(cgroup.join("cgroup.kill"), "1");
+        }
+        for _ in 0..ROUNDS_MAX {
+            if kill_marked(self.mark.as_bytes())? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// After the end of the last process.
+    pub(super) fn remove(&self) {
+        let Some(cgroup) = &self.cgroup else { return };
+        match fs::remove_dir(cgroup) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::debug!(cgroup = %cgroup.display(), %error, "remove a control group");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An earlier attempt may have left it.
+fn make(cgroup: &Path) -> io::Result<()> {
+    match fs::create_dir(cgroup) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns how many there were.
+fn kill_marked(mark: &[u8]) -> io::Result<usize> {
+    let mut killed = 0;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        if pid == std::process::id() as i32 || !is_marked(pid, mark) {
+            continue;
+        }
+        let Some(pid) = Pid::from_raw(pid) else { continue };
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        // Looked at again: from here on the pidfd cannot mean another process.
+        if is_marked(pid.as_raw_pid(), mark) {
+            match pidfd_send_signal(&pidfd, Signal::KILL) {
+                Ok(()) => killed += 1,
+                Err(Errno::SRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(killed)
+}
+
+/// A zombie has no environment any more, another user's process none that can be read.
+fn is_marked(pid: i32, mark: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+}
+
+/// The control group that this process is in, where it may make others below it: systemd
+/// gives a service its own with `Delegate=yes`.
+pub(crate) fn delegated_cgroup() -> Option<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    // The root belongs to the system's own manager.
+    if own.is_empty() {
+        return None;
+    }
+    let cgroup = unified_mount(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.join(own);
+    let writable = rustix::fs::access(cgroup.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
+    writable.is_ok().then_some(cgroup)
+}
+
+/// The mount point in a line such as `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw`.
+fn unified_mount(mountinfo: &str) -> Option<PathBuf> {
+    let line = mountinfo.lines().find(|line| line.contains(" - cgroup2 "))?;
+    line.split(' ').nth(4).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_double_fork_does_not_escape() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "tree-test");
+        run_dir.create().unwrap();
+        let tree = Tree::create(&run_dir, "tree-test", None);
+        let child = folder.path().join("child");
+        // In a session of its own and without a parent.
+        let script = format!(
+            "(setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; sleep 1000' &)",
+            child.display()
+        );
+        let status = Command::new("sh")
+            .args(["-c", &script])
+            .env(MARK, "tree-test")
+            .stdout(Stdio::null())
+            .status();
+        assert!(status.unwrap().success());
+        while !child.exists() {
+            std::thread::yield_now();
+        }
+        let pid: i32 = fs::read_to_string(&child).unwrap().trim().parse().unwrap();
+        assert!(is_marked(pid, b"TRAIND_JOB_ID=tree-test"));
+        tree.kill().unwrap();
+        while is_marked(pid, b"TRAIND_JOB_ID=tree-test") {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_unified_hierarchy_is_found_among_the_mounts() {
+        let text = "24 1 0:22 / /proc rw - proc proc rw\n\
+                    30 24 0:26 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(unified_mount(text), Some("/sys/fs/cgroup/unified".into()));
+        assert_eq!(unified_mount("24 1 0:22 / /proc rw - proc proc rw\n"), None);
+    }
+
+    #[test]
+    fn a_job_found_again_has_the_group_it_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        run_dir.create().unwrap();
+        let made = Tree::create(&run_dir, "a", Some(folder.path()));
+        assert_eq!(made.cgroup(), Some(folder.path().join("traind-a").as_path()));
+        assert_eq!(Tree::find(&run_dir, "a").cgroup(), made.cgroup());
+        made.remove();
+        assert_eq!(Tree::find(&run_dir, "a").cgroup(), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Every call under every role, and other users' jobs.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use hyper::http::uri::PathAndQuery;
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tonic::{Code, Request};
+use tonic_prost::ProstCodec;
+use traind_proto::v1::{self, JobState};
+
+use crate::host::Host;
+use crate::runner::STOPS_WHEN_ASKED;
+
+/// What the roles may do beyond those before them.
+const VIEWER: &[&str] =
+    &["GetJob", "ListJobs", "WatchJob", "ListCores", "WatchCores", "ListPlugins"];
+const SUBMITTER: &[&str] = &["CreateJob", "CancelJob"];
+const ADMIN: &[&str] = &["Drain"];
+
+/// Paths of all calls that the daemon describes of itself.
+fn calls() -> Vec<String> {
+    let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
+    let services = files.iter().flat_map(|file| &file.service);
+    let served = services.filter(|service| service.name() != "Runner");
+    let methods = served.flat_map(|service| {
+        let path = |method: &str| format!("/traind.v1.{}/{method}", service.name());
+        service.method.iter().map(move |method| path(method.name()))
+    });
+    let mut calls: Vec<String> = methods.collect();
+    // Draining ends the daemon, so it comes last.
+    calls.sort_by_key(|path| path.ends_with("/Drain"));
+    calls
+}
+
+fn own_user() -> String {
+    let output = std::process::Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+async fn host_with(access: &str) -> Host {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    fs::write(host.path("access.yaml"), access).unwrap();
+    host.options = vec![format!("--access={}", host.path("access.yaml").display())];
+    host.start().await;
+    host
+}
+
+/// Calls with an empty message, which every call can decode.
+async fn code_of(host: &Host, path: &str) -> Code {
+    let mut client = tonic::client::Grpc::new(host.channel().await);
+    client.ready().await.unwrap();
+    let codec = ProstCodec::<v1::ListPluginsRequest, v1::ListPluginsRequest>::default();
+    let path: PathAndQuery = path.parse().unwrap();
+    let request = Request::new(v1::ListPluginsRequest {});
+    match client.server_streaming(request, path, codec).await {
+        Ok(_) => Code::Ok,
+        Err(status) => status.code(),
+    }
+}
+
+async fn check(access: &str, allowed: &[&[&str]]) {
+    let host = host_with(access).await;
+    let allowed: BTreeSet<&str> = allowed.iter().flat_map(|names| names.iter().copied()).collect();
+    for path in calls() {
+        let name = path.rsplit('/').next().unwrap();
+        let denied = code_of(&host, &path).await == Code::PermissionDenied;
+        assert_eq!(denied, !allowed.contains(name), "{path} under {access}");
+    }
+}
+
+#[tokio::test]
+async fn every_call_is_open_to_its_roles_alone() {
+    let known: BTreeSet<&str> = [VIEWER, SUBMITTER, ADMIN].concat().into_iter().collect();
+    assert_eq!(calls().len(), known.len(), "a call without a role in this test");
+    let user = own_user();
+    check("users: {}", &[]).await;
+    check(&format!("users: {{{user}: viewer}}"), &[VIEWER]).await;
+    check("default_role: viewer", &[VIEWER]).await;
+    check(&format!("users: {{{user}: submitter}}"), &[VIEWER, SUBMITTER]).await;
+    check(&format!("users: {{{user}: admin}}"), &[VIEWER, SUBMITTER, ADMIN]).await;
+}
+
+#[tokio::test]
+async fn another_users_job_is_not_there_unless_for_an_admin() {
+    let user = own_user();
+    let mut host = host_with(&format!("users: {{{user}: submitter}}")).await;
+    let own = host.submit("own", 1).await;
+    let other = host.submit("other", 1).await;
+    assert_eq!((own.owner.as_str(), other.owner.as_str()), (user.as_str(), user.as_str()));
+    host.kill_daemon();
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    store.execute("UPDATE jobs SET owner = 'somebody' WHERE name = 'other'", []).unwrap();
+    drop(store);
+    host.start().await;
+
+    let get = |id: &str| v1::GetJobRequest { job_id: id.to_owned() };
+    for reference in [other.id.as_str(), &other.id[..9], "other"] {
+        let status = host.jobs().await.get_job(get(reference)).await.unwrap_err();
+        assert_eq!(status.code(), Code::NotFound, "{reference}");
+        let watch = v1::WatchJobRequest { job_id: reference.to_owned(), from_sequence: 0 };
+        let status = host.jobs().await.watch_job(watch).await.unwrap_err();
+        assert_eq!(status.code(), Code::NotFound, "{reference}");
+        assert_eq!(host.cancel(reference).await.unwrap_err().code(), Code::NotFound);
+    }
+    let list = host.jobs().await.list_jobs(v1::ListJobsRequest::default()).await.unwrap();
+    let names: Vec<_> = list.into_inner().jobs.into_iter().map(|job| job.name).collect();
+    assert_eq!(names, ["own"]);
+
+    host.kill_daemon();
+    fs::write(host.path("access.yaml"), format!("users: {{{user}: admin}}")).unwrap();
+    host.start().await;
+    assert_eq!(host.get("other").await.id, other.id);
+    host.cancel(&other.id).await.unwrap();
+    host.until_state(&other.id, JobState::Cancelled).await;
+}
+
+#[tokio::test]
+async fn an_access_file_that_cannot_be_read_keeps_the_daemon_from_starting() {
+    let host = Host::new(1, STOPS_WHEN_ASKED);
+    fs::write(host.path("access.yaml"), "users: {ann: root}").unwrap();
+    let mut command = host.serve();
+    let status = command.arg("--access").arg(host.path("access.yaml")).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(host.log().contains("access.yaml") && host.log().contains("root"), "{}", host.log());
+}

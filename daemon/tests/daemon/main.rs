@@ -1,0 +1,17 @@
+//! The daemon as its users meet it: the real binary, over a real unix socket, with
+//! shell scripts in the place of the runner.
+
+// A helper that cannot do its work fails its test.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod command_line;
+mod draining;
+mod host;
+mod lifecycle;
+mod queueing;
+mod recovery;
+mod restarting;
+mod runner;
+mod serving;
+mod submitting;

@@ -1,0 +1,194 @@
+//! The daemon dies, and jobs do not notice.
+
+use std::fs;
+
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Event, JobState};
+
+use crate::host::{Host, until_file};
+use crate::runner::{self, STEPS, STUBBORN, WAITS_FOR_GO};
+
+/// Every step once, in order, under sequences without gaps.
+fn assert_whole(events: &[Event]) {
+    let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>());
+    let steps: Vec<u64> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            Some(Kind::Step(step)) => Some(step.step),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(steps, (1..=STEPS).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_killed_daemon_is_followed_by_one_that_finds_the_runner_again() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    let before = runner::pids(&host.run_dir(&job.id));
+
+    host.kill_daemon();
+    host.start().await;
+    assert_eq!(host.get(&job.id).await.state(), JobState::Running);
+    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+
+    assert_eq!(runner::pids(&host.run_dir(&job.id)), before, "the same runner, and only it");
+    assert_whole(&host.events(&job.id, 1).await);
+    assert_eq!(host.get(&job.id).await.state(), JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_job_that_ended_meanwhile_is_settled_with_all_its_events() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    host.kill_daemon();
+    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    while !runner::pids(&host.run_dir(&job.id)).is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    host.start().await;
+    assert_whole(&host.events(&job.id, 1).await);
+    assert_eq!(host.get(&job.id).await.state(), JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_runner_that_died_meanwhile_fails_its_job() {
+    let script = "say started; say_steps 1 2; until [ -e go ]; do sleep 0.02; done; echo last words; kill -9 $$";
+    let mut host = Host::started(1, script).await;
+    let job = host.submit("first", 1).await;
+    host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 2)).await;
+    host.kill_daemon();
+    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    while !runner::pids(&host.run_dir(&job.id)).is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    host.start().await;
+    let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+    assert_eq!(failure.reason, "RUNNER_DIED");
+    assert!(failure.message.contains("last words"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn many_kills_lose_and_double_nothing() {
+    let script = "
+        trap 'say cancelled; exit 3' TERM
+        say started
+        step=1
+        while [ $step -le 40 ]; do say step-$step; step=$((step + 1)); sleep 0.02; done
+        say completed";
+    let mut host = Host::started(1, script).await;
+    let job = host.submit("first", 1).await;
+    for _ in 0..6 {
+        host.kill_daemon();
+        host.start().await;
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+    }
+    assert_whole(&host.events(&job.id, 1).await);
+    // The first kill may come before the launch: then the job is placed anew, and runs once.
+    assert_eq!(host.get(&job.id).await.state(), JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_placed_job_that_no_runner_claimed_is_started_again() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    host.kill_daemon();
+    // As if the daemon had died between the placement and the launch.
+    for pid in runner::pids(&host.run_dir(&job.id)) {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+    fs::remove_dir_all(host.run_dir(&job.id)).unwrap();
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    let reset = "UPDATE jobs SET state = 'starting', log_offset = 0, start_time = NULL";
+    assert_eq!(store.execute(reset, []).unwrap(), 1);
+    drop(store);
+
+    host.start().await;
+    let job = host.until_state(&job.id, JobState::Running).await;
+    assert_eq!(job.attempt, 2);
+    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    host.until_state(&job.id, JobState::Completed).await;
+}
+
+#[tokio::test]
+async fn a_cancellation_survives_the_daemon() {
+    let mut host = Host::started(1, STUBBORN).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    host.cancel(&job.id).await.unwrap();
+    host.kill_daemon();
+    host.start().await;
+    host.until_state(&job.id, JobState::Cancelled).await;
+    assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_daemon_and_no_job() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    let before = runner::pids(&host.run_dir(&job.id));
+    assert_eq!(host.stop_daemon(), Some(0), "{}", host.log());
+    assert!(!host.socket().exists());
+    assert_eq!(runner::pids(&host.run_dir(&job.id)), before);
+    host.start().await;
+    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    assert_whole(&host.events(&job.id, 1).await);
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_a_reason_when_the_daemon_stops() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    let request = traind_proto::v1::WatchJobRequest { job_id: job.id, from_sequence: 0 };
+    let mut stream = host.jobs().await.watch_job(request).await.unwrap().into_inner();
+    stream.message().await.unwrap();
+    assert_eq!(host.stop_daemon(), Some(0), "{}", host.log());
+    let status = loop {
+        match stream.message().await {
+            Ok(event) => assert!(event.is_some(), "the stream ended as if the job had"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+}
+
+#[tokio::test]
+async fn two_daemons_never_share_a_state_folder() {
+    let host = Host::started(1, WAITS_FOR_GO).await;
+    let mut second = host.traind();
+    second.args(["serve", "--socket"]).arg(host.path("other.sock"));
+    second.arg("--state-dir").arg(host.path("state")).arg("--runner").arg(host.path("runner"));
+    let output = second.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains(&format!("pid {}", host.daemon_pid())), "{text}");
+}
+
+#[tokio::test]
+async fn a_socket_that_is_answered_is_not_taken_and_a_dead_one_is() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let mut second = host.traind();
+    second.arg("serve").arg("--state-dir").arg(host.path("other"));
+    let output = second.arg("--runner").arg(host.path("runner")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("another daemon answers"), "{text}");
+    host.kill_daemon();
+    until_file(&host.socket()).await;
+    host.start().await;
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_refused() {
+    let host = Host::new(1, WAITS_FOR_GO);
+    fs::create_dir(host.path("state")).unwrap();
+    fs::write(host.path("state/traind.db"), "this is no database, and long enough".repeat(100))
+        .unwrap();
+    let status = host.serve().status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(host.log().contains("is damaged"), "{}", host.log());
+}

@@ -1,0 +1,92 @@
+//! Attempts that fail and are followed by others.
+
+use std::fs;
+
+use traind_proto::v1::JobState;
+
+use crate::host::Host;
+use crate::runner::{self, COMPLETES};
+
+/// Dies in the first two attempts.
+const THIRD_TIME_LUCKY: &str = "
+say started; say_steps 1 2
+[ -e second ] && { say_steps 3 40; say completed; exit; }
+[ -e first ] && touch second
+touch first
+kill -9 $$";
+
+/// Trains for two steps and then does nothing for ever; hears SIGTERM late.
+const HANGS: &str = "say started; say_steps 1 2; trap '' TERM; while :; do sleep 0.1; done";
+
+/// Trains for two steps and then does nothing, but hears.
+const IDLES: &str = "say started; say_steps 1 2
+trap 'say cancelled; exit 3' TERM; while :; do sleep 0.1; done";
+
+const AT_ONCE: [&str; 2] = ["--restart-delay", "0"];
+
+#[tokio::test]
+async fn a_runner_that_dies_is_started_again_as_often_as_the_job_file_says() {
+    let host = Host::started_with(1, THIRD_TIME_LUCKY, &AT_ONCE).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 2").await;
+    let job = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((job.attempt, job.restarts, job.failure), (3, 2, None));
+    let claims = |n: u32| host.run_dir(&job.id).join(format!("runner-{n}.json")).exists();
+    assert!(claims(1) && claims(2) && claims(3));
+    let spec = traind_job_file::RunSpec::read(&host.run_dir(&job.id)).unwrap();
+    assert_eq!(spec.attempt, 3);
+}
+
+#[tokio::test]
+async fn a_job_that_fails_too_often_fails() {
+    let host = Host::started_with(1, "say started; kill -9 $$", &AT_ONCE).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
+    let job = host.until_state(&job.id, JobState::Failed).await;
+    assert_eq!((job.attempt, job.restarts), (2, 1));
+    assert_eq!(job.failure.unwrap().reason, "RUNNER_DIED");
+}
+
+#[tokio::test]
+async fn wrong_data_fails_the_job_at_once() {
+    let host = Host::started_with(1, "say started; say failed; exit 1", &AT_ONCE).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 3").await;
+    let job = host.until_state(&job.id, JobState::Failed).await;
+    assert_eq!((job.attempt, job.restarts), (1, 0));
+}
+
+#[tokio::test]
+async fn a_restart_waits_over_a_crash_of_the_daemon_and_holds_nobody_back() {
+    let mut host =
+        Host::started_with(1, "say started; kill -9 $$", &["--restart-delay", "60"]).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
+    host.until(&job.id, |job| job.restarts == 1).await;
+    host.kill_daemon();
+    fs::remove_dir_all(host.path("frames")).unwrap();
+    runner::install(&host.path(""), COMPLETES);
+    host.start().await;
+    let other = host.submit("second", 1).await;
+    host.until_state(&other.id, JobState::Completed).await;
+    let job = host.get(&job.id).await;
+    let expect = (JobState::Pending, "waits 60 s before restart 1 of 1");
+    assert_eq!((job.state(), job.waiting_reason.as_str()), expect);
+    assert_eq!(host.cancel(&job.id).await.unwrap().state(), JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_runner_that_hangs_is_killed_and_named_with_its_step() {
+    let host = Host::started_with(1, HANGS, &["--hang-timeout", "1"]).await;
+    let job = host.submit("first", 1).await;
+    let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+    assert_eq!((failure.reason.as_str(), failure.step), ("RUNNER_HUNG", Some(2)));
+    assert!(failure.message.contains("after step 2 on cores [0]"), "{}", failure.message);
+    assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
+}
+
+#[tokio::test]
+async fn a_hung_runner_that_leaves_when_asked_did_not_cancel_its_job() {
+    let options = ["--hang-timeout", "1", "--restart-delay", "0"];
+    let host = Host::started_with(1, IDLES, &options).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
+    let job = host.until_state(&job.id, JobState::Failed).await;
+    assert_eq!((job.attempt, job.restarts), (2, 1));
+    assert_eq!(job.failure.unwrap().reason, "RUNNER_HUNG");
+}

@@ -1,0 +1,112 @@
+//! Runners that are shell scripts. What they report are frames of a real event log,
+//! written beforehand by the runner's own writer; `say NAME` appends one.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::process::Pid;
+use traind_proto::event_log::EventLogWriter;
+use traind_proto::v1::{self, event::Kind};
+
+pub(crate) const STEPS: u64 = 40;
+
+/// Reports all steps quickly and completes.
+pub(crate) const COMPLETES: &str = "say started; say_steps 1 40; say completed";
+
+/// Trains until it is told to stop, and then does.
+pub(crate) const STOPS_WHEN_ASKED: &str = "
+trap 'say cancelled; exit 3' TERM
+say started
+while :; do sleep 0.02; done";
+
+/// Hears nothing.
+pub(crate) const STUBBORN: &str = "
+trap '' TERM
+say started
+while :; do sleep 0.02; done";
+
+/// Trains until the test makes the file `go` in its run folder, then completes.
+pub(crate) const WAITS_FOR_GO: &str = "
+trap 'say cancelled; exit 3' TERM
+say started; say_steps 1 20
+until [ -e go ]; do sleep 0.02; done
+say_steps 21 40; say completed";
+
+const PRELUDE: &str = r#"#!/bin/sh
+frames=$(dirname "$0")/frames
+say() { cat "$frames/$1" >> "$run_dir/events.log"; }
+say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
+run_dir=$1
+"#;
+
+/// Puts the script and its frames into `folder`.
+pub(crate) fn install(folder: &Path, script: &str) {
+    let frames = folder.join("frames");
+    fs::create_dir_all(&frames).unwrap();
+    write_frame(&frames, "started", started());
+    write_frame(&frames, "completed", finished(v1::Outcome::Completed, None));
+    write_frame(&frames, "cancelled", finished(v1::Outcome::Cancelled, None));
+    write_frame(&frames, "failed", finished(v1::Outcome::Failed, Some(failure())));
+    for step in 1..=STEPS {
+        write_frame(&frames, &format!("step-{step}"), self::step(step));
+    }
+    let runner = folder.join("runner");
+    fs::write(&runner, format!("{PRELUDE}{script}\n")).unwrap();
+    fs::set_permissions(&runner, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A log of one event is one frame.
+fn write_frame(frames: &Path, name: &str, kind: Kind) {
+    EventLogWriter::open(&frames.join(name)).unwrap().append(kind).unwrap();
+}
+
+fn started() -> Kind {
+    Kind::Started(v1::Started {
+        pid: 1,
+        cores: vec![0],
+        platform: "cpu".into(),
+        device_kind: "script".into(),
+        attempt: 1,
+    })
+}
+
+fn step(step: u64) -> Kind {
+    let loss = 1.0 / step as f64;
+    Kind::Step(v1::Step { step, max_steps: STEPS, loss, eta_seconds: 1.0, ..Default::default() })
+}
+
+fn finished(outcome: v1::Outcome, failure: Option<v1::Failure>) -> Kind {
+    Kind::Finished(v1::Finished {
+        outcome: outcome.into(),
+        failure,
+        steps: STEPS,
+        metrics: [("eval_accuracy".to_owned(), 0.5)].into(),
+        ..Default::default()
+    })
+}
+
+fn failure() -> v1::Failure {
+    v1::Failure {
+        reason: "DATA_ROW_INVALID".into(),
+        message: "row 7 has 3 fields, the header has 2".into(),
+        file: Some("train.csv".into()),
+        row: Some(7),
+        ..Default::default()
+    }
+}
+
+/// The runners that were given a run folder below `jobs`. A child that a runner has just
+/// forked has its arguments for a moment, but does not lead a session.
+pub(crate) fn pids(jobs: &Path) -> Vec<Pid> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&command).contains(&jobs.display().to_string()) {
+            let leads = |pid: &Pid| rustix::process::getsid(Some(*pid)) == Ok(*pid);
+            pids.extend(Pid::from_raw(pid).filter(leads));
+        }
+    }
+    pids
+}

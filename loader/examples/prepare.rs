@@ -1,0 +1,40 @@
+//! Tokenizes data files as a job would and prints what they hold:
+//!
+//! `cargo run -p traind-loader --example prepare -- MODEL_FOLDER CACHE_DIR TEXT LABEL FILE...`
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use traind_loader::{
+    Buckets, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Sampler, SamplerConfig,
+    SamplingStrategy, SequenceClassification, SetStats, TaskSpec, TextTokenizer, TokenizerOptions,
+    padding_share, prepare,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, cache_dir, text, label, files @ ..] = arguments.as_slice() else {
+        return Err("usage: prepare MODEL_FOLDER CACHE_DIR TEXT LABEL FILE...".into());
+    };
+    let tokenizer = HuggingFaceTokenizer::open(Path::new(model), &TokenizerOptions::default())?;
+    let label = LabelSpec { column: label.clone(), kind: LabelKind::Infer { num_labels: None } };
+    let task = SequenceClassification { text: text.clone(), text_pair: None, label: Some(label) };
+    let options = DatasetOptions {
+        files: files.iter().cloned().collect(),
+        task: TaskSpec::SequenceClassification(task),
+        cache_dir: Some(PathBuf::from(cache_dir)),
+    };
+    let prepared = prepare(&options, &tokenizer)?;
+    println!("{:#?}", SetStats::of(&prepared.set));
+    println!("{:?}, cache hit: {}", prepared.duration, prepared.cache_hit);
+    for strategy in [SamplingStrategy::Random, SamplingStrategy::GroupByLength] {
+        let config =
+            SamplerConfig { batch_per_core: 8, cores: 2, seed: 42, strategy, drop_last: false };
+        let buckets = Buckets::new(tokenizer.max_length().unwrap_or(512), false)?;
+        let sampler = Sampler::new(config, prepared.set.lengths(), buckets)?;
+        let shapes = sampler.shapes(3 * sampler.steps_per_epoch() as u64);
+        let padding = padding_share(sampler.epoch(0).steps(), sampler.lengths());
+        println!("{strategy:?}: padding {:.1} %, shapes of 3 epochs {shapes:?}", 100.0 * padding);
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The fixed ladder of padded lengths. Few lengths mean few compiled programs; steps of at most a
+//! half from one rung to the next keep padding small.
+
+use crate::{Error, Result};
+
+/// The padded lengths a run may use, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    ladder: Vec<u32>,
+}
+
+impl Buckets {
+    /// 8, 12, 16, 20, 24, 32, 40, 48, 64 … (1, 1.25 and 1.5 times each power of two), ending at
+    /// `max_length`. With `pad_to_max_length` that is the only rung.
+    pub fn new(max_length: u32, pad_to_max_length: bool) -> Result<Self> {
+        let rungs = if pad_to_max_length { Vec::new() } else { rungs_below(max_length) };
+        Self::with_ladder(rungs.into_iter().chain([max_length]).collect())
+    }
+
+    /// The same ladder with each rung rounded up to a multiple (`pad_to_multiple_of`), the last
+    /// one too, as transformers pads.
+    pub fn padded_to_multiple_of(&self, multiple: u32) -> Result<Self> {
+        if multiple == 0 {
+            let message = "must be at least 1".to_owned();
+            return Err(Error::BadOption { field: "data.pad_to_multiple_of", message });
+        }
+        let rungs =
+            self.ladder.iter().map(|rung| rung.saturating_add(multiple - 1) / multiple * multiple);
+        let mut ladder: Vec<u32> = rungs.collect();
+        ladder.dedup();
+        Self::with_ladder(ladder)
+    }
+
+    /// A ladder of the caller's: positive and ascending. Its last entry is the longest row it takes.
+    pub fn with_ladder(ladder: Vec<u32>) -> Result<Self> {
+        let ascending = ladder.windows(2).all(|pair| pair[0] < pair[1]);
+        if ladder.first().is_none_or(|&first| first == 0) || !ascending {
+            return Err(Error::BadOption {
+                field: "length_buckets",
+                message: format!("must be positive and ascending, found {ladder:?}"),
+            });
+        }
+        Ok(Self { ladder })
+    }
+
+    /// The smallest rung that holds `length` tokens; None above the last.
+    pub fn bucket(&self, length: u32) -> Option<u32> {
+        let rung = self.ladder.partition_point(|&rung| rung < length);
+        self.ladder.get(rung).copied()
+    }
+
+    /// The longest row the ladder holds.
+    pub fn longest(&self) -> u32 {
+        self.ladder.last().copied().unwrap_or(0)
+    }
+
+    /// All rungs, ascending.
+    pub fn ladder(&self) -> &[u32] {
+        &self.ladder
+    }
+}
+
+fn rungs_below(max_length: u32) -> Vec<u32> {
+    let powers = (3..31).map(|exponent| 1u32 << exponent);
+    powers
+        .flat_map(|power| [power, power / 4 * 5, power / 2 * 3])
+        .filter(|&rung| rung != 10) // half a rung between 8 and 12 saves too little for a program
+        .take_while(|&rung| rung < max_length)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ladder_ends_at_max_length() {
+        let check = |max_length, expect: &[u32]| {
+            assert_eq!(Buckets::new(max_length, false).unwrap().ladder(), expect);
+        };
+        check(1, &[1]);
+        check(8, &[8]);
+        check(50, &[8, 12, 16, 20, 24, 32, 40, 48, 50]);
+        check(512, &[8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512]);
+    }
+
+    #[test]
+    fn a_length_goes_to_the_smallest_rung_that_holds_it() {
+        let buckets = Buckets::new(64, false).unwrap();
+        for length in 0..=64 {
+            let bucket = buckets.bucket(length).unwrap();
+            let below = buckets.ladder().iter().rev().find(|&&rung| rung < bucket);
+            assert!(bucket >= length && below.is_none_or(|&rung| rung < length));
+        }
+        assert_eq!(buckets.bucket(65), None);
+    }
+
+    #[test]
+    fn pad_to_max_length_leaves_one_rung() {
+        assert_eq!(Buckets::new(128, true).unwrap().ladder(), [128]);
+    }
+
+    #[test]
+    fn rungs_may_be_multiples() {
+        let check = |multiple, expect: &[u32]| {
+            let buckets = Buckets::new(50, false).unwrap().padded_to_multiple_of(multiple).unwrap();
+            assert_eq!(buckets.ladder(), expect);
+        };
+        check(1, &[8, 12, 16, 20, 24, 32, 40, 48, 50]);
+        check(8, &[8, 16, 24, 32, 40, 48, 56]);
+        check(64, &[64]);
+        assert!(Buckets::new(50, false).unwrap().padded_to_multiple_of(0).is_err());
+    }
+
+    #[test]
+    fn a_ladder_must_ascend() {
+        for ladder in [vec![], vec![0, 8], vec![16, 8], vec![8, 8]] {
+            assert!(Buckets::with_ladder(ladder).is_err());
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! A planned step to the arrays that go to the cores, row-major and padded to one length.
+
+use std::sync::Arc;
+
+use crate::{IGNORED_LABEL, Labels, Masking, ScheduledStep, StepPlan, TokenizedSet};
+
+/// The arrays of one core in one step. `B` slots, `S` tokens each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostBatch {
+    /// `B`
+    pub batch: usize,
+    /// `S`
+    pub length: usize,
+    /// `[B, S]`
+    pub input_ids: Vec<i32>,
+    /// `[B, S]`: 1 on tokens, 0 on padding. An empty slot attends to its first position, so that
+    /// no softmax runs over nothing.
+    pub attention_mask: Vec<i32>,
+    /// `[B, S]`
+    pub token_type_ids: Vec<i32>,
+    pub labels: LabelBatch,
+    /// `[B]`: 1 for a row, 0 for an empty slot, which must not count in losses and metrics.
+    pub weights: Vec<f32>,
+}
+
+/// The targets of one core. Empty slots hold 0, or [`IGNORED_LABEL`] where tokens have targets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelBatch {
+    None,
+    /// `[B]`
+    Class(Vec<i32>),
+    /// `[B]`
+    Number(Vec<f32>),
+    /// `[B, C]`
+    MultiLabel {
+        classes: usize,
+        values: Vec<f32>,
+    },
+    /// `[B, S]`: [`IGNORED_LABEL`] on padding and where a token has no target.
+    Token(Vec<i32>),
+    /// `[B]` each
+    Span {
+        start_positions: Vec<i32>,
+        end_positions: Vec<i32>,
+    },
+}
+
+/// One step on the host: what to do, and a batch for each core.
+#[derive(Clone, Debug)]
+pub struct HostStep {
+    pub scheduled: ScheduledStep,
+    pub batches: Vec<HostBatch>,
+    /// Tokens of the global batch, padding not counted.
+    pub tokens: u64,
+}
+
+/// Collates the rows of one set.
+#[derive(Clone, Debug)]
+pub struct Collator {
+    set: Arc<TokenizedSet>,
+    pad_token_id: i32,
+    masking: Option<Masking>,
+}
+
+impl Collator {
+    /// `pad_token_id` fills the padding; any id will do, since it is masked.
+    pub fn new(set: Arc<TokenizedSet>, pad_token_id: u32) -> Self {
+        Self { set, pad_token_id: pad_token_id as i32, masking: None }
+    }
+
+    /// Masks tokens, whose originals become the targets: anew each epoch, and so always alike in
+    /// evaluations, which all are of epoch 0.
+    pub fn with_masking(self, masking: Masking) -> Self {
+        Self { masking: Some(masking), ..self }
+    }
+
+    /// The batches of all cores in one step.
+    pub fn collate(&self, scheduled: ScheduledStep) -> HostStep {
+        let plan = &scheduled.plan;
+        let batches = (0..plan.cores).map(|core| self.batch(plan, core, scheduled.epoch)).collect();
+        let tokens = plan.rows.iter().map(|&row| self.set.input_ids(row as usize).len() as u64);
+        HostStep { tokens: tokens.sum(), batches, scheduled }
+    }
+
+    fn batch(&self, plan: &StepPlan, core: usize, epoch: u64) -> HostBatch {
+        let (batch, length) = (plan.batch_per_core, plan.length as usize);
+        let rows = plan.rows_of_core(core);
+        let mut collated = HostBatch {
+            batch,
+            length,
+            input_ids: vec![self.pad_token_id; batch * length],
+            attention_mask: vec![0; batch * length],
+            token_type_ids: vec![0; batch * length],
+            labels: self.labels(rows, batch, length),
+            weights: vec![0.0; batch],
+        };
+        for slot in 0..batch {
+            match rows.get(slot) {
+                Some(&row) => {
+                    self.fill(&mut collated, slot, row as usize);
+                    self.fill_targets(&mut collated, slot, row as usize, epoch);
+                }
+                None => collated.attention_mask[slot * length] = 1,
+            }
+        }
+        collated
+    }
+
+    fn fill(&self, batch: &mut HostBatch, slot: usize, row: usize) {
+        let ids = self.set.input_ids(row);
+        let span = slot * batch.length..slot * batch.length + ids.len();
+        for (place, &id) in batch.input_ids[span.clone()].iter_mut().zip(ids) {
+            *place = id as i32;
+        }
+        if let Some(types) = self.set.token_type_ids(row) {
+            for (place, &id) in batch.token_type_ids[span.clone()].iter_mut().zip(types) {
+                *place = i32::from(id);
+            }
+        }
+        batch.attention_mask[span].fill(1);
+        batch.weights[slot] = 1.0;
+    }
+
+    /// The targets of the tokens of one row, where tokens have some.
+    fn fill_targets(&self, batch: &mut HostBatch, slot: usize, row: usize, epoch: u64) {
+        let LabelBatch::Token(targets) = &mut batch.labels else {
+            return;
+        };
+        let start = slot * batch.length;
+        let span = start..start + self.set.input_ids(row).len();
+        let ids = &mut batch.input_ids[span.clone()];
+        match (&self.masking, self.set.token_labels(row)) {
+            (Some(masking), _) => {
+                let found = masking.mask(ids, self.set.masking(row), epoch, row as u64);
+                targets[span].copy_from_slice(&found);
+            }
+            (None, Some(found)) => targets[span].copy_from_slice(found),
+            (None, None) => targets[span].copy_from_slice(ids),
+        }
+    }
+
+    fn labels(&self, rows: &[u32], batch: usize, length: usize) -> LabelBatch {
+        match self.set.labels() {
+            _ if self.masking.is_some() => LabelBatch::Token(vec![IGNORED_LABEL; batch * length]),
+            Labels::Token(_) | Labels::InputIds => {
+                LabelBatch::Token(vec![IGNORED_LABEL; batch * length])
+            }
+            Labels::None => LabelBatch::None,
+            Labels::Class(ids) => LabelBatch::Class(pick(ids, rows, batch, 1)),
+            Labels::Number(numbers) => LabelBatch::Number(pick(numbers, rows, batch, 1)),
+            Labels::MultiLabel { classes, values } => LabelBatch::MultiLabel {
+                classes: *classes,
+                values: pick(values, rows, batch, *classes),
+            },
+            Labels::Span { start_positions, end_positions } => LabelBatch::Span {
+                start_positions: pick(start_positions, rows, batch, 1),
+                end_positions: pick(end_positions, rows, batch, 1),
+            },
+        }
+    }
+}
+
+/// The `each` values of each row, then zeros up to `batch` rows.
+fn pick<T: Copy + Default>(values: &[T], rows: &[u32], batch: usize, each: usize) -> Vec<T> {
+    let of_row = |&row: &u32| &values[row as usize * each..(row as usize + 1) * each];
+    let mut picked: Vec<T> = rows.iter().flat_map(of_row).copied().collect();
+    picked.resize(batch * each, T::default());
+    picked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{DataFolder, WordTokenizer, set_of};
+    use crate::{
+        CausalLm, DatasetOptions, LabelKind, LabelSpec, MaskedLm, TaskSpec, TokenClassification,
+        prepare,
+    };
+
+    fn collated(rows: &[u32], batch_per_core: usize, cores: usize) -> HostStep {
+        let set = set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]);
+        let plan = StepPlan { length: 4, rows: rows.to_vec(), batch_per_core, cores };
+        let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
+        Collator::new(Arc::new(set), 99).collate(scheduled)
+    }
+
+    #[test]
+    fn rows_are_padded_and_shared_out() {
+        let step = collated(&[2, 0, 1], 2, 2);
+        assert_eq!(step.tokens, 6);
+        let first = HostBatch {
+            batch: 2,
+            length: 4,
+            input_ids: vec![8, 9, 10, 99, 5, 6, 99, 99],
+            attention_mask: vec![1, 1, 1, 0, 1, 1, 0, 0],
+            token_type_ids: vec![0; 8],
+            labels: LabelBatch::Class(vec![1, 2]),
+            weights: vec![1.0, 1.0],
+        };
+        let second = HostBatch {
+            input_ids: vec![7, 99, 99, 99, 99, 99, 99, 99],
+            attention_mask: vec![1, 0, 0, 0, 1, 0, 0, 0],
+            labels: LabelBatch::Class(vec![0, 0]),
+            weights: vec![1.0, 0.0],
+            ..first.clone()
+        };
+        assert_eq!(step.batches, [first, second]);
+    }
+
+    fn token_step(task: TaskSpec, rows: &str, plan: StepPlan) -> (HostStep, Collator) {
+        let folder = DataFolder::new();
+        let options = DatasetOptions {
+            files: [folder.write("a.jsonl", rows)].into_iter().collect(),
+            task,
+            cache_dir: None,
+        };
+        let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());
+        let collator = Collator::new(prepare(&options, &tokenizer).unwrap().set, 99);
+        let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
+        (collator.collate(scheduled), collator)
+    }
+
+    fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> StepPlan {
+        StepPlan { length, rows: rows.to_vec(), batch_per_core, cores }
+    }
+
+    #[test]
+    fn targets_of_tokens_are_padded_with_the_ignored_label() {
+        let text = || "text".to_owned();
+        let rows = "{\"text\": \"5 6 7\"}\n{\"text\": \"8 9 10\"}";
+        let task = TaskSpec::CausalLm(CausalLm { text: text(), block_size: 3 });
+        let (step, _) = token_step(task, rows, plan(4, &[1], 2, 1));
+        let targets = [vec![8, 9, 10], vec![IGNORED_LABEL; 5]].concat();
+        assert_eq!(step.batches[0].labels, LabelBatch::Token(targets));
+        let rows = "{\"text\": [\"5\", \"6\"], \"tags\": [1, 0]}";
+        let kind = LabelKind::Infer { num_labels: None };
+        let labels = Some(LabelSpec { column: "tags".to_owned(), kind });
+        let task = TokenClassification { words: text(), labels, label_all_tokens: false };
+        let (step, _) = token_step(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));
+        assert_eq!(step.batches[0].labels, LabelBatch::Token(vec![1, 0, IGNORED_LABEL]));
+    }
+
+    /// What a row is masked to must not hang on the cores it is shared out to or on its batch.
+    #[test]
+    fn masks_are_the_same_on_any_number_of_cores() {
+        let row = format!("{{\"text\": \"{}\"}}\n", "50 ".repeat(40).trim());
+        let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+        let (_, collator) = token_step(task, &row.repeat(4), plan(40, &[0], 1, 1));
+        let collator = collator.with_masking(Masking::new(3, 0.3, false, 1, 60).unwrap());
+        let of = |epoch, rows: &[u32], batch_per_core, cores| {
+            let plan = plan(40, rows, batch_per_core, cores);
+            let step = collator.collate(ScheduledStep { step: 9, epoch, step_in_epoch: 0, plan });
+            let ids = step.batches.iter().flat_map(|batch| batch.input_ids.clone());
+            let targets = step.batches.iter().flat_map(|batch| match &batch.labels {
+                LabelBatch::Token(targets) => targets.clone(),
+                other => panic!("{other:?}"),
+            });
+            (ids.collect::<Vec<_>>(), targets.collect::<Vec<_>>())
+        };
+        let one_core = of(2, &[3, 1, 0, 2], 4, 1);
+        assert_eq!(one_core, of(2, &[3, 1, 0, 2], 1, 4));
+        assert_eq!(one_core.0[40..80], of(2, &[1], 1, 1).0);
+        assert_ne!(one_core, of(3, &[3, 1, 0, 2], 4, 1));
+        for (id, target) in one_core.0.iter().zip(&one_core.1) {
+            assert!(*target == 50 || (*target == IGNORED_LABEL && *id == 50));
+        }
+    }
+
+    #[test]
+    fn a_core_without_rows_computes_on_empty_slots() {
+        let step = collated(&[1], 1, 2);
+        assert_eq!(step.batches[1].weights, [0.0]);
+        assert_eq!(step.batches[1].input_ids, [99; 4]);
+        assert_eq!(step.batches[1].attention_mask, [1, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Preparing a set: what comes out, what the cache keeps, and every error on the way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::testing::{DataFolder, WordTokenizer, parquet_file};
+use crate::{Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, SequenceClassification};
+
+fn word_lengths() -> WordTokenizer {
+    WordTokenizer::reading(|word| word.len() as u32)
+}
+
+fn label(kind: LabelKind) -> Option<LabelSpec> {
+    Some(LabelSpec { column: "label".to_owned(), kind })
+}
+
+fn options(files: &[String], cache_dir: Option<PathBuf>) -> DatasetOptions {
+    let label = label(LabelKind::Infer { num_labels: None });
+    let task = SequenceClassification { text: "text".to_owned(), text_pair: None, label };
+    DatasetOptions {
+        files: files.iter().cloned().collect(),
+        task: TaskSpec::SequenceClassification(task),
+        cache_dir,
+    }
+}
+
+fn prepare_plain(files: &[String]) -> Result<Prepared> {
+    prepare(&options(files, None), &word_lengths())
+}
+
+#[test]
+fn files_of_all_formats_make_one_set_in_order() {
+    let folder = DataFolder::new();
+    let files = [
+        folder.write("a.csv", "text,label\na bb,1\n\"ccc, d\",0\n"),
+        folder.write("b.parquet", parquet_file(&[("x", 0), ("yy", 2), ("zzz z", 1)], 2)),
+        folder.write("c.jsonl", r#"{"text": "last one", "label": 2}"#),
+    ];
+    let set = prepare_plain(&files).unwrap().set;
+    let ids: Vec<&[u32]> = (0..set.len()).map(|row| set.input_ids(row)).collect();
+    assert_eq!(ids, [&[1, 2][..], &[4, 1], &[1], &[2], &[3, 1], &[4, 3]]);
+    assert_eq!(*set.labels(), Labels::Class(vec![1, 0, 0, 2, 1, 2]));
+    assert_eq!(set.lengths(), [2, 2, 1, 1, 2, 2]);
+    assert_eq!(set.label_encoder().unwrap().num_labels(), 3);
+    assert_eq!(set.token_type_ids(0), None);
+    let origin = |row| set.origin(row).map(|at| folder.shown(&Error::UnclosedQuote { at }));
+    assert_eq!(origin(1).unwrap(), "a.csv, row 1: a quoted field is never closed");
+    assert_eq!(origin(4).unwrap(), "b.parquet, row 2: a quoted field is never closed");
+    assert_eq!(origin(6), None);
+}
+
+#[test]
+fn a_pair_of_texts_has_token_types() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "one,two\na bb,ccc\n");
+    let pair = SequenceClassification {
+        text: "one".to_owned(),
+        text_pair: Some("two".to_owned()),
+        label: None,
+    };
+    let task = TaskSpec::SequenceClassification(pair);
+    let options = DatasetOptions { task, ..options(&[file], None) };
+    let set = prepare(&options, &word_lengths()).unwrap().set;
+    assert_eq!(set.input_ids(0), [1, 2, 9, 3]);
+    assert_eq!(set.token_type_ids(0), Some(&[0, 0, 1, 1][..]));
+    assert_eq!(*set.labels(), Labels::None);
+}
+
+#[test]
+fn the_cache_is_reused_whatever_the_files_are_called() {
+    let folder = DataFolder::new();
+    let cache = Some(folder.path("cache"));
+    let content = "text,label\na bb,pos\nccc,neg\n";
+    let run = |name: &str, content: &str| {
+        let options = options(&[folder.write(name, content)], cache.clone());
+        let prepared = prepare(&options, &word_lengths()).unwrap();
+        assert_eq!(prepared.warnings, [""; 0]);
+        let file = prepared.set.files()[0].path.clone();
+        assert_eq!(file, folder.path(name));
+        (prepared.cache_hit, prepared.set)
+    };
+    let (hit, first) = run("a.csv", content);
+    assert!(!hit);
+    let (hit, second) = run("a.csv", content);
+    assert!(hit && first == second);
+    let (hit, renamed) = run("b.csv", content);
+    assert!(hit && renamed.labels() == first.labels());
+    let (hit, other) = run("a.csv", "text,label\na bb,pos\nccc,pos\n");
+    assert!(!hit && other.labels() != first.labels());
+}
+
+#[test]
+fn other_options_are_another_set() {
+    let folder = DataFolder::new();
+    let options =
+        options(&[folder.write("a.csv", "text,label,other\na,0,b\n")], Some(folder.path("cache")));
+    assert!(!prepare(&options, &word_lengths()).unwrap().cache_hit);
+    let TaskSpec::SequenceClassification(task) = &options.task else { unreachable!() };
+    let check = |task: SequenceClassification| {
+        let task = TaskSpec::SequenceClassification(task);
+        let options = DatasetOptions { task, ..options.clone() };
+        assert!(!prepare(&options, &word_lengths()).unwrap().cache_hit);
+        assert!(prepare(&options, &word_lengths()).unwrap().cache_hit);
+    };
+    check(SequenceClassification { text: "other".to_owned(), ..task.clone() });
+    check(SequenceClassification { text_pair: Some("other".to_owned()), ..task.clone() });
+    check(SequenceClassification { label: label(LabelKind::Regression), ..task.clone() });
+    check(SequenceClassification { label: None, ..task.clone() });
+}
+
+#[test]
+fn a_corrupt_cache_entry_is_noticed_and_made_anew() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,label\na bb,pos\nccc,neg\n");
+    let options = options(&[file], Some(folder.path("cache")));
+    let first = prepare(&options, &word_lengths()).unwrap().set;
+    let entry = fs::read_dir(folder.path("cache/tokens")).unwrap().next().unwrap().unwrap().path();
+    let names: Vec<PathBuf> =
+        fs::read_dir(&entry).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(names.len(), 4);
+    let damages: [fn(&Path, Vec<u8>); 4] = [
+        |path, _| fs::remove_file(path).unwrap(),
+        |path, bytes| fs::write(path, &bytes[..bytes.len() - 1]).unwrap(),
+        |path, bytes| fs::write(path, [bytes, vec![0; 8]].concat()).unwrap(),
+        |path, mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(path, bytes).unwrap();
+        },
+    ];
+    for path in &names {
+        for damage in damages {
+            damage(path, fs::read(path).unwrap());
+            let rebuilt = prepare(&options, &word_lengths()).unwrap();
+            assert!(!rebuilt.cache_hit && rebuilt.set == first);
+            assert_eq!(rebuilt.warnings.len(), 1);
+            assert!(rebuilt.warnings[0].contains("cached tokens are corrupt"));
+            let again = prepare(&options, &word_lengths()).unwrap();
+            assert!(again.cache_hit && again.set == first && again.warnings.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_a_warning() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,label\na,0\n");
+    folder.write("cache/tokens", "a file where a folder should be");
+    let prepared = prepare(&options(&[file], Some(folder.path("cache"))), &word_lengths()).unwrap();
+    assert!(!prepared.cache_hit);
+    assert!(prepared.warnings[0].contains("tokens were not cached"), "{:?}", prepared.warnings);
+}
+
+#[test]
+fn several_writers_share_one_cache() {
+    let folder = DataFolder::new();
+    let lines: String = (0..2_000).map(|row| format!("text number {row},{}\n", row % 3)).collect();
+    let file = folder.write("a.csv", format!("text,label\n{lines}"));
+    let options = options(&[file], Some(folder.path("cache")));
+    let sets: Vec<Prepared> = std::thread::scope(|scope| {
+        let threads = [(); 4].map(|()| scope.spawn(|| prepare(&options, &word_lengths()).unwrap()));
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(sets.windows(2).all(|pair| pair[0].set == pair[1].set));
+    assert!(prepare(&options, &word_lengths()).unwrap().cache_hit);
+    let entries = fs::read_dir(folder.path("cache/tokens")).unwrap().count();
+    assert_eq!(entries, 1, "unfinished entries were left behind");
+}
+
+#[test]
+fn bad_rows_name_file_row_line_and_column() {
+    let folder = DataFolder::new();
+    let check = |name: &str, content: &str, expect: &str| {
+        let error = prepare_plain(&[folder.write(name, content)]).unwrap_err();
+        assert_eq!(folder.shown(&error), expect);
+    };
+    check("a.csv", "text,label\na,0\n,1\n", "a.csv, row 1 (line 3), column \"text\": no text");
+    check("a.csv", "text,label\na,0\nb,\n", "a.csv, row 1 (line 3), column \"label\": no label");
+    check(
+        "a.jsonl",
+        "{\"text\": \"a\", \"label\": 0}\n{\"label\": 0}\n",
+        "a.jsonl, row 1 (line 2), column \"text\": no text",
+    );
+    check(
+        "a.jsonl",
+        "{\"text\": 5, \"label\": 0}\n",
+        "a.jsonl, row 0 (line 1), column \"text\": expected text, found an integer",
+    );
+    check(
+        "a.csv",
+        "text,label\na,0\nunspeakable,0\n",
+        "a.csv, row 1 (line 3): cannot tokenize: no word for it",
+    );
+    check(
+        "a.csv",
+        "text,label\na,0\nb,-1\n",
+        "a.csv, row 1, column \"label\": label -1 is negative",
+    );
+    check("a.csv", "text,label\n", "a.csv: no rows");
+}
+
+#[test]
+fn a_label_outside_the_map_names_its_line() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,label\n\"two\nlines\",1\nb,9\nc,8\n");
+    let map = [("1".to_owned(), LabelTarget::Name("one".to_owned()))];
+    let kind = LabelKind::Encoder(LabelEncoder::from_map(&map, None).unwrap());
+    let task =
+        SequenceClassification { text: "text".to_owned(), text_pair: None, label: label(kind) };
+    let task = TaskSpec::SequenceClassification(task);
+    let options = DatasetOptions { task, ..options(&[file], None) };
+    let error = prepare(&options, &word_lengths()).unwrap_err();
+    let expect =
+        r#"a.csv, row 1 (line 4), column "label": label "9" is not in label_map, which has 1"#;
+    assert_eq!(folder.shown(&error), expect);
+}
+
+#[test]
+fn the_first_bad_row_is_reported_whichever_thread_meets_one() {
+    let folder = DataFolder::new();
+    let bad = [("", 0), ("x", 0), ("", 0)];
+    let files = [
+        folder.write("a.parquet", parquet_file(&[("ok", 0); 50], 7)),
+        folder.write("b.parquet", parquet_file(&bad, 1)),
+        folder.write("c.parquet", parquet_file(&bad, 1)),
+    ];
+    for _ in 0..20 {
+        let error = prepare_plain(&files).unwrap_err();
+        assert_eq!(folder.shown(&error), "b.parquet, row 0, column \"text\": no text");
+    }
+}

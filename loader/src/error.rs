@@ -1,0 +1,187 @@
+//! The crate's one error type. Every variant names the file, and the row and column where known,
+//! because its text is what a user reads when a job fails.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What every fallible function of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where a row lies. Rows count from 0 as in pandas and `datasets`; lines count from 1 as in an
+/// editor, and only text formats have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub file: PathBuf,
+    pub row: u64,
+    pub line: Option<u64>,
+}
+
+impl Location {
+    /// The place of `row` in `file`, without a line number.
+    pub fn of_row(file: &Path, row: u64) -> Self {
+        Self { file: file.to_path_buf(), row, line: None }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}, row {}", self.file.display(), self.row)?;
+        match self.line {
+            Some(line) => write!(out, " (line {line})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What can go wrong between a file name and a batch.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no data files were given")]
+    NoFiles,
+    #[error("{pattern}: no file matches")]
+    NoMatch { pattern: String },
+    #[error("{pattern}: not a valid glob: {message}")]
+    BadGlob { pattern: String, message: String },
+    #[error("{}: cannot {operation}: {source}", .file.display())]
+    Io { file: PathBuf, operation: &'static str, source: std::io::Error },
+    #[error("{}: is a folder, but not one that `save_to_disk` of datasets wrote", .file.display())]
+    IsFolder { file: PathBuf },
+    #[error("{}: no split {split:?}; it has {available}", .folder.display())]
+    NoSplit { folder: PathBuf, split: String, available: String },
+    #[error("{}: unknown data format; known file names end in {known}", .file.display())]
+    UnknownFormat { file: PathBuf, known: String },
+    #[error("{}: the file is empty", .file.display())]
+    EmptyFile { file: PathBuf },
+    #[error("{files}: no rows")]
+    NoRows { files: String },
+    #[error("{rows} rows: at most {max} fit one data set")]
+    TooManyRows { rows: u64, max: u64 },
+    #[error("{}: no column {column:?}; it has {available}", .file.display())]
+    MissingColumn { file: PathBuf, column: String, available: String },
+    #[error("{}: {count} columns are named {column:?}", .file.display())]
+    DuplicateColumn { file: PathBuf, column: String, count: usize },
+    #[error("{at}: {found} fields where the header has {expected}")]
+    FieldCount { at: Location, expected: usize, found: usize },
+    #[error("{at}: a quoted field is never closed")]
+    UnclosedQuote { at: Location },
+    #[error("{at}, column {column}: not valid UTF-8")]
+    InvalidUtf8 { at: Location, column: String },
+    #[error("{at}: {message}")]
+    BadRow { at: Location, message: String },
+    #[error("{}: not a readable {format} file: {message}", .file.display())]
+    BadFile { file: PathBuf, format: &'static str, message: String },
+    #[error("{}: malformed: reading it broke off in {operation}: {message}", .file.display())]
+    Panicked { file: PathBuf, operation: &'static str, message: String },
+    #[error("{}: changed while it was being read", .file.display())]
+    FileChanged { file: PathBuf },
+    #[error("{at}, column {column:?}: no text")]
+    EmptyText { at: Location, column: String },
+    #[error("{at}, column {column:?}: expected text, found {found}")]
+    NotText { at: Location, column: String, found: &'static str },
+    #[error("{at}, column {column:?}: {found} cannot be cast to {kind}")]
+    Cast { at: Location, column: String, found: String, kind: &'static str },
+    #[error("{at}, column {column:?}: {problem}")]
+    Label { at: Location, column: String, problem: Box<LabelProblem> },
+    #[error("{at}, column {column:?}: {labels} labels for {words} words")]
+    LabelCount { at: Location, column: String, labels: usize, words: usize },
+    #[error("{at}, column {column:?}: {problem}")]
+    Answer { at: Location, column: String, problem: Box<AnswerProblem> },
+    #[error("{at}, column {column:?}: expected a list of texts, found {found}")]
+    NotTexts { at: Location, column: String, found: String },
+    #[error("{field}: {message}")]
+    BadOption { field: &'static str, message: String },
+    #[error("{}: not a tokenizer: {message}", .file.display())]
+    BadTokenizer { file: PathBuf, message: String },
+    #[error("{at}: cannot tokenize: {message}")]
+    Tokenize { at: Location, message: String },
+}
+
+impl Error {
+    /// An I/O failure of `operation` (a bare verb phrase) on `file`.
+    pub(crate) fn io(
+        file: &Path,
+        operation: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> Self + use<> {
+        let file = file.to_path_buf();
+        move |source| Self::Io { file, operation, source }
+    }
+
+    /// A data file that its format's reader refuses.
+    pub(crate) fn bad_file(file: &Path, format: &'static str, message: impl fmt::Display) -> Self {
+        Self::BadFile { file: file.to_path_buf(), format, message: message.to_string() }
+    }
+
+    /// A file that was to be a tokenizer.
+    pub(crate) fn bad_tokenizer(file: &Path, error: impl fmt::Display) -> Self {
+        Self::BadTokenizer { file: file.to_path_buf(), message: error.to_string() }
+    }
+
+    /// The file the error is about, if it is about one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Io { file, .. }
+            | Self::NoSplit { folder: file, .. }
+            | Self::IsFolder { file }
+            | Self::UnknownFormat { file, .. }
+            | Self::EmptyFile { file }
+            | Self::MissingColumn { file, .. }
+            | Self::DuplicateColumn { file, .. }
+            | Self::BadFile { file, .. }
+            | Self::Panicked { file, .. }
+            | Self::FileChanged { file }
+            | Self::BadTokenizer { file, .. } => Some(file),
+            _ => self.location().map(|at| at.file.as_path()),
+        }
+    }
+
+    /// The row the error is about, if it is about one.
+    pub fn location(&self) -> Option<&Location> {
+        match self {
+            Self::FieldCount { at, .. }
+            | Self::UnclosedQuote { at }
+            | Self::InvalidUtf8 { at, .. }
+            | Self::BadRow { at, .. }
+            | Self::EmptyText { at, .. }
+            | Self::NotText { at, .. }
+            | Self::Cast { at, .. }
+            | Self::Label { at, .. }
+            | Self::LabelCount { at, .. }
+            | Self::Answer { at, .. }
+            | Self::NotTexts { at, .. }
+            | Self::Tokenize { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// Why a value is not a label.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LabelProblem {
+    #[error("no label")]
+    Missing,
+    #[error("label {label:?} is not in label_map, which has {known}")]
+    NotInMap { label: String, known: String },
+    #[error("label {label:?} does not occur in the training data, which has {known}")]
+    Unseen { label: String, known: String },
+    #[error("label {label} is outside 0..{num_labels} (num_labels is {num_labels})")]
+    OutOfRange { label: i64, num_labels: u32 },
+    #[error("label {label} is negative")]
+    Negative { label: i64 },
+    #[error("expected a list of labels, found {found}")]
+    NotAList { found: &'static str },
+    #[error("{found} is not a class label")]
+    NotAClass { found: String },
+    #[error("{found} is not a number to regress on")]
+    NotANumber { found: String },
+}
+
+/// Why an answer cannot be trained on or scored against.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerProblem {
+    #[error("expected {{text: [...], answer_start: [...]}}, found {found}")]
+    Shape { found: &'static str },
+    #[error("{texts} texts, but {starts} answer starts")]
+    Count { texts: usize, starts: usize },
+    #[error("answer {answer:?} is not in its context at character {start}, where {found:?} is")]
+    NotThere { answer: String, start: i64, found: String },
+}

@@ -1,0 +1,218 @@
+//! The rule from raw label to class id.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::raw::RawLabel;
+use crate::{Error, LabelProblem, Result};
+
+/// Class ids inferred from integer labels end here: a larger one is taken for a mistake (a wrong
+/// column, say) and not for the size of a classifier.
+const INFERRED_LABELS_MAX: i64 = 1 << 16;
+
+/// How many names an error lists.
+const NAMES_SHOWN: usize = 20;
+
+/// The right side of a `label_map` entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelTarget {
+    Name(String),
+    Id(u32),
+}
+
+/// A fixed rule from raw label to class id, with the name of each id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelEncoder {
+    names: Vec<String>,
+    rule: Rule,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Rule {
+    /// The raw label is the id.
+    Integers,
+    /// `label_map`: raw labels and their ids.
+    Map(Vec<(String, u32)>),
+    /// The raw label is the name.
+    Names,
+}
+
+impl LabelEncoder {
+    /// From `label_map`, whose entries all lead to names or all to ids, in the job file's order.
+    pub fn from_map(map: &[(String, LabelTarget)], num_labels: Option<u32>) -> Result<Self> {
+        let bad = |message: String| Error::BadOption { field: "data.label_map", message };
+        let distinct: BTreeSet<&String> = map.iter().map(|(raw, _)| raw).collect();
+        if map.is_empty() || distinct.len() < map.len() {
+            return Err(bad("must have at least one entry, and each label once".to_owned()));
+        }
+        let named = map.iter().filter_map(|(raw, target)| match target {
+            LabelTarget::Name(name) => Some((raw, name)),
+            LabelTarget::Id(_) => None,
+        });
+        let numbered = map.iter().filter_map(|(raw, target)| match target {
+            LabelTarget::Id(id) => Some((raw.clone(), *id)),
+            LabelTarget::Name(_) => None,
+        });
+        let (named, numbered): (Vec<_>, Vec<_>) = (named.collect(), numbered.collect());
+        let encoder = match (named.is_empty(), numbered.is_empty()) {
+            (false, true) => Self::of_names(&named),
+            (true, false) => Self::of_ids(numbered)?,
+            _ => return Err(bad("mixes names and ids".to_owned())),
+        };
+        encoder.widened(num_labels, "data.label_map")
+    }
+
+    fn of_names(map: &[(&String, &String)]) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut entries = Vec::new();
+        for (raw, name) in map {
+            let id = names.iter().position(|known| known == *name).unwrap_or(names.len());
+            if id == names.len() {
+                names.push((*name).clone());
+            }
+            entries.push(((*raw).clone(), id as u32));
+        }
+        Self { names, rule: Rule::Map(entries) }
+    }
+
+    /// An id that one raw label leads to takes its name.
+    fn of_ids(entries: Vec<(String, u32)>) -> Result<Self> {
+        let largest = entries.iter().map(|(_, id)| *id).max().unwrap_or(0);
+        if i64::from(largest) >= INFERRED_LABELS_MAX {
+            let message = format!("id {largest} is too large");
+            return Err(Error::BadOption { field: "data.label_map", message });
+        }
+        let name = |id: u32| {
+            let mut of_id = entries.iter().filter(|(_, other)| *other == id);
+            match (of_id.next(), of_id.next()) {
+                (Some((raw, _)), None) => raw.clone(),
+                _ => default_name(id),
+            }
+        };
+        Ok(Self { names: (0..=largest).map(name).collect(), rule: Rule::Map(entries) })
+    }
+
+    /// The rule for labels without a map.
+    pub(super) fn infer<'raw>(
+        labels: impl Iterator<Item = &'raw RawLabel> + Clone,
+        class_names: Option<&[String]>,
+        num_labels: Option<u32>,
+    ) -> Result<Self> {
+        let mut integers = labels.clone().map(|label| match label {
+            RawLabel::Integer(integer) => Some(*integer),
+            RawLabel::Text(_) => None,
+        });
+        let largest = integers.try_fold(0, |largest, integer| integer.map(|id| largest.max(id)));
+        let encoder = match (largest, class_names) {
+            (Some(_), Some(names)) => Self { names: names.to_vec(), rule: Rule::Integers },
+            (Some(largest), None) => {
+                let count = num_labels.map_or((largest + 1).min(INFERRED_LABELS_MAX), i64::from);
+                let names = (0..count as u32).map(default_name).collect();
+                Self { names, rule: Rule::Integers }
+            }
+            (None, _) => {
+                let names: BTreeSet<String> = labels.map(RawLabel::to_string).collect();
+                Self { names: names.into_iter().collect(), rule: Rule::Names }
+            }
+        };
+        encoder.widened(num_labels, "model.num_labels")
+    }
+
+    /// Adds names up to `num_labels`; fails where there already are more.
+    fn widened(mut self, num_labels: Option<u32>, field: &'static str) -> Result<Self> {
+        let (found, expected) = (self.num_labels(), num_labels.unwrap_or(self.num_labels()));
+        if found > expected {
+            let names = shown(&self.names);
+            let message =
+                format!("num_labels is {expected}, but there are {found} labels: {names}");
+            return Err(Error::BadOption { field, message });
+        }
+        self.names.extend((found..expected).map(default_name));
+        Ok(self)
+    }
+
+    /// The name of each id (`id2label`).
+    pub fn id2label(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many classes there are.
+    pub fn num_labels(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// The class of a word's further tokens: `I-X` where the word's is `B-X` and there is one.
+    pub(super) fn continued(&self, id: i32) -> i32 {
+        let inside = self.names.get(id as usize).and_then(|name| name.strip_prefix("B-"));
+        let inside = inside.map(|entity| format!("I-{entity}"));
+        let inside = self.names.iter().position(|name| Some(name) == inside.as_ref());
+        inside.map_or(id, |inside| inside as i32)
+    }
+
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        let ids = match &self.rule {
+            Rule::Integers => HashMap::new(),
+            Rule::Map(entries) => entries.iter().map(|(raw, id)| (raw.as_str(), *id)).collect(),
+            Rule::Names => self.names.iter().map(String::as_str).zip(0..).collect(),
+        };
+        Lookup { encoder: self, ids }
+    }
+}
+
+/// An encoder made ready for many labels.
+pub(super) struct Lookup<'encoder> {
+    encoder: &'encoder LabelEncoder,
+    ids: HashMap<&'encoder str, u32>,
+}
+
+impl Lookup<'_> {
+    pub(super) fn id(&self, label: &RawLabel) -> Result<i32, LabelProblem> {
+        let id = match (&self.encoder.rule, label) {
+            (Rule::Integers, RawLabel::Integer(integer)) => self.integer_id(*integer)?,
+            (Rule::Integers, RawLabel::Text(text)) => {
+                return Err(LabelProblem::NotAClass { found: format!("{text:?}") });
+            }
+            (_, RawLabel::Text(text)) => self.text_id(text)?,
+            (_, RawLabel::Integer(integer)) => self.text_id(&integer.to_string())?,
+        };
+        Ok(id as i32)
+    }
+
+    fn integer_id(&self, label: i64) -> Result<u32, LabelProblem> {
+        let num_labels = self.encoder.num_labels();
+        let id = u32::try_from(label).ok().filter(|&id| id < num_labels);
+        let problem = match label < 0 {
+            true => LabelProblem::Negative { label },
+            false => LabelProblem::OutOfRange { label, num_labels },
+        };
+        id.ok_or(problem)
+    }
+
+    fn text_id(&self, label: &str) -> Result<u32, LabelProblem> {
+        let problem = || match &self.encoder.rule {
+            Rule::Map(entries) => LabelProblem::NotInMap {
+                label: label.to_owned(),
+                known: shown(entries.iter().map(|(raw, _)| raw)),
+            },
+            Rule::Names | Rule::Integers => {
+                LabelProblem::Unseen { label: label.to_owned(), known: shown(&self.encoder.names) }
+            }
+        };
+        self.ids.get(label).copied().ok_or_else(problem)
+    }
+}
+
+/// The name transformers gives a label that has none.
+fn default_name(id: u32) -> String {
+    format!("LABEL_{id}")
+}
+
+fn shown<'name>(names: impl IntoIterator<Item = &'name String>) -> String {
+    let mut names = names.into_iter();
+    let first: Vec<&str> = names.by_ref().take(NAMES_SHOWN).map(String::as_str).collect();
+    match names.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

@@ -1,0 +1,64 @@
+//! A label as it stands in the file.
+
+use std::fmt;
+
+use crate::{LabelProblem, Value};
+
+/// An integer, or anything else as text. Integers written as text are integers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RawLabel {
+    Integer(i64),
+    Text(String),
+}
+
+impl RawLabel {
+    pub(super) fn read(value: &Value) -> Result<Self, LabelProblem> {
+        match value {
+            Value::Null => Err(LabelProblem::Missing),
+            Value::Text(text) if text.is_empty() => Err(LabelProblem::Missing),
+            Value::Text(text) => Ok(Self::of_text(text)),
+            Value::Int(integer) => Ok(Self::Integer(*integer)),
+            Value::Bool(flag) => Ok(Self::Integer(i64::from(*flag))),
+            // Columns with gaps turn integers into floats in pandas and spreadsheets.
+            Value::Float(float) if float.fract() == 0.0 && float.abs() < 1e15 => {
+                Ok(Self::Integer(*float as i64))
+            }
+            Value::Float(float) => Err(LabelProblem::NotAClass { found: float.to_string() }),
+            Value::List(_) | Value::Struct(_) => {
+                Err(LabelProblem::NotAClass { found: value.kind().to_owned() })
+            }
+        }
+    }
+
+    /// Only the usual spelling counts as an integer: "007" is a name.
+    pub(super) fn of_text(text: &str) -> Self {
+        let integer = text.parse().ok().filter(|integer: &i64| integer.to_string() == text);
+        integer.map_or_else(|| Self::Text(text.to_owned()), Self::Integer)
+    }
+}
+
+impl fmt::Display for RawLabel {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(integer) => integer.fmt(out),
+            Self::Text(text) => text.fmt(out),
+        }
+    }
+}
+
+/// The value as a regression target: finite, or an error.
+pub(super) fn number(value: &Value) -> Result<f32, LabelProblem> {
+    let number = match value {
+        Value::Null => return Err(LabelProblem::Missing),
+        Value::Int(integer) => Some(*integer as f32),
+        Value::Float(float) => Some(*float as f32),
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Bool(_) | Value::List(_) | Value::Struct(_) => None,
+    };
+    let found = || match value {
+        Value::Text(text) => format!("{text:?}"),
+        other => other.kind().to_owned(),
+    };
+    let number = number.filter(|number| number.is_finite());
+    number.ok_or_else(|| LabelProblem::NotANumber { found: found() })
+}

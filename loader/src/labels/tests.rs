@@ -1,0 +1,140 @@
+//! Every way in which a column becomes ids.
+
+use std::path::Path;
+
+use super::*;
+use crate::Error;
+
+fn texts(values: &[&str]) -> Vec<Value> {
+    values.iter().map(|text| Value::Text((*text).to_owned())).collect()
+}
+
+fn integers(values: &[i64]) -> Vec<Value> {
+    values.iter().map(|&integer| Value::Int(integer)).collect()
+}
+
+fn encode(kind: LabelKind, values: &[Value]) -> Result<(Labels, Option<LabelEncoder>)> {
+    let spec = LabelSpec { column: "label".to_owned(), kind };
+    let reader = LabelReader::new(&spec, None);
+    let at = |row| Location::of_row(Path::new("data.csv"), row as u64);
+    let read =
+        |(row, value)| reader.row_label(value).map_err(|problem| reader.error(at(row), problem));
+    let rows = values.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
+    reader.finish(&rows, at)
+}
+
+fn map(entries: &[(&str, &str)]) -> Vec<(String, LabelTarget)> {
+    let target = |name: &str| match name.parse() {
+        Ok(id) => LabelTarget::Id(id),
+        Err(_) => LabelTarget::Name(name.to_owned()),
+    };
+    entries.iter().map(|(raw, name)| ((*raw).to_owned(), target(name))).collect()
+}
+
+#[track_caller]
+fn check(kind: LabelKind, values: &[Value], ids: &[i32], names: &[&str]) {
+    let (labels, encoder) = encode(kind, values).unwrap();
+    assert_eq!(labels, Labels::Class(ids.to_vec()));
+    assert_eq!(encoder.unwrap().id2label(), names);
+}
+
+#[track_caller]
+fn check_error(kind: LabelKind, values: &[Value], expect: &str) {
+    assert_eq!(encode(kind, values).unwrap_err().to_string(), expect);
+}
+
+fn infer(num_labels: Option<u32>) -> LabelKind {
+    LabelKind::Infer { num_labels }
+}
+
+fn stars() -> LabelKind {
+    let entries = [("1", "neg"), ("2", "neg"), ("3", "neutral"), ("4", "pos"), ("5", "pos")];
+    LabelKind::Encoder(LabelEncoder::from_map(&map(&entries), Some(3)).unwrap())
+}
+
+#[test]
+fn a_label_map_gives_ids_in_order_of_first_appearance() {
+    let names = ["neg", "neutral", "pos"];
+    check(stars(), &integers(&[5, 1, 3, 2]), &[2, 0, 1, 0], &names);
+    check(stars(), &texts(&["5", "1", "3", "2"]), &[2, 0, 1, 0], &names);
+    check(stars(), &[Value::Float(4.0)], &[2], &names);
+}
+
+#[test]
+fn a_label_map_may_lead_to_ids() {
+    let kind =
+        |entries: &[_]| LabelKind::Encoder(LabelEncoder::from_map(&map(entries), None).unwrap());
+    check(kind(&[("no", "1"), ("yes", "0")]), &texts(&["yes", "no"]), &[0, 1], &["yes", "no"]);
+    let shared = kind(&[("a", "0"), ("b", "0"), ("c", "2")]);
+    check(shared, &texts(&["b", "c"]), &[0, 2], &["LABEL_0", "LABEL_1", "c"]);
+}
+
+#[test]
+fn without_a_map_integers_stay_and_names_are_sorted() {
+    check(infer(None), &integers(&[2, 0]), &[2, 0], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+    check(infer(None), &texts(&["1", "0"]), &[1, 0], &["LABEL_0", "LABEL_1"]);
+    check(infer(None), &[Value::Bool(true)], &[1], &["LABEL_0", "LABEL_1"]);
+    check(infer(None), &texts(&["pos", "neg", "pos"]), &[1, 0, 1], &["neg", "pos"]);
+    check(infer(None), &texts(&["10", "9", "n/a"]), &[0, 1, 2], &["10", "9", "n/a"]);
+    check(infer(Some(3)), &texts(&["b", "a"]), &[1, 0], &["a", "b", "LABEL_2"]);
+}
+
+#[test]
+fn what_the_training_split_arrived_at_holds_for_the_others() {
+    let (_, encoder) = encode(infer(None), &texts(&["pos", "neg"])).unwrap();
+    let kind = LabelKind::Encoder(encoder.unwrap());
+    check(kind.clone(), &texts(&["pos"]), &[1], &["neg", "pos"]);
+    check_error(
+        kind,
+        &texts(&["pos", "meh"]),
+        r#"data.csv, row 1, column "label": label "meh" does not occur in the training data, which has neg, pos"#,
+    );
+}
+
+#[test]
+fn regression_takes_numbers() {
+    let values = [Value::Float(1.5), Value::Int(2), Value::Text("-0.25".to_owned())];
+    let (labels, encoder) = encode(LabelKind::Regression, &values).unwrap();
+    assert_eq!((labels, encoder), (Labels::Number(vec![1.5, 2.0, -0.25]), None));
+    let at = r#"data.csv, row 0, column "label":"#;
+    let check = |value, expect: &str| {
+        check_error(LabelKind::Regression, &[value], &format!("{at} {expect}"))
+    };
+    check(Value::Text("NaN".to_owned()), r#""NaN" is not a number to regress on"#);
+    check(Value::Null, "no label");
+}
+
+#[test]
+fn bad_labels_name_file_row_and_label() {
+    let check = |kind, values: &[Value], expect: &str| {
+        check_error(kind, values, &format!(r#"data.csv, row 1, column "label": {expect}"#));
+    };
+    check(stars(), &integers(&[1, 6]), r#"label "6" is not in label_map, which has 1, 2, 3, 4, 5"#);
+    check(infer(Some(2)), &integers(&[1, 2]), "label 2 is outside 0..2 (num_labels is 2)");
+    check(infer(None), &integers(&[1, -1]), "label -1 is negative");
+    check(infer(None), &[Value::Int(0), Value::Null], "no label");
+    check(infer(None), &texts(&["a", ""]), "no label");
+    check(infer(None), &[Value::Int(0), Value::Float(0.5)], "0.5 is not a class label");
+    check(infer(None), &[Value::Int(0), Value::List(vec![])], "a list is not a class label");
+    check(
+        infer(None),
+        &integers(&[0, 70_000]),
+        "label 70000 is outside 0..65536 (num_labels is 65536)",
+    );
+}
+
+#[test]
+fn label_maps_that_cannot_work_are_refused() {
+    let check = |entries: &[_], num_labels, expect: &str| {
+        let error = LabelEncoder::from_map(&map(entries), num_labels).unwrap_err();
+        assert!(matches!(error, Error::BadOption { .. }));
+        assert_eq!(error.to_string(), format!("data.label_map: {expect}"));
+    };
+    check(&[], None, "must have at least one entry, and each label once");
+    check(&[("1", "a"), ("1", "b")], None, "must have at least one entry, and each label once");
+    check(&[("1", "a"), ("2", "0")], None, "mixes names and ids");
+    check(&[("1", "99999999")], None, "id 99999999 is too large");
+    check(&[("1", "a"), ("2", "b")], Some(1), "num_labels is 1, but there are 2 labels: a, b");
+    let error = encode(infer(Some(1)), &texts(&["a", "b"])).unwrap_err().to_string();
+    assert_eq!(error, "model.num_labels: num_labels is 1, but there are 2 labels: a, b");
+}

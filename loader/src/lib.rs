@@ -1,0 +1,54 @@
+//! Files of text to tokenized, sharded, prefetched batches.
+//!
+//! ```text
+//! Source ──rows──> Task + TextTokenizer ──examples──> TokenizedSet (cached on disk)
+//!                                                          │ lengths
+//!                                   Sampler, Buckets ──────┴─> StepPlan ──> Collator ──> Prefetcher
+//! ```
+//!
+//! [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
+//!
+//! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a step
+//! trains on, and which of their tokens are masked, depends on seed, epoch and the global batch,
+//! never on the number of cores; every shape a run needs is known before its first step. Nothing
+//! here knows of devices or jobs.
+
+mod buckets;
+mod collate;
+mod dataset;
+mod error;
+mod guard;
+mod labels;
+mod masking;
+mod prefetch;
+mod random;
+mod sampler;
+mod source;
+pub mod squad;
+mod stats;
+mod tasks;
+#[cfg(test)]
+mod testing;
+mod tokenize;
+
+pub use buckets::Buckets;
+pub use collate::{Collator, HostBatch, HostStep, LabelBatch};
+pub use dataset::{DatasetOptions, FileRows, Labels, Prepared, TokenizedSet, prepare};
+pub use error::{AnswerProblem, Error, LabelProblem, Location, Result};
+pub use guard::panic_message;
+pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget};
+pub use masking::Masking;
+pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
+pub use sampler::{
+    EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
+    ScheduledStep, StepPlan,
+};
+pub use source::{CastType, Columns, Files, Part, Records, Source, Value};
+pub use stats::{LengthPercentiles, SetStats, padding_share};
+pub use tasks::{
+    Answer, CausalLm, MaskedLm, QuestionAnswering, SequenceClassification, TaskSpec,
+    TokenClassification,
+};
+pub use tokenize::{
+    Encoded, HuggingFaceTokenizer, Pieces, Place, TextTokenizer, TokenizerOptions, Windows,
+};

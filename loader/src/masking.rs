@@ -1,0 +1,150 @@
+//! Dynamic masking, as transformers' `DataCollatorForLanguageModeling` does it: of the tokens that
+//! are picked, 80 in 100 become the mask token, 10 another token and 10 stay; with whole words,
+//! all become the mask token. What is drawn for a row depends on the seed, the epoch and the row
+//! alone: not on its batch, the number of cores, or whether the run was resumed.
+
+use crate::labels::IGNORED_LABEL;
+use crate::random::SplitMix64;
+use crate::tasks::{CONTINUES_WORD, STARTS_WORD};
+use crate::{Error, Result};
+
+const MASKED_SHARE: f64 = 0.8;
+const RANDOM_SHARE: f64 = 0.1;
+
+/// How the tokens of a row are masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Masking {
+    seed: u64,
+    mlm_probability: f64,
+    whole_word_mask: bool,
+    mask_token_id: u32,
+    vocab_size: u32,
+}
+
+impl Masking {
+    /// Each token (or word, if `whole_word_mask`) is picked with `mlm_probability`; replacements
+    /// are uniform in `0..vocab_size`.
+    pub fn new(
+        seed: u64,
+        mlm_probability: f64,
+        whole_word_mask: bool,
+        mask_token_id: u32,
+        vocab_size: u32,
+    ) -> Result<Self> {
+        if !(0.0..=1.0).contains(&mlm_probability) {
+            let message = format!("must be between 0 and 1, found {mlm_probability}");
+            return Err(Error::BadOption { field: "data.mlm_probability", message });
+        }
+        Ok(Self { seed, mlm_probability, whole_word_mask, mask_token_id, vocab_size })
+    }
+
+    /// Masks `ids` in place and returns the targets, one a token. `parts` are the tokens' parts in
+    /// words; where there are none, every token is a word.
+    pub(crate) fn mask(&self, ids: &mut [i32], parts: &[u8], epoch: u64, row: u64) -> Vec<i32> {
+        let mut random = SplitMix64::of_row(self.seed, epoch, row);
+        let mut picked = false;
+        let targets = ids.iter_mut().enumerate().map(|(place, id)| {
+            // Drawn whatever becomes of the token, so that its fate does not hang on others'.
+            let (pick, fate) = (random.unit(), random.unit());
+            let other = random.below(u64::from(self.vocab_size.max(1)));
+            let target = *id;
+            picked = match parts.get(place).copied().unwrap_or(STARTS_WORD) {
+                STARTS_WORD => pick < self.mlm_probability,
+                CONTINUES_WORD if self.whole_word_mask => picked,
+                CONTINUES_WORD => pick < self.mlm_probability,
+                _ => false,
+            };
+            if !picked {
+                return IGNORED_LABEL;
+            }
+            if self.whole_word_mask || fate < MASKED_SHARE {
+                *id = self.mask_token_id as i32;
+            } else if fate < MASKED_SHARE + RANDOM_SHARE {
+                *id = other as i32;
+            }
+            target
+        });
+        targets.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::SPECIAL_TOKEN;
+
+    const MASK: i32 = 103;
+
+    fn masked(masking: &Masking, parts: &[u8], epoch: u64, row: u64) -> (Vec<i32>, Vec<i32>) {
+        let mut ids: Vec<i32> = (1_000..).take(parts.len()).collect();
+        let targets = masking.mask(&mut ids, parts, epoch, row);
+        (ids, targets)
+    }
+
+    fn masking(whole_word_mask: bool) -> Masking {
+        Masking::new(7, 0.15, whole_word_mask, MASK as u32, 500).unwrap()
+    }
+
+    #[test]
+    fn shares_are_those_of_transformers() {
+        let parts = [&[SPECIAL_TOKEN][..], &[STARTS_WORD; 98], &[SPECIAL_TOKEN]].concat();
+        let (mut picked, mut masked_tokens, mut kept) = (0, 0, 0);
+        for row in 0..2_000 {
+            let (ids, targets) = masked(&masking(false), &parts, 0, row);
+            assert_eq!((targets[0], targets[99]), (IGNORED_LABEL, IGNORED_LABEL));
+            for (place, (id, target)) in ids.iter().zip(&targets).enumerate() {
+                let original = 1_000 + place as i32;
+                match *target {
+                    IGNORED_LABEL => assert_eq!(*id, original),
+                    target => {
+                        assert_eq!(target, original);
+                        picked += 1;
+                        masked_tokens += i32::from(*id == MASK);
+                        kept += i32::from(*id == original);
+                    }
+                }
+            }
+        }
+        // 196,000 tokens: 29,400 picked with a standard deviation of 158, and so on; five of them.
+        assert!((28_610..30_190).contains(&picked), "{picked}");
+        let share = |count| f64::from(count) / f64::from(picked);
+        assert!((share(masked_tokens) - 0.8).abs() < 0.012, "{}", share(masked_tokens));
+        assert!((share(kept) - 0.1).abs() < 0.009, "{}", share(kept));
+    }
+
+    #[test]
+    fn whole_words_are_masked_together() {
+        let parts = [STARTS_WORD, CONTINUES_WORD, CONTINUES_WORD, STARTS_WORD].repeat(50);
+        let mut words = 0;
+        for row in 0..100 {
+            let (ids, targets) = masked(&masking(true), &parts, 0, row);
+            for word in targets.chunks(4).zip(ids.chunks(4)) {
+                let hidden: Vec<bool> = word.0.iter().map(|&id| id != IGNORED_LABEL).collect();
+                assert!(hidden[0] == hidden[1] && hidden[1] == hidden[2]);
+                let replaced = word.1.iter().map(|&id| id == MASK);
+                assert!(replaced.eq(hidden.iter().copied()));
+                words += usize::from(hidden[0]);
+            }
+        }
+        assert!((600..900).contains(&words), "{words}");
+    }
+
+    #[test]
+    fn a_row_is_masked_anew_each_epoch_and_alike_in_each_run() {
+        let parts = [STARTS_WORD; 200];
+        let of = |seed, epoch, row| {
+            let masking = Masking::new(seed, 0.15, false, MASK as u32, 500).unwrap();
+            masked(&masking, &parts, epoch, row)
+        };
+        assert_eq!(of(7, 1, 2), of(7, 1, 2));
+        assert!(of(7, 1, 2) != of(7, 2, 2) && of(7, 1, 2) != of(7, 1, 3));
+        assert_ne!(of(7, 1, 2), of(8, 1, 2));
+    }
+
+    #[test]
+    fn a_probability_must_be_one() {
+        for probability in [-0.1, 1.1, f64::NAN] {
+            assert!(Masking::new(0, probability, false, 1, 2).is_err());
+        }
+    }
+}

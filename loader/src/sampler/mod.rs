@@ -1,0 +1,187 @@
+//! Which rows each step trains on: pure arithmetic on row counts and lengths, decided before the
+//! first step.
+//!
+//! It keeps what PyTorch's `DistributedSampler` promises (disjoint shards, equal step counts, a
+//! new order each epoch) and adds two things: the global batch of a step does not depend on the
+//! number of cores, and no row is repeated to fill the last batch.
+
+mod gather;
+mod order;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub use gather::GatherInOrder;
+pub use plan::{EpochPlan, ScheduledStep, StepPlan};
+
+use crate::Buckets;
+
+/// The order of the rows (`train_sampling_strategy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplingStrategy {
+    /// A new shuffle each epoch.
+    Random,
+    /// Data set order, each epoch.
+    Sequential,
+    /// Shuffled, then rows of like length together: least padding.
+    GroupByLength,
+}
+
+/// The settings of a [`Sampler`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplerConfig {
+    /// Rows a core takes in one step (`per_device_train_batch_size`).
+    pub batch_per_core: usize,
+    pub cores: usize,
+    pub seed: u64,
+    pub strategy: SamplingStrategy,
+    /// Leave out the last partial batch of an epoch (`dataloader_drop_last`).
+    pub drop_last: bool,
+}
+
+impl SamplerConfig {
+    /// Rows of all cores in one step.
+    pub fn global_batch(&self) -> usize {
+        self.batch_per_core * self.cores
+    }
+}
+
+/// Plans every epoch of a run over rows of known lengths. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    config: SamplerConfig,
+    lengths: Arc<[u32]>,
+    buckets: Buckets,
+}
+
+impl Sampler {
+    /// `lengths` are the token counts of all rows. Fails on an empty set or batch, on rows beyond
+    /// the longest bucket, and where `drop_last` would leave no step.
+    pub fn new(
+        config: SamplerConfig,
+        lengths: impl Into<Arc<[u32]>>,
+        buckets: Buckets,
+    ) -> Result<Self, SamplerError> {
+        let sampler = Self { config, lengths: lengths.into(), buckets };
+        sampler.validate()?;
+        Ok(sampler)
+    }
+
+    fn validate(&self) -> Result<(), SamplerError> {
+        let (rows, global_batch) = (self.lengths.len(), self.config.global_batch());
+        if global_batch == 0 {
+            return Err(SamplerError::EmptyBatch);
+        }
+        if rows == 0 {
+            return Err(SamplerError::NoRows);
+        }
+        if self.config.drop_last && rows < global_batch {
+            return Err(SamplerError::NothingLeft { rows, global_batch });
+        }
+        let longest = self.buckets.longest();
+        match self.lengths.iter().position(|&length| length > longest) {
+            Some(row) => Err(SamplerError::TooLong { row, length: self.lengths[row], longest }),
+            None => Ok(()),
+        }
+    }
+
+    /// The settings it was built from.
+    pub fn config(&self) -> &SamplerConfig {
+        &self.config
+    }
+
+    /// The token counts of all rows.
+    pub fn lengths(&self) -> &[u32] {
+        &self.lengths
+    }
+
+    /// Steps in every epoch.
+    pub fn steps_per_epoch(&self) -> usize {
+        let global_batch = self.config.global_batch();
+        match self.config.drop_last {
+            true => self.lengths.len() / global_batch,
+            false => self.lengths.len().div_ceil(global_batch),
+        }
+    }
+
+    /// The plan of one epoch, a pure function of the settings and `epoch`.
+    pub fn epoch(&self, epoch: u64) -> EpochPlan {
+        let mut order = order::epoch_order(self, epoch);
+        let global_batch = self.config.global_batch();
+        order.truncate(self.steps_per_epoch() * global_batch);
+        let step_lengths = order.chunks(global_batch).map(|rows| self.padded_length(rows));
+        EpochPlan {
+            step_lengths: step_lengths.collect(),
+            order: order.into(),
+            batch_per_core: self.config.batch_per_core,
+            cores: self.config.cores,
+        }
+    }
+
+    /// Steps `from..total_steps` of the whole run, epochs end to end. Start at the step of a
+    /// checkpoint to go on exactly where it was written.
+    pub fn run(
+        &self,
+        from: u64,
+        total_steps: u64,
+    ) -> impl Iterator<Item = ScheduledStep> + Send + use<> {
+        let sampler = self.clone();
+        let per_epoch = self.steps_per_epoch() as u64;
+        let mut current: Option<(u64, EpochPlan)> = None;
+        (from..total_steps).filter_map(move |step| {
+            let (epoch, step_in_epoch) = (step / per_epoch, step % per_epoch);
+            if current.as_ref().is_none_or(|(planned, _)| *planned != epoch) {
+                current = Some((epoch, sampler.epoch(epoch)));
+            }
+            let plan = current.as_ref()?.1.step(step_in_epoch as usize)?;
+            Some(ScheduledStep { step, epoch, step_in_epoch, plan })
+        })
+    }
+
+    /// Every padded length that the first `total_steps` steps use, ascending: the programs to
+    /// compile before the first one.
+    pub fn shapes(&self, total_steps: u64) -> Vec<u32> {
+        let per_epoch = self.steps_per_epoch() as u64;
+        let epochs = match self.config.strategy {
+            SamplingStrategy::Sequential => total_steps.div_ceil(per_epoch).min(1),
+            _ => total_steps.div_ceil(per_epoch),
+        };
+        let mut shapes = BTreeSet::new();
+        for epoch in 0..epochs {
+            let steps_left = (total_steps - epoch * per_epoch).min(per_epoch) as usize;
+            shapes.extend(&self.epoch(epoch).step_lengths()[..steps_left]);
+        }
+        shapes.into_iter().collect()
+    }
+
+    fn padded_length(&self, rows: &[u32]) -> u32 {
+        let longest = rows.iter().map(|&row| self.lengths[row as usize]).max();
+        // `new` made sure that every row has a bucket.
+        let longest = longest.unwrap_or(0);
+        self.buckets.bucket(longest).unwrap_or(longest)
+    }
+}
+
+/// Why rows cannot be planned or gathered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SamplerError {
+    #[error("it has no rows")]
+    NoRows,
+    #[error("batch size and cores must be at least 1")]
+    EmptyBatch,
+    #[error("dataloader_drop_last leaves no step: {rows} rows, {global_batch} rows a step")]
+    NothingLeft { rows: usize, global_batch: usize },
+    #[error("row {row} has {length} tokens, the longest bucket holds {longest}")]
+    TooLong { row: usize, length: u32, longest: u32 },
+    #[error("{found} values for a core with {rows} rows")]
+    TooFewValues { found: usize, rows: usize },
+    #[error("row {row} is outside the data set")]
+    NoSuchRow { row: usize },
+    #[error("row {row} was computed twice")]
+    RowTwice { row: usize },
+    #[error("row {row} was not computed")]
+    NoValue { row: usize },
+}

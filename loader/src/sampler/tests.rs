@@ -1,0 +1,159 @@
+//! The sampler's promises, as properties over random sizes.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const STRATEGIES: [SamplingStrategy; 3] =
+    [SamplingStrategy::Random, SamplingStrategy::Sequential, SamplingStrategy::GroupByLength];
+
+fn sampler(
+    lengths: &[u32],
+    cores: usize,
+    global_batch: usize,
+    strategy: SamplingStrategy,
+    drop_last: bool,
+) -> Sampler {
+    let batch_per_core = global_batch / cores;
+    let config = SamplerConfig { batch_per_core, cores, seed: 42, strategy, drop_last };
+    Sampler::new(config, lengths, Buckets::new(64, false).unwrap()).unwrap()
+}
+
+fn lengths() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(2u32..=64, 1..400)
+}
+
+proptest! {
+    #[test]
+    fn shards_are_disjoint_and_complete(
+        lengths in lengths(), batch in 1usize..9, cores in 1usize..5, pick in 0usize..3, epoch in 0u64..5,
+    ) {
+        let plan = sampler(&lengths, cores, batch * cores, STRATEGIES[pick], false).epoch(epoch);
+        let mut seen: Vec<u32> = Vec::new();
+        for step in plan.steps() {
+            for core in 0..cores {
+                prop_assert!(step.rows_of_core(core).len() <= batch);
+                seen.extend(step.rows_of_core(core));
+            }
+        }
+        seen.sort_unstable();
+        prop_assert_eq!(seen, (0..lengths.len() as u32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn drop_last_leaves_only_full_batches_and_repeats_none(
+        lengths in lengths(), batch in 1usize..9, cores in 1usize..5, pick in 0usize..3,
+    ) {
+        let global_batch = batch * cores;
+        prop_assume!(lengths.len() >= global_batch);
+        let sampler = sampler(&lengths, cores, global_batch, STRATEGIES[pick], true);
+        let steps: Vec<StepPlan> = sampler.epoch(1).steps().collect();
+        prop_assert_eq!(steps.len(), lengths.len() / global_batch);
+        prop_assert!(steps.iter().all(|step| step.rows.len() == global_batch));
+        let distinct: BTreeSet<u32> = steps.iter().flat_map(|step| step.rows.clone()).collect();
+        prop_assert_eq!(distinct.len(), steps.len() * global_batch);
+    }
+
+    #[test]
+    fn the_global_batch_does_not_depend_on_the_cores(
+        lengths in lengths(), quarter in 1usize..5, pick in 0usize..3, epoch in 0u64..3,
+    ) {
+        let plan = |cores| {
+            let epoch = sampler(&lengths, cores, quarter * 4, STRATEGIES[pick], false).epoch(epoch);
+            epoch.steps().map(|step| (step.length, step.rows)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(plan(1), plan(2));
+        prop_assert_eq!(plan(1), plan(4));
+    }
+
+    #[test]
+    fn a_run_resumes_at_any_step(lengths in lengths(), pick in 0usize..3, from in 0u64..60) {
+        let sampler = sampler(&lengths, 2, 8, STRATEGIES[pick], false);
+        let whole: Vec<ScheduledStep> = sampler.run(0, 60).collect();
+        let resumed: Vec<ScheduledStep> = sampler.run(from, 60).collect();
+        prop_assert_eq!(&whole[from as usize..], &resumed[..]);
+        prop_assert_eq!(whole.len(), 60);
+    }
+
+    #[test]
+    fn shapes_are_those_of_the_run_and_hold_every_row(
+        lengths in lengths(), pick in 0usize..3, total in 1u64..40,
+    ) {
+        let sampler = sampler(&lengths, 1, 8, STRATEGIES[pick], false);
+        let mut seen = BTreeSet::new();
+        for step in sampler.run(0, total) {
+            let longest = step.plan.rows.iter().map(|&row| lengths[row as usize]).max();
+            prop_assert!(longest.is_some_and(|longest| longest <= step.plan.length));
+            seen.insert(step.plan.length);
+        }
+        prop_assert_eq!(sampler.shapes(total), seen.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn gathering_restores_data_set_order(
+        lengths in lengths(), batch in 1usize..9, cores in 1usize..5, pick in 0usize..3,
+    ) {
+        let plan = sampler(&lengths, cores, batch * cores, STRATEGIES[pick], false).epoch(0);
+        let mut gathered = GatherInOrder::new(lengths.len());
+        for step in plan.steps() {
+            for core in 0..cores {
+                let mut slots = step.rows_of_core(core).to_vec();
+                slots.resize(batch, u32::MAX);
+                gathered.place(&step, core, slots).unwrap();
+            }
+        }
+        prop_assert_eq!(gathered.finish().unwrap(), (0..lengths.len() as u32).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn each_epoch_has_its_own_order_and_a_seed_repeats_it() {
+    let lengths = vec![8; 200];
+    for strategy in [SamplingStrategy::Random, SamplingStrategy::GroupByLength] {
+        let rows = |epoch| sampler(&lengths, 1, 8, strategy, false).epoch(epoch).order.to_vec();
+        assert_ne!(rows(0), rows(1));
+        assert_eq!(rows(1), rows(1));
+    }
+}
+
+#[test]
+fn grouping_by_length_saves_most_padding_and_starts_with_the_longest() {
+    let lengths: Vec<u32> =
+        (0..4_000u32).map(|row| 4 + row.wrapping_mul(2_654_435_761) % 60).collect();
+    let padded = |strategy| {
+        let plan = sampler(&lengths, 1, 16, strategy, false).epoch(0);
+        (plan.steps().map(|step| step.padded_tokens()).sum::<u64>(), plan.step_lengths()[0])
+    };
+    let tokens: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    let (grouped, first) = padded(SamplingStrategy::GroupByLength);
+    let (random, _) = padded(SamplingStrategy::Random);
+    assert_eq!(first, 64);
+    assert!(grouped as f64 <= 1.25 * tokens as f64, "{grouped} for {tokens} tokens");
+    assert!(random as f64 >= 1.7 * tokens as f64, "{random} for {tokens} tokens");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let check = |lengths: &[u32], batch_per_core, drop_last, expect| {
+        let strategy = SamplingStrategy::Random;
+        let config = SamplerConfig { batch_per_core, cores: 2, seed: 0, strategy, drop_last };
+        let sampler = Sampler::new(config, lengths, Buckets::new(16, false).unwrap());
+        assert_eq!(sampler.err(), Some(expect));
+    };
+    check(&[], 4, false, SamplerError::NoRows);
+    check(&[3], 0, false, SamplerError::EmptyBatch);
+    check(&[3; 7], 4, true, SamplerError::NothingLeft { rows: 7, global_batch: 8 });
+    check(&[3, 17], 4, false, SamplerError::TooLong { row: 1, length: 17, longest: 16 });
+}
+
+#[test]
+fn gathering_reports_missing_and_doubled_rows() {
+    let plan = StepPlan { length: 8, rows: vec![0, 1, 2], batch_per_core: 2, cores: 2 };
+    let mut gathered = GatherInOrder::new(4);
+    gathered.place(&plan, 0, [10, 11]).unwrap();
+    assert_eq!(gathered.place(&plan, 0, [10, 11]), Err(SamplerError::RowTwice { row: 0 }));
+    assert_eq!(gathered.place(&plan, 1, []), Err(SamplerError::TooFewValues { found: 0, rows: 1 }));
+    assert_eq!(gathered.finish(), Err(SamplerError::NoValue { row: 2 }));
+}

@@ -1,0 +1,146 @@
+//! Columns renamed, dropped and cast on the way from the files to the tasks (`data.columns`).
+
+use serde::Serialize;
+
+use super::Value;
+use crate::{Error, Result};
+
+/// What is done with the columns of every file, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Columns {
+    /// From the file's name to the name that is used from then on.
+    pub rename: Vec<(String, String)>,
+    /// Left out, by the new names.
+    pub drop: Vec<String>,
+    /// Converted, by the new names.
+    pub cast: Vec<(String, CastType)>,
+}
+
+/// What a column's values are converted to; `datasets` calls them so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum CastType {
+    String,
+    Int64,
+    Float64,
+    Bool,
+}
+
+impl Columns {
+    /// The columns that a file with `names` has after renaming and dropping.
+    pub(super) fn apply(&self, names: Vec<String>) -> Vec<String> {
+        let renamed = names.into_iter().map(|name| {
+            let entry = self.rename.iter().find(|(from, _)| *from == name);
+            entry.map_or(name, |(_, to)| to.clone())
+        });
+        renamed.filter(|name| !self.drop.contains(name)).collect()
+    }
+
+    /// The file's name of a column.
+    pub(super) fn in_file<'name>(&'name self, name: &'name str) -> &'name str {
+        let entry = self.rename.iter().find(|(_, to)| to == name);
+        entry.map_or(name, |(from, _)| from)
+    }
+
+    /// What the values of a column are converted to, if they are.
+    pub(super) fn cast_of(&self, name: &str) -> Option<CastType> {
+        self.cast.iter().find(|(cast, _)| cast == name).map(|(_, kind)| *kind)
+    }
+
+    /// Fails where two columns are renamed to one, or one is both cast and dropped.
+    pub(super) fn check(&self) -> Result<()> {
+        let bad = |message| Err(Error::BadOption { field: "data.columns", message });
+        for (place, (from, to)) in self.rename.iter().enumerate() {
+            let others = &self.rename[..place];
+            if others.iter().any(|(other, target)| other == from || target == to) {
+                return bad(format!("{from:?} to {to:?} is renamed twice"));
+            }
+        }
+        match self.cast.iter().find(|(name, _)| self.drop.contains(name)) {
+            Some((name, _)) => bad(format!("{name:?} is both dropped and cast")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl CastType {
+    /// The type of this name, as `datasets` spells it.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::String, Self::Int64, Self::Float64, Self::Bool]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+
+    /// Its name in `datasets`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Int64 => "int64",
+            Self::Float64 => "float64",
+            Self::Bool => "bool",
+        }
+    }
+
+    /// The value converted, items of a list each; the error is what cannot be.
+    pub(super) fn apply(self, value: &Value) -> Result<Value, String> {
+        let converted = match (self, value) {
+            (_, Value::Null) => Some(Value::Null),
+            (_, Value::List(items)) => {
+                let items = items.iter().map(|item| self.apply(item));
+                return items.collect::<Result<_, _>>().map(Value::List);
+            }
+            (Self::String, value) => as_text(value).map(Value::Text),
+            (Self::Int64, value) => as_integer(value).map(Value::Int),
+            (Self::Float64, value) => as_float(value).map(Value::Float),
+            (Self::Bool, value) => as_bool(value).map(Value::Bool),
+        };
+        converted.ok_or_else(|| match value {
+            Value::Text(text) => format!("{text:?}"),
+            value => as_text(value).unwrap_or_else(|| value.kind().to_owned()),
+        })
+    }
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Int(integer) => Some(integer.to_string()),
+        Value::Float(float) => Some(float.to_string()),
+        Value::Text(text) => Some(text.clone()),
+        Value::Null | Value::List(_) | Value::Struct(_) => None,
+    }
+}
+
+fn as_integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Bool(flag) => Some(i64::from(*flag)),
+        Value::Int(integer) => Some(*integer),
+        Value::Float(float) => {
+            (float.fract() == 0.0 && float.abs() < 1e15).then_some(*float as i64)
+        }
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Null | Value::List(_) | Value::Struct(_) => None,
+    }
+}
+
+fn as_float(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+        Value::Int(integer) => Some(*integer as f64),
+        Value::Float(float) => Some(*float),
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Null | Value::List(_) | Value::Struct(_) => None,
+    }
+}
+
+fn as_bool(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::Int(integer @ (0 | 1)) => Some(*integer == 1),
+        Value::Text(text) => match text.trim().to_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}

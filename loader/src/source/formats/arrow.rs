@@ -1,0 +1,102 @@
+//! Arrow IPC, as a file (random access, with a footer) or as a stream (what `datasets` writes),
+//! told apart by the file's first bytes. A file is one part: batches come in order, and the rows
+//! of a batch are what is tokenized in parallel. The reader panics on some malformed files;
+//! [`crate::guard`] stands around every call.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use serde_json::Value as Json;
+
+use super::arrow_values::values;
+use super::{DataFile, RECORDS_MAX};
+use crate::source::Records;
+use crate::{Error, Result};
+
+/// The first bytes of the file format; a stream starts with a message.
+const FILE_MAGIC: &[u8; 6] = b"ARROW1";
+
+struct ArrowFile {
+    path: PathBuf,
+    schema: SchemaRef,
+}
+
+pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
+    let schema = reader(path, None)?.schema();
+    Ok(Box::new(ArrowFile { path: path.to_path_buf(), schema }))
+}
+
+fn reader(path: &Path, projection: Option<Vec<usize>>) -> Result<Box<dyn RecordBatchReader>> {
+    let bad_file = |error: ArrowError| Error::bad_file(path, "Arrow", error);
+    let mut file = File::open(path).map_err(Error::io(path, "open"))?;
+    let mut magic = Vec::new();
+    let start = file.by_ref().take(FILE_MAGIC.len() as u64).read_to_end(&mut magic);
+    start.and_then(|_| file.rewind()).map_err(Error::io(path, "read"))?;
+    let file = BufReader::with_capacity(1 << 16, file);
+    Ok(match magic.as_slice() == FILE_MAGIC {
+        true => Box::new(FileReader::try_new(file, projection).map_err(bad_file)?),
+        false => Box::new(StreamReader::try_new(file, projection).map_err(bad_file)?),
+    })
+}
+
+impl DataFile for ArrowFile {
+    fn columns(&self) -> Result<Vec<String>> {
+        Ok(self.schema.fields().iter().map(|field| field.name().clone()).collect())
+    }
+
+    fn class_names(&self, column: &str) -> Option<Vec<String>> {
+        class_names(&self.schema, column)
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<()> {
+        let wanted = self.schema.fields().iter().enumerate();
+        let wanted = wanted.filter(|(_, field)| columns.contains(&field.name().as_str()));
+        let projection = wanted.map(|(place, _)| place).collect();
+        let mut row = 0;
+        for batch in reader(&self.path, Some(projection))? {
+            let batch = batch.map_err(|error| Error::bad_file(&self.path, "Arrow", error))?;
+            for start in (0..batch.num_rows()).step_by(RECORDS_MAX) {
+                let rows = batch.slice(start, RECORDS_MAX.min(batch.num_rows() - start));
+                sink(&records(&self.path, "Arrow", &rows, row, columns)?)?;
+                row += rows.num_rows() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of a `ClassLabel` column, or of a list of them, as `datasets` notes them in the
+/// schema of the files that it writes.
+pub(super) fn class_names(schema: &Schema, column: &str) -> Option<Vec<String>> {
+    let noted: Json = serde_json::from_str(schema.metadata().get("huggingface")?).ok()?;
+    let feature = noted.get("info")?.get("features")?.get(column)?;
+    let names = feature.get("names").or_else(|| feature.get("feature")?.get("names"))?;
+    serde_json::from_value(names.clone()).ok()
+}
+
+/// The rows of a batch, the first of which is row `first_row` of its file.
+pub(super) fn records(
+    path: &Path,
+    format: &'static str,
+    batch: &RecordBatch,
+    first_row: u64,
+    columns: &[&str],
+) -> Result<Records> {
+    let column = |name: &&str| {
+        let array = batch.column_by_name(name);
+        let array = array.ok_or_else(|| format!("column {name:?} is gone"))?;
+        values(array).map_err(|message| format!("column {name:?}: {message}"))
+    };
+    let cells = columns.iter().map(column).collect::<Result<Vec<_>, String>>();
+    let cells = cells.map_err(|message| Error::bad_file(path, format, message))?;
+    Ok(Records::of_columns(first_row, columns, cells))
+}

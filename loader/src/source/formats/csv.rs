@@ -1,0 +1,163 @@
+//! CSV and TSV with a header row: fields quoted with `"` may hold delimiters, line breaks and
+//! doubled quotes (RFC 4180). Unlike the parser underneath, this refuses rows of another width
+//! than the header's, text that is not UTF-8, and a quote that is never closed.
+
+use std::io::{BufReader, Chain, Read};
+use std::path::{Path, PathBuf};
+
+use csv::{ByteRecord, Reader, ReaderBuilder};
+
+use super::compression::open_text;
+use super::{DataFile, RECORDS_MAX};
+use crate::source::{Records, Value};
+use crate::{Error, Location, Result};
+
+/// A last row of our own. Where it does not come back as a row, the file's end lies inside quotes,
+/// which the parser would accept without a word, and with it half the file as one field.
+const END_MARK: &[u8] = b"\n\0end of file\0";
+
+type MarkedReader = Reader<Chain<Box<dyn Read>, &'static [u8]>>;
+
+struct CsvFile {
+    path: PathBuf,
+    delimiter: u8,
+}
+
+pub(super) fn open_comma(path: &Path) -> Result<Box<dyn DataFile>> {
+    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter: b',' }))
+}
+
+pub(super) fn open_tab(path: &Path) -> Result<Box<dyn DataFile>> {
+    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter: b'\t' }))
+}
+
+impl DataFile for CsvFile {
+    fn columns(&self) -> Result<Vec<String>> {
+        self.header(&mut self.reader()?)
+    }
+
+    /// Rows are marked with the byte at which their parser began, which may be a line end or a
+    /// blank line before them: the parser's own line count is off by those.
+    fn line(&self, mark: u64) -> Option<u64> {
+        let mut bytes =
+            BufReader::new(open_text(&self.path).ok()?).bytes().map_while(std::result::Result::ok);
+        let before = bytes.by_ref().take(mark as usize).filter(|&byte| byte == b'\n').count();
+        let blank = bytes.take_while(|byte| b"\r\n".contains(byte));
+        Some((1 + before + blank.filter(|&byte| byte == b'\n').count()) as u64)
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = self.reader()?;
+        let header = self.header(&mut reader)?;
+        let wanted = self.places(&header, columns)?;
+        let mut records = Records::new(0, columns);
+        let mut row = ByteRecord::new();
+        while self.next_row(&mut reader, &mut row, &records)? {
+            let fields = checked_fields(&row, &header, || self.location(&records, &row))?;
+            records.push(mark(&row), wanted.iter().map(|&place| value(fields[place])));
+            if records.len() == RECORDS_MAX {
+                sink(&records)?;
+                records.advance();
+            }
+        }
+        sink(&records)
+    }
+}
+
+impl CsvFile {
+    fn reader(&self) -> Result<MarkedReader> {
+        let file = open_text(&self.path)?;
+        let mut builder = ReaderBuilder::new();
+        builder
+            .delimiter(self.delimiter)
+            .has_headers(false)
+            .flexible(true)
+            .buffer_capacity(1 << 16);
+        Ok(builder.from_reader(file.chain(END_MARK)))
+    }
+
+    fn header(&self, reader: &mut MarkedReader) -> Result<Vec<String>> {
+        let mut header = ByteRecord::new();
+        if !self.next_row(reader, &mut header, &Records::default())? {
+            return Err(Error::EmptyFile { file: self.path.clone() });
+        }
+        let names = header.iter().map(|name| std::str::from_utf8(name).map(str::to_owned));
+        let names = names.collect::<Result<Vec<_>, _>>();
+        names.map_err(|_| self.bad_file("the header row is not valid UTF-8"))
+    }
+
+    /// Reads the next row; false at the end mark.
+    fn next_row(
+        &self,
+        reader: &mut MarkedReader,
+        row: &mut ByteRecord,
+        before: &Records,
+    ) -> Result<bool> {
+        let found = reader.read_byte_record(row).map_err(|error| match error.into_kind() {
+            csv::ErrorKind::Io(source) => Error::io(&self.path, "read")(source),
+            kind => self.bad_file(&format!("{kind:?}")),
+        })?;
+        let mark = &END_MARK[1..];
+        let last = row.iter().next_back().unwrap_or_default();
+        match found && last.ends_with(mark) {
+            true if row.len() == 1 && last.len() == mark.len() => Ok(false),
+            true => Err(Error::UnclosedQuote { at: self.location(before, row) }),
+            false => Ok(found),
+        }
+    }
+
+    fn places(&self, header: &[String], columns: &[&str]) -> Result<Vec<usize>> {
+        let place = |column: &&str| {
+            let place = header.iter().position(|name| name == column);
+            place.ok_or_else(|| Error::MissingColumn {
+                file: self.path.clone(),
+                column: (*column).to_owned(),
+                available: header.join(", "),
+            })
+        };
+        columns.iter().map(place).collect()
+    }
+
+    /// The place of `row`, which comes after `records`.
+    fn location(&self, records: &Records, row: &ByteRecord) -> Location {
+        let (file, line) = (self.path.clone(), self.line(mark(row)));
+        Location { file, row: records.row(records.len()), line }
+    }
+
+    fn bad_file(&self, message: &str) -> Error {
+        Error::bad_file(&self.path, "CSV", message)
+    }
+}
+
+fn mark(row: &ByteRecord) -> u64 {
+    row.position().map_or(0, csv::Position::byte)
+}
+
+/// All fields of a row as text: as many as the header has, each of them UTF-8.
+fn checked_fields<'row>(
+    row: &'row ByteRecord,
+    header: &[String],
+    at: impl Fn() -> Location,
+) -> Result<Vec<&'row str>> {
+    if row.len() != header.len() {
+        return Err(Error::FieldCount { at: at(), expected: header.len(), found: row.len() });
+    }
+    let fields = row.iter().zip(header).map(|(field, column)| {
+        let text = std::str::from_utf8(field);
+        text.map_err(|_| Error::InvalidUtf8 { at: at(), column: column.clone() })
+    });
+    fields.collect()
+}
+
+/// CSV knows no types and no NULL: an empty field is a missing value.
+fn value(field: &str) -> Value {
+    match field {
+        "" => Value::Null,
+        text => Value::Text(text.to_owned()),
+    }
+}

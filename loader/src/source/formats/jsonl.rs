@@ -1,0 +1,145 @@
+//! JSON Lines: one object a line. Blank lines are skipped and do not count as rows. The columns
+//! are the keys of the first object; a key that a later one lacks is a missing value.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+
+use super::compression::open_text;
+use super::{DataFile, RECORDS_MAX, nested_json};
+use crate::source::{Records, Value};
+use crate::{Error, Location, Result};
+
+struct JsonLinesFile {
+    path: PathBuf,
+}
+
+pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
+    Ok(Box::new(JsonLinesFile { path: path.to_path_buf() }))
+}
+
+/// A `.json` file is either JSON Lines too, or one document with its rows under `data`.
+pub(super) fn open_either(path: &Path) -> Result<Box<dyn DataFile>> {
+    let mut reader = BufReader::with_capacity(1 << 16, open_text(path)?);
+    let mut first = Vec::new();
+    reader.read_until(b'\n', &mut first).map_err(Error::io(path, "read"))?;
+    let begins_document = match serde_json::from_slice::<Json>(&first) {
+        Ok(row) => row.get("data").is_some_and(Json::is_array),
+        // An object over several lines begins with less than itself.
+        Err(error) => error.is_eof(),
+    };
+    let document = match begins_document {
+        true => serde_json::from_reader(first.as_slice().chain(reader)).ok(),
+        false => None,
+    };
+    let nested = document.map(|document| nested_json::open(path, document)).transpose()?;
+    nested.flatten().map_or_else(|| open(path), Ok)
+}
+
+impl DataFile for JsonLinesFile {
+    fn columns(&self) -> Result<Vec<String>> {
+        match self.objects()?.next() {
+            Some(first) => Ok(first?.1.into_iter().map(|(key, _)| key).collect()),
+            None => Err(Error::EmptyFile { file: self.path.clone() }),
+        }
+    }
+
+    /// Rows are marked with their lines.
+    fn line(&self, mark: u64) -> Option<u64> {
+        Some(mark)
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<()> {
+        let mut records = Records::new(0, columns);
+        for object in self.objects()? {
+            let (line, mut object) = object?;
+            let cells =
+                columns.iter().map(|column| object.remove(*column).map_or(Value::Null, value));
+            records.push(line, cells.collect::<Vec<_>>());
+            if records.len() == RECORDS_MAX {
+                sink(&records)?;
+                records.advance();
+            }
+        }
+        sink(&records)
+    }
+}
+
+impl JsonLinesFile {
+    /// The objects of the file, each with its line number.
+    fn objects(&self) -> Result<impl Iterator<Item = Result<(u64, Map<String, Json>)>> + '_> {
+        let lines =
+            BufReader::with_capacity(1 << 16, open_text(&self.path)?).split(b'\n').zip(1u64..);
+        let lines = lines.filter(|(line, _)| !line.as_ref().is_ok_and(|line| is_blank(line)));
+        Ok(lines.zip(0u64..).map(|((bytes, line), row)| {
+            let bytes = bytes.map_err(Error::io(&self.path, "read"))?;
+            let at = Location { file: self.path.clone(), row, line: Some(line) };
+            Ok((line, parse_object(&bytes, at)?))
+        }))
+    }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+fn parse_object(line: &[u8], at: Location) -> Result<Map<String, Json>> {
+    // A byte order mark may precede the first object only; anywhere else it is not JSON.
+    let line = match at.row {
+        0 => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+        _ => line,
+    };
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Err(Error::InvalidUtf8 { at, column: "(whole line)".to_owned() });
+    };
+    match serde_json::from_str(text) {
+        Ok(Json::Object(object)) => Ok(object),
+        Ok(other) => Err(Error::BadRow { message: not_an_object(&other), at }),
+        Err(error) => Err(Error::BadRow { message: not_json(text, &error), at }),
+    }
+}
+
+fn not_an_object(found: &Json) -> String {
+    let found = match found {
+        Json::Array(_) => "an array",
+        Json::String(_) => "a string",
+        _ => "a single value",
+    };
+    format!("expected one JSON object a line, found {found}")
+}
+
+fn not_json(text: &str, error: &serde_json::Error) -> String {
+    match text.trim() {
+        "[" | "{" => "expected one JSON object a line; this is JSON over several lines".to_owned(),
+        _ => format!("not JSON: {} at column {}", message_only(error), error.column()),
+    }
+}
+
+/// The parser's message without its own position, which counts lines within our one line.
+fn message_only(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+/// A JSON value as it stands.
+pub(super) fn value(json: Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => Value::Bool(flag),
+        Json::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Int(integer),
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text),
+        Json::Array(items) => Value::List(items.into_iter().map(value).collect()),
+        Json::Object(fields) => {
+            Value::Struct(fields.into_iter().map(|(key, field)| (key, value(field))).collect())
+        }
+    }
+}

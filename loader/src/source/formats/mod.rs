@@ -1,0 +1,101 @@
+//! The data formats. A new one is a file here that implements [`DataFile`], and a line in
+//! [`FORMATS`].
+
+mod arrow;
+mod arrow_values;
+mod compression;
+mod csv;
+mod jsonl;
+mod nested_json;
+mod parquet;
+
+use std::path::Path;
+
+use super::Records;
+use crate::{Error, Result};
+use compression::{COMPRESSIONS, without_compression};
+
+/// Rows handed on at a time: enough to keep every thread of the pool busy, little memory.
+const RECORDS_MAX: usize = 8192;
+
+/// A data format, chosen by the end of a file's name.
+pub(super) struct Format {
+    extensions: &'static [&'static str],
+    /// Text may be compressed; the other formats compress by themselves.
+    is_text: bool,
+    pub(super) open: fn(&Path) -> Result<Box<dyn DataFile>>,
+}
+
+/// An open data file, positioned nowhere: each part can be read on its own, by any thread.
+pub(super) trait DataFile: Send + Sync {
+    /// All column names, in file order.
+    fn columns(&self) -> Result<Vec<String>>;
+
+    /// Pieces that can be read in parallel.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// The number of rows, if it can be told without reading them.
+    fn rows(&self) -> Option<u64> {
+        None
+    }
+
+    /// The names of a column's classes, for formats in which `datasets` notes them.
+    fn class_names(&self, column: &str) -> Option<Vec<String>> {
+        let _ = column;
+        None
+    }
+
+    /// The line, from 1, of a row that starts at `mark`, for formats that have lines. For errors
+    /// only: it may read the file again.
+    fn line(&self, mark: u64) -> Option<u64> {
+        let _ = mark;
+        None
+    }
+
+    /// Hands the rows of one part to `sink`, at most [`RECORDS_MAX`] at a time, in order.
+    fn read(
+        &self,
+        part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<()>;
+}
+
+static FORMATS: [Format; 6] = [
+    Format { extensions: &["csv"], is_text: true, open: csv::open_comma },
+    Format { extensions: &["tsv"], is_text: true, open: csv::open_tab },
+    Format { extensions: &["jsonl", "ndjson"], is_text: true, open: jsonl::open },
+    Format { extensions: &["json"], is_text: true, open: jsonl::open_either },
+    Format { extensions: &["parquet", "pq"], is_text: false, open: parquet::open },
+    Format { extensions: &["arrow", "feather"], is_text: false, open: arrow::open },
+];
+
+/// The format that the end of the file's name says.
+pub(super) fn of_path(path: &Path) -> Result<&'static Format> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let matches = |format: &&Format| {
+        let name = if format.is_text { without_compression(&name) } else { &name };
+        format.extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")))
+    };
+    FORMATS.iter().find(matches).ok_or_else(|| {
+        let known = FORMATS.iter().flat_map(|format| format.extensions);
+        let known = known.map(|extension| format!(".{extension}")).collect::<Vec<_>>().join(", ");
+        let known = format!("{known}, text also in {}", COMPRESSIONS.join(" or "));
+        Error::UnknownFormat { file: path.to_path_buf(), known }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_formats_share_an_extension() {
+        let extensions: Vec<_> = FORMATS.iter().flat_map(|format| format.extensions).collect();
+        assert_eq!(extensions.iter().collect::<BTreeSet<_>>().len(), extensions.len());
+    }
+}

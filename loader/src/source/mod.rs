@@ -1,0 +1,183 @@
+//! The rows of a list of files, in order, whatever their format.
+//!
+//! A file falls into parts (a Parquet row group, a whole CSV file) that are read independently
+//! and in parallel; each part yields its rows as [`Records`], a bounded number at a time.
+
+mod columns;
+mod formats;
+mod paths;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use columns::{CastType, Columns};
+pub use records::{Records, Value};
+
+use crate::guard::guard;
+use crate::{Error, Location, Result};
+use formats::DataFile;
+
+/// Where the rows of one split come from.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Paths, globs and `datasets` folders, in order.
+    pub patterns: Vec<String>,
+    /// Which part of a `datasets` folder with several is meant: `train`, `validation`, `test`.
+    pub split: String,
+    pub columns: Columns,
+}
+
+/// Files to train on, with their columns as they are.
+impl FromIterator<String> for Files {
+    fn from_iter<I: IntoIterator<Item = String>>(patterns: I) -> Self {
+        let (split, columns) = ("train".to_owned(), Columns::default());
+        Self { patterns: patterns.into_iter().collect(), split, columns }
+    }
+}
+
+/// The data files of one split, opened and checked for the columns that will be read.
+pub struct Source {
+    files: Vec<SourceFile>,
+    columns: Columns,
+}
+
+struct SourceFile {
+    path: PathBuf,
+    data: Box<dyn DataFile>,
+    columns: Vec<String>,
+    parts: usize,
+    rows: Option<u64>,
+}
+
+/// One independently readable piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Index into [`Source::files`].
+    pub file: usize,
+    /// Which piece of that file.
+    pub index: usize,
+}
+
+impl Source {
+    /// Opens every file that is named. Reads headers and footers only. A file of an unknown
+    /// format, without content or without readable header is an error.
+    pub fn open(given: &Files) -> Result<Self> {
+        let Files { patterns, split, columns } = given;
+        columns.check()?;
+        let paths = paths::expand(patterns, split)?;
+        let open = |path| SourceFile::open(path, columns);
+        let files = paths.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        Ok(Self { files, columns: columns.clone() })
+    }
+
+    /// The files, in data set order.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// The column names of the first file.
+    pub fn columns(&self) -> &[String] {
+        self.files.first().map_or(&[], |file| &file.columns)
+    }
+
+    /// The names of a column's classes, where the first file notes them (Arrow and Parquet files
+    /// that `datasets` wrote).
+    pub fn class_names(&self, column: &str) -> Option<Vec<String>> {
+        self.files.first()?.data.class_names(self.columns.in_file(column))
+    }
+
+    /// How many rows there are, where the files say so without being read (Parquet).
+    pub fn rows(&self) -> Option<u64> {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Checks that every file has each column exactly once.
+    pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
+        let pairs =
+            self.files.iter().flat_map(|file| columns.iter().map(move |name| (file, *name)));
+        pairs.into_iter().try_for_each(|(file, name)| file.require_column(name))
+    }
+
+    /// All parts, in data set order.
+    pub fn parts(&self) -> Vec<Part> {
+        let files = self.files.iter().enumerate();
+        files
+            .flat_map(|(file, opened)| (0..opened.parts).map(move |index| Part { file, index }))
+            .collect()
+    }
+
+    /// The place of record number `record` of `records`, which came from `part`.
+    pub fn location(&self, part: Part, records: &Records, record: usize) -> Location {
+        let file = &self.files[part.file];
+        let line = records.mark(record).and_then(|mark| file.data.line(mark));
+        Location { file: file.path.clone(), row: records.row(record), line }
+    }
+
+    /// Hands the rows of one part to `sink`, some thousand at a time, with `columns` in the order
+    /// asked for. Returns the number of rows.
+    pub fn read(
+        &self,
+        part: Part,
+        columns: &[&str],
+        sink: &mut dyn FnMut(&Records) -> Result<()>,
+    ) -> Result<u64> {
+        let file = &self.files[part.file];
+        let in_file: Vec<&str> = columns.iter().map(|name| self.columns.in_file(name)).collect();
+        let mut rows = 0;
+        guard(&file.path, "decode", || {
+            file.data.read(part.index, &in_file, &mut |records| {
+                rows += records.len() as u64;
+                match in_file == columns && self.columns.cast.is_empty() {
+                    true => sink(records),
+                    false => sink(&self.converted(part, records, columns)?),
+                }
+            })
+        })?;
+        Ok(rows)
+    }
+
+    /// `records` by the names that the caller knows, with the values cast.
+    fn converted(&self, part: Part, records: &Records, columns: &[&str]) -> Result<Records> {
+        records.converted(columns, |column, record, value| {
+            let Some(kind) = self.columns.cast_of(column) else {
+                return Ok(value.clone());
+            };
+            kind.apply(value).map_err(|found| Error::Cast {
+                at: self.location(part, records, record),
+                column: column.to_owned(),
+                found,
+                kind: kind.name(),
+            })
+        })
+    }
+}
+
+impl SourceFile {
+    fn open(path: PathBuf, columns: &Columns) -> Result<Self> {
+        let metadata = std::fs::metadata(&path).map_err(Error::io(&path, "open"))?;
+        if metadata.is_dir() {
+            return Err(Error::IsFolder { file: path });
+        }
+        let format = formats::of_path(&path)?;
+        if metadata.len() == 0 {
+            return Err(Error::EmptyFile { file: path });
+        }
+        guard(&path, "read the header", || {
+            let data = (format.open)(&path)?;
+            let columns = columns.apply(data.columns()?);
+            let (parts, rows) = (data.parts(), data.rows());
+            Ok(Self { path: path.clone(), data, columns, parts, rows })
+        })
+    }
+
+    fn require_column(&self, column: &str) -> Result<()> {
+        let (file, column) = (self.path.clone(), column.to_owned());
+        match self.columns.iter().filter(|name| **name == column).count() {
+            1 => Ok(()),
+            0 => Err(Error::MissingColumn { file, column, available: self.columns.join(", ") }),
+            count => Err(Error::DuplicateColumn { file, column, count }),
+        }
+    }
+}

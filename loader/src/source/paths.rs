@@ -1,0 +1,109 @@
+//! Paths, globs and `datasets` folders to files.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// In a folder that `DatasetDict.save_to_disk` wrote: the names of its splits.
+const SPLITS_FILE: &str = "dataset_dict.json";
+
+/// In a folder that `Dataset.save_to_disk` wrote: the names of its data files.
+const STATE_FILE: &str = "state.json";
+
+#[derive(Deserialize)]
+struct Splits {
+    splits: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    _data_files: Vec<StateFile>,
+}
+
+#[derive(Deserialize)]
+struct StateFile {
+    filename: String,
+}
+
+/// The files that `patterns` name: patterns in their order, a glob's matches sorted by path, a
+/// `datasets` folder's files in its own order. A path that exists is taken literally even if it
+/// looks like a glob. Of a folder with several splits, `split` is taken.
+pub(super) fn expand(patterns: &[String], split: &str) -> Result<Vec<PathBuf>> {
+    if patterns.is_empty() {
+        return Err(Error::NoFiles);
+    }
+    let matches = patterns.iter().map(|pattern| expand_one(pattern, split));
+    Ok(matches.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn expand_one(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
+    let path = Path::new(pattern);
+    let is_glob = pattern.contains(['*', '?', '[']);
+    match (path.is_dir(), is_glob && !path.exists()) {
+        (true, _) => folder_files(path, split),
+        (_, true) => glob_files(pattern),
+        _ => Ok(vec![path.to_path_buf()]),
+    }
+}
+
+fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
+    let paths = glob::glob(pattern).map_err(|error| Error::BadGlob {
+        pattern: pattern.to_owned(),
+        message: error.msg.to_owned(),
+    })?;
+    let mut files = paths.collect::<Result<Vec<_>, _>>().map_err(|error| Error::Io {
+        file: error.path().to_path_buf(),
+        operation: "list",
+        source: error.into(),
+    })?;
+    files.retain(|path| path.is_file());
+    files.sort();
+    match files.is_empty() {
+        true => Err(Error::NoMatch { pattern: pattern.to_owned() }),
+        false => Ok(files),
+    }
+}
+
+fn folder_files(folder: &Path, split: &str) -> Result<Vec<PathBuf>> {
+    let splits = folder.join(SPLITS_FILE);
+    if splits.exists() {
+        let Splits { splits } = read_json(&splits)?;
+        if !splits.iter().any(|name| name == split) {
+            let (split, available) = (split.to_owned(), splits.join(", "));
+            return Err(Error::NoSplit { folder: folder.to_path_buf(), split, available });
+        }
+        return dataset_files(&folder.join(split));
+    }
+    dataset_files(folder)
+}
+
+fn dataset_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let file = folder.join(STATE_FILE);
+    if !file.exists() {
+        return Err(Error::IsFolder { file: folder.to_path_buf() });
+    }
+    let state: State = read_json(&file)?;
+    let names = state._data_files.into_iter().map(|data| PathBuf::from(data.filename));
+    let is_inside =
+        |name: &PathBuf| matches!(*name.components().collect::<Vec<_>>(), [Component::Normal(_)]);
+    let files = names.map(|name| match is_inside(&name) {
+        true => Ok(folder.join(name)),
+        false => Err(Error::bad_file(
+            &file,
+            "state.json",
+            format!("{} is not a file of this folder", name.display()),
+        )),
+    });
+    let files = files.collect::<Result<Vec<_>>>()?;
+    match files.is_empty() {
+        true => Err(Error::NoRows { files: folder.display().to_string() }),
+        false => Ok(files),
+    }
+}
+
+fn read_json<T: for<'json> Deserialize<'json>>(file: &Path) -> Result<T> {
+    let bytes = std::fs::read(file).map_err(Error::io(file, "read"))?;
+    serde_json::from_slice(&bytes).map_err(|error| Error::bad_file(file, "JSON", error))
+}

@@ -1,0 +1,109 @@
+//! Rows as the tasks see them: plain values, whatever the file's format.
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Value>),
+    Struct(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// What kind of value it is, in words for an error.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Struct(_) => "a struct",
+        }
+    }
+}
+
+/// Consecutive rows of one file.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    first_row: u64,
+    names: Vec<String>,
+    /// Where each row starts, for text formats; else empty. See [`super::formats::DataFile::line`].
+    marks: Vec<u64>,
+    /// One a name; all of one length.
+    columns: Vec<Vec<Value>>,
+}
+
+impl Records {
+    /// No rows yet; the first one to come is row `first_row` of its file.
+    pub(super) fn new(first_row: u64, names: &[&str]) -> Self {
+        Self::of_columns(first_row, names, vec![Vec::new(); names.len()])
+    }
+
+    /// Whole columns of a format without lines.
+    pub(super) fn of_columns(first_row: u64, names: &[&str], columns: Vec<Vec<Value>>) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Self { first_row, names, marks: Vec::new(), columns }
+    }
+
+    /// The same rows with the names `names`, each value as `convert(name, record, value)` makes it.
+    pub(super) fn converted<E>(
+        &self,
+        names: &[&str],
+        convert: impl Fn(&str, usize, &Value) -> Result<Value, E>,
+    ) -> Result<Self, E> {
+        let convert = &convert;
+        let pairs = names.iter().zip(&self.columns);
+        let columns = pairs.map(|(name, column)| {
+            column.iter().enumerate().map(|(record, value)| convert(name, record, value)).collect()
+        });
+        let columns = columns.collect::<Result<Vec<_>, E>>()?;
+        Ok(Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) })
+    }
+
+    /// Appends a row of a text format, which starts at `mark`.
+    pub(super) fn push(&mut self, mark: u64, values: impl IntoIterator<Item = Value>) {
+        self.marks.push(mark);
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(value);
+        }
+    }
+
+    /// Forgets the rows held: what comes next follows them.
+    pub(super) fn advance(&mut self) {
+        self.first_row += self.len() as u64;
+        self.marks.clear();
+        self.columns.iter_mut().for_each(Vec::clear);
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.columns.first().map_or(self.marks.len(), Vec::len)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a row in a column that was asked for. A column that was not is a bug of the
+    /// caller and panics.
+    pub fn cell(&self, column: &str, record: usize) -> &Value {
+        let place = self.names.iter().position(|name| name == column);
+        &self.columns[place.expect("a column that was asked for")][record]
+    }
+
+    /// The row's number in its file, from 0.
+    pub fn row(&self, record: usize) -> u64 {
+        self.first_row + record as u64
+    }
+
+    /// Where the row starts, in its format's own terms.
+    pub(super) fn mark(&self, record: usize) -> Option<u64> {
+        self.marks.get(record).copied()
+    }
+}

@@ -1,0 +1,58 @@
+//! From a question answering model's logits back to text, and how well it answers: what SQuAD's
+//! tools and transformers' `run_qa` compute.
+
+mod metric;
+mod postprocess;
+
+pub use metric::{Share, SquadScores, score};
+pub use postprocess::{AnswerOptions, Candidate, Prediction, Window, predict};
+
+use crate::tasks::{Row, answers};
+use crate::{Answer, DatasetOptions, Error, Result, Source, TaskSpec, Value};
+
+/// A question as its file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub id: String,
+    pub context: String,
+    /// None of them: it cannot be answered.
+    pub answers: Vec<Answer>,
+}
+
+/// Reads the questions of a question answering set, in data set order: the place of each is the
+/// [`crate::TokenizedSet::source_row`] of its windows.
+pub fn read_questions(options: &DatasetOptions) -> Result<Vec<Question>> {
+    let TaskSpec::QuestionAnswering(task) = &options.task else {
+        let message = "only question answering has questions".to_owned();
+        return Err(Error::BadOption { field: "model.task", message });
+    };
+    let source = Source::open(&options.files)?;
+    let columns = options.task.columns();
+    source.require_columns(&columns)?;
+    let mut questions: Vec<Question> = Vec::new();
+    for part in source.parts() {
+        source.read(part, &columns, &mut |records| {
+            for record in 0..records.len() {
+                let row = Row { source: &source, part, records, record };
+                let context = row.text(&task.context)?;
+                let id = task.id.as_deref().map(|column| id_text(&row, column)).transpose()?;
+                let column = task.answers.as_deref();
+                let answers = column.map(|column| answers::read(&row, column, context));
+                questions.push(Question {
+                    id: id.unwrap_or_else(|| questions.len().to_string()),
+                    context: context.to_owned(),
+                    answers: answers.transpose()?.unwrap_or_default(),
+                });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(questions)
+}
+
+fn id_text(row: &Row<'_>, column: &str) -> Result<String> {
+    match row.cell(column) {
+        Value::Int(id) => Ok(id.to_string()),
+        _ => row.text(column).map(str::to_owned),
+    }
+}

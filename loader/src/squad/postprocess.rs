@@ -1,0 +1,172 @@
+//! Start and end logits of a question's windows to its answer, as `postprocess_qa_predictions` of
+//! transformers' example scripts.
+
+use std::cmp::Ordering;
+
+use super::Question;
+use crate::tasks::NOT_IN_CONTEXT;
+
+/// What counts as an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerOptions {
+    /// How many starts, ends and answers are looked at.
+    pub n_best_size: usize,
+    /// The longest answer, in tokens.
+    pub max_answer_length: usize,
+    /// Whether questions may have no answer (`version_2_with_negative`).
+    pub version_2_with_negative: bool,
+    /// No answer is given where its score exceeds the best answer's by more than this.
+    pub null_score_diff_threshold: f32,
+}
+
+impl Default for AnswerOptions {
+    fn default() -> Self {
+        Self {
+            n_best_size: 20,
+            max_answer_length: 30,
+            version_2_with_negative: false,
+            null_score_diff_threshold: 0.0,
+        }
+    }
+}
+
+/// What the model said of one window. Logits beyond the window's tokens are passed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'set> {
+    /// [`crate::TokenizedSet::context_offsets`] of the window.
+    pub context_offsets: &'set [[u32; 2]],
+    pub start_logits: &'set [f32],
+    pub end_logits: &'set [f32],
+}
+
+/// One possible answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Empty is "no answer".
+    pub text: String,
+    pub start_logit: f32,
+    pub end_logit: f32,
+    /// Among the candidates of the question.
+    pub probability: f64,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    pub text: String,
+    /// Best first.
+    pub n_best: Vec<Candidate>,
+    /// By how much "no answer" is ahead of the best answer; None where every question has one.
+    pub null_score_diff: Option<f32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offsets: [u32; 2],
+    start_logit: f32,
+    end_logit: f32,
+}
+
+impl Span {
+    fn score(&self) -> f32 {
+        self.start_logit + self.end_logit
+    }
+}
+
+/// Answers one question from all of its windows.
+pub fn predict(question: &Question, windows: &[Window<'_>], options: &AnswerOptions) -> Prediction {
+    let mut spans: Vec<Span> =
+        windows.iter().flat_map(|window| spans_of(window, options)).collect();
+    let null = windows.iter().filter_map(null_span).min_by(by_score);
+    let null = null.filter(|_| options.version_2_with_negative);
+    spans.extend(null);
+    // Stable, so that of equals the one found first stays first.
+    spans.sort_by(|one, other| by_score(other, one));
+    spans.truncate(options.n_best_size);
+    if spans.iter().all(|span| span.offsets != [0, 0]) {
+        spans.extend(null);
+    }
+    let n_best = candidates(&question.context, &spans);
+    let answer = n_best.iter().find(|candidate| !candidate.text.is_empty());
+    let difference =
+        null.zip(answer).map(|(null, answer)| null.score() - answer.start_logit - answer.end_logit);
+    let text = match (difference, answer) {
+        (None, _) => n_best.first().map(|best| best.text.clone()),
+        (Some(difference), _) if difference > options.null_score_diff_threshold => None,
+        (Some(_), answer) => answer.map(|answer| answer.text.clone()),
+    };
+    Prediction { text: text.unwrap_or_default(), n_best, null_score_diff: difference }
+}
+
+/// The spans of the context between the likeliest starts and the likeliest ends.
+fn spans_of(window: &Window<'_>, options: &AnswerOptions) -> Vec<Span> {
+    let tokens = window.context_offsets.len();
+    let starts = likeliest(window.start_logits, tokens, options.n_best_size);
+    let ends = likeliest(window.end_logits, tokens, options.n_best_size);
+    let pairs = starts.iter().flat_map(|&start| ends.iter().map(move |&end| (start, end)));
+    let fits = |&(start, end): &(usize, usize)| {
+        let in_context = |token: usize| window.context_offsets[token] != NOT_IN_CONTEXT;
+        in_context(start)
+            && in_context(end)
+            && start <= end
+            && end - start < options.max_answer_length
+    };
+    let span = |(start, end): (usize, usize)| Span {
+        offsets: [window.context_offsets[start][0], window.context_offsets[end][1]],
+        start_logit: window.start_logits[start],
+        end_logit: window.end_logits[end],
+    };
+    pairs.filter(fits).map(span).collect()
+}
+
+fn likeliest(logits: &[f32], tokens: usize, count: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..tokens.min(logits.len())).collect();
+    places.sort_by(|&one, &other| logits[other].total_cmp(&logits[one]));
+    places.truncate(count);
+    places
+}
+
+/// "No answer", which the window's first token stands for.
+fn null_span(window: &Window<'_>) -> Option<Span> {
+    let (start, end) = (window.start_logits.first()?, window.end_logits.first()?);
+    Some(Span { offsets: [0, 0], start_logit: *start, end_logit: *end })
+}
+
+fn by_score(one: &Span, other: &Span) -> Ordering {
+    one.score().total_cmp(&other.score())
+}
+
+fn candidates(context: &str, spans: &[Span]) -> Vec<Candidate> {
+    let ends: Vec<usize> =
+        context.char_indices().map(|(byte, _)| byte).chain([context.len()]).collect();
+    let text = |[start, end]: [u32; 2]| {
+        let byte = |place: u32| ends.get(place as usize).copied().unwrap_or(context.len());
+        context.get(byte(start)..byte(end)).unwrap_or_default().to_owned()
+    };
+    let mut candidates: Vec<Candidate> = spans
+        .iter()
+        .map(|span| Candidate {
+            text: text(span.offsets),
+            start_logit: span.start_logit,
+            end_logit: span.end_logit,
+            probability: 0.0,
+        })
+        .collect();
+    if candidates.len() < 2 && candidates.iter().all(|candidate| candidate.text.is_empty()) {
+        // As the script: something must be there to compare "no answer" with.
+        let text = "empty".to_owned();
+        let (start_logit, end_logit, probability) = (0.0, 0.0, 0.0);
+        candidates.insert(0, Candidate { text, start_logit, end_logit, probability });
+    }
+    with_probabilities(candidates)
+}
+
+fn with_probabilities(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let score = |candidate: &Candidate| f64::from(candidate.start_logit + candidate.end_logit);
+    let best = candidates.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = candidates.iter().map(|candidate| (score(candidate) - best).exp()).sum();
+    for candidate in &mut candidates {
+        candidate.probability = (score(candidate) - best).exp() / total;
+    }
+    candidates
+}

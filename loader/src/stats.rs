@@ -1,0 +1,117 @@
+//! What a set looks like: the figures of a job's first event.
+
+use crate::{Labels, StepPlan, TokenizedSet};
+
+/// Figures of one set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetStats {
+    pub rows: u64,
+    pub files: u64,
+    /// Padding not counted.
+    pub tokens: u64,
+    pub truncated_rows: u64,
+    pub lengths: LengthPercentiles,
+    /// Rows (or labelled tokens) of each class, by id; empty without classes.
+    pub class_histogram: Vec<(String, u64)>,
+}
+
+/// Row lengths in tokens (nearest rank).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LengthPercentiles {
+    pub p50: u32,
+    pub p90: u32,
+    pub p99: u32,
+    pub max: u32,
+}
+
+impl SetStats {
+    /// Counts the rows of `set`.
+    pub fn of(set: &TokenizedSet) -> Self {
+        Self {
+            rows: set.len() as u64,
+            files: set.files().len() as u64,
+            tokens: set.tokens(),
+            truncated_rows: set.truncated_rows(),
+            lengths: LengthPercentiles::of(set.lengths()),
+            class_histogram: class_histogram(set),
+        }
+    }
+}
+
+impl LengthPercentiles {
+    /// Of row lengths in any order; all zero where there are none.
+    pub fn of(mut lengths: Vec<u32>) -> Self {
+        lengths.sort_unstable();
+        let percentile = |percent: usize| {
+            let rank = (lengths.len() * percent).div_ceil(100).max(1);
+            lengths.get(rank - 1).copied().unwrap_or(0)
+        };
+        Self { p50: percentile(50), p90: percentile(90), p99: percentile(99), max: percentile(100) }
+    }
+}
+
+fn class_histogram(set: &TokenizedSet) -> Vec<(String, u64)> {
+    let Some(encoder) = set.label_encoder() else {
+        return Vec::new();
+    };
+    let mut histogram: Vec<(String, u64)> =
+        encoder.id2label().iter().map(|name| (name.clone(), 0)).collect();
+    let mut count = |class: usize| histogram[class].1 += 1;
+    match set.labels() {
+        Labels::Class(ids) | Labels::Token(ids) => {
+            ids.iter().filter_map(|&id| usize::try_from(id).ok()).for_each(count);
+        }
+        Labels::MultiLabel { classes, values } => {
+            let applies = values.iter().enumerate().filter(|(_, value)| **value > 0.0);
+            applies.for_each(|(place, _)| count(place % classes));
+        }
+        Labels::None | Labels::Number(_) | Labels::Span { .. } | Labels::InputIds => {}
+    }
+    histogram
+}
+
+/// The share of computed token positions that hold no token, over `steps`; 0 without steps.
+pub fn padding_share(steps: impl IntoIterator<Item = StepPlan>, lengths: &[u32]) -> f64 {
+    let (mut padded, mut tokens) = (0, 0);
+    for step in steps {
+        padded += step.padded_tokens();
+        tokens += step.rows.iter().map(|&row| u64::from(lengths[row as usize])).sum::<u64>();
+    }
+    if padded == 0 { 0.0 } else { 1.0 - tokens as f64 / padded as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::set_of;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let check = |lengths: Vec<u32>, expect: [u32; 4]| {
+            let found = LengthPercentiles::of(lengths);
+            assert_eq!([found.p50, found.p90, found.p99, found.max], expect);
+        };
+        check((1..=100).rev().collect(), [50, 90, 99, 100]);
+        check(vec![3, 1, 2], [2, 3, 3, 3]);
+        check(vec![7], [7; 4]);
+        check(vec![], [0; 4]);
+    }
+
+    #[test]
+    fn a_set_counts_rows_tokens_and_classes() {
+        let stats = SetStats::of(&set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 2]));
+        assert_eq!((stats.rows, stats.files, stats.tokens), (3, 1, 6));
+        let histogram = [("LABEL_0", 1), ("LABEL_1", 0), ("LABEL_2", 2)];
+        let histogram = histogram.map(|(name, rows)| (name.to_owned(), rows));
+        assert_eq!(stats.class_histogram, histogram);
+    }
+
+    #[test]
+    fn padding_is_what_holds_no_token() {
+        let step =
+            |rows: &[u32]| StepPlan { length: 4, rows: rows.to_vec(), batch_per_core: 1, cores: 2 };
+        let share = padding_share([step(&[0, 1]), step(&[2])], &[4, 2, 4]);
+        assert_eq!(share, 1.0 - 10.0 / 16.0);
+        assert_eq!(padding_share([], &[]), 0.0);
+    }
+}

@@ -1,0 +1,67 @@
+//! Texts whose tokens will be masked, as `run_mlm` prepares them: a row a line, or put end to end
+//! and cut into blocks. Which tokens are masked is drawn anew each epoch, by [`crate::Masking`].
+
+use serde::Serialize;
+
+use super::causal_lm::check_block_size;
+use super::{Context, Example, Row, Task};
+use crate::{Error, Place, Result, TextTokenizer};
+
+/// A token that the tokenizer added: it is never masked.
+pub(crate) const SPECIAL_TOKEN: u8 = 0;
+/// A token with which a word begins.
+pub(crate) const STARTS_WORD: u8 = 1;
+/// A token that goes on with a word: masked with it where whole words are.
+pub(crate) const CONTINUES_WORD: u8 = 2;
+
+/// The column of a masked language modelling job.
+#[derive(Clone, Debug, Serialize)]
+pub struct MaskedLm {
+    pub text: String,
+    /// Tokens of a block. None makes each text a row (`line_by_line`) and leaves out blank ones.
+    pub block_size: Option<u32>,
+}
+
+impl Task for MaskedLm {
+    fn columns(&self) -> Vec<&str> {
+        vec![&self.text]
+    }
+
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.block_size.map_or(Ok(()), check_block_size)?;
+        let message = "the tokenizer has no mask token".to_owned();
+        let mask = tokenizer.mask_token_id();
+        mask.map(drop).ok_or(Error::BadOption { field: "model.task", message })
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+        let text = row.text_or_empty(&self.text)?;
+        let line_by_line = self.block_size.is_none();
+        if line_by_line && text.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let pieces = context.tokenizer.encode_pieces(text, line_by_line);
+        let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
+        let masking = masking(&pieces.places);
+        Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
+    }
+
+    fn block_size(&self) -> Option<u32> {
+        self.block_size
+    }
+}
+
+/// Words end where a gap is between two tokens, as transformers' collator takes it.
+fn masking(places: &[Place]) -> Vec<u8> {
+    let mut end = None;
+    let part = |place: &Place| {
+        let follows = end == Some(place.start);
+        end = place.sequence.map(|_| place.end);
+        match (place.sequence, follows) {
+            (None, _) => SPECIAL_TOKEN,
+            (_, false) => STARTS_WORD,
+            (_, true) => CONTINUES_WORD,
+        }
+    };
+    places.iter().map(part).collect()
+}

@@ -1,0 +1,104 @@
+//! Answers that are spans of a context, as `run_qa` prepares them: a long context is cut into
+//! overlapping windows, each an example with the question before it. Targets are the first and
+//! last token of the answer; a window without the answer points at its classification token.
+//!
+//! One case is unlike `run_qa`: where the answer begins with the last context token of a window,
+//! the script goes on past the special token behind it and trains on a start after the end. Here
+//! the start is that last token.
+
+pub(crate) mod answers;
+
+use serde::Serialize;
+
+pub use answers::Answer;
+
+use super::{Context, Example, Row, Task};
+use crate::labels::RowLabel;
+use crate::{Error, Pieces, Place, Result, TextTokenizer, Windows};
+
+/// Stands where a token is not one of the context.
+pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];
+
+/// The columns of a question answering job. Without answers rows can only be predicted on.
+#[derive(Clone, Debug, Serialize)]
+pub struct QuestionAnswering {
+    /// What a question is called in the predictions; None numbers them.
+    pub id: Option<String>,
+    pub question: String,
+    pub context: String,
+    pub answers: Option<String>,
+    /// Tokens that two windows of one context share.
+    pub doc_stride: u32,
+    /// Keep where in the context each token lies, to get back from positions to text.
+    pub keep_offsets: bool,
+}
+
+impl Task for QuestionAnswering {
+    fn columns(&self) -> Vec<&str> {
+        let needed = [Some(self.question.as_str()), Some(self.context.as_str())];
+        needed.into_iter().chain([self.answers.as_deref(), self.id.as_deref()]).flatten().collect()
+    }
+
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        match tokenizer.max_length() {
+            Some(max_length) if self.doc_stride >= max_length => {
+                let message = format!("{} must be below max_length {max_length}", self.doc_stride);
+                Err(Error::BadOption { field: "data.doc_stride", message })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+        let tokenizer = context.tokenizer;
+        let text = row.text(&self.context)?;
+        let question = row.text(&self.question)?.trim_start();
+        let answers = self.answers.as_deref().map(|column| answers::read(row, column, text));
+        let answers = answers.transpose()?;
+        let windows = Windows { max_length: tokenizer.max_length(), doc_stride: self.doc_stride };
+        let windows = tokenizer.encode_windows(question, text, windows);
+        let windows = windows.map_err(|message| row.tokenize_error(message))?;
+        let example = |window: Pieces| {
+            let label = answers.as_ref().map(|answers| {
+                let empty = empty_position(&window, tokenizer.cls_token_id());
+                let found = answers.first().and_then(|answer| span(&window.places, answer));
+                let (start, end) = found.unwrap_or((empty, empty));
+                RowLabel::Span(start as i32, end as i32)
+            });
+            let context_offsets = match self.keep_offsets {
+                true => window.places.iter().map(context_offset).collect(),
+                false => Vec::new(),
+            };
+            Example { encoded: window.encoded, label, context_offsets, ..Example::default() }
+        };
+        Ok(windows.into_iter().map(example).collect())
+    }
+}
+
+/// Where "no answer" points.
+fn empty_position(window: &Pieces, cls_token_id: Option<u32>) -> usize {
+    let place = window.encoded.input_ids.iter().position(|id| Some(*id) == cls_token_id);
+    place.unwrap_or(0)
+}
+
+fn is_context(place: &Place) -> bool {
+    place.sequence == Some(1)
+}
+
+fn context_offset(place: &Place) -> [u32; 2] {
+    if is_context(place) { [place.start, place.end] } else { NOT_IN_CONTEXT }
+}
+
+/// The first and last token of an answer that lies in the window from end to end.
+fn span(places: &[Place], answer: &Answer) -> Option<(usize, usize)> {
+    let (start, end) = (answer.start, answer.start + answer.text.chars().count() as u32);
+    let first = places.iter().position(is_context)?;
+    let last = places.iter().rposition(is_context)?;
+    if places[first].start > start || places[last].end < end {
+        return None;
+    }
+    let context = &places[first..=last];
+    let begin = context.partition_point(|place| place.start <= start).checked_sub(1)?;
+    let finish = context.partition_point(|place| place.end < end);
+    Some((first + begin, first + finish))
+}

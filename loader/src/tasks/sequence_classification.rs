@@ -1,0 +1,36 @@
+//! One text (or pair of texts), one label: a class, with a multi-label column any number of
+//! classes, with a regression label a number.
+
+use serde::Serialize;
+
+use super::{Context, Example, Row, Task};
+use crate::{LabelSpec, Result};
+
+/// The columns of a sequence classification job. Without a label rows can only be predicted on.
+#[derive(Clone, Debug, Serialize)]
+pub struct SequenceClassification {
+    pub text: String,
+    pub text_pair: Option<String>,
+    pub label: Option<LabelSpec>,
+}
+
+impl Task for SequenceClassification {
+    fn columns(&self) -> Vec<&str> {
+        let pair = self.text_pair.as_deref();
+        let label = self.label.as_ref().map(|label| label.column.as_str());
+        [Some(self.text.as_str()), pair, label].into_iter().flatten().collect()
+    }
+
+    fn labels(&self) -> Option<&LabelSpec> {
+        self.label.as_ref()
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+        let text = row.text(&self.text)?;
+        let pair = self.text_pair.as_deref().map(|column| row.text(column)).transpose()?;
+        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+        let encoded = context.tokenizer.encode(text, pair);
+        let encoded = encoded.map_err(|message| row.tokenize_error(message))?;
+        Ok(vec![Example { encoded, label, ..Example::default() }])
+    }
+}

@@ -1,0 +1,223 @@
+//! Rows that a task cannot use, and what tasks do that the fixture of transformers cannot show.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::*;
+use crate::testing::DataFolder;
+use crate::{
+    DatasetOptions, HuggingFaceTokenizer, LabelKind, Labels, TokenizedSet, TokenizerOptions,
+    prepare,
+};
+
+fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity/wordpiece");
+    HuggingFaceTokenizer::open(&folder, &TokenizerOptions { max_length: Some(max_length) }).unwrap()
+}
+
+fn prepared(task: &TaskSpec, rows: &str, max_length: u32) -> Result<Arc<TokenizedSet>, String> {
+    let folder = DataFolder::new();
+    let options = DatasetOptions {
+        files: [folder.write("a.jsonl", rows)].into_iter().collect(),
+        task: task.clone(),
+        cache_dir: None::<PathBuf>,
+    };
+    let prepared = prepare(&options, &tokenizer(max_length));
+    prepared.map(|prepared| prepared.set).map_err(|error| folder.shown(&error))
+}
+
+/// The error of the second of two rows, the first of which is good.
+#[track_caller]
+fn check_error(task: &TaskSpec, good: &str, bad: &str, expect: &str) {
+    prepared(task, good, 32).unwrap();
+    let error = prepared(task, &format!("{good}\n{bad}"), 32).unwrap_err();
+    assert_eq!(error, format!("a.jsonl, row 1{expect}"));
+}
+
+fn words(kind: LabelKind) -> TaskSpec {
+    TaskSpec::TokenClassification(TokenClassification {
+        words: "words".to_owned(),
+        labels: Some(LabelSpec { column: "tags".to_owned(), kind }),
+        label_all_tokens: false,
+    })
+}
+
+#[test]
+fn words_and_labels_must_pair() {
+    let good = r#"{"words": ["the", "file"], "tags": ["O", "B-X"]}"#;
+    let check = |bad: &str, expect: &str| {
+        let task = words(LabelKind::Infer { num_labels: None });
+        check_error(&task, good, bad, &format!(" (line 2), column {expect}"));
+    };
+    check(r#"{"words": ["the"], "tags": ["O", "O"]}"#, r#""tags": 2 labels for 1 words"#);
+    check(r#"{"words": ["the", "a"], "tags": ["O"]}"#, r#""tags": 1 labels for 2 words"#);
+    check(r#"{"words": "the", "tags": ["O"]}"#, r#""words": expected a list of texts, found text"#);
+    check(
+        r#"{"words": ["the", 1], "tags": ["O", "O"]}"#,
+        r#""words": expected a list of texts, found an integer in a list"#,
+    );
+    check(r#"{"words": ["the"], "tags": "O"}"#, r#""tags": expected a list of labels, found text"#);
+    check(r#"{"words": ["the"], "tags": [null]}"#, r#""tags": no label"#);
+    check(r#"{"words": ["the"]}"#, r#""tags": no label"#);
+    let task = words(LabelKind::Infer { num_labels: Some(2) });
+    let rows = "{\"words\": [\"the\"], \"tags\": [1]}\n{\"words\": [\"the\"], \"tags\": [2]}";
+    let error = prepared(&task, rows, 32).unwrap_err();
+    let expect = r#"a.jsonl, row 1, column "tags": label 2 is outside 0..2 (num_labels is 2)"#;
+    assert_eq!(error, expect);
+    let error = prepared(&words(LabelKind::Regression), good, 32).unwrap_err();
+    assert_eq!(error, "data.label: words have one class each");
+}
+
+#[test]
+fn labels_of_the_other_splits_follow_the_training_split() {
+    let rows = r#"{"words": ["the", "file"], "tags": ["O", "B-X"]}"#;
+    let train = prepared(&words(LabelKind::Infer { num_labels: None }), rows, 32).unwrap();
+    let kind = LabelKind::Encoder(train.label_encoder().unwrap().clone());
+    let other = r#"{"words": ["file"], "tags": ["O"]}"#;
+    let set = prepared(&words(kind.clone()), other, 32).unwrap();
+    assert_eq!(set.token_labels(0).unwrap()[1], 1);
+    let unseen = other.replace("O", "B-Y");
+    let error = prepared(&words(kind), &unseen, 32).unwrap_err();
+    assert!(
+        error.ends_with("label \"B-Y\" does not occur in the training data, which has B-X, O"),
+        "{error}"
+    );
+}
+
+fn questions(doc_stride: u32) -> TaskSpec {
+    TaskSpec::QuestionAnswering(QuestionAnswering {
+        id: None,
+        question: "question".to_owned(),
+        context: "context".to_owned(),
+        answers: Some("answers".to_owned()),
+        doc_stride,
+        keep_offsets: false,
+    })
+}
+
+fn question(context: &str, answers: &str) -> String {
+    format!(r#"{{"question": "the file", "context": "{context}", "answers": {answers}}}"#)
+}
+
+#[test]
+fn an_answer_must_be_in_its_context() {
+    let good = question("the été file", r#"{"text": ["file"], "answer_start": [8]}"#);
+    let check = |answers: &str, expect: &str| {
+        let bad = question("the été file", answers);
+        let expect = format!(" (line 2), column \"answers\": {expect}");
+        check_error(&questions(4), &good, &bad, &expect);
+    };
+    check(
+        r#"{"text": ["file"], "answer_start": [7]}"#,
+        r#"answer "file" is not in its context at character 7, where " fil" is"#,
+    );
+    check(
+        r#"[{"text": "file", "answer_start": -1}]"#,
+        r#"answer "file" is not in its context at character -1, where "" is"#,
+    );
+    check(
+        r#"{"text": ["file", "the"], "answer_start": [8, 90]}"#,
+        r#"answer "the" is not in its context at character 90, where "" is"#,
+    );
+    check(r#"{"text": ["file"], "answer_start": []}"#, "1 texts, but 0 answer starts");
+    let shape = "expected {text: [...], answer_start: [...]}, found";
+    check(r#"{"text": "file", "answer_start": 8}"#, &format!("{shape} text"));
+    check(r#""file""#, &format!("{shape} text"));
+    check(r#"{"text": [3], "answer_start": [8]}"#, &format!("{shape} an integer"));
+    let no_context = r#"{"question": "the", "answers": null}"#;
+    check_error(&questions(4), &good, no_context, " (line 2), column \"context\": no text");
+}
+
+#[test]
+fn a_question_must_leave_room_for_its_context() {
+    let long = r#"{"text": ["the"], "answer_start": [0]}"#;
+    let row = question(&"the ".repeat(30), long);
+    let error = prepared(&questions(6), &row, 11).unwrap_err();
+    let expect = "cannot tokenize: its 2 tokens leave room for 6 of the other text, which doc_stride 6 must be below";
+    assert_eq!(error, format!("a.jsonl, row 0 (line 1): {expect}"));
+    let error = prepared(&questions(11), &row, 11).unwrap_err();
+    assert_eq!(error, "data.doc_stride: 11 must be below max_length 11");
+}
+
+#[test]
+fn an_answer_may_begin_with_the_last_token_of_a_window() {
+    let row = question("of of the", r#"{"text": ["the"], "answer_start": [6]}"#);
+    let set = prepared(&questions(2), &row, 32).unwrap();
+    let expect = Labels::Span { start_positions: vec![6], end_positions: vec![6] };
+    assert_eq!(*set.labels(), expect);
+    assert_eq!(set.input_ids(0).len(), 8);
+}
+
+#[test]
+fn several_classes_may_apply_to_a_row() {
+    let kind = LabelKind::MultiLabel { encoder: None, num_labels: None };
+    let task = |kind: LabelKind| {
+        TaskSpec::SequenceClassification(SequenceClassification {
+            text: "text".to_owned(),
+            text_pair: None,
+            label: Some(LabelSpec { column: "labels".to_owned(), kind }),
+        })
+    };
+    let row = |labels: &str| format!("{{\"text\": \"the\", \"labels\": {labels}}}\n");
+    let rows = [row(r#"["b", "a"]"#), row("[]"), row(r#"["c"]"#)].concat();
+    let set = prepared(&task(kind.clone()), &rows, 32).unwrap();
+    let values = vec![1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+    assert_eq!(*set.labels(), Labels::MultiLabel { classes: 3, values });
+    let histogram = crate::SetStats::of(&set).class_histogram;
+    assert_eq!(histogram.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [1, 1, 1]);
+    let kind = kind.with_encoder(set.label_encoder().unwrap().clone());
+    let other = prepared(&task(kind.clone()), &row(r#"["c"]"#), 32).unwrap();
+    let values = vec![0.0, 0.0, 1.0];
+    assert_eq!(*other.labels(), Labels::MultiLabel { classes: 3, values });
+    let at = " (line 2), column \"labels\":";
+    let good = row("[]");
+    let expect = format!("{at} expected a list of labels, found text");
+    check_error(&task(kind.clone()), good.trim(), &row("\"a\""), &expect);
+    let unseen = "label \"d\" does not occur in the training data, which has a, b, c";
+    check_error(&task(kind), good.trim(), &row("[\"d\"]"), &format!("{at} {unseen}"));
+}
+
+#[test]
+fn blocks_begin_anew_after_a_thousand_texts() {
+    let task = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 7 });
+    let rows = "{\"text\": \"the file\"}\n".repeat(1_001);
+    let set = prepared(&task, &rows, 512).unwrap();
+    // 4,000 tokens are 571 blocks and 3 tokens that are dropped; the last text fills none.
+    assert_eq!((set.len(), set.source_row(0), set.source_row(570)), (571, 0, 997));
+    assert!(set.lengths().iter().all(|&length| length == 7));
+    let error = prepared(&task, "{\"text\": \"the\"}", 512).unwrap_err();
+    assert_eq!(error, "data.block_size: 3 tokens do not fill a block of 7");
+    let bad = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 1 });
+    let error = prepared(&bad, &rows, 512).unwrap_err();
+    assert_eq!(error, "data.block_size: must be at least 2, found 1");
+}
+
+#[test]
+fn a_file_of_blank_lines_has_no_rows() {
+    let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+    assert_eq!(prepared(&task, "{\"text\": \" \"}", 32).unwrap_err(), "a.jsonl: no rows");
+}
+
+#[test]
+fn windows_of_a_question_stay_on_one_side_of_a_split() {
+    let row = question(&"the ".repeat(70), r#"{"text": [], "answer_start": []}"#);
+    let set = prepared(&questions(4), &[row.as_str(); 50].join("\n"), 32).unwrap();
+    assert!(set.len() > 100);
+    let (train, validation) = set.split_validation(0.21, 3).unwrap();
+    let rows = |set: &TokenizedSet| {
+        let mut rows: Vec<usize> = (0..set.len()).map(|row| set.source_row(row)).collect();
+        rows.dedup();
+        rows
+    };
+    assert_eq!((rows(&train).len(), rows(&validation).len()), (39, 11));
+    let mut both = [rows(&train), rows(&validation)].concat();
+    both.sort_unstable();
+    assert_eq!(both, (0..50).collect::<Vec<_>>());
+    assert_eq!(train.len() + validation.len(), set.len());
+    assert!(set.split_validation(0.21, 3).unwrap() == (train.clone(), validation));
+    assert!(set.split_validation(0.21, 4).unwrap().0 != train);
+    for fraction in [0.0, 1.0, 0.999, f64::NAN] {
+        assert!(set.split_validation(fraction, 3).is_err());
+    }
+}

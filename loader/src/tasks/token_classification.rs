@@ -1,0 +1,72 @@
+//! A label for each word, as `run_ner` prepares it: rows hold lists of words and of labels. The
+//! first token of a word carries its label; the others carry none unless `label_all_tokens`.
+
+use serde::Serialize;
+
+use super::{Context, Example, Row, Task};
+use crate::labels::{RowLabel, TokenLabel};
+use crate::{Error, LabelKind, LabelSpec, Place, Result, TextTokenizer};
+
+/// The columns of a token classification job. Without labels rows can only be predicted on.
+#[derive(Clone, Debug, Serialize)]
+pub struct TokenClassification {
+    /// A list of words.
+    pub words: String,
+    /// A list of labels, as long as that of the words.
+    pub labels: Option<LabelSpec>,
+    /// Label all tokens of a word, its further ones `I-X` where the word is `B-X`.
+    pub label_all_tokens: bool,
+}
+
+impl Task for TokenClassification {
+    fn columns(&self) -> Vec<&str> {
+        let labels = self.labels.as_ref().map(|labels| labels.column.as_str());
+        [Some(self.words.as_str()), labels].into_iter().flatten().collect()
+    }
+
+    fn check(&self, _tokenizer: &dyn TextTokenizer) -> Result<()> {
+        match self.labels.as_ref().map(|labels| &labels.kind) {
+            Some(LabelKind::Regression | LabelKind::MultiLabel { .. }) => Err(Error::BadOption {
+                field: "data.label",
+                message: "words have one class each".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn labels(&self) -> Option<&LabelSpec> {
+        self.labels.as_ref()
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+        let words = row.texts(&self.words)?;
+        let labels = context.labels.as_ref().map(|labels| labels.read_list(row)).transpose()?;
+        if let (Some(spec), Some(labels)) = (&self.labels, &labels)
+            && labels.len() != words.len()
+        {
+            let (labels, words) = (labels.len(), words.len());
+            let column = spec.column.clone();
+            return Err(Error::LabelCount { at: row.location(), column, labels, words });
+        }
+        let pieces = context.tokenizer.encode_words(&words);
+        let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
+        if pieces.encoded.input_ids.is_empty() {
+            return Err(Error::EmptyText { at: row.location(), column: self.words.clone() });
+        }
+        let label = labels.map(|labels| RowLabel::Tokens(self.align(&labels, &pieces.places)));
+        Ok(vec![Example { encoded: pieces.encoded, label, ..Example::default() }])
+    }
+}
+
+impl TokenClassification {
+    fn align(&self, labels: &[u32], places: &[Place]) -> Vec<Option<TokenLabel>> {
+        let mut previous = None;
+        let label = |place: &Place| {
+            let continues = previous == place.word;
+            previous = place.word;
+            let number = *labels.get(place.word? as usize)?;
+            (!continues || self.label_all_tokens).then_some(TokenLabel { number, continues })
+        };
+        places.iter().map(label).collect()
+    }
+}

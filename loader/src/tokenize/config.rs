@@ -1,0 +1,74 @@
+//! `tokenizer_config.json`, as far as we need it; tokenization proper lies in `tokenizer.json`.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+use tokenizers::{Tokenizer, TruncationDirection};
+
+use crate::{Error, Result};
+
+/// transformers writes 1e30 for "no limit"; no position table is this long.
+const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
+
+/// A special token is written as text or as an object with `content`.
+#[derive(Default, Deserialize)]
+pub(super) struct TokenizerConfig {
+    model_max_length: Option<f64>,
+    pad_token: Option<Json>,
+    cls_token: Option<Json>,
+    bos_token: Option<Json>,
+    mask_token: Option<Json>,
+    pub(super) truncation_side: Option<String>,
+}
+
+impl TokenizerConfig {
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        match std::fs::read(file) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Error::io(file, "read the tokenizer's settings")(error)),
+        }
+    }
+
+    pub(super) fn max_length(&self) -> Option<u32> {
+        let length =
+            self.model_max_length.filter(|length| (1.0..MODEL_MAX_LENGTH_LIMIT).contains(length));
+        length.map(|length| length as u32)
+    }
+
+    pub(super) fn truncation_direction(&self) -> TruncationDirection {
+        match self.truncation_side.as_deref() {
+            Some("left") => TruncationDirection::Left,
+            _ => TruncationDirection::Right,
+        }
+    }
+
+    pub(super) fn pad_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
+        id(tokenizer, &self.pad_token, &[]).or(padding)
+    }
+
+    /// The token that stands for "no answer": where there is none, what begins a text.
+    pub(super) fn cls_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        let cls = id(tokenizer, &self.cls_token, &[]);
+        cls.or_else(|| id(tokenizer, &self.bos_token, &["[CLS]", "<s>"]))
+    }
+
+    pub(super) fn mask_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        id(tokenizer, &self.mask_token, &["[MASK]", "<mask>"])
+    }
+}
+
+/// The id of a token, or where the settings do not name it, of its usual spellings: settings of
+/// old tokenizers leave out what was their class's default.
+fn id(tokenizer: &Tokenizer, named: &Option<Json>, usual: &[&str]) -> Option<u32> {
+    let content =
+        |token: &Json| token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned);
+    match named.as_ref().and_then(content) {
+        Some(token) => tokenizer.token_to_id(&token),
+        None => usual.iter().find_map(|token| tokenizer.token_to_id(token)),
+    }
+}

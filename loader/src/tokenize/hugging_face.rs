@@ -1,0 +1,305 @@
+//! `tokenizer.json` by the `tokenizers` crate, called as
+//! `AutoTokenizer(...)(text, text_pair, truncation=True, max_length=N)` calls it: truncation and
+//! padding settings that lie in the file are overridden.
+
+use std::path::{Path, PathBuf};
+
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::utils::truncation::truncate_encodings;
+use tokenizers::{
+    Encoding, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
+    TruncationParams, TruncationStrategy,
+};
+
+use super::config::TokenizerConfig;
+use super::{Encoded, Pieces, Place, TextTokenizer, Windows};
+use crate::guard::guard;
+use crate::{Error, Result};
+
+/// The settings of a tokenizer that the job gives.
+#[derive(Clone, Debug, Default)]
+pub struct TokenizerOptions {
+    /// Tokens a row is cut to, special tokens included. Default: the tokenizer's own
+    /// `model_max_length`, if it has one.
+    pub max_length: Option<u32>,
+}
+
+/// A tokenizer loaded from a Hugging Face model folder.
+pub struct HuggingFaceTokenizer {
+    /// Without truncation, padding and post-processor: those come after it, and are ours to call.
+    tokenizer: Tokenizer,
+    post_processor: Option<PostProcessorWrapper>,
+    file: PathBuf,
+    max_length: Option<u32>,
+    truncation_direction: TruncationDirection,
+    /// The same with a space before each first word, where the other has none: words that are
+    /// given split follow others, and byte-level vocabularies tell by a space where a word begins.
+    of_words: Option<Tokenizer>,
+    pad_token_id: Option<u32>,
+    cls_token_id: Option<u32>,
+    mask_token_id: Option<u32>,
+    vocab_size: u32,
+    fingerprint: String,
+}
+
+impl HuggingFaceTokenizer {
+    /// Loads `tokenizer.json` and, if there is one, `tokenizer_config.json` from `folder`.
+    pub fn open(folder: &Path, options: &TokenizerOptions) -> Result<Self> {
+        let file = folder.join("tokenizer.json");
+        let bytes = std::fs::read(&file).map_err(Error::io(&file, "read the tokenizer"))?;
+        let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
+        guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, options))
+    }
+
+    fn build(
+        file: &Path,
+        bytes: &[u8],
+        config: &TokenizerConfig,
+        options: &TokenizerOptions,
+    ) -> Result<Self> {
+        let tokenizer =
+            Tokenizer::from_bytes(bytes).map_err(|error| Error::bad_tokenizer(file, error))?;
+        let max_length = options.max_length.or(config.max_length());
+        let pad_token_id = config.pad_token_id(&tokenizer);
+        let post_processor = tokenizer.get_post_processor().cloned();
+        let tokenizer = bare(tokenizer, file)?;
+        let built = Self {
+            pad_token_id,
+            cls_token_id: config.cls_token_id(&tokenizer),
+            mask_token_id: config.mask_token_id(&tokenizer),
+            vocab_size: vocab_size(&tokenizer),
+            post_processor,
+            fingerprint: fingerprint(bytes, max_length, config.truncation_side.as_deref()),
+            truncation_direction: config.truncation_direction(),
+            of_words: with_prefix_space(&tokenizer),
+            tokenizer,
+            file: file.to_path_buf(),
+            max_length,
+        };
+        built.check_max_length()?;
+        Ok(built)
+    }
+
+    fn check_max_length(&self) -> Result<()> {
+        let specials = self.added_tokens(true);
+        match self.max_length {
+            Some(max_length) if max_length as usize <= specials => {
+                let message =
+                    format!("{max_length} leaves no room beside {specials} special tokens");
+                Err(Error::BadOption { field: "data.max_length", message })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn added_tokens(&self, is_pair: bool) -> usize {
+        self.post_processor.as_ref().map_or(0, |post| post.added_tokens(is_pair))
+    }
+
+    fn try_encode(&self, text: &str, text_pair: Option<&str>) -> tokenizers::Result<Encoded> {
+        let encoding = self.tokenizer.encode_fast(text, false)?;
+        let pair = text_pair.map(|text| self.tokenizer.encode_fast(text, false)).transpose()?;
+        let (mut encoding, mut pair) = self.truncate(encoding, pair)?;
+        let mut truncated = !encoding.take_overflowing().is_empty();
+        if let Some(pair) = &mut pair {
+            // What was cut is of no use, and special tokens around every combination of it cost
+            // minutes and gigabytes where texts are long.
+            truncated |= !pair.take_overflowing().is_empty();
+            pair.set_type_ids(vec![1; pair.len()]);
+        }
+        let encoding = self.post_process(encoding, pair)?;
+        Ok(encoded(&encoding, truncated))
+    }
+
+    fn try_encode_windows(
+        &self,
+        text: &str,
+        text_pair: &str,
+        windows: Windows,
+    ) -> tokenizers::Result<Vec<Pieces>> {
+        let text = self.tokenizer.encode_char_offsets(text, false)?;
+        let mut pair = self.tokenizer.encode_char_offsets(text_pair, false)?;
+        let room = windows.max_length.map_or(pair.len(), |max_length| {
+            (max_length as usize).saturating_sub(text.len() + self.added_tokens(true))
+        });
+        if room < pair.len() && room <= windows.doc_stride as usize {
+            let (text, stride) = (text.len(), windows.doc_stride);
+            return Err(format!("its {text} tokens leave room for {room} of the other text, which doc_stride {stride} must be below").into());
+        }
+        pair.truncate(room, windows.doc_stride as usize, TruncationDirection::Right);
+        let mut rest = pair.take_overflowing();
+        let truncated = !rest.is_empty();
+        rest.insert(0, pair);
+        let window = |mut pair: Encoding| {
+            pair.set_type_ids(vec![1; pair.len()]);
+            let encoding = self.post_process(text.clone(), Some(pair))?;
+            Ok(pieces(&encoding, truncated))
+        };
+        rest.into_iter().map(window).collect()
+    }
+
+    fn post_process(
+        &self,
+        encoding: Encoding,
+        pair: Option<Encoding>,
+    ) -> tokenizers::Result<Encoding> {
+        match &self.post_processor {
+            Some(processor) => processor.process(encoding, pair, true),
+            None => self.tokenizer.post_process(encoding, pair, true),
+        }
+    }
+
+    /// One text with its special tokens.
+    fn single(
+        &self,
+        mut encoding: Encoding,
+        max_length: Option<u32>,
+    ) -> tokenizers::Result<Pieces> {
+        if let Some(max_length) = max_length {
+            let room = max_length as usize - self.added_tokens(false);
+            encoding.truncate(room, 0, self.truncation_direction);
+        }
+        let truncated = !encoding.take_overflowing().is_empty();
+        let encoding = self.post_process(encoding, None)?;
+        Ok(pieces(&encoding, truncated))
+    }
+
+    /// Runs `encode`; its panics and errors become messages.
+    fn guarded<T>(&self, encode: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+        let mut failed = None;
+        let encoded = guard(&self.file, "tokenize", || {
+            encode().map_err(|error| {
+                failed = Some(error.to_string());
+                Error::bad_tokenizer(&self.file, error)
+            })
+        });
+        encoded.map_err(|error| failed.unwrap_or_else(|| error.to_string()))
+    }
+
+    fn truncate(
+        &self,
+        encoding: Encoding,
+        pair: Option<Encoding>,
+    ) -> tokenizers::Result<(Encoding, Option<Encoding>)> {
+        let Some(max_length) = self.max_length else {
+            return Ok((encoding, pair));
+        };
+        let params = TruncationParams {
+            max_length: max_length as usize - self.added_tokens(pair.is_some()),
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+            direction: self.truncation_direction,
+        };
+        truncate_encodings(encoding, pair, &params)
+    }
+
+    /// The `tokenizer.json` it was loaded from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+impl TextTokenizer for HuggingFaceTokenizer {
+    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String> {
+        self.guarded(|| self.try_encode(text, text_pair))
+    }
+
+    fn encode_pieces(&self, text: &str, truncate: bool) -> Result<Pieces, String> {
+        self.guarded(|| {
+            let encoding = self.tokenizer.encode_char_offsets(text, false)?;
+            self.single(encoding, self.max_length.filter(|_| truncate))
+        })
+    }
+
+    fn encode_words(&self, words: &[&str]) -> Result<Pieces, String> {
+        let tokenizer = self.of_words.as_ref().unwrap_or(&self.tokenizer);
+        self.guarded(|| self.single(tokenizer.encode_char_offsets(words, false)?, self.max_length))
+    }
+
+    fn encode_windows(
+        &self,
+        text: &str,
+        text_pair: &str,
+        windows: Windows,
+    ) -> Result<Vec<Pieces>, String> {
+        self.guarded(|| self.try_encode_windows(text, text_pair, windows))
+    }
+
+    fn max_length(&self) -> Option<u32> {
+        self.max_length
+    }
+
+    fn vocab_size(&self) -> u32 {
+        self.vocab_size
+    }
+
+    fn pad_token_id(&self) -> Option<u32> {
+        self.pad_token_id
+    }
+
+    fn cls_token_id(&self) -> Option<u32> {
+        self.cls_token_id
+    }
+
+    fn mask_token_id(&self) -> Option<u32> {
+        self.mask_token_id
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+}
+
+/// We truncate ourselves: given the task, 0.23.2 first cuts each text of a pair to `max_length`,
+/// and then mistakes which of them is the longer one. A post-processor would run on each text and
+/// again on the whole, and trim offsets twice.
+fn bare(mut tokenizer: Tokenizer, file: &Path) -> Result<Tokenizer> {
+    tokenizer.with_padding(None);
+    tokenizer.with_post_processor(None::<PostProcessorWrapper>);
+    tokenizer.with_truncation(None).map_err(|error| Error::bad_tokenizer(file, error))?;
+    Ok(tokenizer)
+}
+
+/// The tokenizer with `add_prefix_space`, if that makes it another one.
+fn with_prefix_space(tokenizer: &Tokenizer) -> Option<Tokenizer> {
+    let PreTokenizerWrapper::ByteLevel(byte_level) = tokenizer.get_pre_tokenizer()? else {
+        return None;
+    };
+    if byte_level.add_prefix_space {
+        return None;
+    }
+    let with_space = ByteLevel::new(true, byte_level.trim_offsets, byte_level.use_regex);
+    let mut of_words = tokenizer.clone();
+    of_words.with_pre_tokenizer(Some(with_space));
+    Some(of_words)
+}
+
+/// Ids may have gaps, and an added token may lie beyond the model's vocabulary.
+fn vocab_size(tokenizer: &Tokenizer) -> u32 {
+    tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id + 1)
+}
+
+fn encoded(encoding: &Encoding, truncated: bool) -> Encoded {
+    Encoded {
+        truncated,
+        token_type_ids: encoding.get_type_ids().iter().map(|&id| id as u8).collect(),
+        input_ids: encoding.get_ids().to_vec(),
+    }
+}
+
+fn pieces(encoding: &Encoding, truncated: bool) -> Pieces {
+    let sequences = encoding.get_sequence_ids();
+    let words = encoding.get_word_ids().iter().zip(encoding.get_offsets());
+    let places = sequences.into_iter().zip(words).map(|(sequence, (word, offsets))| Place {
+        sequence: sequence.map(|sequence| sequence as u8),
+        word: sequence.and(*word),
+        start: offsets.0 as u32,
+        end: offsets.1 as u32,
+    });
+    Pieces { places: places.collect(), encoded: encoded(encoding, truncated) }
+}
+
+fn fingerprint(tokenizer_json: &[u8], max_length: Option<u32>, side: Option<&str>) -> String {
+    format!("{} {max_length:?} {side:?}", blake3::hash(tokenizer_json).to_hex())
+}

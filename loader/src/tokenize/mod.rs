@@ -1,0 +1,91 @@
+//! Text to token ids, behind a trait of our own: the tokenizer library can be replaced without a
+//! change outside this folder.
+
+mod config;
+mod hugging_face;
+#[cfg(test)]
+mod tests;
+
+pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
+
+/// Encodes one row at a time; called from many threads at once. Errors are the tokenizer's
+/// message; the caller knows the row.
+pub trait TextTokenizer: Send + Sync {
+    /// Token ids of a text, or of a pair, with special tokens, truncated longest first to
+    /// [`Self::max_length`].
+    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String>;
+
+    /// A text with the place of each token in it, special tokens added. Cut to
+    /// [`Self::max_length`] if `truncate`.
+    fn encode_pieces(&self, text: &str, truncate: bool) -> Result<Pieces, String>;
+
+    /// Words that are given split, with the word of each token (`is_split_into_words`), cut to
+    /// [`Self::max_length`].
+    fn encode_words(&self, words: &[&str]) -> Result<Pieces, String>;
+
+    /// A pair whose second text is cut into as many overlapping windows as it needs, each with the
+    /// first text and the special tokens (`truncation="only_second"` with a stride).
+    fn encode_windows(
+        &self,
+        text: &str,
+        text_pair: &str,
+        windows: Windows,
+    ) -> Result<Vec<Pieces>, String>;
+
+    /// The longest encoding in tokens, special tokens included; None is no limit.
+    fn max_length(&self) -> Option<u32>;
+
+    /// How many ids there are, added tokens included: all ids are below it.
+    fn vocab_size(&self) -> u32;
+
+    /// The id of the padding token; None where the tokenizer has none (GPT-2).
+    fn pad_token_id(&self) -> Option<u32>;
+
+    /// The id of the classification token; None where the tokenizer has none.
+    fn cls_token_id(&self) -> Option<u32>;
+
+    /// The id of the mask token; None where the tokenizer has none.
+    fn mask_token_id(&self) -> Option<u32>;
+
+    /// Changes whenever any encoding may change.
+    fn fingerprint(&self) -> &str;
+}
+
+/// One row's tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    pub input_ids: Vec<u32>,
+    /// As long as `input_ids`.
+    pub token_type_ids: Vec<u8>,
+    /// Whether `max_length` cut something off.
+    pub truncated: bool,
+}
+
+/// One row's tokens, and where each of them comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    pub encoded: Encoded,
+    /// As long as `input_ids`.
+    pub places: Vec<Place>,
+}
+
+/// Where a token comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// 0 or 1, the text of the pair; None is a special token that the tokenizer added.
+    pub sequence: Option<u8>,
+    /// The word it is part of.
+    pub word: Option<u32>,
+    /// Its first character in the text (or word), and the one behind its last.
+    pub start: u32,
+    pub end: u32,
+}
+
+/// How long texts are cut into windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Tokens of a window, the first text and special tokens counted; None makes one window.
+    pub max_length: Option<u32>,
+    /// Tokens that a window shares with the one before it.
+    pub doc_stride: u32,
+}

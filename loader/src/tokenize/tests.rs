@@ -1,0 +1,113 @@
+//! Settings that lie in the tokenizer's folder, and files that are no tokenizer. That the ids are
+//! right is tested against Python in `tests/token_parity.rs`.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::testing::DataFolder;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity").join(name)
+}
+
+fn open(folder: &Path, max_length: Option<u32>) -> crate::Result<HuggingFaceTokenizer> {
+    HuggingFaceTokenizer::open(folder, &TokenizerOptions { max_length })
+}
+
+#[test]
+fn truncation_and_padding_in_the_file_are_overridden() {
+    let json = std::fs::read_to_string(fixture("wordpiece/tokenizer.json")).unwrap();
+    assert!(json.contains(r#""strategy":{"Fixed":6}"#) && json.contains(r#""max_length":6"#));
+    let check = |max_length, text: &str, expect, truncated| {
+        let encoded = open(&fixture("wordpiece"), max_length).unwrap().encode(text, None).unwrap();
+        assert_eq!((encoded.input_ids.len(), encoded.truncated), (expect, truncated));
+    };
+    check(None, "the", 3, false);
+    check(None, &"the ".repeat(100), 102, false);
+    check(None, &"the ".repeat(600), 512, true);
+    check(Some(20), &"the ".repeat(100), 20, true);
+}
+
+#[test]
+fn the_settings_of_the_folder_are_read() {
+    let wordpiece = open(&fixture("wordpiece"), None).unwrap();
+    assert_eq!((wordpiece.max_length(), wordpiece.pad_token_id()), (Some(512), Some(0)));
+    let bpe = open(&fixture("byte_level_bpe"), None).unwrap();
+    assert_eq!((bpe.max_length(), bpe.pad_token_id()), (None, Some(1)));
+    assert!(bpe.vocab_size() > 261);
+    assert_ne!(bpe.fingerprint(), wordpiece.fingerprint());
+    assert_ne!(
+        bpe.fingerprint(),
+        open(&fixture("byte_level_bpe"), Some(32)).unwrap().fingerprint()
+    );
+}
+
+#[test]
+fn without_settings_the_pad_token_is_that_of_the_file() {
+    let folder = DataFolder::new();
+    let json = std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap();
+    folder.write("tokenizer.json", json);
+    let tokenizer = open(&folder.path(""), None).unwrap();
+    assert_eq!((tokenizer.max_length(), tokenizer.pad_token_id()), (None, Some(0)));
+}
+
+#[test]
+fn truncation_side_is_honoured() {
+    let folder = DataFolder::new();
+    folder.write("tokenizer.json", std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap());
+    folder.write("tokenizer_config.json", r#"{"truncation_side": "left"}"#);
+    let left = open(&folder.path(""), Some(5)).unwrap().encode("the a an and of to", None).unwrap();
+    let right = open(&fixture("wordpiece"), Some(5)).unwrap().encode("and of to", None).unwrap();
+    assert_eq!(left.input_ids, right.input_ids);
+}
+
+#[test]
+fn what_is_not_a_tokenizer_is_named() {
+    let check = |files: &[(&str, &str)], max_length, expect: &str| {
+        let folder = DataFolder::new();
+        files.iter().for_each(|(name, content)| drop(folder.write(name, content)));
+        let error = open(&folder.path(""), max_length).err().unwrap();
+        let shown = folder.shown(&error);
+        assert!(shown.starts_with(expect), "{shown:?} for {expect:?}");
+    };
+    check(&[], None, "tokenizer.json: cannot read the tokenizer: No such file or directory");
+    check(
+        &[("tokenizer.json", "not json")],
+        None,
+        "tokenizer.json: not a tokenizer: expected ident at line 1",
+    );
+    check(&[("tokenizer.json", "")], None, "tokenizer.json: not a tokenizer: EOF while parsing");
+    check(&[("tokenizer.json", "{}")], None, "tokenizer.json: not a tokenizer: ");
+    let good = std::fs::read_to_string(fixture("wordpiece/tokenizer.json")).unwrap();
+    let config = ("tokenizer_config.json", "{");
+    check(
+        &[("tokenizer.json", &good), config],
+        None,
+        "tokenizer_config.json: not a tokenizer: EOF while parsing",
+    );
+    check(
+        &[("tokenizer.json", &good)],
+        Some(3),
+        "data.max_length: 3 leaves no room beside 3 special tokens",
+    );
+}
+
+#[test]
+fn a_flipped_tokenizer_never_panics() {
+    let folder = DataFolder::new();
+    let good = std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap();
+    let mut refused = 0;
+    for place in 0..good.len() {
+        let mut bad = good.clone();
+        bad[place] ^= 1;
+        folder.write("tokenizer.json", bad);
+        match open(&folder.path(""), Some(16)) {
+            Ok(tokenizer) => drop(tokenizer.encode("the unbelievable café 日本", Some("😀 a b"))),
+            Err(error) => {
+                refused += 1;
+                assert!(error.file().is_some(), "{error}");
+            }
+        }
+    }
+    assert!(refused > good.len() / 10, "{refused} of {} flips were noticed", good.len());
+}

@@ -1,0 +1,93 @@
+//! Old and alternative names of keys: read as today's, with a warning.
+
+use crate::node::{Entry, Node, Value};
+use crate::problems::{ALIAS_USED, Problems, join};
+
+/// How the value of an old key becomes that of the new one.
+enum Meaning {
+    /// It stays as it is.
+    Same,
+    /// It stays, and must be a share below 1: from 1 on it would count steps.
+    Ratio,
+    /// True stands for `group_by_length`, false for `random`.
+    GroupByLength,
+}
+
+/// Section, old key, today's key.
+const ALIASES: &[(&str, &str, &str, Meaning)] = &[
+    ("model", "model_name_or_path", "name_or_path", Meaning::Same),
+    ("model", "model_revision", "revision", Meaning::Same),
+    ("data", "train_file", "train", Meaning::Same),
+    ("data", "validation_file", "validation", Meaning::Same),
+    ("data", "test_file", "test", Meaning::Same),
+    ("data", "text_column_name", "text", Meaning::Same),
+    ("data", "label_column_name", "label", Meaning::Same),
+    ("data", "max_seq_length", "max_length", Meaning::Same),
+    ("train", "per_gpu_train_batch_size", "per_device_train_batch_size", Meaning::Same),
+    ("train", "per_gpu_eval_batch_size", "per_device_eval_batch_size", Meaning::Same),
+    ("train", "evaluation_strategy", "eval_strategy", Meaning::Same),
+    ("train", "activation_checkpointing", "gradient_checkpointing", Meaning::Same),
+    ("train", "warmup_ratio", "warmup_steps", Meaning::Ratio),
+    ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
+];
+
+/// Renames the old keys of a document.
+pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    for (section, old, new, meaning) in ALIASES {
+        if let Some(entries) = section_of(root, section) {
+            rename(entries, section, (old, new), meaning, problems);
+        }
+    }
+}
+
+fn section_of<'a>(root: &'a mut Node, name: &str) -> Option<&'a mut Vec<Entry>> {
+    let Value::Map(sections) = &mut root.value else {
+        return None;
+    };
+    let section = sections.iter_mut().find(|entry| entry.key == name)?;
+    match &mut section.node.value {
+        Value::Map(entries) => Some(entries),
+        _ => None,
+    }
+}
+
+fn rename(
+    entries: &mut Vec<Entry>,
+    section: &str,
+    (old, new): (&str, &str),
+    meaning: &Meaning,
+    problems: &mut Problems,
+) {
+    let Some(at) = entries.iter().position(|entry| entry.key == old) else {
+        return;
+    };
+    let path = join(section, old);
+    if entries.iter().any(|entry| entry.key == new) {
+        problems.violation(&path, format!("is another name of `{new}`; give one of them"));
+        entries.remove(at);
+    } else if let Err(wanted) = convert(&mut entries[at].node.value, meaning) {
+        let found = entries[at].node.value.describe();
+        problems.violation(&path, format!("must be {wanted}, not {found}"));
+        entries.remove(at);
+    } else {
+        entries[at].key = new.to_owned();
+        problems.warning(ALIAS_USED, &path, format!("is read as `{new}`"));
+        problems.renamed(&path, &join(section, new));
+    }
+}
+
+/// Makes a value the new key's, or says what it should have been.
+fn convert(value: &mut Value, meaning: &Meaning) -> Result<(), &'static str> {
+    match (meaning, &*value) {
+        (Meaning::Same, _) => Ok(()),
+        (Meaning::Ratio, Value::Integer(0)) => Ok(()),
+        (Meaning::Ratio, Value::Float(ratio)) if (0.0..1.0).contains(ratio) => Ok(()),
+        (Meaning::Ratio, _) => Err("at least 0 and below 1"),
+        (Meaning::GroupByLength, Value::Bool(grouped)) => {
+            let strategy = if *grouped { "group_by_length" } else { "random" };
+            *value = Value::Text(strategy.to_owned());
+            Ok(())
+        }
+        (Meaning::GroupByLength, _) => Err("true or false"),
+    }
+}

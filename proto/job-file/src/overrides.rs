@@ -1,0 +1,79 @@
+//! Values that replace those of the file, given by field path.
+
+use std::collections::BTreeMap;
+
+use crate::node::{Entry, Node, Value};
+
+/// Sets each value at its path. Returns the field and the fault of each that
+/// cannot be set.
+pub(crate) fn apply(root: &mut Node, values: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    for (field, yaml) in values {
+        match Node::parse(yaml) {
+            Ok(node) => {
+                if !set(root, field, without_positions(node)) {
+                    faults.push((field.clone(), "is not the path of a field".to_owned()));
+                }
+            }
+            Err(violation) => faults.push((field.clone(), violation.description)),
+        }
+    }
+    faults
+}
+
+/// Sets a value, making the sections on its way. False if the path has an empty
+/// part or leads through something that is not a section.
+fn set(node: &mut Node, path: &str, value: Node) -> bool {
+    let (key, rest) = match path.split_once('.') {
+        Some((key, rest)) => (key, Some(rest)),
+        None => (path, None),
+    };
+    if node.value == Value::Null {
+        *node = Node::empty_map();
+    }
+    let Value::Map(entries) = &mut node.value else {
+        return false;
+    };
+    if key.is_empty() {
+        return false;
+    }
+    let child = entry(entries, key);
+    match rest {
+        Some(rest) => set(child, rest, value),
+        None => {
+            *child = value;
+            true
+        }
+    }
+}
+
+/// The value of a key, which is added if it is not there.
+fn entry<'a>(entries: &'a mut Vec<Entry>, key: &str) -> &'a mut Node {
+    let at = entries.iter().position(|entry| entry.key == key);
+    let at = at.unwrap_or_else(|| {
+        entries.push(Entry { key: key.to_owned(), key_at: None, node: Node::empty_map() });
+        entries.len() - 1
+    });
+    // What is wrong with the new value is not on the old one's line.
+    entries[at].key_at = None;
+    &mut entries[at].node
+}
+
+fn without_positions(mut node: Node) -> Node {
+    node.at = None;
+    match &mut node.value {
+        Value::List(nodes) => {
+            for node in nodes {
+                *node = without_positions(node.clone());
+            }
+        }
+        Value::Map(entries) => {
+            for entry in entries {
+                entry.key_at = None;
+                entry.node = without_positions(entry.node.clone());
+            }
+        }
+        _ => {}
+    }
+    node
+}

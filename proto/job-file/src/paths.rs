@@ -1,0 +1,75 @@
+//! Makes the paths of a job file absolute.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::values::{DataFiles, ModelSource};
+
+/// Resolves all paths of a job against `base_dir`.
+pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
+    if !base_dir.is_absolute() {
+        let found = base_dir.display();
+        problems.violation("base_dir", format!("must be absolute, not `{found}`"));
+        return;
+    }
+    let mut paths = Paths { base_dir, problems };
+    if let ModelSource::Folder(path) = &mut job.model.name_or_path {
+        paths.resolve("model.name_or_path", path);
+    }
+    paths.resolve_files("data.train", Some(&mut job.data.train));
+    paths.resolve_files("data.validation", job.data.validation.as_mut());
+    paths.resolve_files("data.test", job.data.test.as_mut());
+    if let Some(path) = &mut job.train.resume_from_checkpoint {
+        paths.resolve("train.resume_from_checkpoint", path);
+    }
+    paths.resolve("output_dir", &mut job.output_dir);
+}
+
+struct Paths<'a> {
+    base_dir: &'a Path,
+    problems: &'a mut Problems,
+}
+
+impl Paths<'_> {
+    fn resolve(&mut self, field: &str, path: &mut PathBuf) {
+        if path.starts_with("~") {
+            let description = "`~` is not expanded in a job file; write the folder out";
+            self.problems.violation(field, description);
+        }
+        *path = without_dots(&self.base_dir.join(&path));
+    }
+
+    fn resolve_files(&mut self, field: &str, files: Option<&mut DataFiles>) {
+        for pattern in files.into_iter().flat_map(|files| &mut files.patterns) {
+            if is_url(pattern) {
+                continue;
+            }
+            let base_dir = self.base_dir;
+            let literal = pattern.is_relative() && DataFiles::is_glob(base_dir);
+            self.resolve(field, pattern);
+            if literal {
+                escape_base(pattern, base_dir);
+            }
+        }
+    }
+}
+
+/// Keeps the special characters of the folder out of the glob: a relative path
+/// is meant inside `base_dir`, however that is called.
+fn escape_base(pattern: &mut PathBuf, base_dir: &Path) {
+    if let Ok(relative) = pattern.strip_prefix(without_dots(base_dir)) {
+        let base = glob::Pattern::escape(&base_dir.to_string_lossy());
+        *pattern = without_dots(&Path::new(&base).join(relative));
+    }
+}
+
+/// Whether a data file is not a file of this host.
+pub(crate) fn is_url(pattern: &Path) -> bool {
+    pattern.to_string_lossy().contains("://")
+}
+
+/// Drops `.`; keeps `..`, which means another folder behind a symbolic link.
+fn without_dots(path: &Path) -> PathBuf {
+    path.components().filter(|component| *component != Component::CurDir).collect()
+}

@@ -1,0 +1,44 @@
+//! `model`: what is trained.
+
+use serde_json::{Map, Value};
+
+use crate::section::section;
+use crate::spelled::spelled;
+use crate::values::ModelSource;
+
+section! {
+    /// The model to train.
+    pub struct Model {
+        /// A Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id.
+        name_or_path: ModelSource;
+        /// Revision of a hub id: a branch, a tag or a commit.
+        revision: Option<String> = None;
+        /// What the model learns to do.
+        task: Task;
+        /// Number of classes; counted in `data.label_map` where it is left out.
+        num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
+        /// Begin with random weights as `config.json` describes them, and load none.
+        from_config: bool = false;
+        /// Values that replace those of `config.json`, for example
+        /// `{hidden_dropout_prob: 0.0}`.
+        config_overrides: Map<String, Value> = Map::new();
+    }
+}
+
+spelled! {
+    /// What a model learns to do.
+    pub enum Task {
+        /// One class a row.
+        SequenceClassification = "sequence-classification" | "text-classification",
+        /// One class a word.
+        TokenClassification = "token-classification" | "ner",
+        /// A span of a context.
+        QuestionAnswering = "question-answering",
+        /// The masked tokens.
+        MaskedLm = "masked-lm" | "fill-mask",
+        /// The next token.
+        CausalLm = "causal-lm" | "text-generation",
+        /// A text from a text.
+        Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
+    }
+}

@@ -1,0 +1,150 @@
+//! `train`: Hugging Face's TrainingArguments, by their names and defaults.
+
+use std::path::PathBuf;
+
+use crate::range::above;
+use crate::section::section;
+use crate::spelled::spelled;
+use crate::values::StepsOrRatio;
+
+section! {
+    /// How to train, under the names of Hugging Face's TrainingArguments.
+    pub struct Train {
+        /// Times that the training rows are gone through; may have a fraction.
+        num_train_epochs: f64 = 3.0, in above(0.0);
+        /// Optimizer steps to do, whatever `num_train_epochs` says; -1 for no such limit.
+        max_steps: i64 = -1, in -1.0..;
+        /// Training rows a core and step.
+        per_device_train_batch_size: u32 = 8, in 1.0..=1_048_576.0;
+        /// Evaluation rows a core and step.
+        per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
+        /// Batches whose gradients are added up for one optimizer step.
+        gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
+        /// Peak learning rate.
+        learning_rate: f64 = 5e-5, in 0.0..;
+        /// Decoupled weight decay; biases and layer norms have none.
+        weight_decay: f64 = 0.0, in 0.0..;
+        /// Decay rate of Adam's mean of gradients.
+        adam_beta1: f64 = 0.9, in 0.0..1.0;
+        /// Decay rate of Adam's mean of squared gradients.
+        adam_beta2: f64 = 0.999, in 0.0..1.0;
+        /// Added to Adam's denominator.
+        adam_epsilon: f64 = 1e-8, in above(0.0);
+        /// Global norm that gradients are clipped to; 0 for no clipping.
+        max_grad_norm: f64 = 1.0, in 0.0..;
+        /// The optimizer.
+        optim: Optim = Optim::AdamwTorch;
+        /// How the learning rate goes down after warm-up.
+        lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
+        /// Steps in which the learning rate goes up from 0; below 1, a share of all steps.
+        warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
+        /// Share of a label that is spread over all classes.
+        label_smoothing_factor: f64 = 0.0, in 0.0..1.0;
+        /// Compute in bfloat16, with weights in float32.
+        bf16: bool = false;
+        /// Compute in float16 with dynamic loss scaling, with weights in float32.
+        fp16: bool = false;
+        /// Compute activations again in the backward pass instead of keeping them.
+        gradient_checkpointing: bool = false;
+        /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.
+        seed: u64 = 42, in 0.0..=4_294_967_295.0;
+        /// Seed of the order of rows.
+        data_seed: Option<u64> = None, in 0.0..=4_294_967_295.0;
+        /// Order in which training rows are seen.
+        train_sampling_strategy: TrainSamplingStrategy = TrainSamplingStrategy::Random;
+        /// Drop the last batch of an epoch if it is not full.
+        dataloader_drop_last: bool = false;
+        /// Steps between two metrics; below 1, a share of all steps.
+        logging_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
+        /// When to evaluate while training.
+        eval_strategy: EvalStrategy = EvalStrategy::No;
+        /// Steps between two evaluations; below 1, a share of all steps; `logging_steps`
+        /// where it is left out.
+        eval_steps: Option<StepsOrRatio> = None, in above(0.0);
+        /// When to write a checkpoint while training. The trained model is written to
+        /// `output_dir` in any case.
+        save_strategy: SaveStrategy = SaveStrategy::No;
+        /// Steps between two checkpoints; below 1, a share of all steps.
+        save_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
+        /// Checkpoints to keep; all where it is left out.
+        save_total_limit: Option<u32> = None, in 1.0..;
+        /// End with the best checkpoint instead of the last.
+        load_best_model_at_end: bool = false;
+        /// Metric that tells which checkpoint is best.
+        metric_for_best_model: Option<String> = None;
+        /// Whether more of that metric is better.
+        greater_is_better: Option<bool> = None;
+        /// Checkpoint to go on from.
+        resume_from_checkpoint: Option<PathBuf> = None;
+    }
+}
+
+spelled! {
+    /// An optimizer.
+    pub enum Optim {
+        /// AdamW as PyTorch has it.
+        AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_hf",
+        /// Stochastic gradient descent.
+        Sgd = "sgd",
+        /// Adafactor.
+        Adafactor = "adafactor",
+    }
+}
+
+spelled! {
+    /// How the learning rate goes on after warm-up.
+    pub enum LrSchedulerType {
+        /// Down to 0 in a straight line.
+        Linear = "linear",
+        /// Down to 0 as half a cosine.
+        Cosine = "cosine",
+        /// As `cosine`, several times.
+        CosineWithRestarts = "cosine_with_restarts",
+        /// Down along a power.
+        Polynomial = "polynomial",
+        /// Unchanged, also without warm-up.
+        Constant = "constant",
+        /// Unchanged after warm-up.
+        ConstantWithWarmup = "constant_with_warmup",
+        /// Down with the inverse square root of the steps.
+        InverseSqrt = "inverse_sqrt",
+    }
+}
+
+spelled! {
+    /// The order in which training rows are seen.
+    pub enum TrainSamplingStrategy {
+        /// Shuffled each epoch.
+        Random = "random",
+        /// As they stand in the files.
+        Sequential = "sequential",
+        /// Shuffled, rows of about equal length together.
+        GroupByLength = "group_by_length",
+    }
+}
+
+spelled! {
+    /// When to evaluate while training.
+    pub enum EvalStrategy {
+        /// Not at all.
+        No = "no",
+        /// Every `eval_steps`.
+        Steps = "steps",
+        /// At the end of each epoch.
+        Epoch = "epoch",
+    }
+}
+
+spelled! {
+    /// When to write a checkpoint while training.
+    pub enum SaveStrategy {
+        /// Not at all.
+        No = "no",
+        /// Every `save_steps`.
+        Steps = "steps",
+        /// At the end of each epoch.
+        Epoch = "epoch",
+        /// Whenever the metric is the best so far.
+        Best = "best",
+    }
+}

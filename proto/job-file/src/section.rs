@@ -1,0 +1,193 @@
+//! `section!`: one declaration gives a struct, its documentation, its defaults,
+//! its ranges and its reader.
+
+use crate::field_type::{FieldType, wrong_type};
+use crate::node::{Entry, Node, Value};
+use crate::problems::{Problems, join};
+use crate::range::Range;
+
+/// A field of the job file, as its documentation shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldDoc {
+    /// "train.learning_rate".
+    pub path: String,
+    /// "number", "text", or the values of an enumeration: "`no`, `steps`, `epoch`".
+    pub type_name: String,
+    /// Whether it must be given.
+    pub required: bool,
+    /// What stands in for it; none where there is no such value.
+    pub default: Option<String>,
+    /// "at least 1"; none where every value of the type is legal.
+    pub range: Option<String>,
+    /// What it does.
+    pub doc: String,
+}
+
+/// Declares a section: `name: type = default, in range;` A field without a
+/// default is required; an optional one says `= None`.
+macro_rules! section {
+    (
+        $(#[doc = $section_doc:literal])+
+        pub struct $section:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $name:ident: $type:ty $(= $default:expr)? $(, in $range:expr)?;
+            )+
+        }
+    ) => {
+        $(#[doc = $section_doc])+
+        #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+        pub struct $section {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        impl $crate::field_type::FieldType for $section {
+            const IS_SECTION: bool = true;
+
+            fn type_name() -> String {
+                "section".to_owned()
+            }
+
+            fn read(
+                node: &$crate::node::Node,
+                path: &str,
+                problems: &mut $crate::problems::Problems,
+            ) -> Option<Self> {
+                const KEYS: &[&str] = &[$(stringify!($name)),+];
+                let fields = $crate::section::Fields::open(node, path, KEYS, problems)?;
+                $(let $name: Option<$type> = fields.read(
+                    stringify!($name),
+                    section!(@option $($default)?),
+                    section!(@range $($range)?),
+                    problems,
+                );)+
+                Some(Self { $($name: $name?),+ })
+            }
+
+            fn fields(path: &str) -> Vec<$crate::section::FieldDoc> {
+                let mut docs = Vec::new();
+                $(docs.extend($crate::section::document::<$type>(
+                    $crate::problems::join(path, stringify!($name)),
+                    section!(@option $($default)?),
+                    section!(@range $($range)?),
+                    &[$($doc),+],
+                ));)+
+                docs
+            }
+        }
+    };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
+    (@range) => { None };
+    (@range $range:expr) => { Some($crate::range::Range::new($range)) };
+}
+
+pub(crate) use section;
+
+/// The keys of a section that is being read.
+pub(crate) struct Fields<'a> {
+    path: &'a str,
+    entries: &'a [Entry],
+}
+
+impl<'a> Fields<'a> {
+    /// Checks that `node` is a mapping and reports keys that are not in `keys`.
+    pub(crate) fn open(
+        node: &'a Node,
+        path: &'a str,
+        keys: &[&str],
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let entries = match &node.value {
+            Value::Map(entries) => entries.as_slice(),
+            Value::Null => &[],
+            _ => {
+                wrong_type(node, path, "a mapping of keys to values", problems);
+                return None;
+            }
+        };
+        for entry in entries {
+            if !keys.contains(&entry.key.as_str()) {
+                let nearest = crate::schema::nearest(path, &entry.key, keys);
+                problems.violation(&join(path, &entry.key), unknown_key(nearest.as_deref()));
+            }
+        }
+        Some(Self { path, entries })
+    }
+
+    /// Reads a field. One that cannot be read is reported and has its default,
+    /// so that what else is wrong can be found.
+    pub(crate) fn read<T: FieldType>(
+        &self,
+        name: &str,
+        default: Option<T>,
+        range: Option<Range>,
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let path = join(self.path, name);
+        match self.entries.iter().find(|entry| entry.key == name) {
+            None if T::IS_SECTION => T::read(&Node::empty_map(), &path, problems),
+            None => {
+                if default.is_none() {
+                    problems.violation(&path, "is required");
+                }
+                default
+            }
+            Some(entry) => T::read(&entry.node, &path, problems)
+                .filter(|value| in_range(value, range, &path, problems))
+                .or(default),
+        }
+    }
+}
+
+fn unknown_key(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("is not a known key; did you mean `{nearest}`?"),
+        None => "is not a known key".to_owned(),
+    }
+}
+
+fn in_range<T: FieldType>(
+    value: &T,
+    range: Option<Range>,
+    path: &str,
+    problems: &mut Problems,
+) -> bool {
+    let (Some(number), Some(range)) = (value.number(), range) else {
+        return true;
+    };
+    if !range.contains(number) {
+        problems.violation(path, format!("must be {range}, not {number}"));
+    }
+    range.contains(number)
+}
+
+/// The documentation of a field, or of the fields of a section.
+pub(crate) fn document<T: FieldType + serde::Serialize>(
+    path: String,
+    default: Option<T>,
+    range: Option<Range>,
+    doc: &[&str],
+) -> Vec<FieldDoc> {
+    if T::IS_SECTION {
+        return T::fields(&path);
+    }
+    let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
+    vec![FieldDoc {
+        path,
+        type_name: T::type_name(),
+        required: default.is_none(),
+        default: default.and_then(|value| shown(&value)),
+        range: range.map(|range| range.to_string()),
+        doc: lines.join(" "),
+    }]
+}
+
+/// A default as a job file would write it; none for null.
+fn shown(value: &impl serde::Serialize) -> Option<String> {
+    match serde_json::to_value(value).ok()? {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}

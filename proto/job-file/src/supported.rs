@@ -1,0 +1,48 @@
+//! What the job file can say and the runner cannot do yet. Each is refused
+//! rather than ignored; when the runner can do it, its line goes.
+
+use crate::paths::is_url;
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::schema::model::Task;
+use crate::schema::parallel::Placement;
+use crate::schema::train::SaveStrategy;
+use crate::values::ModelSource;
+
+/// Refuses what is not supported yet.
+pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    for (field, _) in refusals(job).into_iter().filter(|(_, asked)| *asked) {
+        problems.violation(field, "is not supported yet with this value");
+    }
+    if let ModelSource::Hub(id) = &job.model.name_or_path {
+        let description =
+            format!("hub ids are not supported yet; if `{id}` is a folder, write `./{id}`");
+        problems.violation("model.name_or_path", description);
+    }
+}
+
+/// Each field with whether the job asks for something that cannot be done.
+fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
+    let (model, train, parallel) = (&job.model, &job.train, &job.parallel);
+    let data = [Some(&job.data.train), job.data.validation.as_ref(), job.data.test.as_ref()];
+    let urls =
+        data.map(|files| files.is_some_and(|files| files.patterns.iter().any(|path| is_url(path))));
+    vec![
+        ("model.task", model.task != Task::SequenceClassification),
+        ("model.num_labels", model.num_labels == Some(1)), // regression
+        ("data.train", urls[0]),
+        ("data.validation", urls[1]),
+        ("data.test", urls[2]),
+        ("train.gradient_accumulation_steps", train.gradient_accumulation_steps > 1),
+        ("train.fp16", train.fp16),
+        ("train.save_strategy", train.save_strategy != SaveStrategy::No),
+        ("train.save_total_limit", train.save_total_limit.is_some()),
+        ("train.load_best_model_at_end", train.load_best_model_at_end),
+        ("train.metric_for_best_model", train.metric_for_best_model.is_some()),
+        ("train.greater_is_better", train.greater_is_better.is_some()),
+        ("train.resume_from_checkpoint", train.resume_from_checkpoint.is_some()),
+        ("parallel.tensor", parallel.tensor > 1),
+        ("parallel.pipeline", parallel.pipeline > 1),
+        ("parallel.placement", parallel.placement != Placement::Cluster),
+    ]
+}

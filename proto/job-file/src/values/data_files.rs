@@ -1,0 +1,66 @@
+//! The files of a split.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::field_type::{FieldType, wrong_type};
+use crate::node::{Node, Value};
+use crate::problems::Problems;
+
+/// One path or several, in the order they are read in. A path that holds `*`,
+/// `?` or `[` is a glob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct DataFiles {
+    /// Paths and globs; absolute in a resolved job file.
+    pub patterns: Vec<PathBuf>,
+}
+
+impl DataFiles {
+    /// Whether a pattern is a glob; the others name one file each.
+    pub fn is_glob(pattern: &Path) -> bool {
+        pattern.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
+    }
+}
+
+impl FieldType for DataFiles {
+    fn type_name() -> String {
+        "path, glob, or a list of them".to_owned()
+    }
+
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let patterns = match &node.value {
+            Value::Text(_) => vec![read_pattern(node, path, problems)?],
+            Value::List(nodes) if !nodes.is_empty() => read_list(nodes, path, problems)?,
+            Value::List(_) => {
+                problems.violation(path, "must name at least one file");
+                return None;
+            }
+            _ => {
+                wrong_type(node, path, "a path or a list of paths", problems);
+                return None;
+            }
+        };
+        Some(Self { patterns })
+    }
+}
+
+/// Reads all elements, so that each wrong one is reported.
+fn read_list(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<Vec<PathBuf>> {
+    let read: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| read_pattern(node, &format!("{path}[{index}]"), problems))
+        .collect();
+    read.into_iter().collect()
+}
+
+fn read_pattern(node: &Node, path: &str, problems: &mut Problems) -> Option<PathBuf> {
+    let text = String::read(node, path, problems)?;
+    if let Err(error) = glob::Pattern::new(&text) {
+        problems.violation(path, format!("is not a glob: {}", error.msg));
+        return None;
+    }
+    Some(text.into())
+}

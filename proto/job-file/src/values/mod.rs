@@ -1,0 +1,11 @@
+//! Values of the job file that are neither numbers nor text.
+
+mod data_files;
+mod label_map;
+mod model_source;
+mod steps;
+
+pub use data_files::DataFiles;
+pub use label_map::LabelMap;
+pub use model_source::ModelSource;
+pub use steps::StepsOrRatio;

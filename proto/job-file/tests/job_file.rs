@@ -1,0 +1,503 @@
+//! What job files are accepted, and what is said about the others.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use traind_job_file::{
+    EvalStrategy, JobFile, ModelSource, Parsed, Platform, StepsOrRatio, TrainSamplingStrategy,
+    Violation, fields,
+};
+
+/// A job file with these top-level keys, completed from a minimal one. The keys
+/// come first, so that the first line of `keys` is line 1.
+fn complete(keys: &str) -> String {
+    let minimal = [
+        "name: demo",
+        "model: {name_or_path: ./bert, task: sequence-classification, num_labels: 3}",
+        "data: {train: train.csv, validation: dev.csv}",
+        "output_dir: out",
+    ];
+    let given: BTreeSet<_> = keys.lines().filter_map(|line| line.split(':').next()).collect();
+    let missing = minimal.iter().filter(|line| !given.contains(line.split(':').next().unwrap()));
+    missing.fold(format!("{}\n", keys.trim_end()), |yaml, line| yaml + line + "\n")
+}
+
+fn parse(keys: &str) -> Result<Parsed, Vec<Violation>> {
+    JobFile::parse(&complete(keys), Path::new("/base"))
+}
+
+fn job(keys: &str) -> JobFile {
+    parse(keys).unwrap_or_else(|violations| panic!("{}", lines(&violations))).job
+}
+
+fn lines<T: ToString>(problems: &[T]) -> String {
+    problems.iter().map(T::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Parses and compares all that is said: violations, or else warnings.
+fn check(keys: &str, expect: &str) {
+    let said = match parse(keys) {
+        Ok(parsed) => lines(&parsed.warnings),
+        Err(violations) => lines(&violations),
+    };
+    let expect: Vec<_> = expect.trim().lines().map(str::trim).collect();
+    assert_eq!(said, expect.join("\n"), "for\n{keys}");
+}
+
+const DESIGN_EXAMPLE: &str = "
+name: tweet-sentiment
+model:
+  name_or_path: ./bert-base-cased
+  task: sequence-classification
+  num_labels: 3
+data:
+  train: data/train.csv
+  validation: data/dev.parquet
+  text: text
+  label: stars
+  label_map: {1: negative, 2: negative, 3: neutral, 4: positive, 5: positive}
+  max_length: 128
+train:
+  num_train_epochs: 6
+  per_device_train_batch_size: 8
+  learning_rate: 1.45e-4
+  lr_scheduler_type: linear
+  eval_strategy: steps
+resources:
+  platform: cpu
+  cores: 2
+parallel: {data: 2, tensor: 1, pipeline: 1, microbatches: 4, placement: cluster, shard_optimizer_state: true}
+output_dir: out/tweet-sentiment
+";
+
+#[test]
+fn a_whole_job_file() {
+    let Parsed { job, warnings } = JobFile::parse(DESIGN_EXAMPLE, Path::new("/base")).unwrap();
+    assert!(warnings.is_empty());
+    assert_eq!(job.model.name_or_path, ModelSource::Folder("/base/bert-base-cased".into()));
+    assert_eq!(job.data.train.patterns, [PathBuf::from("/base/data/train.csv")]);
+    let label_map = job.data.label_map.as_ref().unwrap();
+    assert_eq!(label_map.classes(), ["negative", "neutral", "positive"]);
+    assert_eq!(label_map.class_of("4"), Some("positive"));
+    assert_eq!(label_map.class_of("6"), None);
+    assert_eq!(job.train.num_train_epochs, 6.0);
+    assert_eq!(job.train.learning_rate, 1.45e-4);
+    assert_eq!(job.train.eval_strategy, EvalStrategy::Steps);
+    assert_eq!(job.train.eval_steps, Some(StepsOrRatio::steps(500)));
+    assert_eq!(job.resources.platform, Platform::Cpu);
+    assert!(job.parallel.shard_optimizer_state);
+    assert_eq!(job.output_dir, Path::new("/base/out/tweet-sentiment"));
+    assert_eq!(job.total_train_batch_size(), 16);
+}
+
+#[test]
+fn what_is_left_out_has_the_trainers_defaults() {
+    let train = job("").train;
+    assert_eq!(train.num_train_epochs, 3.0);
+    assert_eq!(train.max_steps, -1);
+    assert_eq!(train.per_device_train_batch_size, 8);
+    assert_eq!(train.learning_rate, 5e-5);
+    assert_eq!((train.adam_beta1, train.adam_beta2, train.adam_epsilon), (0.9, 0.999, 1e-8));
+    assert_eq!((train.weight_decay, train.max_grad_norm), (0.0, 1.0));
+    assert_eq!((train.seed, train.data_seed), (42, None));
+    assert_eq!(train.train_sampling_strategy, TrainSamplingStrategy::Random);
+    assert_eq!(train.logging_steps.resolve(10_000), 500);
+    assert_eq!(train.warmup_steps.resolve(10_000), 0);
+}
+
+#[test]
+fn numbers_in_all_their_forms() {
+    let rate = |text: &str| job(&format!("train: {{learning_rate: {text}}}")).train.learning_rate;
+    assert_eq!(rate("1.45e-4"), 1.45e-4);
+    assert_eq!(rate("5e-5"), 5e-5);
+    assert_eq!(rate("1E-3"), 1e-3);
+    assert_eq!(rate("0.001"), 0.001);
+    assert_eq!(rate("1"), 1.0);
+    assert_eq!(rate("0"), 0.0);
+}
+
+#[test]
+fn keys_that_are_not_known() {
+    check(
+        "train:\n  learning_rat: 1e-4\n  seed: 1",
+        "line 2: train.learning_rat: is not a known key; did you mean `train.learning_rate`?",
+    );
+    check(
+        "learning_rate: 1e-4",
+        "line 1: learning_rate: is not a known key; did you mean `train.learning_rate`?",
+    );
+    check("tran: {}", "line 1: tran: is not a known key; did you mean `train`?");
+    check(
+        "data: {train: a.csv, txt: body}",
+        "line 1: data.txt: is not a known key; did you mean `data.text`?",
+    );
+    check("resources: {zzzzzz: 1}", "line 1: resources.zzzzzz: is not a known key");
+}
+
+#[test]
+fn values_of_the_wrong_type() {
+    check(
+        "train:
+           learning_rate: fast
+           seed: 1.5
+           max_steps: \"10\"
+           dataloader_drop_last: yes
+           logging_steps: null
+           adam_beta1: [0.9]
+           lr_scheduler_type: 3",
+        "line 2: train.learning_rate: must be a number, not the text `fast`
+         line 3: train.seed: must be an integer, not 1.5
+         line 4: train.max_steps: must be an integer, not the text `10`
+         line 5: train.dataloader_drop_last: must be true or false, not the text `yes`
+         line 6: train.logging_steps: must be a number, not null
+         line 7: train.adam_beta1: must be a number, not a list
+         line 8: train.lr_scheduler_type: must be one of linear, cosine, cosine_with_restarts, \
+            polynomial, constant, constant_with_warmup, inverse_sqrt, not 3",
+    );
+    check("name: 2024", "line 1: name: must be text, not 2024; put it in quotes");
+    check("name: ''", "line 1: name: must not be empty");
+    check("train: 3", "line 1: train: must be a mapping of keys to values, not 3");
+    check("data: {train: 7}", "line 1: data.train: must be a path or a list of paths, not 7");
+    check(
+        "data:\n  train:\n    - a.csv\n    - 7\n    - ''",
+        "line 4: data.train[1]: must be text, not 7; put it in quotes
+         line 5: data.train[2]: must not be empty",
+    );
+}
+
+#[test]
+fn values_out_of_range() {
+    let table = [
+        ("num_train_epochs: 0", "must be above 0, not 0"),
+        ("max_steps: -2", "must be at least -1, not -2"),
+        ("max_steps: 0", "must be -1 or at least 1, not 0"),
+        ("per_device_train_batch_size: -8", "must be from 0 to 4294967295, not -8"),
+        ("per_device_train_batch_size: 0", "must be at least 1 and at most 1048576, not 0"),
+        ("per_device_eval_batch_size: 0", "must be at least 1 and at most 1048576, not 0"),
+        ("learning_rate: -1e-4", "must be at least 0, not -0.0001"),
+        ("weight_decay: -0.1", "must be at least 0, not -0.1"),
+        ("adam_beta1: 1.0", "must be at least 0 and below 1, not 1"),
+        ("adam_beta2: 1.5", "must be at least 0 and below 1, not 1.5"),
+        ("adam_epsilon: 0", "must be above 0, not 0"),
+        ("max_grad_norm: -1", "must be at least 0, not -1"),
+        ("warmup_steps: -1", "must be at least 0, not -1"),
+        ("warmup_steps: 1.5", "must be whole, or a share of all steps below 1, not 1.5"),
+        ("logging_steps: 0", "must be above 0, not 0"),
+        ("eval_steps: 0", "must be above 0, not 0"),
+        ("seed: 4294967296", "must be at least 0 and at most 4294967295, not 4294967296"),
+        ("label_smoothing_factor: 1", "must be at least 0 and below 1, not 1"),
+        ("eval_strategy: never", "must be one of no, steps, epoch, not `never`"),
+    ];
+    for (setting, description) in table {
+        let field = setting.split(':').next().unwrap();
+        check(&format!("train: {{{setting}}}"), &format!("line 1: train.{field}: {description}"));
+    }
+    check(
+        "resources: {cores: 0}",
+        "line 1: resources.cores: must be at least 1 and at most 65536, not 0",
+    );
+    check(
+        "data: {train: a.csv, max_length: 0}",
+        "line 1: data.max_length: must be at least 1 and at most 1048576, not 0",
+    );
+}
+
+#[test]
+fn yaml_that_cannot_be_parsed() {
+    let said = |yaml: &str| lines(&JobFile::parse(yaml, Path::new("/base")).unwrap_err());
+    assert_eq!(said(""), "job file: is empty");
+    assert_eq!(
+        said("- a\n- b"),
+        "line 1: job file: must be a mapping of keys to values, not a list"
+    );
+    assert_eq!(said("name: demo\nname: again"), "line 2: job file: key `name` is given twice");
+    assert_eq!(said("train:\n  learning_rate: .inf"), "line 2: job file: numbers must be finite");
+    let broken = said("name: demo\nmodel: {a: b");
+    assert!(broken.starts_with("line 2: job file: not valid YAML: "), "{broken}");
+}
+
+/// The daemon parses on threads with 2 MiB of stack.
+#[test]
+fn deep_and_swelling_documents_are_refused() {
+    let swelling =
+        ('b'..='z').zip('a'..).map(|(name, inner)| format!("{name}: &{name} [*{inner}, *{inner}]"));
+    let deep = [
+        "[".repeat(100_000),
+        "{a: ".repeat(100_000),
+        "- ".repeat(100_000),
+        (0..1000).map(|depth| " ".repeat(depth) + "a:\n").collect(),
+        "[".repeat(1500) + &"]".repeat(1500),
+        "a: &a [x, x]\n".to_owned() + &swelling.collect::<Vec<_>>().join("\n"),
+    ];
+    let parsing = thread::Builder::new().stack_size(2 << 20).spawn(move || {
+        for yaml in deep {
+            let violations = JobFile::parse(&yaml, Path::new("/base")).unwrap_err();
+            let said = lines(&violations);
+            let refused = ["too large", "limit", "budget"].iter().any(|word| said.contains(word));
+            assert!(refused, "{said}");
+        }
+    });
+    parsing.unwrap().join().unwrap();
+}
+
+#[test]
+fn all_that_is_missing_is_named() {
+    let violations = JobFile::parse("train: {seed: 1}", Path::new("/base")).unwrap_err();
+    let missing: Vec<_> = violations.iter().map(|violation| violation.field.as_str()).collect();
+    assert_eq!(missing, ["name", "model.name_or_path", "model.task", "data.train", "output_dir"]);
+    assert!(violations.iter().all(|violation| violation.description == "is required"));
+}
+
+#[test]
+fn fields_that_do_not_fit_each_other() {
+    check(
+        "data: {train: a.csv}\ntrain:\n  eval_strategy: epoch",
+        "line 3: train.eval_strategy: is `epoch`, but there is no data.validation",
+    );
+    check("data: {train: a.csv}\ntrain:\n  eval_strategy: no", "");
+    check(
+        "data: {train: a.csv, text: body, label: body}",
+        "line 1: data.label: column `body` is a text already",
+    );
+    check(
+        "data: {train: a.csv, text: body, text_pair: body}",
+        "line 1: data.text_pair: column `body` is `data.text` already",
+    );
+    check(
+        "data: {train: a.csv, label_map: {a: x, b: y}}",
+        "line 3: model.num_labels: is 3, but data.label_map has 2 classes",
+    );
+    check(
+        "model: {name_or_path: ./bert, task: sequence-classification}",
+        "line 1: model.num_labels: is required where there is no data.label_map to count classes in",
+    );
+    check(
+        "resources: {cores: 4}\nparallel: {data: 2}",
+        "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4",
+    );
+    check(
+        "model: {name_or_path: ./bert, task: sequence-classification, num_labels: 2, revision: main}",
+        "line 1: model.revision: applies to a hub id, not to a folder",
+    );
+    check(
+        "train: {lr_scheduler_type: constant, warmup_steps: 10}",
+        "line 1: train.warmup_steps: has no effect with the scheduler `constant`; \
+         `constant_with_warmup` warms up",
+    );
+    let long = "x".repeat(129);
+    check(&format!("name: {long}"), "line 1: name: must have at most 128 characters");
+    check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
+}
+
+#[test]
+fn old_names_are_read_with_a_warning() {
+    check(
+        "train:
+           evaluation_strategy: epoch
+           per_gpu_train_batch_size: 4
+           warmup_ratio: 0.1
+           group_by_length: true
+           optim: adamw_torch_fused",
+        "line 2: train.evaluation_strategy: is read as `eval_strategy`
+         line 3: train.per_gpu_train_batch_size: is read as `per_device_train_batch_size`
+         line 4: train.warmup_ratio: is read as `warmup_steps`
+         line 5: train.group_by_length: is read as `train_sampling_strategy`
+         line 6: train.optim: `adamw_torch_fused` is read as `adamw_torch`",
+    );
+    let train = job("train: {warmup_ratio: 0.1, group_by_length: true}").train;
+    assert_eq!(train.warmup_steps.resolve(95), 10);
+    assert_eq!(train.train_sampling_strategy, TrainSamplingStrategy::GroupByLength);
+    check(
+        "train: {evaluation_strategy: epoch, eval_strategy: no}",
+        "line 1: train.evaluation_strategy: is another name of `eval_strategy`; give one of them",
+    );
+    check(
+        "train: {warmup_ratio: 2}",
+        "line 1: train.warmup_ratio: must be at least 0 and below 1, not 2",
+    );
+    check(
+        "train:\n  per_gpu_eval_batch_size: 0",
+        "line 2: train.per_device_eval_batch_size: must be at least 1 and at most 1048576, not 0",
+    );
+}
+
+#[test]
+fn what_cannot_be_done_yet_is_refused() {
+    let refused = "is not supported yet with this value";
+    let table = [
+        ("train", "gradient_accumulation_steps: 2"),
+        ("train", "fp16: true"),
+        ("train", "save_strategy: epoch"),
+        ("train", "save_total_limit: 2"),
+        ("train", "load_best_model_at_end: true"),
+        ("train", "metric_for_best_model: f1"),
+        ("train", "greater_is_better: true"),
+        ("train", "resume_from_checkpoint: out/checkpoint-5"),
+        ("parallel", "placement: spread"),
+    ];
+    for (section, setting) in table {
+        let field = setting.split(':').next().unwrap();
+        check(
+            &format!("{section}: {{{setting}}}"),
+            &format!("line 1: {section}.{field}: {refused}"),
+        );
+    }
+    for axis in ["tensor", "pipeline"] {
+        check(
+            &format!("resources: {{cores: 2}}\nparallel: {{{axis}: 2}}"),
+            &format!("line 2: parallel.{axis}: {refused}"),
+        );
+    }
+    check(
+        "model: {name_or_path: ./bert, task: masked-lm}",
+        &format!("line 1: model.task: {refused}"),
+    );
+    check(
+        "model: {name_or_path: bert-base-cased, task: sequence-classification, num_labels: 2}",
+        "line 1: model.name_or_path: hub ids are not supported yet; \
+         if `bert-base-cased` is a folder, write `./bert-base-cased`",
+    );
+    check("data: {train: \"s3://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
+}
+
+#[test]
+fn one_fault_does_not_hide_another() {
+    check(
+        "train:
+           learning_rate: -1
+           qqqqqq: 1
+           fp16: true\nparallel: {data: 3}",
+        "line 2: train.learning_rate: must be at least 0, not -1
+         line 3: train.qqqqqq: is not a known key
+         line 4: train.fp16: is not supported yet with this value
+         line 5: parallel: data x tensor x pipeline is 3, but resources.cores is 1",
+    );
+    check(
+        "train: {learning_rate: -1}\nparallel: {data: 3}\ndata: {}",
+        "line 1: train.learning_rate: must be at least 0, not -1
+         line 3: data.train: is required",
+    );
+}
+
+#[test]
+fn paths_are_taken_from_the_base_folder() {
+    let job = job("data: {train: [a.csv, /b/*.csv, ./c/../d.csv]}\noutput_dir: /abs/out");
+    let expect = ["/base/a.csv", "/b/*.csv", "/base/c/../d.csv"].map(PathBuf::from);
+    assert_eq!(job.data.train.patterns, expect);
+    assert_eq!(job.output_dir, Path::new("/abs/out"));
+
+    let special = JobFile::parse(&complete(""), Path::new("/ba[s]e")).unwrap().job;
+    assert_eq!(special.data.train.patterns, [PathBuf::from("/ba[[]s[]]e/train.csv")]);
+    assert_eq!(special.output_dir, Path::new("/ba[s]e/out"));
+
+    let relative = JobFile::parse(&complete(""), Path::new("base")).unwrap_err();
+    assert_eq!(lines(&relative), "base_dir: must be absolute, not `base`");
+    check(
+        "output_dir: ~/out",
+        "line 1: output_dir: `~` is not expanded in a job file; write the folder out",
+    );
+    check("data: {train: \"a[.csv\"}", "line 1: data.train: is not a glob: invalid range pattern");
+}
+
+#[test]
+fn label_maps() {
+    let classes = |map: &str| {
+        let keys = format!(
+            "model: {{name_or_path: ./bert, task: sequence-classification}}\n\
+             data: {{train: a.csv, label_map: {map}}}"
+        );
+        let job = job(&keys);
+        let map = job.data.label_map.unwrap();
+        assert_eq!(job.model.num_labels, u32::try_from(map.classes().len()).ok());
+        map.classes().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(classes("{good: yes, bad: no, poor: no}"), ["yes", "no"]);
+    assert_eq!(classes("{a: 2, b: 0, c: 1}"), ["0", "1", "2"]);
+    assert_eq!(classes("{a: 2, b: 3}"), ["2", "3"]);
+    assert_eq!(classes("[admin, devel, true, 7]"), ["admin", "devel", "true", "7"]);
+    check(
+        "data: {train: a.csv, label_map: {}}",
+        "line 1: data.label_map: must map at least one label",
+    );
+    check(
+        "data:\n  train: a.csv\n  label_map: [a, a, b, c]",
+        "line 3: data.label_map[1]: `a` is given twice",
+    );
+    check(
+        "data:\n  train: a.csv\n  label_map: {1: [x]}",
+        "line 3: data.label_map.1: must be text, not a list",
+    );
+}
+
+#[test]
+fn overrides_replace_values() {
+    let parse = |pairs: &[(&str, &str)]| {
+        let values: BTreeMap<_, _> =
+            pairs.iter().map(|(path, yaml)| ((*path).to_owned(), (*yaml).to_owned())).collect();
+        let yaml = complete("train: {seed: 1}");
+        JobFile::parse_with_overrides(&yaml, &values, Path::new("/base"))
+    };
+    let job = parse(&[
+        ("train.seed", "7"),
+        ("train.learning_rate", "3e-5"),
+        ("resources.cores", "2"),
+        ("model.config_overrides.hidden_dropout_prob", "0.0"),
+    ])
+    .unwrap()
+    .job;
+    assert_eq!((job.train.seed, job.train.learning_rate), (7, 3e-5));
+    assert_eq!(job.data_parallel_size(), 2);
+    assert_eq!(job.model.config_overrides["hidden_dropout_prob"], 0.0);
+
+    let violations = parse(&[("train.seed", "x"), ("name.first", "y"), ("train.", "1")]);
+    assert_eq!(
+        lines(&violations.unwrap_err()),
+        "name.first: is not the path of a field\n\
+         train.: is not the path of a field\n\
+         train.seed: must be an integer, not the text `x`"
+    );
+}
+
+#[test]
+fn steps_may_be_a_share_of_all() {
+    let warmup = |text: &str| job(&format!("train: {{warmup_steps: {text}}}")).train.warmup_steps;
+    assert_eq!(warmup("0.1").resolve(101), 11);
+    assert_eq!(warmup("1").resolve(101), 1);
+    assert_eq!(warmup("30").resolve(101), 30);
+}
+
+#[test]
+fn every_field_is_documented() {
+    let json = serde_json::to_value(job("")).unwrap();
+    let documented: BTreeSet<_> = fields().into_iter().map(|field| field.path).collect();
+    let mut serialized = BTreeSet::new();
+    for (section, value) in json.as_object().unwrap() {
+        match value.as_object() {
+            Some(keys) => serialized.extend(keys.keys().map(|key| format!("{section}.{key}"))),
+            None => drop(serialized.insert(section.clone())),
+        }
+    }
+    assert_eq!(serialized, documented);
+    for field in fields() {
+        assert!(field.doc.ends_with('.'), "{}: {:?}", field.path, field.doc);
+        assert!(!(field.required && field.default.is_some()), "{}", field.path);
+    }
+}
+
+#[test]
+fn a_field_is_documented_from_its_declaration() {
+    let of = |path: &str| fields().into_iter().find(|field| field.path == path).unwrap();
+    let beta = of("train.adam_beta1");
+    assert_eq!(beta.type_name, "number");
+    assert_eq!(beta.default.as_deref(), Some("0.9"));
+    assert_eq!(beta.range.as_deref(), Some("at least 0 and below 1"));
+    assert_eq!(beta.doc, "Decay rate of Adam's mean of gradients.");
+    let strategy = of("train.eval_strategy");
+    assert_eq!(strategy.type_name, "`no`, `steps`, `epoch`");
+    assert_eq!(strategy.default.as_deref(), Some("no"));
+    assert!(of("data.train").required);
+    assert_eq!((of("data.validation").required, of("data.validation").default), (false, None));
+}

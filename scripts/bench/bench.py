@@ -1,0 +1,110 @@
+"""Runs the same fine-tuning job on every side in turns, and prints medians, ratios and where traind's time goes.
+
+The machine's speed drifts, so a side is compared with the others of its round, and the order turns each round.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+import peer_sides
+import report
+import service
+import startup
+import traind_side
+
+CORES = 2
+SIDES = {
+    "traind": traind_side.run,
+    "trainer": peer_sides.trainer,
+    "jax": peer_sides.jax,
+    "jax-grouped": peer_sides.jax_grouped,
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every side is to do."""
+
+    model: Path
+    train: Path
+    validation: Path
+    labels: int
+    rows: int
+    epochs: int
+    batch: int = 32
+    learning_rate: float = 1e-4
+
+
+def main():
+    options = parse_options()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    work = Work(
+        model=options.model,
+        train=options.data / "train.parquet",
+        validation=options.data / "validation.csv",
+        labels=len(json.loads((options.data / "labels.json").read_text())),
+        rows=options.rows,
+        epochs=options.epochs,
+    )
+    with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
+        results = alternate(options, work, Path(scratch))
+        print(report.sides(results))
+        if "traind" in results:
+            print(report.step_time(results["traind"]))
+            print(report.startup(startup.measure(options, work, Path(scratch))))
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--traind", required=True, type=Path)
+    parser.add_argument("--plugins", required=True, type=Path, help="folder of installed plugins")
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--jax-python", required=True)
+    parser.add_argument("--model", required=True, type=Path)
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--rows", required=True, type=int)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--sides", type=parse_sides, default=list(SIDES), help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--out", type=Path, help="write every run's figures here as JSON")
+    return parser.parse_args()
+
+
+def parse_sides(text):
+    sides = text.split(",")
+    unknown = [side for side in sides if side not in SIDES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(SIDES)}")
+    return sides
+
+
+def alternate(options, work, scratch):
+    """{side: [figures of each round]}"""
+    results = {side: [] for side in options.sides}
+    for index in range(options.rounds):
+        turn = index % len(options.sides)
+        for side in options.sides[turn:] + options.sides[:turn]:
+            figures = SIDES[side](options, work, scratch)
+            results[side].append(figures)
+            print(
+                f"round {index + 1} {side}: {figures['samples_per_second']:.1f} samples/s, "
+                f"accuracy {figures['accuracy']:.4f}",
+                file=sys.stderr,
+            )
+    return results
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except service.JobFailed as failure:
+        sys.exit(f"the job did not complete: {failure}")

@@ -1,0 +1,30 @@
+"""The sides that are not traind: each a Python program that writes its figures as JSON."""
+
+import json
+import subprocess
+from pathlib import Path
+
+PEERS = Path(__file__).parents[1] / "peers"
+
+
+def trainer(options, work, scratch):
+    return run(options.peers_python, "trainer.py", work, scratch, "--threads", 2)
+
+
+def jax(options, work, scratch):
+    return run(options.jax_python, "jax_trainer.py", work, scratch)
+
+
+def jax_grouped(options, work, scratch):
+    return run(options.jax_python, "jax_trainer.py", work, scratch, "--grouped")
+
+
+def run(python, script, work, scratch, *arguments):
+    out = scratch / "figures.json"
+    command = [
+        python, PEERS / script, "--model", work.model, "--train", work.train, "--validation", work.validation,
+        "--labels", work.labels, "--epochs", work.epochs, "--batch", work.batch,
+        "--learning-rate", work.learning_rate, "--out", out, *arguments,
+    ]  # fmt: skip
+    subprocess.run(list(map(str, command)), check=True)
+    return json.loads(out.read_text())

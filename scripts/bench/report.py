@@ -1,0 +1,52 @@
+"""The benchmark's figures as text."""
+
+from statistics import median
+
+
+def sides(results):
+    lines = [f"{'':12} {'samples/s':>10} {'(range)':>17} {'accuracy':>9} {'peak MiB':>9} {'traind / it':>12}"]
+    for side, runs in results.items():
+        speeds = figures(runs, "samples_per_second")
+        lines.append(
+            f"{side:12} {median(speeds):10.1f} {f'{min(speeds):.1f}-{max(speeds):.1f}':>17} "
+            f"{median(figures(runs, 'accuracy')):9.4f} {median(figures(runs, 'memory_bytes_peak')) / 2**20:9.0f} "
+            f"{ratio(results, side):>12}"
+        )
+    lines += [compilation(side, runs) for side, runs in results.items() if "compile_seconds" in runs[0]]
+    return "\n".join(lines)
+
+
+def figures(runs, name):
+    return [run[name] for run in runs]
+
+
+def ratio(results, side):
+    """The ratio of medians of samples a second."""
+    if "traind" not in results or side == "traind":
+        return ""
+    speed = lambda name: median(figures(results[name], "samples_per_second"))
+    return f"{speed('traind') / speed(side):.2f}x"
+
+
+def compilation(side, runs):
+    return f"{side}: compiled {runs[0]['programs']} programs in {median(figures(runs, 'compile_seconds')):.1f} s before"
+
+
+def step_time(runs):
+    """traind's mean step by parts, the median run's."""
+    run = sorted(runs, key=lambda run: run["samples_per_second"])[len(runs) // 2]
+    total = sum(run["step_time"].values())
+    lines = [f"\ntraind's step: {total * 1e3:.1f} ms"]
+    for part, seconds in run["step_time"].items():
+        lines.append(f"  {part.replace('_', ' '):12} {seconds * 1e3:9.2f} ms {seconds / total:7.2%}")
+    lines.append("  (dispatch is tracing or replaying the step and handing it to the device)")
+    lines.append(f"  programs compiled after the first step: {run['late_compilations']}")
+    return "\n".join(lines)
+
+
+def startup(measured):
+    lines = ["\nseconds since submission" + "".join(f"{caches:>10}" for caches in measured)]
+    for name in measured["cold"]:
+        cells = (f"{marks[name]:10.2f}" if name in marks else f"{'-':>10}" for marks in measured.values())
+        lines.append(f"  {name:22}" + "".join(cells))
+    return "\n".join(lines)

@@ -1,0 +1,25 @@
+# shellcheck shell=bash disable=SC2034
+# Where scripts keep what they fetch: the folder traind itself caches in.
+
+set -euo pipefail
+shopt -s inherit_errexit
+
+SCRIPTS_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+REPOSITORY_DIR=$(dirname "$SCRIPTS_DIR")
+CACHE_DIR=${TRAIND_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/traind}
+
+say() { printf '%s\n' "$*" >&2; }
+heading() { printf '\n== %s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+
+# with_lock NAME COMMAND...: one at a time over all processes that share the cache folder.
+with_lock() {
+  local lock=$CACHE_DIR/locks/$1
+  shift
+  mkdir -p "$CACHE_DIR/locks"
+  if command -v flock > /dev/null; then
+    (flock 9; "$@") 9> "$lock"
+  else
+    "$@"
+  fi
+}

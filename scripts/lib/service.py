@@ -1,0 +1,141 @@
+"""A private daemon in a scratch folder and jobs run on it, for scripts that compare or measure.
+
+Nothing outlives the `with` block: runners, which outlive a daemon by design, are found by their run
+folder and stopped before it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+import stubs
+
+jobs, jobs_grpc, events, _ = stubs.load("jobs", "events")
+COMPLETED = events.JobState.Value("JOB_STATE_COMPLETED")
+
+
+class JobFailed(Exception):
+    """A job that did not complete, with what the daemon says of it."""
+
+
+@dataclass
+class Run:
+    """A completed job and all its events."""
+
+    job: object
+    events: list
+
+    def of_kind(self, kind):
+        """The events of one kind, for example "step", with their times: pairs of seconds and message."""
+        return [
+            (seconds(event.time), getattr(event, kind)) for event in self.events if event.WhichOneof("kind") == kind
+        ]
+
+    def trainer_state(self):
+        return json.loads((Path(self.job.output_dir) / "trainer_state.json").read_text())
+
+
+def seconds(timestamp):
+    return timestamp.seconds + timestamp.nanos / 1e9
+
+
+class Daemon:
+    """`traind serve`, from entering the block to leaving it."""
+
+    def __init__(self, traind, cache_dir=None):
+        self.traind = traind
+        self.environment = os.environ | ({"TRAIND_CACHE_DIR": str(cache_dir)} if cache_dir else {})
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="traind.")
+        self.scratch = Path(self.folder.name)
+        socket = self.scratch / "socket"
+        command = [self.traind, "serve", "--socket", socket, "--state-dir", self.scratch / "state"]
+        with open(self.scratch / "daemon.log", "wb") as log:
+            self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        self.channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])
+        try:
+            grpc.channel_ready_future(self.channel).result(timeout=30)
+        except grpc.FutureTimeoutError:
+            log = (self.scratch / "daemon.log").read_text(errors="replace")
+            self.__exit__()
+            raise RuntimeError(f"the daemon did not start: {log}") from None
+        self.stub = jobs_grpc.JobsStub(self.channel)
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+        for runner in self.runners():
+            stop(runner)
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.folder.cleanup()
+
+    def run(self, job, on_event=lambda event: None):
+        """Submits a job (a dictionary; JSON is YAML) and follows it to its end."""
+        job_id = self.submit(job)
+        history = []
+        for event in self.stub.WatchJob(jobs.WatchJobRequest(job_id=job_id)):
+            history.append(event)
+            on_event(event)
+        job = self.stub.GetJob(jobs.GetJobRequest(job_id=job_id))
+        if job.state != COMPLETED:
+            state = events.JobState.Name(job.state)
+            raise JobFailed(f"{state} {job.failure.reason}: {job.failure.message}\n{self.runner_log(job_id)}")
+        return Run(job, history)
+
+    def submit(self, job):
+        request = jobs.CreateJobRequest(job_file=json.dumps(job, indent=1), base_dir=str(Path.cwd()))
+        try:
+            return self.stub.CreateJob(request).id
+        except grpc.RpcError as refused:
+            raise JobFailed("\n".join([refused.details(), *violations(refused)])) from None
+
+    def runner_log(self, job_id):
+        path = self.scratch / "state" / "jobs" / job_id / "runner.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+    def runners(self):
+        """Process ids of this daemon's runners."""
+        state = f"{self.scratch}/state/".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if state in command and int(folder.name) != self.process.pid:
+                yield int(folder.name)
+
+
+def violations(refused):
+    """What is wrong with a refused job file, a line for each field."""
+    status = rpc_status.from_call(refused)
+    for detail in status.details if status else []:
+        request = error_details_pb2.BadRequest()
+        if detail.Unpack(request):
+            yield from (f"{found.field}: {found.description}" for found in request.field_violations)
+
+
+def stop(process):
+    """Asks a process that is not our child to end, and insists after ten seconds."""
+    try:
+        os.kill(process, signal.SIGTERM)
+        for _ in range(100):
+            time.sleep(0.1)
+            os.kill(process, 0)
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

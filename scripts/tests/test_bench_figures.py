@@ -1,0 +1,84 @@
+"""traind's figures in the benchmark, from a job's events."""
+
+import sys
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+for folder in ("lib", "bench"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
+import report
+import service
+import startup
+import traind_side
+
+events = service.events
+
+
+def event(second, **kind):
+    made = events.Event(**kind)
+    made.time.seconds = second
+    return made
+
+
+def compiled(second, ahead=True):
+    return event(second, compiled=events.Compiled(ahead=ahead))
+
+
+def step(second, number, dispatch, compute):
+    time = events.StepTime(dispatch_seconds=dispatch, compute_seconds=compute)
+    return event(second, step=events.Step(step=number, time=time))
+
+
+def evaluated(second, seconds, accuracy):
+    return event(second, evaluated=events.Evaluated(seconds=seconds, metrics={"eval_accuracy": accuracy}))
+
+
+def finished_run():
+    """Two epochs of 10 s each, an evaluation of 3 s after each, ready to train at 105."""
+    history = [
+        event(101, started=events.Started()),
+        compiled(105),
+        step(110, 10, dispatch=1, compute=2),
+        compiled(112, ahead=False),
+        evaluated(118, 3, 0.5),
+        step(127, 20, dispatch=3, compute=4),
+        evaluated(131, 3, 0.75),
+    ]
+    job = SimpleNamespace(create_time=SimpleNamespace(seconds=100, nanos=0))
+    return service.Run(job, history)
+
+
+class Figures(unittest.TestCase):
+    def setUp(self):
+        self.figures = traind_side.figures(finished_run(), SimpleNamespace(rows=100, epochs=2))
+
+    def test_training_is_timed_without_preparation_and_evaluation(self):
+        self.assertAlmostEqual(self.figures["train_seconds"], 131 - 3 - 105 - 3)
+        self.assertAlmostEqual(self.figures["samples_per_second"], 200 / 20)
+
+    def test_the_last_evaluation_counts(self):
+        self.assertEqual(self.figures["accuracy"], 0.75)
+
+    def test_a_compilation_during_training_is_told(self):
+        self.assertEqual(self.figures["late_compilations"], 1)
+
+    def test_parts_of_a_step_are_means(self):
+        self.assertEqual(self.figures["step_time"], {"input_wait": 0, "dispatch": 2, "compute": 3, "read_back": 0})
+
+    def test_startup_ends_with_the_first_step(self):
+        marks = startup.marks(finished_run())
+        self.assertEqual(marks, {"runner started": 1, "programs ready": 5, "first step done": 10})
+
+
+class Report(unittest.TestCase):
+    def test_the_ratio_is_of_medians(self):
+        runs = lambda *speeds: [{"samples_per_second": speed} for speed in speeds]
+        results = {"traind": runs(10, 30, 20), "trainer": runs(10, 1, 100)}
+        self.assertEqual(report.ratio(results, "trainer"), "2.00x")
+        self.assertEqual(report.ratio(results, "traind"), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+//! Training arguments, from the job file to the losses they lead to.
+
+use traind_tests::{Draft, Host};
+
+const STEPS: usize = 6;
+
+/// Losses of the first steps with some arguments, on two cores.
+async fn losses(host: &Host, name: &str, arguments: &[(&str, &str)]) -> Vec<f64> {
+    let mut draft = Draft::new(host, name)
+        .set("resources.cores", 2)
+        .set("train.per_device_train_batch_size", 4)
+        .set("train.max_steps", STEPS);
+    for (field, value) in arguments {
+        draft = draft.set(field, value);
+    }
+    host.complete(&draft).await;
+    draft.output("out").trainer_state().series("loss")
+}
+
+fn largest_difference(found: &[f64], expect: &[f64]) -> f64 {
+    assert_eq!((found.len(), expect.len()), (STEPS, STEPS));
+    let differences = found.iter().zip(expect).map(|(f, e)| (f - e).abs() / e.abs());
+    differences.fold(0.0, f64::max)
+}
+
+#[tokio::test]
+async fn arguments_that_must_not_change_the_result_do_not() {
+    let host = Host::started(2).await;
+    let plain = losses(&host, "plain", &[]).await;
+    let recomputed = [("train.gradient_checkpointing", "true")];
+    let recomputed = losses(&host, "recomputed", &recomputed).await;
+    // The same operations on the same values; only XLA's fusions differ.
+    assert!(largest_difference(&recomputed, &plain) <= 1e-6, "{recomputed:?}, {plain:?}");
+
+    let half = losses(&host, "half", &[("train.bf16", "true")]).await;
+    let difference = largest_difference(&half, &plain);
+    assert!(difference > 0.0 && difference <= 0.02, "bf16: {half:?}, {plain:?}");
+}
+
+#[tokio::test]
+async fn arguments_that_must_change_the_result_do() {
+    let host = Host::started(2).await;
+    let plain = losses(&host, "plain", &[]).await;
+    let smoothed = losses(&host, "smoothed", &[("train.label_smoothing_factor", "0.1")]).await;
+    assert_ne!(smoothed[0], plain[0], "the first loss has the smoothing in it");
+    for (name, argument) in [
+        ("sgd", ("train.optim", "sgd")),
+        ("adafactor", ("train.optim", "adafactor")),
+        ("inverse_sqrt", ("train.lr_scheduler_type", "inverse_sqrt")),
+    ] {
+        let found = losses(&host, name, &[argument, ("train.warmup_steps", "2")]).await;
+        assert_eq!(found[0], plain[0], "{name}: nothing was updated before the first loss");
+        assert_ne!(found[STEPS - 1], plain[STEPS - 1], "{name} had no effect");
+    }
+}

@@ -1,0 +1,157 @@
+//! The table of bad inputs, and how each is brought about.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use traind_proto::reasons;
+use traind_tests::{Draft, data, model};
+
+use super::End::{self, Failed, Refused};
+
+pub(super) struct Case {
+    pub name: &'static str,
+    /// Spoils one thing of a job that would complete.
+    pub spoil: fn(Draft) -> Draft,
+    pub end: End,
+    pub reason: &'static str,
+    /// What the user has to be told, in the message or in the fields beside it.
+    pub says: &'static [&'static str],
+}
+
+#[rustfmt::skip]
+pub(super) const CASES: &[Case] = &[
+    // The job file.
+    Case { name: "unknown key", spoil: |draft| draft.edit("learning_rate", "learning_rat"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.learning_rat", "train.learning_rate", "line 12"] },
+    Case { name: "wrong type", spoil: |draft| draft.edit("num_train_epochs: 2", "num_train_epochs: two"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.num_train_epochs", "two", "line 10"] },
+    Case { name: "negative batch", spoil: |draft| draft.edit("batch_size: 8", "batch_size: -8"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.per_device_train_batch_size", "-8", "line 11"] },
+    Case { name: "no yaml", spoil: |draft| draft.edit("model:", "model: ["), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["line"] },
+    Case { name: "missing data file", spoil: |draft| draft.set("data.train", "absent.csv"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "absent.csv"] },
+    Case { name: "missing model folder", spoil: |draft| draft.set("model.name_or_path", "./absent"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["model.name_or_path", "absent"] },
+    Case { name: "more cores than there are", spoil: |draft| draft.set("resources.cores", 3), end: Refused, reason: reasons::CORES_EXCEEDED, says: &["2 cpu cores", "3"] },
+    Case { name: "more tokens than positions", spoil: |draft| draft.set("data.max_length", 33), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.max_length", "33", "32"] },
+    Case { name: "labels beyond num_labels", spoil: |draft| numbered(draft, 3), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=1", "label 3", "num_labels"] },
+
+    // Data.
+    Case { name: "empty file", spoil: |draft| write(draft, "train.csv", ""), end: Failed, reason: reasons::DATA_EMPTY, says: &["train.csv"] },
+    Case { name: "no rows", spoil: |draft| write(draft, "train.csv", "text,label\n"), end: Failed, reason: reasons::DATA_EMPTY, says: &["train.csv"] },
+    Case { name: "missing column", spoil: |draft| draft.set("data.text", "body"), end: Failed, reason: reasons::COLUMN_NOT_FOUND, says: &["train.csv", "body", "text"] },
+    Case { name: "row with too many fields", spoil: |draft| append(draft, "train.csv", b"one,two,three\n"), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.csv", "row=60", "3 fields"] },
+    Case { name: "invalid UTF-8", spoil: |draft| append(draft, "train.csv", b"\xff\xfe cat,animal\n"), end: Failed, reason: reasons::DATA_ENCODING_INVALID, says: &["train.csv", "row=60", "text", "UTF-8"] },
+    Case { name: "quote never closed", spoil: |draft| append(draft, "train.csv", b"\"cat,animal\n"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["train.csv", "row=60", "quote"] },
+    Case { name: "label outside label_map", spoil: |draft| append(draft, "train.csv", b"rock,mineral\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=60", "mineral", "label_map", "animal"] },
+    Case { name: "validation label outside label_map", spoil: |draft| parquet_label(draft), end: Failed, reason: reasons::LABEL_INVALID, says: &["validation.parquet", "row=1", "mineral"] },
+    Case { name: "truncated parquet", spoil: |draft| cut(draft, "validation.parquet"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
+    Case { name: "parquet with a flipped page header", spoil: |draft| flip(draft, "validation.parquet", |_| 4), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
+    Case { name: "parquet with a flipped footer", spoil: |draft| flip_footer(draft, "validation.parquet"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
+    Case { name: "unknown data format", spoil: |draft| write(draft, "train.xml", "<a/>").set("data.train", "train.xml"), end: Failed, reason: reasons::DATA_FORMAT_UNKNOWN, says: &["train.xml", "csv", "parquet"] },
+
+    // The model folder.
+    Case { name: "config not JSON", spoil: |draft| write(draft, "model/config.json", "{"), end: Failed, reason: reasons::MODEL_CONFIG_INVALID, says: &["model/config.json", "JSON"] },
+    Case { name: "unknown model type", spoil: |draft| configure(draft, "model_type", json!("elmo")), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["model/config.json", "elmo", "bert"] },
+    Case { name: "heads that do not divide", spoil: |draft| configure(draft, "num_attention_heads", json!(3)), end: Failed, reason: reasons::MODEL_CONFIG_INVALID, says: &["model/config.json", "num_attention_heads"] },
+    Case { name: "unknown config override", spoil: |draft| draft.set("model.config_overrides", "{hidden_dropout: 0.1}"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["hidden_dropout", "hidden_dropout_prob"] },
+    Case { name: "no weights", spoil: |draft| remove(draft, "model/model.safetensors"), end: Failed, reason: reasons::FILE_NOT_FOUND, says: &["model.safetensors"] },
+    Case { name: "truncated safetensors", spoil: |draft| cut(draft, "model/model.safetensors"), end: Failed, reason: reasons::WEIGHTS_CORRUPT, says: &["model/model.safetensors"] },
+    Case { name: "tensor of the wrong shape", spoil: |draft| weights(draft, |of| of.header[POOLER]["shape"] = json!([8, 32])), end: Failed, reason: reasons::TENSOR_SHAPE_MISMATCH, says: &["model/model.safetensors", "tensor=bert.pooler.dense.weight", "[8, 32]", "[16, 16]"] },
+    Case { name: "no tokenizer", spoil: |draft| remove(draft, "model/tokenizer.json"), end: Failed, reason: reasons::FILE_NOT_FOUND, says: &["model/tokenizer.json"] },
+    Case { name: "tokenizer not JSON", spoil: |draft| write(draft, "model/tokenizer.json", "cat dog"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["model/tokenizer.json"] },
+    Case { name: "vocabulary larger than the embedding", spoil: tokenizer_of_51, end: Failed, reason: reasons::VOCABULARY_TOO_LARGE, says: &["51", "50", "vocab_size"] },
+
+    // The plugin.
+    Case { name: "plugin that is not there", spoil: |draft| remove(draft, PLUGIN), end: Refused, reason: reasons::PLUGIN_NOT_FOUND, says: &["cpu", "traind plugins install cpu"] },
+    Case { name: "plugin that is no library", spoil: |draft| plugin(draft, b"cat"), end: Failed, reason: reasons::PLUGIN_INVALID, says: &["xla_cpu_pjrt.so"] },
+    Case { name: "library that is no plugin", spoil: |draft| plugin(draft, &fs::read(c_library()).unwrap()), end: Failed, reason: reasons::PLUGIN_INVALID, says: &["xla_cpu_pjrt.so"] },
+
+    // The numbers.
+    Case { name: "infinite weights", spoil: |draft| weights(draft, |of| of.fill(POOLER, f32::INFINITY)), end: Failed, reason: reasons::LOSS_NOT_FINITE, says: &["step 1", "step=1"] },
+    Case { name: "diverging loss", spoil: |draft| draft.set("train.learning_rate", 1e30).set("train.max_grad_norm", 0), end: Failed, reason: reasons::LOSS_NOT_FINITE, says: &["step 2", "step=2", "learning_rate"] },
+];
+
+const POOLER: &str = "bert.pooler.dense.weight";
+const PLUGIN: &str = "../cache/plugins/cpu-0.0.1/xla_cpu_pjrt.so";
+
+fn write(draft: Draft, name: &str, content: impl AsRef<[u8]>) -> Draft {
+    fs::write(draft.path(name), content).unwrap();
+    draft
+}
+
+fn remove(draft: Draft, name: &str) -> Draft {
+    fs::remove_file(draft.path(name)).unwrap();
+    draft
+}
+
+fn change(draft: Draft, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Draft {
+    let changed = change(fs::read(draft.path(name)).unwrap());
+    write(draft, name, changed)
+}
+
+/// The train file has 60 rows before, so the first row appended is row 60, counted from 0.
+fn append(draft: Draft, name: &str, bytes: &[u8]) -> Draft {
+    change(draft, name, |before| [&before, bytes].concat())
+}
+
+fn cut(draft: Draft, name: &str) -> Draft {
+    change(draft, name, |bytes| bytes[..bytes.len() * 2 / 3].to_vec())
+}
+
+/// Flips all bits of the byte that `place` chooses.
+fn flip(draft: Draft, name: &str, place: fn(&[u8]) -> usize) -> Draft {
+    change(draft, name, |mut bytes| {
+        let index = place(&bytes);
+        bytes[index] ^= 0xff;
+        bytes
+    })
+}
+
+/// A Parquet file ends with its metadata, their length and a magic number of 4 bytes each.
+fn flip_footer(draft: Draft, name: &str) -> Draft {
+    flip(draft, name, |bytes| {
+        let length = bytes[bytes.len() - 8..].first_chunk().unwrap();
+        bytes.len() - 8 - u32::from_le_bytes(*length) as usize
+    })
+}
+
+/// Class numbers instead of names, and one of them too large.
+fn numbered(draft: Draft, num_labels: u32) -> Draft {
+    let rows = format!("text,label\ncat,0\ndog,{num_labels}\nfox,2\n");
+    let draft = draft.edit("  label_map: [animal, fruit, tool]\n", "");
+    write(draft.set("model.num_labels", num_labels), "train.csv", rows)
+}
+
+fn parquet_label(draft: Draft) -> Draft {
+    let rows = [("cat".to_owned(), "animal"), ("rock".to_owned(), "mineral")];
+    write(draft, "validation.parquet", data::parquet(&rows))
+}
+
+fn configure(draft: Draft, key: &str, value: Value) -> Draft {
+    change(draft, "model/config.json", |text| {
+        let mut config: Value = serde_json::from_slice(&text).unwrap();
+        config[key] = value;
+        config.to_string().into_bytes()
+    })
+}
+
+fn weights(draft: Draft, change: impl FnOnce(&mut model::Weights)) -> Draft {
+    let mut weights = model::Weights::read(draft.path("model/model.safetensors"));
+    change(&mut weights);
+    weights.write();
+    draft
+}
+
+fn tokenizer_of_51(draft: Draft) -> Draft {
+    model::write_tokenizer(&draft.path("model"), &["rock"]);
+    draft
+}
+
+/// Puts another file in the place of the plugin.
+fn plugin(draft: Draft, content: &[u8]) -> Draft {
+    let draft = remove(draft, PLUGIN); // the link, not what it leads to
+    write(draft, PLUGIN, content)
+}
+
+/// The C library of this very process.
+fn c_library() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    paths.map(str::to_owned).find(|path| path.contains("/libc")).unwrap()
+}

@@ -1,0 +1,103 @@
+//! The command line over real jobs: what it prints and what it exits with.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use traind_proto::v1::JobState;
+use traind_tests::{Draft, Host, JOB_FILE};
+
+/// A folder with the job file `job.yaml` and all that it names.
+fn folder(host: &Host, name: &str) -> Draft {
+    let draft = Draft::new(host, name);
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    draft
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_job_that_completes_exits_with_0() {
+    let host = Host::started(2).await;
+    let draft = folder(&host, "job");
+    let said = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in ["step 16/16", "eval_accuracy", draft.output("out").folder().to_str().unwrap()] {
+        assert!(said.err.contains(words), "{words} in {}", said.err);
+    }
+    assert_eq!(host.get(said.out.trim()).await.state(), JobState::Completed);
+    assert_eq!(host.cli(draft.folder(), &["watch", "tiny"]).code, Some(0));
+    let list = host.cli(draft.folder(), &["ls"]);
+    assert!(list.out.contains("16/16") && list.out.contains("completed"), "{}", list.out);
+    let got = host.cli(draft.folder(), &["get", "tiny", "-o", "json"]);
+    let job: serde_json::Value = serde_json::from_str(&got.out).unwrap();
+    assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_job_that_fails_exits_with_3() {
+    let host = Host::started(2).await;
+    let draft = folder(&host, "job");
+    fs::write(draft.path("train.csv"), "text,label\ncat,animal\nrock,mineral\n").unwrap();
+    let said = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
+    assert_eq!(said.code, Some(3), "{}", said.err);
+    for words in ["LABEL_INVALID", "train.csv", "mineral"] {
+        assert!(said.err.contains(words), "{words} in {}", said.err);
+    }
+    assert_eq!(host.cli(draft.folder(), &["watch", "tiny"]).code, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_cancelled_while_watched_exits_with_4_and_ctrl_c_with_130() {
+    let host = Host::started(2).await;
+    let draft = folder(&host, "job");
+    let endless = ["submit", "job.yaml", "--set", "train.max_steps=1000000"];
+    let id = host.cli(draft.folder(), &endless).out.trim().to_owned();
+    host.until_past(&id, 0).await;
+
+    let mut watch = host.traind().args(["watch", &id]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("step ")));
+    kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
+    assert!(lines.any(|line| line.contains("goes on")), "it says that the job goes on");
+    assert_eq!(watch.wait().unwrap().code(), Some(130));
+    let step = host.get(&id).await.progress.unwrap().step;
+    host.until_past(&id, step).await;
+
+    assert_eq!(host.cli(draft.folder(), &["cancel", &id]).code, Some(0));
+    assert_eq!(host.cli(draft.folder(), &["watch", &id]).code, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_command_exits_with_1_and_wrong_usage_with_2() {
+    let host = Host::started(2).await;
+    let draft = folder(&host, "job");
+    let codes = [
+        (&["submit", "job.yaml", "--set", "train.learning_rat=1"][..], 1, "train.learning_rate"),
+        (&["submit", "job.yaml", "--set", "resources.cores=3"], 1, "2 cpu cores"),
+        (&["submit", "absent.yaml"], 1, "absent.yaml"),
+        (&["watch", "absent"], 1, "absent"),
+        (&["cancel", "absent"], 1, "absent"),
+        (&["submit"], 2, "Usage"),
+        (&["trian"], 2, "Usage"),
+    ];
+    for (arguments, code, words) in codes {
+        let said = host.cli(draft.folder(), arguments);
+        assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
+        assert_eq!(said.out, "", "{arguments:?}");
+    }
+    let list = host.cli(draft.folder(), &["ls"]).out;
+    assert!(!list.contains("pending") && !list.contains("tiny"), "a job was made: {list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_and_the_cores_of_a_running_job_are_shown() {
+    let host = Host::started(2).await;
+    let draft = Draft::new(&host, "busy").endless().set("resources.cores", 2);
+    let job = host.create(&draft).await.unwrap();
+    host.until_past(&job.id, 0).await;
+    let cores = host.cli(draft.folder(), &["cores"]).out;
+    assert_eq!(cores.matches("busy").count(), 2, "{cores}");
+    let log = host.cli(draft.folder(), &["logs", "busy"]).out;
+    assert!(log.contains("step 1/"), "{log}");
+}

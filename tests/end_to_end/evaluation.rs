@@ -1,0 +1,48 @@
+//! How many cores evaluate, and in what batches, changes no metric.
+
+use std::collections::BTreeMap;
+
+use traind_tests::{Draft, Host};
+
+/// (cores, rows a core): 53 rows leave a last batch that is not full, or cores without a row.
+const LAYOUTS: [(u32, u32); 6] = [(1, 1), (1, 8), (1, 64), (2, 8), (2, 27), (4, 5)];
+
+#[tokio::test]
+async fn metrics_do_not_depend_on_cores_and_batches() {
+    let host = Host::started(4).await;
+    let mut found = Vec::new();
+    for (cores, rows) in LAYOUTS {
+        found.push(evaluate(&host, cores, rows).await);
+    }
+    let expect = &found[0];
+    assert!(expect["eval_accuracy"] > 0.0 && expect["eval_accuracy"] < 1.0, "{expect:?}");
+    for (layout, metrics) in LAYOUTS.iter().zip(&found) {
+        for name in ["eval_accuracy", "eval_f1_macro", "eval_f1_weighted"] {
+            assert_eq!(metrics[name], expect[name], "{name} of {layout:?}");
+        }
+        let (loss, expect) = (metrics["eval_loss"], expect["eval_loss"]);
+        assert!((loss - expect).abs() <= 1e-6 * expect, "{layout:?}: {loss} for {expect}");
+    }
+}
+
+/// Evaluates the model as it is given: a rate of 0 trains nothing.
+async fn evaluate(host: &Host, cores: u32, rows: u32) -> BTreeMap<String, f64> {
+    let draft = Draft::new(host, &format!("layout-{cores}-{rows}"))
+        .with_two_shapes()
+        .set("resources.cores", cores)
+        .set("train.per_device_eval_batch_size", rows)
+        .set("train.learning_rate", 0.0)
+        .set("train.max_steps", 1);
+    host.complete(&draft).await.job.metrics.into_iter().collect()
+}
+
+#[tokio::test]
+async fn a_test_split_is_evaluated_once_at_the_end() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job").set("data.test", "validation.parquet");
+    let story = host.complete(&draft).await;
+    let (last, metrics) = (story.chapters().len() - 3, &story.job.metrics);
+    assert_eq!(story.chapters()[last - 1..=last], ["Saved", "Evaluated test"]);
+    assert_eq!(metrics["test_loss"], metrics["eval_loss"]);
+    assert_eq!(metrics["test_accuracy"], metrics["eval_accuracy"]);
+}

@@ -1,0 +1,18 @@
+//! traind as its users meet it: the real binaries, real unix sockets, the real CPU plugin, and
+//! jobs that train.
+
+// A helper that cannot do its work fails its test.
+#![allow(clippy::unwrap_used)]
+
+mod arguments;
+mod bad_input;
+mod command_line;
+mod data_parallel;
+mod evaluation;
+mod grpcurl;
+mod main_story;
+mod outliving;
+mod python_client;
+mod queueing;
+mod stopping;
+mod warm_start;

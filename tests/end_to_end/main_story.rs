@@ -1,0 +1,210 @@
+//! One job from its submission to its output folder.
+
+use serde_json::json;
+use traind_proto::v1::{JobState, Outcome};
+use traind_tests::{
+    Draft, Host, Output, Scalar, Story, TrainerState, alive, data, model, read_scalars,
+};
+
+const STEPS_PER_EPOCH: usize = 8; // 60 rows, 8 a step
+const EPOCHS: usize = 10;
+const LEARNING_RATE: f64 = 1e-2;
+const STEPS: usize = STEPS_PER_EPOCH * EPOCHS;
+
+/// What the Trainer has in its `trainer_state.json` too.
+const TRAINER_STATE_KEYS: [&str; 20] = [
+    "best_global_step",
+    "best_metric",
+    "best_model_checkpoint",
+    "epoch",
+    "eval_steps",
+    "global_step",
+    "is_hyper_param_search",
+    "is_local_process_zero",
+    "is_world_process_zero",
+    "log_history",
+    "logging_steps",
+    "max_steps",
+    "num_input_tokens_seen",
+    "num_train_epochs",
+    "save_steps",
+    "stateful_callbacks",
+    "total_flos",
+    "train_batch_size",
+    "trial_name",
+    "trial_params",
+];
+
+#[tokio::test]
+async fn a_job_trains_and_leaves_a_model_folder() {
+    let host = Host::started(2).await;
+    let draft = Draft::new(&host, "main")
+        .with_two_shapes()
+        .set("resources.cores", 2)
+        .set("train.per_device_train_batch_size", 4)
+        .set("train.num_train_epochs", EPOCHS)
+        .set("train.learning_rate", LEARNING_RATE)
+        .set("train.eval_strategy", "epoch");
+    let story = host.complete(&draft).await;
+    check_events(&story);
+    check_job(&story);
+    let output = draft.output("out");
+    check_output(&draft, &output);
+    check_logits(&draft, &output, story.job.metrics["eval_accuracy"]);
+    check_trainer_state(&story, &output.trainer_state());
+    check_tensorboard(&story, &read_scalars(&output.folder().join("runs")));
+    let pid = story.started().pid;
+    assert!(!alive(pid), "the runner {pid} is still there");
+    assert!(host.cores().await.iter().all(|core| core.job_id.is_empty()));
+}
+
+fn check_events(story: &Story) {
+    story.assert_whole();
+    let mut expect = vec![
+        "PENDING",
+        "STARTING",
+        "Started",
+        "RUNNING",
+        "DataPrepared train",
+        "DataPrepared validation",
+        "ModelLoaded",
+        "Compiled",
+    ];
+    expect.extend(["Step", "Evaluated validation"].repeat(EPOCHS));
+    expect.extend(["Saved", "Finished", "COMPLETED"]);
+    let mut chapters = story.chapters();
+    // Which of the two comes first is the daemon's business.
+    chapters[2..4].sort_by_key(|chapter| chapter == "RUNNING");
+    assert_eq!(chapters, expect);
+
+    let started = story.started();
+    assert_eq!((started.cores.as_slice(), started.platform.as_str()), (&[0, 1][..], "cpu"));
+    let rows: Vec<u64> = story.data().iter().map(|data| data.rows).collect();
+    assert_eq!(rows, [60, 53]);
+    let classes = &story.data()[0].classes;
+    assert_eq!(classes.iter().map(|class| class.rows).sum::<u64>(), 60);
+    assert!(story.compiled().iter().all(|program| program.ahead), "no step waits for a program");
+    assert_eq!(story.finished().outcome(), Outcome::Completed);
+}
+
+fn check_job(story: &Story) {
+    let job = &story.job;
+    assert_eq!(job.state(), JobState::Completed);
+    assert_eq!((job.attempt, job.core_count, job.cores.len()), (1, 2, 0));
+    assert_eq!(job.progress.as_ref().unwrap().step, STEPS as u64);
+    assert_eq!(job.last_sequence, story.events.len() as u64);
+    let metrics = &job.metrics;
+    assert!(metrics["eval_accuracy"] > 0.8, "{metrics:?}");
+    assert!(metrics["train_loss"] > metrics["eval_loss"], "{metrics:?}");
+    for name in ["eval_f1_macro", "eval_f1_weighted", "train_samples_per_second"] {
+        assert!(metrics[name] > 0.0, "{name} of {metrics:?}");
+    }
+    for step in story.steps() {
+        let rates = [step.samples_per_second, step.tokens_per_second, step.grad_norm];
+        assert!(rates.iter().all(|rate| *rate > 0.0 && rate.is_finite()), "{step:?}");
+        let time = step.time.as_ref().unwrap();
+        assert!(time.dispatch_seconds >= 0.0 && time.input_wait_seconds >= 0.0, "{step:?}");
+        assert!((0.0..=1.0).contains(&step.input_wait_share), "{step:?}");
+    }
+}
+
+fn check_output(draft: &Draft, output: &Output) {
+    let expect = [
+        "README.md",
+        "config.json",
+        "eval_logits.safetensors",
+        "model.safetensors",
+        "runs",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "trainer_state.json",
+    ];
+    assert_eq!(output.names(), expect);
+    let config = output.json("config.json");
+    assert_eq!(config["architectures"], json!(["BertForSequenceClassification"]));
+    assert_eq!(config["id2label"], json!({"0": "animal", "1": "fruit", "2": "tool"}));
+    assert_eq!(config["label2id"], json!({"animal": 0, "fruit": 1, "tool": 2}));
+    let given = std::fs::read_to_string(draft.path("model/tokenizer.json")).unwrap();
+    assert_eq!(output.text("tokenizer.json"), given);
+    let card = output.text("README.md");
+    assert!(card.starts_with("---\n") && card.contains("pipeline_tag: text-classification"));
+    for words in ["# main", "fine-tuned from `model` on 60 rows", "eval_accuracy"] {
+        assert!(card.contains(words), "{card}");
+    }
+    check_weights(draft, output);
+}
+
+/// The logits are those of the validation rows in their order, so they give the same accuracy.
+fn check_logits(draft: &Draft, output: &Output, accuracy: f64) {
+    let file = model::Weights::read(output.folder().join("eval_logits.safetensors"));
+    assert_eq!(file.names(), ["logits"]);
+    assert_eq!(file.header["logits"]["shape"], json!([draft.validation.len(), 3]));
+    let values = file.values("logits");
+    let predicted = values.chunks(3).map(|row| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b])));
+    let rows = draft.validation.iter().zip(predicted);
+    let right = rows.filter(|((_, class), best)| data::CLASSES[best.unwrap()] == *class).count();
+    assert_eq!(right as f64 / draft.validation.len() as f64, accuracy);
+}
+
+/// All tensors of the given model, under their names and in their shapes, with other values.
+fn check_weights(draft: &Draft, output: &Output) {
+    let given = model::Weights::read(draft.path("model/model.safetensors"));
+    let trained = model::Weights::read(output.folder().join("model.safetensors"));
+    assert_eq!(trained.names(), given.names());
+    for name in given.names() {
+        assert_eq!(trained.header[&name]["shape"], given.header[&name]["shape"], "{name}");
+        assert_ne!(trained.values(&name), given.values(&name), "{name} was not trained");
+        assert!(trained.values(&name).iter().all(|value| value.is_finite()), "{name}");
+    }
+}
+
+fn check_trainer_state(story: &Story, state: &TrainerState) {
+    let keys: Vec<&String> = state.0.as_object().unwrap().keys().collect();
+    assert_eq!(keys, TRAINER_STATE_KEYS);
+    assert_eq!(state.0["global_step"], json!(STEPS));
+    assert_eq!(state.0["max_steps"], json!(STEPS));
+    assert_eq!(state.0["epoch"], json!(EPOCHS as f64));
+    let expect: Vec<f64> = (1..=STEPS).map(|step| step as f64).collect();
+    assert_eq!(state.series("step")[..], with_evaluations(&expect)[..]);
+
+    let losses = state.series("loss");
+    let told: Vec<f32> = story.steps().iter().map(|step| step.loss as f32).collect();
+    assert_eq!(losses.iter().map(|loss| *loss as f32).collect::<Vec<_>>(), told);
+    let (first, last) = (losses[..4].iter().sum::<f64>(), losses[STEPS - 4..].iter().sum::<f64>());
+    assert!(last < first / 2.0, "{losses:?}");
+    let rates = state.series("learning_rate");
+    let expect = |step: usize| LEARNING_RATE * (STEPS - step) as f64 / STEPS as f64;
+    for (step, rate) in rates.iter().enumerate() {
+        assert!((rate - expect(step)).abs() < 1e-9, "step {step}: {rate}");
+    }
+    assert_eq!(state.series("eval_accuracy").len(), EPOCHS);
+    assert_eq!(state.history("train_runtime").len(), 1);
+}
+
+/// The steps of all entries: each epoch's end has an entry more, and so has the end.
+fn with_evaluations(steps: &[f64]) -> Vec<f64> {
+    let mut all: Vec<f64> = Vec::new();
+    for epoch in steps.chunks(STEPS_PER_EPOCH) {
+        all.extend(epoch);
+        all.extend(epoch.last());
+    }
+    all.extend(steps.last());
+    all
+}
+
+fn check_tensorboard(story: &Story, scalars: &[Scalar]) {
+    let losses: Vec<(i64, f32)> = curve(scalars, "train/loss");
+    let expect: Vec<(i64, f32)> =
+        story.steps().iter().map(|step| (step.step as i64, step.loss as f32)).collect();
+    assert_eq!(losses, expect);
+    assert_eq!(curve(scalars, "train/learning_rate").len(), STEPS);
+    let accuracies = curve(scalars, "eval/accuracy");
+    assert_eq!(accuracies.len(), EPOCHS);
+    let last = accuracies.last().unwrap().1;
+    assert_eq!(last, story.job.metrics["eval_accuracy"] as f32);
+}
+
+fn curve(scalars: &[Scalar], tag: &str) -> Vec<(i64, f32)> {
+    let of_tag = scalars.iter().filter(|scalar| scalar.tag == tag);
+    of_tag.map(|scalar| (scalar.step, scalar.value)).collect()
+}

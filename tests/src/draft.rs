@@ -1,0 +1,118 @@
+//! A job before it is submitted: a folder of its own with a model and data in it, and a
+//! request that a test may change.
+
+use std::fmt::Display;
+use std::fs;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use traind_proto::v1::CreateJobRequest;
+
+use crate::output::Output;
+use crate::{Host, data, model};
+
+/// What every test trains, unless it sets something else.
+pub const JOB_FILE: &str = "\
+name: tiny
+model:
+  name_or_path: ./model
+  task: sequence-classification
+data:
+  train: train.csv
+  validation: validation.parquet
+  label_map: [animal, fruit, tool]
+train:
+  num_train_epochs: 2
+  per_device_train_batch_size: 8
+  learning_rate: 5.0e-3
+  logging_steps: 1
+resources:
+  platform: cpu
+  cores: 1
+output_dir: out
+";
+
+const TRAIN_ROWS: usize = 60; // the last batch of 8 is not full
+const VALIDATION_ROWS: usize = 53;
+
+// With the two special tokens of a row: at most 8 tokens, and at most 12. Each length that
+// batches are padded to is two programs more to compile.
+const MAX_WORDS: usize = 6;
+const MAX_WORDS_OF_TWO_SHAPES: usize = 10;
+
+#[derive(Clone, Debug)]
+pub struct Draft {
+    folder: PathBuf,
+    /// The rows of its validation file, in order.
+    pub validation: Vec<data::Row>,
+    request: CreateJobRequest,
+}
+
+impl Draft {
+    /// A job that would complete, in the folder `name` of the host.
+    pub fn new(host: &Host, name: &str) -> Draft {
+        let folder = host.path(name);
+        fs::create_dir(&folder).unwrap();
+        model::write(&folder.join("model"));
+        let validation = write_data(&folder, MAX_WORDS);
+        let base_dir = folder.to_str().unwrap().to_owned();
+        let job_file = JOB_FILE.to_owned();
+        let request = CreateJobRequest { job_file, base_dir, ..Default::default() };
+        Draft { folder, validation, request }.set("name", name)
+    }
+
+    /// Makes rows differ enough in length for steps of two shapes.
+    pub fn with_two_shapes(mut self) -> Draft {
+        self.validation = write_data(&self.folder, MAX_WORDS_OF_TWO_SHAPES);
+        self
+    }
+
+    /// Replaces a value of the job file.
+    pub fn set(mut self, field: &str, value: impl Display) -> Draft {
+        self.request.overrides.insert(field.to_owned(), value.to_string());
+        self
+    }
+
+    /// A job without an end of its own.
+    pub fn endless(self) -> Draft {
+        self.set("train.max_steps", 1_000_000)
+    }
+
+    /// Replaces a piece of the job file's text.
+    pub fn edit(mut self, from: &str, to: &str) -> Draft {
+        assert!(self.request.job_file.contains(from), "the job file has no {from:?}");
+        self.request.job_file = self.request.job_file.replace(from, to);
+        self
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What the job has left in its output folder, by the folder's name.
+    pub fn output(&self, name: &str) -> Output {
+        Output::new(self.path(name))
+    }
+}
+
+/// Writes both files; returns the rows of the validation file.
+fn write_data(folder: &Path, max_words: usize) -> Vec<data::Row> {
+    let train = data::rows(1, TRAIN_ROWS, max_words);
+    fs::write(folder.join("train.csv"), data::csv(&train)).unwrap();
+    let validation = data::rows(2, VALIDATION_ROWS, max_words);
+    fs::write(folder.join("validation.parquet"), data::parquet(&validation)).unwrap();
+    validation
+}
+
+/// What is submitted.
+impl Deref for Draft {
+    type Target = CreateJobRequest;
+
+    fn deref(&self) -> &CreateJobRequest {
+        &self.request
+    }
+}

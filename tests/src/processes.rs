@@ -1,0 +1,32 @@
+//! Processes of the daemon's that the tests look at and signal.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// Whether a process runs; one that ended and was not waited for does not.
+pub fn alive(pid: u32) -> bool {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    text.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
+}
+
+/// Asks a process to end.
+pub fn terminate(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
+}
+
+/// Ends every runner whose run directory is below `folder`, at once.
+pub(crate) fn kill_runners(folder: &Path) {
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let names_folder = |part: &[u8]| part.starts_with(folder.as_os_str().as_bytes());
+        if command.split(|byte| *byte == 0).skip(1).any(names_folder) {
+            // It may have ended by itself since.
+            let _ = Pid::from_raw(pid).map(|pid| kill_process_group(pid, Signal::KILL));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What happened to a job, from its events.
+
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Compiled, DataPrepared, Event, Finished, Job, JobState, Started, Step};
+
+/// All events of a job that has ended, and how it stands.
+#[derive(Debug)]
+pub struct Story {
+    pub job: Job,
+    pub events: Vec<Event>,
+}
+
+impl Story {
+    /// The names of the events' kinds, several alike in a row told once.
+    pub fn chapters(&self) -> Vec<String> {
+        let mut chapters: Vec<String> = self.kinds().map(chapter).collect();
+        chapters.dedup();
+        chapters
+    }
+
+    /// The states that the job went through.
+    pub fn states(&self) -> Vec<JobState> {
+        self.each(|kind| match kind {
+            Kind::StateChanged(changed) => Some(changed.to()),
+            _ => None,
+        })
+    }
+
+    pub fn steps(&self) -> Vec<&Step> {
+        self.each(|kind| if let Kind::Step(step) = kind { Some(step) } else { None })
+    }
+
+    pub fn compiled(&self) -> Vec<&Compiled> {
+        self.each(|kind| if let Kind::Compiled(compiled) = kind { Some(compiled) } else { None })
+    }
+
+    pub fn data(&self) -> Vec<&DataPrepared> {
+        self.each(|kind| if let Kind::DataPrepared(data) = kind { Some(data) } else { None })
+    }
+
+    pub fn waiting_reasons(&self) -> Vec<&str> {
+        self.each(|kind| match kind {
+            Kind::Waiting(waiting) => Some(waiting.reason.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The runner's first word.
+    pub fn started(&self) -> &Started {
+        self.only(|kind| if let Kind::Started(started) = kind { Some(started) } else { None })
+    }
+
+    /// The runner's last word.
+    pub fn finished(&self) -> &Finished {
+        self.only(|kind| if let Kind::Finished(finished) = kind { Some(finished) } else { None })
+    }
+
+    /// The last words of all runners of the job.
+    pub fn endings(&self) -> Vec<&Finished> {
+        self.each(|kind| if let Kind::Finished(finished) = kind { Some(finished) } else { None })
+    }
+
+    fn only<'a, T>(&'a self, pick: impl Fn(&'a Kind) -> Option<T>) -> T {
+        let mut picked = self.each(pick);
+        assert_eq!(picked.len(), 1, "{:?}", self.chapters());
+        picked.remove(0)
+    }
+
+    /// Nothing lost, nothing doubled: sequences without gaps, every logged step once.
+    pub fn assert_whole(&self) {
+        let sequences: Vec<u64> = self.events.iter().map(|event| event.sequence).collect();
+        assert_eq!(sequences, (1..=self.events.len() as u64).collect::<Vec<_>>());
+        let steps: Vec<u64> = self.steps().into_iter().map(|step| step.step).collect();
+        let distance = steps.first().copied().unwrap_or(1);
+        let expect: Vec<u64> = (1..=steps.len() as u64).map(|index| index * distance).collect();
+        assert_eq!(steps, expect);
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.events.iter().filter_map(|event| event.kind.as_ref())
+    }
+
+    fn each<'a, T>(&'a self, pick: impl Fn(&'a Kind) -> Option<T>) -> Vec<T> {
+        self.kinds().filter_map(pick).collect()
+    }
+}
+
+/// The name of the variant, and of what is told apart within it.
+fn chapter(kind: &Kind) -> String {
+    match kind {
+        Kind::StateChanged(changed) => changed.to().as_str_name().replace("JOB_STATE_", ""),
+        Kind::DataPrepared(data) => format!("DataPrepared {}", data.split),
+        Kind::Evaluated(evaluated) => format!("Evaluated {}", evaluated.split),
+        kind => format!("{kind:?}").split('(').next().unwrap().to_owned(),
+    }
+}

@@ -1,0 +1,240 @@
+//! `config.json`, kept whole: keys that no family reads go through unchanged
+//! into the config that is saved beside the trained weights.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::tasks::ProblemType;
+
+const FILE_NAME: &str = "config.json";
+/// What transformers assumes where a config says nothing of labels.
+const DEFAULT_NUM_LABELS: usize = 2;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    path: PathBuf,
+    keys: Map<String, Value>,
+    overridden: Vec<String>,
+}
+
+impl ModelConfig {
+    /// Reads `config.json` of a model folder and lays `overrides` over it.
+    pub fn load(folder: &Path, overrides: &Map<String, Value>) -> Result<ModelConfig> {
+        let path = folder.join(FILE_NAME);
+        let text = std::fs::read(&path).map_err(|source| Error::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let keys = serde_json::from_slice(&text)
+            .map_err(|source| Error::Json { path: path.clone(), source })?;
+        Ok(ModelConfig::new(path, keys).with_overrides(overrides))
+    }
+
+    /// A config from memory; `path` is what errors call it.
+    pub fn new(path: impl Into<PathBuf>, keys: Map<String, Value>) -> ModelConfig {
+        ModelConfig { path: path.into(), keys, overridden: Vec::new() }
+    }
+
+    fn with_overrides(mut self, overrides: &Map<String, Value>) -> ModelConfig {
+        for (key, value) in overrides {
+            if key == "num_labels" {
+                self.keys.remove("id2label");
+                self.keys.remove("label2id");
+            }
+            if !self.keys.contains_key(key) {
+                self.overridden.push(key.clone());
+            }
+            self.keys.insert(key.clone(), value.clone());
+        }
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every key, as it is saved.
+    pub fn keys(&self) -> &Map<String, Value> {
+        &self.keys
+    }
+
+    /// Overridden keys that the file itself does not have.
+    pub(crate) fn new_keys(&self) -> &[String] {
+        &self.overridden
+    }
+
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.keys.insert(key.to_owned(), value.into());
+    }
+
+    pub fn remove(&mut self, key: &str) {
+        self.keys.remove(key);
+    }
+
+    pub fn model_type(&self) -> Result<&str> {
+        self.string("model_type")
+    }
+
+    /// An error about `key` of this file.
+    pub fn error(&self, key: &str, problem: impl Into<String>) -> Error {
+        Error::Config { path: self.path.clone(), key: key.to_owned(), problem: problem.into() }
+    }
+}
+
+/// Typed getters. A key that is `null` counts as absent, as it does in
+/// transformers.
+impl ModelConfig {
+    /// A size: an integer from 1 to 2^31 - 1.
+    pub fn size(&self, key: &str) -> Result<usize> {
+        self.need(key, "an integer from 1 to 2147483647", self.size_of(key)?)
+    }
+
+    pub fn size_or(&self, key: &str, default: usize) -> Result<usize> {
+        Ok(self.size_of(key)?.unwrap_or(default))
+    }
+
+    /// The id of a token, below `vocab_size`.
+    pub fn token_id(&self, key: &str, vocab_size: usize) -> Result<Option<usize>> {
+        let expected = format!("a token id below vocab_size ({vocab_size})");
+        self.typed(key, &expected, |value| {
+            value.as_u64().map(|id| id as usize).filter(|&id| id < vocab_size)
+        })
+    }
+
+    /// The same with a default where the key is missing; `null` is none.
+    pub fn token_id_or(
+        &self,
+        key: &str,
+        vocab_size: usize,
+        default: usize,
+    ) -> Result<Option<usize>> {
+        if !self.keys.contains_key(key) && default < vocab_size {
+            return Ok(Some(default));
+        }
+        self.token_id(key, vocab_size)
+    }
+
+    /// A finite number above zero.
+    pub fn positive_or(&self, key: &str, default: f64) -> Result<f64> {
+        let number = self.typed(key, "a number above 0", |value| {
+            value.as_f64().filter(|number| number.is_finite() && *number > 0.0)
+        })?;
+        Ok(number.unwrap_or(default))
+    }
+
+    /// A probability of dropping, from 0 up to but not 1.
+    pub fn dropout_or(&self, key: &str, default: f64) -> Result<f64> {
+        let rate = self.typed(key, "a number from 0 up to but not 1", |value| {
+            value.as_f64().filter(|rate| (0.0..1.0).contains(rate))
+        })?;
+        Ok(rate.unwrap_or(default))
+    }
+
+    pub fn bool_or(&self, key: &str, default: bool) -> Result<bool> {
+        Ok(self.typed(key, "true or false", Value::as_bool)?.unwrap_or(default))
+    }
+
+    pub fn string(&self, key: &str) -> Result<&str> {
+        self.need(key, "a string", self.optional_string(key)?)
+    }
+
+    pub fn string_or<'a>(&'a self, key: &str, default: &'a str) -> Result<&'a str> {
+        Ok(self.optional_string(key)?.unwrap_or(default))
+    }
+
+    pub fn optional_string(&self, key: &str) -> Result<Option<&str>> {
+        self.typed(key, "a string", Value::as_str)
+    }
+
+    fn size_of(&self, key: &str) -> Result<Option<usize>> {
+        self.typed(key, "an integer from 1 to 2147483647", |value| {
+            value.as_u64().filter(|size| (1..1 << 31).contains(size)).map(|size| size as usize)
+        })
+    }
+
+    fn typed<'a, T>(
+        &'a self,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        match self.keys.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(read)),
+                None => Err(self.error(key, format!("expected {expected}, found {value}"))),
+            },
+        }
+    }
+
+    fn need<T>(&self, key: &str, expected: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.error(key, format!("expected {expected}, found none")))
+    }
+}
+
+/// Labels, which transformers keeps as two maps and no count.
+impl ModelConfig {
+    pub fn num_labels(&self) -> Result<usize> {
+        let labels = self.typed("id2label", "an object", Value::as_object)?;
+        match labels {
+            Some(labels) if !labels.is_empty() => Ok(labels.len()),
+            _ => self.size_or("num_labels", DEFAULT_NUM_LABELS),
+        }
+    }
+
+    /// The names of the labels in the order of their ids; `LABEL_0`… where
+    /// the config has none.
+    pub fn labels(&self) -> Result<Vec<String>> {
+        let Some(names) = self.typed("id2label", "an object", Value::as_object)? else {
+            return Ok(default_labels(self.num_labels()?));
+        };
+        let name = |id: usize| names.get(&id.to_string()).and_then(Value::as_str);
+        (0..self.num_labels()?)
+            .map(|id| {
+                let problem = || self.error("id2label", format!("has no name for label {id}"));
+                name(id).map(str::to_owned).ok_or_else(problem)
+            })
+            .collect()
+    }
+
+    /// Names the labels, and thereby counts them.
+    pub fn set_labels<S: AsRef<str>>(&mut self, labels: &[S]) {
+        let ids = labels.iter().enumerate();
+        let names = ids.clone().map(|(id, name)| (id.to_string(), name.as_ref().into()));
+        let id2label: Map<String, Value> = names.collect();
+        let label2id: Map<String, Value> =
+            ids.map(|(id, name)| (name.as_ref().to_owned(), id.into())).collect();
+        self.set("id2label", id2label);
+        self.set("label2id", label2id);
+        self.remove("num_labels");
+    }
+
+    /// Counts the labels: names that fit the count are kept.
+    pub fn set_num_labels(&mut self, num_labels: usize) {
+        if !self.labels().is_ok_and(|labels| labels.len() == num_labels) {
+            self.set_labels(&default_labels(num_labels));
+        }
+    }
+
+    pub fn problem_type(&self) -> Result<ProblemType> {
+        match self.optional_string("problem_type")? {
+            Some(name) => ProblemType::from_name(name).ok_or_else(|| {
+                let known = ProblemType::ALL.map(ProblemType::name).join(", ");
+                self.error("problem_type", format!("expected one of {known}, found {name}"))
+            }),
+            None if self.num_labels()? == 1 => Ok(ProblemType::Regression),
+            None => Ok(ProblemType::SingleLabel),
+        }
+    }
+
+    pub fn set_problem_type(&mut self, problem_type: ProblemType) {
+        self.set("problem_type", problem_type.name());
+    }
+}
+
+fn default_labels(count: usize) -> Vec<String> {
+    (0..count).map(|id| format!("LABEL_{id}")).collect()
+}

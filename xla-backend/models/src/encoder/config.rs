@@ -1,0 +1,82 @@
+//! What makes one family's encoder differ from another's.
+
+use crate::layers::{Activation, AttentionConfig, LayerNorm, Linear};
+use crate::parameters::ParameterPath;
+
+/// Names of the parts: of the encoder itself, of its list of layers, and of
+/// what is in a layer.
+#[derive(Debug)]
+pub(crate) struct EncoderNames {
+    pub prefix: &'static str,
+    pub layers: &'static str,
+    /// Of queries, keys and values.
+    pub projections: [&'static str; 3],
+    pub attention_output: &'static str,
+    pub attention_norm: &'static str,
+    pub intermediate: &'static str,
+    pub output: &'static str,
+    pub output_norm: &'static str,
+}
+
+/// A config, resolved: transformers' defaults where the file is silent.
+#[derive(Clone, Debug)]
+pub(crate) struct EncoderConfig {
+    pub vocab_size: usize,
+    pub num_hidden_layers: usize,
+    pub intermediate_size: usize,
+    pub hidden_act: Activation,
+    pub embedding_dropout: f64,
+    pub attention_output_dropout: f64,
+    pub output_dropout: f64,
+    pub layer_norm_eps: f64,
+    pub pad_token_id: Option<usize>,
+    pub positions: Positions,
+    /// `None` where the family has no segments.
+    pub type_vocab_size: Option<usize>,
+    pub attention: AttentionConfig,
+}
+
+/// How tokens find their rows of the position table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Positions {
+    /// Token i of a row has position i.
+    FromZero { rows: usize },
+    /// Token i of those that are not `padding_id` has position
+    /// `padding_id` + 1 + i, and padding has position `padding_id`.
+    AfterPadding { rows: usize, padding_id: usize },
+}
+
+impl Positions {
+    /// Rows of the table.
+    pub(crate) fn rows(self) -> usize {
+        match self {
+            Positions::FromZero { rows } | Positions::AfterPadding { rows, .. } => rows,
+        }
+    }
+
+    pub(crate) fn longest_row(self) -> usize {
+        match self {
+            Positions::FromZero { rows } => rows,
+            Positions::AfterPadding { rows, padding_id } => rows.saturating_sub(padding_id + 1),
+        }
+    }
+}
+
+impl EncoderConfig {
+    pub(crate) fn hidden_size(&self) -> usize {
+        self.attention.hidden_size
+    }
+
+    /// The standard deviation of drawn weights.
+    pub(crate) fn std(&self) -> f64 {
+        self.attention.initializer_range
+    }
+
+    pub(crate) fn linear(&self, path: ParameterPath<'_>, inputs: usize, outputs: usize) -> Linear {
+        Linear::new(path, inputs, outputs, self.std())
+    }
+
+    pub(crate) fn layer_norm(&self, path: ParameterPath<'_>) -> LayerNorm {
+        LayerNorm::new(path, self.hidden_size(), self.layer_norm_eps)
+    }
+}

@@ -1,0 +1,67 @@
+//! `BertLayer`: attention and a feed-forward network, each added to its input
+//! and normalized after.
+
+use traind_xla::{DType, Tensor};
+
+use super::{EncoderConfig, EncoderNames};
+use crate::error::Result;
+use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout};
+use crate::model::Forward;
+use crate::parameters::ParameterPath;
+
+#[derive(Debug)]
+pub(super) struct Layer {
+    attention: Attention,
+    attention_output: Residual,
+    intermediate: Linear,
+    activation: Activation,
+    output: Residual,
+}
+
+/// `norm(dropout(dense(x)) + residual)`.
+#[derive(Debug)]
+struct Residual {
+    dense: Linear,
+    norm: LayerNorm,
+    dropout: f64,
+}
+
+impl Layer {
+    pub(super) fn new(
+        mut path: ParameterPath<'_>,
+        names: &EncoderNames,
+        config: &EncoderConfig,
+    ) -> Layer {
+        let (hidden, inner) = (config.hidden_size(), config.intermediate_size);
+        Layer {
+            attention: Attention::new(&mut path, names.projections, &config.attention),
+            attention_output: Residual {
+                dense: config.linear(path.at(names.attention_output), hidden, hidden),
+                norm: config.layer_norm(path.at(names.attention_norm)),
+                dropout: config.attention_output_dropout,
+            },
+            intermediate: config.linear(path.at(names.intermediate), hidden, inner),
+            activation: config.hidden_act,
+            output: Residual {
+                dense: config.linear(path.at(names.output), inner, hidden),
+                norm: config.layer_norm(path.at(names.output_norm)),
+                dropout: config.output_dropout,
+            },
+        }
+    }
+
+    /// `x` [B S, H] and the additive `mask` of attention.
+    pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+        let attended = self.attention.forward(cx, x, mask)?;
+        let x = self.attention_output.forward(cx, &attended, x)?;
+        let inner = self.activation.forward(&self.intermediate.forward(cx, &x)?)?;
+        self.output.forward(cx, &inner, &x)
+    }
+}
+
+impl Residual {
+    fn forward(&self, cx: &Forward<'_>, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        let x = dropout(cx, &self.dense.forward(cx, x)?, self.dropout)?;
+        self.norm.forward(cx, &x.convert(DType::F32)?.add(residual)?)
+    }
+}

@@ -1,0 +1,90 @@
+//! The encoder of BERT and of the families that descend from it: embeddings,
+//! then layers that normalize after each sum. Families differ in the names of
+//! its parts, in how positions are counted and in where dropout stands.
+//!
+//! B rows, S positions, H `hidden_size`, I `intermediate_size`.
+
+mod config;
+mod embeddings;
+mod layer;
+
+use traind_xla::{DType, Tensor};
+
+pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
+
+use crate::body::Body;
+use crate::error::Result;
+use crate::flops;
+use crate::layers::additive_mask;
+use crate::model::{Batch, Forward, InputDim, InputSpec};
+use crate::parameters::ParameterPath;
+use embeddings::Embeddings;
+use layer::Layer;
+
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    prefix: &'static str,
+    config: EncoderConfig,
+    embeddings: Embeddings,
+    layers: Vec<Layer>,
+}
+
+impl Encoder {
+    pub(crate) fn new(
+        root: &mut ParameterPath<'_>,
+        names: &EncoderNames,
+        config: EncoderConfig,
+    ) -> Encoder {
+        let mut path = root.at(names.prefix);
+        let embeddings = Embeddings::new(path.at("embeddings"), &config);
+        let layers = (0..config.num_hidden_layers)
+            .map(|index| Layer::new(path.at(&format!("{}.{index}", names.layers)), names, &config))
+            .collect();
+        Encoder { prefix: names.prefix, config, embeddings, layers }
+    }
+}
+
+impl Body for Encoder {
+    fn prefix(&self) -> &'static str {
+        self.prefix
+    }
+
+    /// `input_ids`, `attention_mask` and, where there are several segments,
+    /// `token_type_ids` (all zero where absent), each s32[B, S].
+    fn inputs(&self) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        let mut inputs = vec![
+            InputSpec::required("input_ids", DType::S32, &dims),
+            InputSpec::required("attention_mask", DType::S32, &dims),
+        ];
+        if self.config.type_vocab_size.is_some_and(|segments| segments > 1) {
+            inputs.push(InputSpec::optional("token_type_ids", DType::S32, &dims));
+        }
+        inputs
+    }
+
+    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
+        let mut x = cx.scope("embeddings", || self.embeddings.forward(cx, batch))?;
+        let mask = additive_mask(batch.get("attention_mask")?)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, &mask))?;
+        }
+        Ok(x)
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.config.vocab_size
+    }
+
+    fn max_positions(&self) -> usize {
+        self.config.positions.longest_row()
+    }
+
+    fn forward_flops(&self, positions: usize) -> f64 {
+        let layer = flops::EncoderLayer {
+            hidden_size: self.config.hidden_size(),
+            intermediate_size: self.config.intermediate_size,
+        };
+        self.config.num_hidden_layers as f64 * layer.forward(positions)
+    }
+}

@@ -1,0 +1,268 @@
+//! GPT-2 (Radford et al., 2019), as transformers' `GPT2Model` computes it:
+//! norms stand before attention and feed-forward network, and a token sees
+//! none behind itself.
+//!
+//! B rows, S positions, H `n_embd`, C labels, V `vocab_size`.
+
+use traind_xla::{DType, Tensor};
+
+use crate::body::{Body, assemble};
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::flops;
+use crate::heads::{CausalLmHead, LastTokenClassifier};
+use crate::layers::{
+    Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
+    causal_mask, check_heads, dropout, flatten_tokens,
+};
+use crate::model::{Batch, Forward, InputDim, InputSpec, Model};
+use crate::parameters::ParameterPath;
+use crate::tasks::SequenceClassification;
+
+/// The keys of a GPT-2 `config.json` that bear on its computation.
+pub(crate) const KEYS: &[&str] = &[
+    "vocab_size",
+    "n_positions",
+    "n_embd",
+    "n_layer",
+    "n_head",
+    "n_inner",
+    "activation_function",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "layer_norm_epsilon",
+    "initializer_range",
+    "scale_attn_weights",
+    "scale_attn_by_inverse_layer_idx",
+    "reorder_and_upcast_attn",
+    "add_cross_attention",
+    "pad_token_id",
+    "tie_word_embeddings",
+];
+
+const PREFIX: &str = "transformer";
+const WORDS: &str = "transformer.wte.weight";
+
+/// `GPT2Config`, resolved: transformers' defaults where the file is silent.
+#[derive(Clone, Debug)]
+struct Gpt2Config {
+    vocab_size: usize,
+    n_positions: usize,
+    n_embd: usize,
+    n_layer: usize,
+    n_head: usize,
+    n_inner: usize,
+    activation: Activation,
+    resid_pdrop: f64,
+    embd_pdrop: f64,
+    attn_pdrop: f64,
+    layer_norm_epsilon: f64,
+    initializer_range: f64,
+    scale_attn_weights: bool,
+    scale_attn_by_inverse_layer_idx: bool,
+}
+
+impl Gpt2Config {
+    fn resolve(config: &ModelConfig) -> Result<Gpt2Config> {
+        if config.bool_or("add_cross_attention", false)? {
+            return Err(config.error("add_cross_attention", "cross attention is not supported"));
+        }
+        let n_embd = config.size_or("n_embd", 768)?;
+        let n_head = config.size_or("n_head", 12)?;
+        check_heads(config, "n_head", n_head, n_embd)?;
+        Ok(Gpt2Config {
+            vocab_size: config.size("vocab_size")?,
+            n_positions: config.size_or("n_positions", 1024)?,
+            n_embd,
+            n_layer: config.size_or("n_layer", 12)?,
+            n_head,
+            n_inner: config.size_or("n_inner", 4 * n_embd)?,
+            activation: Activation::from_config(config, "activation_function", "gelu_new")?,
+            resid_pdrop: config.dropout_or("resid_pdrop", 0.1)?,
+            embd_pdrop: config.dropout_or("embd_pdrop", 0.1)?,
+            attn_pdrop: config.dropout_or("attn_pdrop", 0.1)?,
+            layer_norm_epsilon: config.positive_or("layer_norm_epsilon", 1e-5)?,
+            initializer_range: config.positive_or("initializer_range", 0.02)?,
+            scale_attn_weights: config.bool_or("scale_attn_weights", true)?,
+            scale_attn_by_inverse_layer_idx: config
+                .bool_or("scale_attn_by_inverse_layer_idx", false)?,
+        })
+    }
+
+    fn layer_norm(&self, path: ParameterPath<'_>) -> LayerNorm {
+        LayerNorm::new(path, self.n_embd, self.layer_norm_epsilon)
+    }
+
+    fn conv1d(&self, path: ParameterPath<'_>, inputs: usize, outputs: usize) -> Conv1d {
+        Conv1d::new(path, inputs, outputs, self.initializer_range)
+    }
+
+    /// A projection that is added to the residual stream, drawn narrower the
+    /// more of them there are.
+    fn residual(&self, path: ParameterPath<'_>, inputs: usize) -> Conv1d {
+        let std = self.initializer_range / (2.0 * self.n_layer as f64).sqrt();
+        Conv1d::new(path, inputs, self.n_embd, std)
+    }
+
+    fn heads(&self, layer: usize) -> Heads {
+        let head_size = (self.n_embd / self.n_head) as f64;
+        let by_size = if self.scale_attn_weights { head_size.powf(-0.5) } else { 1.0 };
+        let by_layer = if self.scale_attn_by_inverse_layer_idx { layer + 1 } else { 1 };
+        Heads { num_heads: self.n_head, scale: by_size / by_layer as f64, dropout: self.attn_pdrop }
+    }
+}
+
+/// `GPT2Block`.
+#[derive(Debug)]
+struct Block {
+    attention_norm: LayerNorm,
+    projections: Conv1d,
+    attention_output: Conv1d,
+    heads: Heads,
+    feed_forward_norm: LayerNorm,
+    intermediate: Conv1d,
+    activation: Activation,
+    output: Conv1d,
+    dropout: f64,
+}
+
+impl Block {
+    fn new(mut path: ParameterPath<'_>, layer: usize, config: &Gpt2Config) -> Block {
+        let (hidden, inner) = (config.n_embd, config.n_inner);
+        Block {
+            attention_norm: config.layer_norm(path.at("ln_1")),
+            projections: config.conv1d(path.at("attn.c_attn"), hidden, 3 * hidden),
+            attention_output: config.residual(path.at("attn.c_proj"), hidden),
+            heads: config.heads(layer),
+            feed_forward_norm: config.layer_norm(path.at("ln_2")),
+            intermediate: config.conv1d(path.at("mlp.c_fc"), hidden, inner),
+            activation: config.activation,
+            output: config.residual(path.at("mlp.c_proj"), inner),
+            dropout: config.resid_pdrop,
+        }
+    }
+
+    fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+        let x = self.add(cx, x, &self.attend(cx, x, mask)?)?;
+        let normal = self.feed_forward_norm.forward(cx, &x)?;
+        let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
+        self.add(cx, &x, &self.output.forward(cx, &inner)?)
+    }
+
+    /// [B S, H], projected.
+    fn attend(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+        let projected = self.projections.forward(cx, &self.attention_norm.forward(cx, x)?)?;
+        let hidden = x.dims()[1];
+        let part = |index: usize| projected.slice(1, index * hidden, (index + 1) * hidden);
+        let (query, key, value) = (part(0)?, part(1)?, part(2)?);
+        self.attention_output.forward(cx, &attend(cx, [&query, &key, &value], mask, &self.heads)?)
+    }
+
+    fn add(&self, cx: &Forward<'_>, residual: &Tensor, x: &Tensor) -> Result<Tensor> {
+        Ok(residual.add(&dropout(cx, x, self.dropout)?.convert(DType::F32)?)?)
+    }
+}
+
+/// `GPT2Model`.
+#[derive(Debug)]
+struct Gpt2 {
+    config: Gpt2Config,
+    words: Embedding,
+    positions: PositionEmbedding,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+}
+
+impl Gpt2 {
+    fn new(root: &mut ParameterPath<'_>, config: Gpt2Config) -> Gpt2 {
+        let mut path = root.at(PREFIX);
+        let (hidden, std) = (config.n_embd, config.initializer_range);
+        let words = Embedding::new(path.at("wte"), config.vocab_size, hidden, std);
+        let positions = PositionEmbedding::new(path.at("wpe"), config.n_positions, hidden, std);
+        let blocks = (0..config.n_layer)
+            .map(|layer| Block::new(path.at(&format!("h.{layer}")), layer, &config))
+            .collect();
+        let norm = config.layer_norm(path.at("ln_f"));
+        Gpt2 { config, words, positions, blocks, norm }
+    }
+
+    fn embed(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+        let positions = ids.dims().last().copied().unwrap_or_default();
+        let sum = self.words.forward(cx, ids)?.add(&self.positions.forward(cx, positions)?)?;
+        dropout(cx, &flatten_tokens(&sum)?, self.config.embd_pdrop)
+    }
+}
+
+impl Body for Gpt2 {
+    fn prefix(&self) -> &'static str {
+        PREFIX
+    }
+
+    /// `input_ids` and `attention_mask`, each s32[B, S].
+    fn inputs(&self) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        ["input_ids", "attention_mask"]
+            .map(|name| InputSpec::required(name, DType::S32, &dims))
+            .to_vec()
+    }
+
+    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
+        let mut x = cx.scope("embeddings", || self.embed(cx, batch.get("input_ids")?))?;
+        let mask = causal_mask(batch.get("attention_mask")?)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            x = cx.layer(&format!("layer{index}"), || block.forward(cx, &x, &mask))?;
+        }
+        self.norm.forward(cx, &x)
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.config.vocab_size
+    }
+
+    fn max_positions(&self) -> usize {
+        self.config.n_positions
+    }
+
+    fn forward_flops(&self, positions: usize) -> f64 {
+        let layer = flops::EncoderLayer {
+            hidden_size: self.config.n_embd,
+            intermediate_size: self.config.n_inner,
+        };
+        self.config.n_layer as f64 * layer.forward(positions)
+    }
+}
+
+/// `GPT2LMHeadModel`: logits f32[B, S, V].
+pub(crate) fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
+    assemble(config, |config, root| {
+        let gpt2 = Gpt2Config::resolve(config)?;
+        let (hidden_size, vocab_size) = (gpt2.n_embd, gpt2.vocab_size);
+        let std = gpt2.initializer_range;
+        let body = Gpt2::new(root, gpt2);
+        let decoder = if config.bool_or("tie_word_embeddings", true)? {
+            root.tie(WORDS, "lm_head.weight");
+            Linear::sharing(WORDS)
+        } else {
+            Linear::without_bias(root.at("lm_head"), hidden_size, vocab_size, std)
+        };
+        Ok((body, CausalLmHead { decoder, hidden_size, vocab_size }))
+    })
+}
+
+/// `GPT2ForSequenceClassification`: logits f32[B, C].
+pub(crate) fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+    assemble(config, |config, root| {
+        let gpt2 = Gpt2Config::resolve(config)?;
+        let task = SequenceClassification::new(config)?;
+        let pad_token_id = config.token_id("pad_token_id", gpt2.vocab_size)?.ok_or_else(|| {
+            let problem = "sequence classification needs it to find the last token of a row; \
+                           GPT-2's own end of text is 50256";
+            config.error("pad_token_id", problem)
+        })?;
+        let (hidden_size, std) = (gpt2.n_embd, gpt2.initializer_range);
+        let body = Gpt2::new(root, gpt2);
+        let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
+        Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
+    })
+}

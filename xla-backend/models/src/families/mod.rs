@@ -1,0 +1,7 @@
+//! Model families: one file each, named as transformers names them.
+
+pub(crate) mod bert;
+pub(crate) mod distilbert;
+mod encoder_family;
+pub(crate) mod gpt2;
+pub(crate) mod roberta;

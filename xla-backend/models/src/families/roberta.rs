@@ -1,0 +1,59 @@
+//! RoBERTa (Liu et al., 2019) and XLM-RoBERTa (Conneau et al., 2019): BERT with
+//! positions counted from behind the padding id and heads of other names.
+
+use super::bert;
+use super::encoder_family::{EncoderFamily, FamilyConfig, HeadConfig};
+use crate::config::ModelConfig;
+use crate::encoder::{EncoderConfig, Positions};
+use crate::error::Result;
+use crate::heads::MaskedLmNames;
+use crate::layers::Activation;
+
+/// The keys of `config.json` are BERT's.
+pub(crate) const KEYS: &[&str] = bert::KEYS;
+
+pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
+    encoder: bert::encoder_names("roberta"),
+    pooled_classifier: ["classifier.dense", "classifier.out_proj"],
+    masked_lm: MaskedLmNames {
+        dense: "lm_head.dense",
+        norm: "lm_head.layer_norm",
+        words: "roberta.embeddings.word_embeddings.weight",
+        bias: "lm_head.bias",
+        tied_to_words: "lm_head.decoder.weight",
+        tied_to_bias: Some("lm_head.decoder.bias"),
+    },
+    resolve: |config| {
+        let encoder = resolve_encoder(config)?;
+        let classifier_dropout = bert::classifier_dropout(config, &encoder)?;
+        let heads = HeadConfig {
+            pooled_input_dropout: classifier_dropout,
+            pooled_activation: Activation::Tanh,
+            pooled_dropout: classifier_dropout,
+            token_dropout: classifier_dropout,
+            span_dropout: 0.0,
+            masked_lm_activation: Activation::Gelu,
+        };
+        Ok(FamilyConfig { encoder, heads })
+    },
+};
+
+/// BERT's, but for its positions, which need a padding id.
+fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
+    const DEFAULT_PAD_TOKEN_ID: usize = 1;
+    let encoder = bert::resolve_encoder(config, DEFAULT_PAD_TOKEN_ID)?;
+    let rows = encoder.positions.rows();
+    match encoder.pad_token_id {
+        Some(padding_id) if padding_id + 1 < rows => {
+            Ok(EncoderConfig { positions: Positions::AfterPadding { rows, padding_id }, ..encoder })
+        }
+        found => {
+            let found = found.map_or("none".to_owned(), |id| id.to_string());
+            let problem = format!(
+                "expected a token id with positions behind it \
+                 (max_position_embeddings is {rows}), found {found}"
+            );
+            Err(config.error("pad_token_id", problem))
+        }
+    }
+}

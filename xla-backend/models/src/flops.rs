@@ -1,0 +1,31 @@
+//! How many floating-point operations a forward pass is, counting dots only:
+//! the yardstick of utilization. The backward pass is twice as many.
+
+/// A vector of `inputs` times a matrix to `outputs`.
+pub fn dot(inputs: f64, outputs: f64) -> f64 {
+    2.0 * inputs * outputs
+}
+
+/// One layer of a transformer: four projections, scores, weighted values and a
+/// feed-forward network.
+#[derive(Clone, Copy, Debug)]
+pub struct EncoderLayer {
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+}
+
+impl EncoderLayer {
+    /// Operations of one row of `positions`.
+    pub fn forward(&self, positions: usize) -> f64 {
+        let (hidden, inner) = (self.hidden_size as f64, self.intermediate_size as f64);
+        let positions = positions as f64;
+        let projections = 4.0 * dot(hidden, hidden) + 2.0 * dot(hidden, inner);
+        let attention = 2.0 * dot(positions, hidden);
+        positions * (projections + attention)
+    }
+}
+
+/// A training step: forward and backward.
+pub fn training(forward: f64) -> f64 {
+    3.0 * forward
+}

@@ -1,0 +1,38 @@
+//! Causal language modeling: one linear layer without bias, usually the word
+//! embeddings themselves.
+
+use traind_xla::{DType, Tensor};
+
+use super::{Head, by_row};
+use crate::error::Result;
+use crate::flops;
+use crate::layers::Linear;
+use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::tasks::{causal_lm, token_labels};
+
+#[derive(Debug)]
+pub(crate) struct CausalLmHead {
+    pub decoder: Linear,
+    pub hidden_size: usize,
+    pub vocab_size: usize,
+}
+
+impl Head for CausalLmHead {
+    fn inputs(&self) -> Vec<InputSpec> {
+        token_labels::inputs()
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::NextToken { classes: self.vocab_size }
+    }
+
+    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
+        let logits = self.decoder.forward(cx, hidden_states)?.convert(DType::F32)?;
+        let loss = causal_lm::loss(&logits, batch)?;
+        Ok(Output { logits: by_row(&logits, batch)?, loss })
+    }
+
+    fn forward_flops(&self, positions: usize) -> f64 {
+        positions as f64 * flops::dot(self.hidden_size as f64, self.vocab_size as f64)
+    }
+}

@@ -1,0 +1,52 @@
+//! Sequence classification of a causal model: one linear layer on the last
+//! token that is not padding, the only one that has seen the whole row.
+
+use traind_xla::{DType, Tensor};
+
+use super::Head;
+use crate::error::Result;
+use crate::flops;
+use crate::layers::Linear;
+use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::tasks::SequenceClassification;
+
+#[derive(Debug)]
+pub(crate) struct LastTokenClassifier {
+    pub score: Linear,
+    pub pad_token_id: usize,
+    pub hidden_size: usize,
+    pub task: SequenceClassification,
+}
+
+impl LastTokenClassifier {
+    /// The place in B S of each row's last token that is not padding, s32[B];
+    /// of its first token where all are.
+    fn last_tokens(&self, ids: &Tensor) -> Result<Tensor> {
+        let trace = ids.trace();
+        let is_token = ids.ne_scalar(self.pad_token_id as f64)?.convert(DType::S32)?;
+        let last = trace.iota(DType::S32, ids.dims(), 1)?.mul(&is_token)?.max(&[1])?;
+        let row = trace.iota(DType::S32, last.dims(), 0)?;
+        Ok(row.mul_scalar(ids.dims()[1] as f64)?.add(&last)?)
+    }
+}
+
+impl Head for LastTokenClassifier {
+    fn inputs(&self) -> Vec<InputSpec> {
+        self.task.inputs()
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::PerRow { classes: self.task.num_labels }
+    }
+
+    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
+        let last = hidden_states.take(&self.last_tokens(batch.get("input_ids")?)?)?;
+        let logits = self.score.forward(cx, &last)?.convert(DType::F32)?;
+        let loss = self.task.loss(&logits, batch)?;
+        Ok(Output { logits, loss })
+    }
+
+    fn forward_flops(&self, _positions: usize) -> f64 {
+        flops::dot(self.hidden_size as f64, self.task.num_labels as f64)
+    }
+}

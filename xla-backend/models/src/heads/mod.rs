@@ -1,0 +1,43 @@
+//! What follows a body: from hidden states to the logits and the loss of one
+//! task. Families give a head its names and sizes.
+//!
+//! B rows, S positions, H hidden size, C classes, V vocabulary.
+
+mod causal_lm;
+mod last_token_classifier;
+mod masked_lm;
+mod pooled_classifier;
+mod span;
+mod token_classifier;
+
+use traind_xla::Tensor;
+
+pub(crate) use causal_lm::CausalLmHead;
+pub(crate) use last_token_classifier::LastTokenClassifier;
+pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames};
+pub(crate) use pooled_classifier::PooledClassifier;
+pub(crate) use span::{SPAN_SCORES, SpanHead};
+pub(crate) use token_classifier::TokenClassifier;
+
+use crate::error::Result;
+use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+
+pub(crate) trait Head: std::fmt::Debug + Send + Sync {
+    /// Labels, and the weights of rows.
+    fn inputs(&self) -> Vec<InputSpec>;
+
+    fn output(&self) -> OutputKind;
+
+    /// `hidden_states` f32[B S, H].
+    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
+
+    /// Operations of one row.
+    fn forward_flops(&self, positions: usize) -> f64;
+}
+
+/// [B S, N] to [B, S, N], by the rows of the batch.
+fn by_row(x: &Tensor, batch: &Batch) -> Result<Tensor> {
+    let rows = batch.rows()?;
+    let &[tokens, width] = x.dims() else { return Ok(x.clone()) };
+    Ok(x.reshape(&[rows, tokens / rows, width])?)
+}

@@ -1,0 +1,54 @@
+//! Token classification: dropout and a linear layer on every token.
+
+use traind_xla::{DType, Tensor};
+
+use super::{Head, by_row};
+use crate::encoder::EncoderConfig;
+use crate::error::Result;
+use crate::flops;
+use crate::layers::{Linear, dropout};
+use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::parameters::ParameterPath;
+use crate::tasks::token_labels;
+
+#[derive(Debug)]
+pub(crate) struct TokenClassifier {
+    dropout: f64,
+    classifier: Linear,
+    hidden_size: usize,
+    num_labels: usize,
+}
+
+impl TokenClassifier {
+    pub(crate) fn new(
+        root: &mut ParameterPath<'_>,
+        encoder: &EncoderConfig,
+        num_labels: usize,
+        dropout: f64,
+    ) -> TokenClassifier {
+        let hidden_size = encoder.hidden_size();
+        let classifier = encoder.linear(root.at("classifier"), hidden_size, num_labels);
+        TokenClassifier { dropout, classifier, hidden_size, num_labels }
+    }
+}
+
+impl Head for TokenClassifier {
+    fn inputs(&self) -> Vec<InputSpec> {
+        token_labels::inputs()
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::PerToken { classes: self.num_labels }
+    }
+
+    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
+        let x = dropout(cx, hidden_states, self.dropout)?;
+        let logits = self.classifier.forward(cx, &x)?.convert(DType::F32)?;
+        let loss = token_labels::loss(&logits, batch)?;
+        Ok(Output { logits: by_row(&logits, batch)?, loss })
+    }
+
+    fn forward_flops(&self, positions: usize) -> f64 {
+        positions as f64 * flops::dot(self.hidden_size as f64, self.num_labels as f64)
+    }
+}

@@ -1,0 +1,154 @@
+//! Multi-head attention as transformers' eager one computes it: scaled scores,
+//! plus an additive mask, softmax, dropout, weighted values.
+//!
+//! B rows, S queries, T keys, H hidden, N heads, D head size (H = N D).
+
+use traind_xla::ops::DotDims;
+use traind_xla::{DType, Tensor};
+
+use super::{Linear, dropout};
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::model::Forward;
+use crate::parameters::ParameterPath;
+
+#[derive(Clone, Debug)]
+pub struct AttentionConfig {
+    pub hidden_size: usize,
+    pub num_heads: usize,
+    pub dropout: f64,
+    pub initializer_range: f64,
+}
+
+impl AttentionConfig {
+    /// Refuses heads that do not divide the hidden size, naming `heads_key`.
+    pub fn check(&self, config: &ModelConfig, heads_key: &str) -> Result<()> {
+        check_heads(config, heads_key, self.num_heads, self.hidden_size)
+    }
+}
+
+/// Refuses heads that do not divide the hidden size, naming `heads_key`.
+pub fn check_heads(
+    config: &ModelConfig,
+    heads_key: &str,
+    num_heads: usize,
+    hidden_size: usize,
+) -> Result<()> {
+    if hidden_size.is_multiple_of(num_heads) {
+        return Ok(());
+    }
+    Err(config.error(heads_key, format!("{num_heads} does not divide hidden size {hidden_size}")))
+}
+
+/// Queries, keys and values from three projections; the output projection is
+/// the family's, since families name and normalize it differently.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    heads: Heads,
+}
+
+impl Attention {
+    /// `names` are those of the query, key and value projections.
+    pub fn new(path: &mut ParameterPath<'_>, names: [&str; 3], config: &AttentionConfig) -> Self {
+        let size = config.hidden_size;
+        let [query, key, value] =
+            names.map(|name| Linear::new(path.at(name), size, size, config.initializer_range));
+        let head_size = (size / config.num_heads) as f64;
+        let scale = head_size.powf(-0.5);
+        let heads = Heads { num_heads: config.num_heads, scale, dropout: config.dropout };
+        Attention { query, key, value, heads }
+    }
+
+    /// `x` [B S, H] attends to itself; `mask` [B, 1, 1 or S, S] is added to the scores.
+    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+        let query = self.query.forward(cx, x)?;
+        let key = self.key.forward(cx, x)?;
+        let value = self.value.forward(cx, x)?;
+        attend(cx, [&query, &key, &value], mask, &self.heads)
+    }
+}
+
+/// How queries, keys and values are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads {
+    pub num_heads: usize,
+    /// What scores are multiplied with.
+    pub scale: f64,
+    pub dropout: f64,
+}
+
+/// Queries, keys and values [B S, H] to [B S, H]. Scores and softmax are
+/// float32 whatever those are.
+pub fn attend(
+    cx: &Forward<'_>,
+    projected: [&Tensor; 3],
+    mask: &Tensor,
+    heads: &Heads,
+) -> Result<Tensor> {
+    let rows = mask.dims()[0];
+    let split = |x: &Tensor| split_heads(x, rows, heads.num_heads);
+    let (query, key, value) = (split(projected[0])?, split(projected[1])?, split(projected[2])?);
+    let scores = scores(&query, &key)?.convert(DType::F32)?;
+    let shares = scores.mul_scalar(heads.scale)?.add(mask)?.softmax(3)?;
+    let shares = dropout(cx, &shares, heads.dropout)?.convert(value.dtype())?;
+    Ok(weighted(&shares, &value)?.reshape(projected[0].dims())?)
+}
+
+/// [B S, H] to [B, S, N, D].
+fn split_heads(x: &Tensor, rows: usize, num_heads: usize) -> Result<Tensor> {
+    let &[tokens, hidden] = x.dims() else { return Ok(x.clone()) };
+    Ok(x.reshape(&[rows, tokens / rows, num_heads, hidden / num_heads])?)
+}
+
+/// [B, S, N, D] and [B, T, N, D] to [B, N, S, T].
+fn scores(query: &Tensor, key: &Tensor) -> Result<Tensor> {
+    Ok(query.dot_general(
+        key,
+        DotDims {
+            lhs_batch: vec![0, 2],
+            rhs_batch: vec![0, 2],
+            lhs_contracting: vec![3],
+            rhs_contracting: vec![3],
+        },
+    )?)
+}
+
+/// [B, N, S, T] and [B, T, N, D] to [B, S, N, D].
+fn weighted(shares: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let heads = shares.dot_general(
+        value,
+        DotDims {
+            lhs_batch: vec![0, 1],
+            rhs_batch: vec![0, 2],
+            lhs_contracting: vec![3],
+            rhs_contracting: vec![1],
+        },
+    )?;
+    Ok(heads.swap_axes(1, 2)?)
+}
+
+/// What is added to a score that must not count. Not infinity: where nothing
+/// counts, all are equal and softmax stays finite.
+const HIDDEN: f64 = f32::MIN as f64;
+
+/// From a mask s32[B, S] of ones and, where padded, zeros to what is added to
+/// scores: f32[B, 1, 1, S].
+pub fn additive_mask(mask: &Tensor) -> Result<Tensor> {
+    let hidden = mask.convert(DType::F32)?.sub_scalar(1.0)?;
+    Ok(hidden.mul_scalar(-HIDDEN)?.unsqueeze(1)?.unsqueeze(1)?)
+}
+
+/// The same where a token also sees none behind itself: f32[B, 1, S, S].
+pub fn causal_mask(mask: &Tensor) -> Result<Tensor> {
+    let &[rows, positions] = mask.dims() else { return additive_mask(mask) };
+    let trace = mask.trace();
+    let square = [positions, positions];
+    let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
+    let present = mask.ne_scalar(0.0)?.reshape(&[rows, 1, 1, positions])?;
+    let dims = [rows, 1, positions, positions];
+    let visible = key.le(&query)?.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?;
+    Ok(visible.select(&trace.scalar(0.0, DType::F32)?, &trace.scalar(HIDDEN, DType::F32)?)?)
+}

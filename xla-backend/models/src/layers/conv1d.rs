@@ -1,0 +1,28 @@
+//! Transformers' `Conv1D`: a linear layer that stores its weight transposed.
+
+use traind_xla::Tensor;
+
+use crate::error::Result;
+use crate::model::Forward;
+use crate::parameters::{Init, ParameterPath};
+
+#[derive(Clone, Debug)]
+pub struct Conv1d {
+    weight: String,
+    bias: String,
+}
+
+impl Conv1d {
+    /// `weight` [inputs, outputs], normal with `std`, and `bias` [outputs], zero.
+    pub fn new(mut path: ParameterPath<'_>, inputs: usize, outputs: usize, std: f64) -> Conv1d {
+        let weight = path.weight("weight", &[inputs, outputs], Init::Normal { std });
+        let bias = path.undecayed("bias", &[outputs], Init::Zeros);
+        Conv1d { weight, bias }
+    }
+
+    /// [N, inputs] to [N, outputs], in the type of products.
+    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        let x = x.convert(cx.compute_dtype())?;
+        Ok(x.matmul(&cx.factor(&self.weight)?)?.add(&cx.factor(&self.bias)?)?)
+    }
+}

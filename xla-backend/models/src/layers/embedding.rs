@@ -1,0 +1,91 @@
+//! `torch.nn.Embedding`, and position embeddings that need no lookup.
+//!
+//! V rows of the table, H hidden, S sequence.
+
+use traind_xla::Tensor;
+
+use crate::error::{Error, Result};
+use crate::model::Forward;
+use crate::parameters::{Init, ParameterPath};
+
+/// Up to this many rows a lookup is a product with one-hot rows: the gradient
+/// of a gather is a scatter that adds row after row, which is slow when many
+/// ids share few rows.
+const ONE_HOT_ROWS_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    weight: String,
+    padding_id: Option<usize>,
+}
+
+impl Embedding {
+    pub fn new(mut path: ParameterPath<'_>, rows: usize, width: usize, std: f64) -> Embedding {
+        let weight = path.weight("weight", &[rows, width], Init::Normal { std });
+        Embedding { weight, padding_id: None }
+    }
+
+    /// An embedding whose row `padding_id` starts as zeros and gets no gradient
+    /// from lookups: PyTorch's `padding_idx`.
+    pub fn with_padding(
+        mut path: ParameterPath<'_>,
+        rows: usize,
+        width: usize,
+        std: f64,
+        padding_id: Option<usize>,
+    ) -> Embedding {
+        let init = match padding_id {
+            Some(row) => Init::NormalWithZeroRow { std, row },
+            None => Init::Normal { std },
+        };
+        Embedding { weight: path.weight("weight", &[rows, width], init), padding_id }
+    }
+
+    /// Ids s32[...] to rows [..., H].
+    pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+        let rows = lookup(cx.weight(&self.weight)?, ids)?;
+        let Some(padding_id) = self.padding_id else { return Ok(rows) };
+        let padding_id = cx.trace.scalar(padding_id as f64, ids.dtype())?;
+        let is_padding = ids.eq(&padding_id)?.unsqueeze(ids.rank())?;
+        Ok(is_padding.select(&rows.stop_gradient()?, &rows)?)
+    }
+
+    /// The first row for every place: what ids of zero would look up, [H].
+    pub fn first_row(&self, cx: &Forward<'_>) -> Result<Tensor> {
+        Ok(cx.weight(&self.weight)?.slice(0, 0, 1)?.squeeze(0)?)
+    }
+}
+
+fn lookup(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
+    let rows = table.dims()[0];
+    if rows > ONE_HOT_ROWS_MAX {
+        return Ok(table.take(ids)?);
+    }
+    let count = ids.shape().element_count();
+    let one_hot = ids.reshape(&[count])?.one_hot(rows, table.dtype())?;
+    let dims = [ids.dims(), &table.dims()[1..]].concat();
+    Ok(one_hot.matmul(table)?.reshape(&dims)?)
+}
+
+/// Learned absolute positions, looked up for 0..S by a slice.
+#[derive(Clone, Debug)]
+pub struct PositionEmbedding {
+    weight: String,
+    max_positions: usize,
+}
+
+impl PositionEmbedding {
+    pub fn new(mut path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
+        let weight = path.weight("weight", &[max, width], Init::Normal { std });
+        PositionEmbedding { weight, max_positions: max }
+    }
+
+    /// The first `positions` rows, [S, H].
+    pub fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
+        let max_positions = self.max_positions;
+        if positions > max_positions {
+            return Err(Error::TooManyPositions { positions, max_positions });
+        }
+        Ok(cx.weight(&self.weight)?.slice(0, 0, positions)?)
+    }
+}

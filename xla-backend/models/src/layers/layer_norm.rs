@@ -1,0 +1,26 @@
+//! `torch.nn.LayerNorm` over the last axis.
+
+use traind_xla::Tensor;
+
+use crate::error::Result;
+use crate::model::Forward;
+use crate::parameters::{Init, ParameterPath};
+
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    weight: String,
+    bias: String,
+    epsilon: f64,
+}
+
+impl LayerNorm {
+    pub fn new(mut path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
+        let weight = path.undecayed("weight", &[width], Init::Ones);
+        let bias = path.undecayed("bias", &[width], Init::Zeros);
+        LayerNorm { weight, bias, epsilon }
+    }
+
+    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        Ok(x.layer_norm(cx.weight(&self.weight)?, cx.weight(&self.bias)?, self.epsilon)?)
+    }
+}

@@ -1,0 +1,33 @@
+//! The parts that families share. A layer declares its parameters below a
+//! path when it is built and traces itself when it is called; it stores names,
+//! not values.
+
+mod activation;
+mod attention;
+mod conv1d;
+mod dropout;
+mod embedding;
+mod layer_norm;
+mod linear;
+mod offset_position_embedding;
+
+pub use activation::Activation;
+pub use attention::{
+    Attention, AttentionConfig, Heads, additive_mask, attend, causal_mask, check_heads,
+};
+pub use conv1d::Conv1d;
+pub use dropout::dropout;
+pub use embedding::{Embedding, PositionEmbedding};
+pub use layer_norm::LayerNorm;
+pub use linear::Linear;
+pub use offset_position_embedding::OffsetPositionEmbedding;
+
+use traind_xla::Tensor;
+
+use crate::error::Result;
+
+/// [B, S, H] to [B S, H], which all layers but the heads of attention work on.
+pub fn flatten_tokens(x: &Tensor) -> Result<Tensor> {
+    let &[rows, positions, hidden] = x.dims() else { return Ok(x.clone()) };
+    Ok(x.reshape(&[rows * positions, hidden])?)
+}

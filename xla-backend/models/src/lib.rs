@@ -1,0 +1,33 @@
+//! Hugging Face models on the tensors of `traind-xla`: what a model is made of,
+//! how it is named and stored, and how an optimizer moves it. Everything here
+//! traces operations or works on host arrays; devices belong to the caller.
+//!
+//! - [`config`]: `config.json`, whole, with typed getters.
+//! - [`registry`]: from (`model_type`, task) to a [`Model`].
+//! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
+//!   body, which reads tokens, with a head, which answers a task.
+//! - [`optimizers`], [`clip`], [`schedules`]: one update.
+//! - [`weights`]: loading, initializing and saving by Hugging Face's names.
+
+mod body;
+pub mod clip;
+pub mod config;
+mod encoder;
+pub mod error;
+mod families;
+pub mod flops;
+mod heads;
+pub mod layers;
+pub mod model;
+pub mod optimizers;
+pub mod parameters;
+pub mod registry;
+pub mod schedules;
+pub mod tasks;
+pub mod weights;
+
+pub use config::ModelConfig;
+pub use error::{Error, Result};
+pub use model::{Batch, Forward, InputDim, InputSpec, LossSum, Model, Output, OutputKind, Weights};
+pub use parameters::{Init, ParameterSpec};
+pub use tasks::Task;

@@ -1,0 +1,212 @@
+//! What every model is to the training loop: parameters, inputs and a traced
+//! forward pass from a batch to logits and a loss.
+
+use std::collections::HashMap;
+
+use traind_xla::ops::random::Random;
+use traind_xla::{DType, Tensor, Trace};
+
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
+
+/// A model of one family for one task, built from its config.
+///
+/// It holds no weights: they are tensors of the trace it is called in.
+pub trait Model: Send + Sync {
+    fn config(&self) -> &ModelConfig;
+
+    /// In the order of the forward pass; the order is stable.
+    fn parameters(&self) -> &[ParameterSpec];
+
+    /// The submodule that holds all but the head, as transformers calls it.
+    fn base_model_prefix(&self) -> &'static str;
+
+    /// What a batch may hold, in a stable order.
+    fn inputs(&self) -> Vec<InputSpec>;
+
+    /// What the logits are, for whoever evaluates them.
+    fn output(&self) -> OutputKind;
+
+    /// Traces one core's share of the batch.
+    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output>;
+
+    /// The rows of the token embedding: every token id is below it.
+    fn vocab_size(&self) -> usize;
+
+    /// The longest row that the model can read.
+    fn max_positions(&self) -> usize;
+
+    /// Floating-point operations of one forward pass, dots only; a training
+    /// step is three times as many.
+    fn forward_flops(&self, rows: usize, positions: usize) -> f64;
+
+    /// Refuses a tokenizer that can give ids beyond the embedding.
+    fn check_vocabulary(&self, tokenizer_tokens: usize) -> Result<()> {
+        if tokenizer_tokens <= self.vocab_size() {
+            return Ok(());
+        }
+        Err(Error::Vocabulary {
+            path: self.config().path().to_owned(),
+            tokenizer: tokenizer_tokens,
+            embedding: self.vocab_size(),
+        })
+    }
+}
+
+/// What logits mean: B rows, S positions, C classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// f32[B, C], to be compared with the row's label or labels.
+    PerRow { classes: usize },
+    /// f32[B, S, C], to be compared with the label of the same token.
+    PerToken { classes: usize },
+    /// f32[B, S, C], to be compared with the label of the token behind.
+    NextToken { classes: usize },
+    /// f32[B, S, 2]: each token's scores as the answer's start and as its end.
+    Span,
+}
+
+/// One size of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputDim {
+    /// The rows of this core's batch.
+    Rows,
+    /// The padded length of the batch.
+    Positions,
+    Size(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputSpec {
+    pub name: &'static str,
+    pub dtype: DType,
+    pub dims: Vec<InputDim>,
+    /// Optional inputs have a default that the model documents.
+    pub required: bool,
+}
+
+impl InputSpec {
+    pub fn required(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
+        InputSpec { name, dtype, dims: dims.to_vec(), required: true }
+    }
+
+    pub fn optional(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
+        InputSpec { name, dtype, dims: dims.to_vec(), required: false }
+    }
+}
+
+/// Named tensors of one core's rows.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    tensors: HashMap<String, Tensor>,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    pub fn insert(&mut self, name: &str, tensor: Tensor) {
+        self.tensors.insert(name.to_owned(), tensor);
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Tensor> {
+        self.optional(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })
+    }
+
+    pub fn optional(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// How many rows this core has.
+    pub fn rows(&self) -> Result<usize> {
+        Ok(self.get("input_ids")?.dims().first().copied().unwrap_or_default())
+    }
+}
+
+/// The parameters' tensors in one trace, by name, and the type in which they
+/// are multiplied.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    tensors: HashMap<String, Tensor>,
+    compute_dtype: DType,
+}
+
+impl Weights {
+    /// Pairs `specs` with `tensors`, which stand in the same order.
+    pub fn new(specs: &[ParameterSpec], tensors: impl IntoIterator<Item = Tensor>) -> Weights {
+        let names = specs.iter().map(|spec| spec.name.clone());
+        Weights { tensors: names.zip(tensors).collect(), compute_dtype: DType::F32 }
+    }
+
+    /// Lets linear layers and attention compute in `dtype`, as PyTorch's
+    /// autocast does: weights and activations are converted at each product and
+    /// gradients arrive in float32. Embeddings, norms, softmax, the sums between
+    /// layers and the loss stay float32.
+    pub fn computed_in(self, dtype: DType) -> Weights {
+        Weights { compute_dtype: dtype, ..self }
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Tensor> {
+        self.tensors.get(name).ok_or_else(|| Error::MissingWeight { name: name.to_owned() })
+    }
+}
+
+/// What a forward pass runs in.
+#[derive(Clone, Copy)]
+pub struct Forward<'a> {
+    pub trace: &'a Trace,
+    pub weights: &'a Weights,
+    /// Present while training: dropout is on.
+    pub random: Option<&'a Random>,
+    /// Recompute the activations of each layer in the backward pass.
+    pub gradient_checkpointing: bool,
+}
+
+impl Forward<'_> {
+    /// The type of products: float32, bfloat16 or float16.
+    pub fn compute_dtype(&self) -> DType {
+        self.weights.compute_dtype
+    }
+
+    pub fn weight(&self, name: &str) -> Result<&Tensor> {
+        self.weights.get(name)
+    }
+
+    /// A weight in the type of products.
+    pub fn factor(&self, name: &str) -> Result<Tensor> {
+        Ok(self.weight(name)?.convert(self.compute_dtype())?)
+    }
+
+    /// Traces one repeated layer, the unit of gradient checkpointing.
+    pub fn layer<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.gradient_checkpointing {
+            self.trace.checkpoint(name, || Ok(body()))?
+        } else {
+            self.scope(name, body)
+        }
+    }
+
+    /// Traces a named part of the model.
+    pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.trace.scope(name, || Ok(body()))?
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub logits: Tensor,
+    /// Present when the batch holds labels.
+    pub loss: Option<LossSum>,
+}
+
+/// A loss before its normalization, so that cores and accumulated batches add
+/// up: the mean loss is the total of `loss_sum` over the total of `weight_sum`.
+#[derive(Clone, Debug)]
+pub struct LossSum {
+    /// Sum of weight x loss over this core's rows (or tokens), f32.
+    pub loss_sum: Tensor,
+    /// Sum of the weights, f32.
+    pub weight_sum: Tensor,
+}

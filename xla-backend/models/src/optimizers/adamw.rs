@@ -1,0 +1,85 @@
+//! `torch.optim.AdamW` (Loshchilov and Hutter, 2017): decay first, decoupled
+//! from the gradient, then Adam with bias correction.
+
+use traind_xla::Shape;
+
+use super::{
+    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_weight_decay,
+    not_negative,
+};
+use crate::error::{Error, Result};
+
+#[derive(Clone, Copy, Debug)]
+pub struct AdamW {
+    settings: Settings,
+}
+
+pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
+    Ok(Box::new(AdamW::new(settings)?))
+}
+
+impl AdamW {
+    pub fn new(settings: &Settings) -> Result<AdamW> {
+        let beta = |beta: f64| (0.0..1.0).contains(&beta);
+        let Settings { adam_beta1, adam_beta2, adam_epsilon, .. } = *settings;
+        const BETA: &str = "a number from 0 up to but not 1";
+        check("adam_beta1", BETA, adam_beta1, beta)?;
+        check("adam_beta2", BETA, adam_beta2, beta)?;
+        check("adam_epsilon", NOT_NEGATIVE, adam_epsilon, not_negative)?;
+        check_weight_decay(settings)?;
+        Ok(AdamW { settings: *settings })
+    }
+}
+
+impl Optimizer for AdamW {
+    fn slots(&self, shape: &Shape) -> Vec<Slot> {
+        let slot = |name| Slot { name, shape: shape.clone() };
+        vec![slot("exp_avg"), slot("exp_avg_sq")]
+    }
+
+    fn scalar_names(&self) -> &'static [&'static str] {
+        &[
+            "decay_factor",
+            "one_minus_beta1",
+            "beta2",
+            "one_minus_beta2",
+            "step_size",
+            "bias_correction2_sqrt",
+            "epsilon",
+        ]
+    }
+
+    fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32> {
+        let Settings { weight_decay, adam_beta1, adam_beta2, adam_epsilon } = self.settings;
+        let bias_correction = |beta: f64| 1.0 - beta.powf(step as f64);
+        let scalars = [
+            1.0 - learning_rate * weight_decay,
+            1.0 - adam_beta1,
+            adam_beta2,
+            1.0 - adam_beta2,
+            learning_rate / bias_correction(adam_beta1),
+            bias_correction(adam_beta2).sqrt(),
+            adam_epsilon,
+        ];
+        scalars.map(|scalar| scalar as f32).to_vec()
+    }
+
+    fn update(&self, at: &Update<'_>) -> Result<Updated> {
+        let [exp_avg, exp_avg_sq] = at.slots else {
+            return Err(Error::MissingInput { name: "exp_avg and exp_avg_sq".to_owned() });
+        };
+        let scalar = |name| at.scalars.get(name);
+        let change = at.gradient.sub(exp_avg)?.mul(scalar("one_minus_beta1")?)?;
+        let exp_avg = exp_avg.add(&change)?;
+        let square = at.gradient.mul(at.gradient)?.mul(scalar("one_minus_beta2")?)?;
+        let exp_avg_sq = exp_avg_sq.mul(scalar("beta2")?)?.add(&square)?;
+        let root = exp_avg_sq.sqrt()?.div(scalar("bias_correction2_sqrt")?)?;
+        let denominator = root.add(scalar("epsilon")?)?;
+        let movement = exp_avg.div(&denominator)?.mul(scalar("step_size")?)?;
+        let parameter = match at.weight_decay {
+            true => at.parameter.mul(scalar("decay_factor")?)?,
+            false => at.parameter.clone(),
+        };
+        Ok(Updated { parameter: parameter.sub(&movement)?, slots: vec![exp_avg, exp_avg_sq] })
+    }
+}

@@ -1,0 +1,143 @@
+//! Optimizers: one file each, a line in [`OPTIMIZERS`]. The arithmetic on
+//! tensors is traced once; what changes from step to step (learning rate, bias
+//! corrections, decay) is computed on the host in f64, as PyTorch does, and is
+//! an input of the step: a new rate never recompiles.
+
+mod adafactor;
+mod adamw;
+mod sgd;
+
+use std::collections::HashMap;
+
+use traind_xla::{Shape, Tensor};
+
+use crate::error::{Error, Result};
+
+pub use adafactor::Adafactor;
+pub use adamw::AdamW;
+pub use sgd::Sgd;
+
+/// The settings of an optimizer, under TrainingArguments' names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    pub weight_decay: f64,
+    pub adam_beta1: f64,
+    pub adam_beta2: f64,
+    pub adam_epsilon: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { weight_decay: 0.0, adam_beta1: 0.9, adam_beta2: 0.999, adam_epsilon: 1e-8 }
+    }
+}
+
+/// State that an optimizer keeps for each parameter. It begins as zeros.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// PyTorch's name for it.
+    pub name: &'static str,
+    pub shape: Shape,
+}
+
+pub trait Optimizer: Send + Sync {
+    /// The state of a parameter, or of a shard of one, of `shape`.
+    fn slots(&self, shape: &Shape) -> Vec<Slot>;
+
+    /// What [`Optimizer::scalars`] gives, by name and in its order.
+    fn scalar_names(&self) -> &'static [&'static str];
+
+    /// The scalars of one update. `step` counts updates from 1.
+    fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32>;
+
+    /// Whether a part of a parameter is updated as it would be in the whole: so
+    /// it is where an update goes element by element.
+    fn shardable(&self) -> bool {
+        true
+    }
+
+    /// Traces the update of one parameter, or of a flat shard of one where that
+    /// makes no difference.
+    fn update(&self, at: &Update<'_>) -> Result<Updated>;
+}
+
+/// One parameter before its update.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    pub parameter: &'a Tensor,
+    pub gradient: &'a Tensor,
+    /// In the order of [`Optimizer::slots`].
+    pub slots: &'a [Tensor],
+    pub scalars: &'a Scalars,
+    /// Whether this parameter is decayed at all.
+    pub weight_decay: bool,
+}
+
+/// One parameter after its update.
+#[derive(Clone, Debug)]
+pub struct Updated {
+    pub parameter: Tensor,
+    pub slots: Vec<Tensor>,
+}
+
+/// The scalars of an update as tensors, by name.
+#[derive(Clone, Debug)]
+pub struct Scalars {
+    tensors: HashMap<&'static str, Tensor>,
+}
+
+impl Scalars {
+    /// Takes apart one input f32[n] that holds [`Optimizer::scalars`]: one
+    /// buffer a step, since handing over many small ones costs time.
+    pub fn split(optimizer: &dyn Optimizer, packed: &Tensor) -> Result<Scalars> {
+        let names = optimizer.scalar_names().iter().enumerate();
+        let scalar = |(index, name): (usize, &&'static str)| {
+            Ok((*name, packed.slice(0, index, index + 1)?.squeeze(0)?))
+        };
+        Ok(Scalars { tensors: names.map(scalar).collect::<Result<_>>()? })
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Tensor> {
+        self.tensors.get(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })
+    }
+}
+
+type Build = fn(&Settings) -> Result<Box<dyn Optimizer>>;
+
+/// By TrainingArguments' `optim`; fused is the same arithmetic.
+const OPTIMIZERS: &[(&str, Build)] = &[
+    ("adamw_torch", adamw::build),
+    ("adamw_torch_fused", adamw::build),
+    ("sgd", sgd::build),
+    ("adafactor", adafactor::build),
+];
+
+/// The optimizer that `optim` names.
+pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {
+    let entry = OPTIMIZERS.iter().find(|(name, _)| *name == optim);
+    let (_, build) = entry.ok_or_else(|| Error::UnknownName {
+        what: "optimizer",
+        name: optim.to_owned(),
+        known: OPTIMIZERS.iter().map(|(name, _)| *name).collect(),
+    })?;
+    build(settings)
+}
+
+const NOT_NEGATIVE: &str = "a finite number of at least 0";
+
+fn check_weight_decay(settings: &Settings) -> Result<()> {
+    check("weight_decay", NOT_NEGATIVE, settings.weight_decay, not_negative)
+}
+
+fn not_negative(number: f64) -> bool {
+    number.is_finite() && number >= 0.0
+}
+
+fn check(
+    name: &'static str,
+    expected: &'static str,
+    found: f64,
+    fits: impl Fn(f64) -> bool,
+) -> Result<()> {
+    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
+}

@@ -1,0 +1,67 @@
+//! Label smoothing as the Trainer's `LabelSmoother`: of the label's share,
+//! `label_smoothing_factor` is spread evenly over all classes.
+//!
+//! N rows or tokens, C classes.
+
+use traind_xla::{DType, Tensor};
+
+use super::causal_lm::next;
+use super::token_labels::{TokenLabels, is_class};
+use super::weights::{row_weights, weighted};
+use crate::error::{Error, Result};
+use crate::model::{Batch, LossSum, OutputKind};
+
+/// Replaces a model's own loss, from the same logits.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelSmoother {
+    factor: f64,
+}
+
+impl LabelSmoother {
+    /// `factor` is from 0 to 1.
+    pub fn new(factor: f64) -> Result<LabelSmoother> {
+        if (0.0..=1.0).contains(&factor) {
+            return Ok(LabelSmoother { factor });
+        }
+        let name = "label_smoothing_factor";
+        Err(Error::Setting { name, expected: "a number from 0 to 1", found: factor })
+    }
+
+    /// The loss of a model's logits. `None` where the batch holds no `labels`,
+    /// as in question answering: then the model's own loss counts.
+    pub fn loss(
+        &self,
+        kind: OutputKind,
+        logits: &Tensor,
+        batch: &Batch,
+    ) -> Result<Option<LossSum>> {
+        let Some(labels) = batch.optional("labels") else { return Ok(None) };
+        if labels.dtype() != DType::S32 {
+            return Err(Error::UnsmoothableLabels);
+        }
+        let (classes, counted) = match kind {
+            OutputKind::Span => return Ok(None),
+            OutputKind::PerRow { classes } => (classes, row_labels(labels, classes, batch)?),
+            OutputKind::PerToken { classes } => {
+                (classes, TokenLabels::new(labels, classes, batch)?)
+            }
+            OutputKind::NextToken { classes } => {
+                (classes, TokenLabels::new(&next(labels)?, classes, batch)?)
+            }
+        };
+        let logits = logits.reshape(&[logits.shape().element_count() / classes, classes])?;
+        weighted(&self.losses(&logits, &counted.labels)?, &counted.weights).map(Some)
+    }
+
+    /// Logits f32[N, C] and labels s32[N] to f32[N].
+    fn losses(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
+        let own = logits.cross_entropy(labels)?.mul_scalar(1.0 - self.factor)?;
+        let all = logits.logsumexp(1)?.sub(&logits.mean(&[1])?)?;
+        Ok(own.add(&all.mul_scalar(self.factor)?)?)
+    }
+}
+
+fn row_labels(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+    let counted = is_class(labels, classes)?.convert(DType::F32)?;
+    Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&row_weights(batch)?)? })
+}

@@ -1,0 +1,49 @@
+//! What a model is trained to do. A task knows its labels and its loss; a
+//! family brings the logits.
+
+pub(crate) mod causal_lm;
+mod label_smoothing;
+pub(crate) mod question_answering;
+mod sequence_classification;
+pub(crate) mod token_labels;
+mod weights;
+
+pub use label_smoothing::LabelSmoother;
+pub use sequence_classification::{ProblemType, SequenceClassification};
+
+/// The tasks of the job file, under its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    SequenceClassification,
+    TokenClassification,
+    QuestionAnswering,
+    MaskedLm,
+    CausalLm,
+    Seq2SeqLm,
+}
+
+impl Task {
+    pub const ALL: [Task; 6] = [
+        Task::SequenceClassification,
+        Task::TokenClassification,
+        Task::QuestionAnswering,
+        Task::MaskedLm,
+        Task::CausalLm,
+        Task::Seq2SeqLm,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::SequenceClassification => "sequence-classification",
+            Task::TokenClassification => "token-classification",
+            Task::QuestionAnswering => "question-answering",
+            Task::MaskedLm => "masked-lm",
+            Task::CausalLm => "causal-lm",
+            Task::Seq2SeqLm => "seq2seq-lm",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Task> {
+        Task::ALL.into_iter().find(|task| task.name() == name)
+    }
+}

@@ -1,0 +1,97 @@
+//! One answer a row: a class, several classes, or numbers.
+//!
+//! B rows, C labels.
+
+use traind_xla::{DType, Tensor};
+
+use super::weights::{row_weights, row_weights_input, weighted};
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::model::{Batch, InputDim, InputSpec, LossSum};
+
+/// Transformers' `problem_type`, which chooses the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemType {
+    /// Cross entropy of labels s32[B].
+    SingleLabel,
+    /// Squared error of labels f32[B] where there is one label, else f32[B, C].
+    Regression,
+    /// Binary cross entropy of labels f32[B, C], zero or one.
+    MultiLabel,
+}
+
+impl ProblemType {
+    pub const ALL: [ProblemType; 3] =
+        [ProblemType::SingleLabel, ProblemType::Regression, ProblemType::MultiLabel];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ProblemType::SingleLabel => "single_label_classification",
+            ProblemType::Regression => "regression",
+            ProblemType::MultiLabel => "multi_label_classification",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<ProblemType> {
+        ProblemType::ALL.into_iter().find(|problem| problem.name() == name)
+    }
+}
+
+/// The loss of logits f32[B, C] and the labels it wants.
+#[derive(Clone, Debug)]
+pub struct SequenceClassification {
+    pub num_labels: usize,
+    pub problem_type: ProblemType,
+}
+
+impl SequenceClassification {
+    pub fn new(config: &ModelConfig) -> Result<SequenceClassification> {
+        let task = SequenceClassification {
+            num_labels: config.num_labels()?,
+            problem_type: config.problem_type()?,
+        };
+        if task.problem_type == ProblemType::SingleLabel && task.num_labels < 2 {
+            let problem = "single_label_classification needs at least 2 labels, found 1";
+            return Err(config.error("problem_type", problem));
+        }
+        Ok(task)
+    }
+
+    /// `labels`, and `weights` f32[B]: what each row counts for, one where absent.
+    pub fn inputs(&self) -> Vec<InputSpec> {
+        let one_per_label = [InputDim::Rows, InputDim::Size(self.num_labels)];
+        let (dtype, dims) = match self.problem_type {
+            ProblemType::SingleLabel => (DType::S32, &one_per_label[..1]),
+            ProblemType::Regression if self.num_labels == 1 => (DType::F32, &one_per_label[..1]),
+            ProblemType::Regression | ProblemType::MultiLabel => (DType::F32, &one_per_label[..]),
+        };
+        vec![InputSpec::optional("labels", dtype, dims), row_weights_input()]
+    }
+
+    /// The loss, where the batch holds labels.
+    pub fn loss(&self, logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
+        let Some(labels) = batch.optional("labels") else { return Ok(None) };
+        let losses = self.row_losses(&logits.convert(DType::F32)?, labels)?;
+        weighted(&losses, &row_weights(batch)?).map(Some)
+    }
+
+    /// One loss a row: the mean over its labels, f32[B].
+    fn row_losses(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
+        Ok(match self.problem_type {
+            ProblemType::SingleLabel => logits.cross_entropy(labels)?,
+            ProblemType::Regression => squared_errors(logits, labels)?.mean(&[1])?,
+            ProblemType::MultiLabel => binary_cross_entropies(logits, labels)?.mean(&[1])?,
+        })
+    }
+}
+
+fn squared_errors(logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
+    let difference = logits.sub(&labels.reshape(logits.dims())?)?;
+    Ok(difference.mul(&difference)?)
+}
+
+/// `max(x, 0) - x y + log(1 + exp(-|x|))`: no overflow for any logit.
+fn binary_cross_entropies(logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
+    let tail = logits.abs()?.neg()?.exp()?.log1p()?;
+    Ok(logits.maximum_scalar(0.0)?.sub(&logits.mul(labels)?)?.add(&tail)?)
+}

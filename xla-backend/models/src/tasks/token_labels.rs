@@ -1,0 +1,47 @@
+//! A class for each token: token classification and masked language modeling.
+//! Tokens whose label is no class, such as -100, are not counted.
+//!
+//! B rows, S positions, C classes.
+
+use traind_xla::{DType, Tensor};
+
+use super::weights::{row_weights, row_weights_input, weighted};
+use crate::error::Result;
+use crate::model::{Batch, InputDim, InputSpec, LossSum};
+
+/// `labels` s32[B, S] and `weights` f32[B].
+pub(crate) fn inputs() -> Vec<InputSpec> {
+    let dims = [InputDim::Rows, InputDim::Positions];
+    vec![InputSpec::optional("labels", DType::S32, &dims), row_weights_input()]
+}
+
+/// The loss of `logits` f32[B S, C], where the batch holds labels.
+pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
+    let Some(labels) = batch.optional("labels") else { return Ok(None) };
+    let tokens = TokenLabels::new(labels, logits.dims()[1], batch)?;
+    weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
+}
+
+/// Labels and what each token counts for.
+pub(super) struct TokenLabels {
+    /// s32[B S].
+    pub labels: Tensor,
+    /// f32[B S]: the row's weight, and zero where the label is no class.
+    pub weights: Tensor,
+}
+
+impl TokenLabels {
+    /// From labels s32[B, S].
+    pub(super) fn new(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+        let counted = is_class(labels, classes)?.convert(DType::F32)?;
+        let weights = counted.mul(&row_weights(batch)?.unsqueeze(1)?)?;
+        let tokens = labels.shape().element_count();
+        let (labels, weights) = (labels.reshape(&[tokens])?, weights.reshape(&[tokens])?);
+        Ok(TokenLabels { labels, weights })
+    }
+}
+
+/// Where a label is from 0 up to but not `classes`.
+pub(super) fn is_class(labels: &Tensor, classes: usize) -> Result<Tensor> {
+    Ok(labels.ge_scalar(0.0)?.and(&labels.lt_scalar(classes as f64)?)?)
+}

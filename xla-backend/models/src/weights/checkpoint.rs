@@ -1,0 +1,77 @@
+//! The weights of a model folder: one safetensors file, or several and an
+//! index that says which tensor is in which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::SafetensorsFile;
+use crate::error::{Error, Result};
+
+pub(super) const SINGLE: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+
+#[derive(Debug)]
+pub struct Checkpoint {
+    files: Vec<SafetensorsFile>,
+    /// From a tensor's name to its file's place in `files`.
+    places: BTreeMap<String, usize>,
+}
+
+impl Checkpoint {
+    pub fn open(folder: &Path) -> Result<Checkpoint> {
+        let single = folder.join(SINGLE);
+        let index = folder.join(INDEX);
+        let files = if single.exists() {
+            vec![SafetensorsFile::open(&single)?]
+        } else if index.exists() {
+            open_shards(folder, &index)?
+        } else {
+            return Err(Error::NoWeights { folder: folder.to_owned() });
+        };
+        let place = |(place, file): (usize, &SafetensorsFile)| {
+            file.names().into_iter().map(move |name| (name, place)).collect::<Vec<_>>()
+        };
+        let places = files.iter().enumerate().flat_map(place).collect();
+        Ok(Checkpoint { files, places })
+    }
+
+    /// Every tensor's name, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        self.places.keys().map(String::as_str).collect()
+    }
+
+    /// The file that holds the tensor `name`.
+    pub fn file(&self, name: &str) -> Result<&SafetensorsFile> {
+        let missing = || Error::MissingWeight { name: name.to_owned() };
+        self.places.get(name).map(|&place| &self.files[place]).ok_or_else(missing)
+    }
+}
+
+fn open_shards(folder: &Path, index: &Path) -> Result<Vec<SafetensorsFile>> {
+    let text = std::fs::read(index).map_err(|source| Error::Io {
+        action: "read",
+        path: index.to_owned(),
+        source,
+    })?;
+    let index_json: Value = serde_json::from_slice(&text)
+        .map_err(|source| Error::Json { path: index.to_owned(), source })?;
+    let error = |problem: &str| Error::Config {
+        path: index.to_owned(),
+        key: "weight_map".to_owned(),
+        problem: problem.to_owned(),
+    };
+    let map = index_json["weight_map"].as_object().ok_or_else(|| error("expected an object"))?;
+    let mut shards = BTreeSet::new();
+    for file in map.values() {
+        let name = file.as_str().filter(|name| is_file_name(name));
+        shards.insert(name.ok_or_else(|| error("expected names of files of this folder"))?);
+    }
+    shards.into_iter().map(|shard| SafetensorsFile::open(&folder.join(shard))).collect()
+}
+
+/// An index that points out of its folder is refused.
+fn is_file_name(name: &str) -> bool {
+    PathBuf::from(name).file_name().is_some_and(|file| file == name)
+}

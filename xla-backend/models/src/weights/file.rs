@@ -1,0 +1,124 @@
+//! One safetensors file. The header is read and checked against the file's
+//! size when it is opened; tensors are then read one at a time, so that the
+//! file is never in memory as a whole.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use half::{bf16, f16};
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape};
+
+use crate::error::{Error, Result};
+
+/// The format's own bound, and the reason a broken length cannot exhaust memory.
+const HEADER_BYTES_MAX: u64 = 100_000_000;
+/// The length of the header, little-endian.
+const LENGTH_BYTES: u64 = 8;
+
+#[derive(Debug)]
+pub struct SafetensorsFile {
+    path: PathBuf,
+    metadata: Metadata,
+    data_start: u64,
+}
+
+impl SafetensorsFile {
+    pub fn open(path: &Path) -> Result<SafetensorsFile> {
+        let mut file = open(path)?;
+        let size = file.metadata().map_err(|source| io("read", path, source))?.len();
+        let mut length = [0; LENGTH_BYTES as usize];
+        read(&mut file, path, &mut length)?;
+        let header_bytes = u64::from_le_bytes(length);
+        if header_bytes > HEADER_BYTES_MAX || header_bytes + LENGTH_BYTES > size {
+            return Err(corrupt(path, format!("a header of {header_bytes} bytes in {size}")));
+        }
+        let mut header = vec![0; header_bytes as usize];
+        read(&mut file, path, &mut header)?;
+        let metadata: Metadata =
+            serde_json::from_slice(&header).map_err(|error| corrupt(path, error.to_string()))?;
+        let data_start = LENGTH_BYTES + header_bytes;
+        let expected = data_start.saturating_add(metadata.data_len() as u64);
+        if size != expected {
+            return Err(corrupt(path, format!("{size} bytes where its header says {expected}")));
+        }
+        Ok(SafetensorsFile { path: path.to_owned(), metadata, data_start })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.metadata.offset_keys()
+    }
+
+    pub fn shape(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.info(name)?.shape)
+    }
+
+    /// A floating-point tensor as float32.
+    pub fn read_f32(&self, name: &str) -> Result<HostArray> {
+        let info = self.info(name)?;
+        let dtype = || Error::WeightDType {
+            path: self.path.clone(),
+            tensor: name.to_owned(),
+            dtype: format!("{:?}", info.dtype),
+        };
+        let bytes = to_f32(info.dtype, self.read_bytes(info)?).ok_or_else(dtype)?;
+        let shape = Shape::new(DType::F32, info.shape.clone());
+        Ok(HostArray::from_bytes(shape, bytes)?)
+    }
+
+    fn info(&self, name: &str) -> Result<&TensorInfo> {
+        let missing = || corrupt(&self.path, format!("it has no tensor {name}"));
+        self.metadata.info(name).ok_or_else(missing)
+    }
+
+    fn read_bytes(&self, info: &TensorInfo) -> Result<Vec<u8>> {
+        let (start, end) = info.data_offsets;
+        let mut file = open(&self.path)?;
+        file.seek(SeekFrom::Start(self.data_start + start as u64))
+            .map_err(|source| io("read", &self.path, source))?;
+        let mut bytes = vec![0; end - start];
+        read(&mut file, &self.path, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The same numbers as f32, or `None` where they are no floats.
+fn to_f32(dtype: Dtype, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    match dtype {
+        Dtype::F32 => Some(bytes),
+        Dtype::F16 => Some(widen(&bytes, |word| f16::from_le_bytes(word).to_f32())),
+        Dtype::BF16 => Some(widen(&bytes, |word| bf16::from_le_bytes(word).to_f32())),
+        Dtype::F64 => Some(widen(&bytes, |word| f64::from_le_bytes(word) as f32)),
+        _ => None,
+    }
+}
+
+fn widen<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<u8> {
+    bytes.as_chunks().0.iter().flat_map(|word| read(*word).to_le_bytes()).collect()
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|source| io("open", path, source))
+}
+
+fn read(file: &mut File, path: &Path, bytes: &mut [u8]) -> Result<()> {
+    file.read_exact(bytes).map_err(|source| match source.kind() {
+        std::io::ErrorKind::UnexpectedEof => corrupt(path, "it ends early".to_owned()),
+        _ => io("read", path, source),
+    })
+}
+
+fn io(action: &'static str, path: &Path, source: std::io::Error) -> Error {
+    Error::Io { action, path: path.to_owned(), source }
+}
+
+fn corrupt(path: &Path, problem: String) -> Error {
+    Error::Corrupt { path: path.to_owned(), problem }
+}

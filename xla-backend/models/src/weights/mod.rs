@@ -1,0 +1,89 @@
+//! Parameters as host arrays: read from Hugging Face's safetensors files, drawn
+//! where a checkpoint has none, and saved under the same names. Float32 on this
+//! side, whatever the file holds.
+
+mod checkpoint;
+mod file;
+mod init;
+mod names;
+mod save;
+mod shards;
+
+use std::path::Path;
+
+use traind_xla::runtime::HostArray;
+
+pub use checkpoint::Checkpoint;
+pub use file::SafetensorsFile;
+pub use init::{initial, initialize};
+pub use save::{MAX_SHARD_BYTES, save, save_config, save_weights};
+pub use shards::save_shards;
+
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::parameters::ParameterSpec;
+
+/// The parameters of a model and where each came from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// In the order of [`Model::parameters`].
+    pub arrays: Vec<HostArray>,
+    pub report: LoadReport,
+}
+
+/// Names of tensors, each in exactly one list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    pub loaded: Vec<String>,
+    /// Parameters of the head that the checkpoint lacks: drawn, as is usual
+    /// when a pretrained encoder gets a new task.
+    pub initialized: Vec<String>,
+    /// Other parameters that the checkpoint lacks: drawn too, and suspicious.
+    pub missing: Vec<String>,
+    /// Tensors of the checkpoint that the model has no parameter for.
+    pub unexpected: Vec<String>,
+}
+
+/// Loads a model's parameters from its folder; `seed` draws the missing ones.
+pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
+    let checkpoint = Checkpoint::open(folder)?;
+    let prefix = model.base_model_prefix();
+    let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
+    let mut report = LoadReport { unexpected: matched.unexpected, ..LoadReport::default() };
+    let mut arrays = Vec::with_capacity(model.parameters().len());
+    for (spec, stored) in model.parameters().iter().zip(&matched.stored) {
+        let array = match stored {
+            Some(stored) => read(&checkpoint, stored, spec)?,
+            None => initial(spec, seed)?,
+        };
+        arrays.push(array);
+        report.add(&spec.name, stored.is_some(), prefix);
+    }
+    Ok(Loaded { arrays, report })
+}
+
+fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<HostArray> {
+    let file = checkpoint.file(stored)?;
+    let found = file.shape(stored)?;
+    if found != spec.shape.dims {
+        return Err(Error::WeightShape {
+            path: file.path().to_owned(),
+            tensor: stored.to_owned(),
+            found: found.to_vec(),
+            expected: spec.shape.dims.clone(),
+        });
+    }
+    file.read_f32(stored)
+}
+
+impl LoadReport {
+    fn add(&mut self, name: &str, loaded: bool, prefix: &str) {
+        let of_base = names::strip(name, prefix).is_some();
+        let list = match (loaded, of_base) {
+            (true, _) => &mut self.loaded,
+            (false, false) => &mut self.initialized,
+            (false, true) => &mut self.missing,
+        };
+        list.push(name.to_owned());
+    }
+}

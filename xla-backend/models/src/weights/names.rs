@@ -1,0 +1,119 @@
+//! Which stored tensor is which parameter: by name, with the differences that
+//! transformers bridges. A checkpoint of the base model lacks the prefix that
+//! models with a head give it, and the other way round; old ones call the
+//! scale and shift of a layer norm `gamma` and `beta`. A parameter that has a
+//! tied twin may be stored under either name, or both.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::parameters::ParameterSpec;
+
+/// Buffers that old versions of transformers stored; never parameters.
+const IGNORED_SUFFIXES: &[&str] = &["position_ids", ".attn.bias", ".attn.masked_bias"];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Matched {
+    /// The stored name of each parameter, in the parameters' order.
+    pub stored: Vec<Option<String>>,
+    /// Stored tensors that are no parameter's, sorted.
+    pub unexpected: Vec<String>,
+}
+
+pub(super) fn match_names(specs: &[ParameterSpec], stored: &[&str], prefix: &str) -> Matched {
+    let by_name: HashMap<String, &str> = stored.iter().map(|name| (modern(name), *name)).collect();
+    let find = |spec: &ParameterSpec| {
+        let tied = spec.tied.iter().flat_map(|name| candidates(name, prefix));
+        let mut names = candidates(&spec.name, prefix).into_iter().chain(tied);
+        names.find_map(|name| by_name.get(&name).copied())
+    };
+    let is_tied =
+        |name: &str| specs.iter().any(|spec| spec.tied.iter().any(|tied| *tied == modern(name)));
+    let found: Vec<Option<&str>> = specs.iter().map(find).collect();
+    let used: BTreeSet<&str> = found.iter().flatten().copied().collect();
+    let all: BTreeSet<&str> = stored.iter().copied().collect();
+    let ignored = |name: &str| IGNORED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+    let unexpected = all.difference(&used).filter(|name| !ignored(name) && !is_tied(name));
+    Matched {
+        unexpected: unexpected.map(|name| (*name).to_owned()).collect(),
+        stored: found.into_iter().map(|name| name.map(str::to_owned)).collect(),
+    }
+}
+
+/// What is left of `name` below the module `prefix`.
+pub(super) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    name.strip_prefix(prefix)?.strip_prefix('.')
+}
+
+/// The names that a parameter may be stored under, best first.
+fn candidates(name: &str, prefix: &str) -> [String; 2] {
+    let other = match strip(name, prefix) {
+        Some(base) => base.to_owned(),
+        None => format!("{prefix}.{name}"),
+    };
+    [name.to_owned(), other]
+}
+
+fn modern(name: &str) -> String {
+    name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_xla::{DType, Shape};
+
+    use super::*;
+    use crate::parameters::Init;
+
+    fn check(parameters: &[&str], stored: &[&str], expect: &[Option<&str>], unexpected: &[&str]) {
+        let shape = Shape::new(DType::F32, [1]);
+        let spec = |name: &&str| ParameterSpec {
+            name: (*name).to_owned(),
+            shape: shape.clone(),
+            init: Init::Zeros,
+            weight_decay: false,
+            tied: name.ends_with("words").then(|| "decoder".to_owned()).into_iter().collect(),
+        };
+        let specs: Vec<ParameterSpec> = parameters.iter().map(spec).collect();
+        let matched = match_names(&specs, stored, "bert");
+        let found: Vec<Option<&str>> = matched.stored.iter().map(Option::as_deref).collect();
+        assert_eq!(found, expect);
+        assert_eq!(matched.unexpected, unexpected);
+    }
+
+    #[test]
+    fn prefixes_are_added_and_removed() {
+        check(&["bert.a", "classifier.b"], &["a"], &[Some("a"), None], &[]);
+        check(&["a"], &["bert.a", "classifier.b"], &[Some("bert.a")], &["classifier.b"]);
+    }
+
+    #[test]
+    fn the_exact_name_wins() {
+        check(&["bert.a"], &["a", "bert.a"], &[Some("bert.a")], &["a"]);
+    }
+
+    #[test]
+    fn old_layer_norms_and_buffers_are_known() {
+        check(
+            &["bert.LayerNorm.weight", "bert.LayerNorm.bias"],
+            &["bert.LayerNorm.gamma", "bert.LayerNorm.beta", "bert.embeddings.position_ids"],
+            &[Some("bert.LayerNorm.gamma"), Some("bert.LayerNorm.beta")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_tied_twin_stands_in_and_is_never_unexpected() {
+        check(&["bert.words"], &["decoder"], &[Some("decoder")], &[]);
+        check(&["bert.words"], &["decoder", "words"], &[Some("words")], &[]);
+    }
+
+    #[test]
+    fn causal_masks_of_old_checkpoints_are_known() {
+        check(&["bert.a"], &["h.0.attn.bias", "h.0.attn.masked_bias"], &[None], &[]);
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_dot() {
+        check(&["bert.a"], &["berta"], &[None], &["berta"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Writing what `from_pretrained` loads: `config.json` and weights.
+//! Each file appears whole or not at all: written aside, synced, renamed.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde_json::{Map, Value};
+use traind_xla::runtime::HostArray;
+
+use super::checkpoint::{INDEX, SINGLE};
+use super::save_shards;
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
+
+/// Transformers' own bound on one file of weights, 50 GB.
+pub const MAX_SHARD_BYTES: u64 = 50_000_000_000;
+
+const CONFIG: &str = "config.json";
+
+/// Saves a model into an existing folder; `arrays` are in the order of `specs`.
+pub fn save(
+    folder: &Path,
+    config: &ModelConfig,
+    specs: &[ParameterSpec],
+    arrays: &[HostArray],
+) -> Result<()> {
+    save_shards(folder, specs, arrays, MAX_SHARD_BYTES)?;
+    save_config(folder, config)
+}
+
+/// Writes `config.json`: the loaded one with what training decided. The
+/// weights are float32, and no version of transformers has written them.
+pub fn save_config(folder: &Path, config: &ModelConfig) -> Result<()> {
+    let mut config = config.clone();
+    config.remove("transformers_version");
+    config.set("torch_dtype", "float32");
+    config.set("dtype", "float32");
+    write_json(&folder.join(CONFIG), config.keys())
+}
+
+pub(super) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(keys)
+        .map_err(|source| Error::Json { path: path.to_owned(), source })?;
+    text.push(b'\n');
+    write_whole(path, |file| file.write_all(&text))
+}
+
+/// Removes weights of an earlier save from `folder`, all but `kept`.
+pub(super) fn remove_others(folder: &Path, kept: &[String]) -> Result<()> {
+    let failed = |source| Error::Io { action: "clean", path: folder.to_owned(), source };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_weights(&name) && !kept.contains(&name) {
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// The names that `save_shards` gives.
+fn is_weights(name: &str) -> bool {
+    let shard = name.strip_prefix("model-").and_then(|rest| rest.strip_suffix(".safetensors"));
+    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let of =
+        |shard: &str| shard.split_once("-of-").is_some_and(|(n, m)| is_number(n) && is_number(m));
+    name == SINGLE || name == INDEX || shard.is_some_and(of)
+}
+
+/// Writes one safetensors file of float32 tensors.
+pub fn save_weights(path: &Path, specs: &[ParameterSpec], arrays: &[HostArray]) -> Result<()> {
+    let mut tensors: Vec<(&ParameterSpec, &HostArray)> = specs.iter().zip(arrays).collect();
+    tensors.sort_by_key(|(spec, _)| &spec.name);
+    let (mut offset, mut infos) = (0, Vec::with_capacity(tensors.len()));
+    for (spec, array) in &tensors {
+        check_shape(spec, array)?;
+        let end = offset + array.bytes().len();
+        let shape = spec.shape.dims.clone();
+        let info = TensorInfo { dtype: Dtype::F32, shape, data_offsets: (offset, end) };
+        infos.push((spec.name.clone(), info));
+        offset = end;
+    }
+    let header = header(path, infos)?;
+    write_whole(path, |file| {
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        tensors.iter().try_for_each(|(_, array)| file.write_all(array.bytes()))
+    })
+}
+
+fn check_shape(spec: &ParameterSpec, array: &HostArray) -> Result<()> {
+    if *array.shape() == spec.shape {
+        return Ok(());
+    }
+    let (name, found) = (spec.name.clone(), array.shape().clone());
+    Err(Error::ArrayShape { name, found, expected: spec.shape.clone() })
+}
+
+/// Padded with spaces, so that the data starts at a multiple of 8.
+fn header(path: &Path, infos: Vec<(String, TensorInfo)>) -> Result<Vec<u8>> {
+    let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let metadata = Metadata::new(Some(format), infos)
+        .map_err(|error| Error::Corrupt { path: path.to_owned(), problem: error.to_string() })?;
+    let mut header = serde_json::to_vec(&metadata)
+        .map_err(|source| Error::Json { path: path.to_owned(), source })?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    Ok(header)
+}
+
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".partial");
+    let written = (|| {
+        let mut file = BufWriter::new(File::create(&aside)?);
+        write(&mut file)?;
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&aside, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    })();
+    written.map_err(|source| Error::Io { action: "write", path: path.to_owned(), source })
+}

@@ -1,0 +1,65 @@
+//! Dropout is on where there are random bits, and is the same for the same row
+//! of the global batch, whichever core has it.
+
+use serde_json::{Map, json};
+use traind_models::{Batch, Forward, ModelConfig, Task, Weights, registry, weights};
+use traind_xla::ops::Random;
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Tensor, Trace};
+
+use crate::support::Program;
+
+const POSITIONS: usize = 4;
+
+/// Logits of rows that all hold the same tokens, from `row_offset` on.
+fn logits(dropout: f64, training: bool, rows: usize, row_offset: u32) -> Vec<f32> {
+    let keys: Map<_, _> = json!({
+        "model_type": "bert", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,
+        "hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout,
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    let config = ModelConfig::new("config.json", keys);
+    let model = registry::build(config, Task::SequenceClassification).unwrap();
+    let trace = Trace::new();
+    let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
+    let seeds = ["seed", "step", "row_offset"].map(scalar);
+    let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(rows);
+    let mut batch = Batch::new();
+    for name in ["input_ids", "attention_mask"] {
+        batch.insert(name, trace.full(1.0, Shape::new(DType::S32, [rows, POSITIONS])).unwrap());
+    }
+    let specs = model.parameters();
+    let parameter = |spec: &traind_models::ParameterSpec| -> Tensor {
+        trace.parameter(&spec.name, spec.shape.clone()).unwrap()
+    };
+    let cx = Forward {
+        trace: &trace,
+        weights: &Weights::new(specs, specs.iter().map(parameter)),
+        random: training.then_some(&random),
+        gradient_checkpointing: false,
+    };
+    let output = model.forward(&cx, &batch).unwrap();
+    assert!(output.loss.is_none());
+    let u32_scalar = |value| HostArray::from_u32(&[], &[value]).unwrap();
+    let mut arguments = vec![u32_scalar(42), u32_scalar(7), u32_scalar(row_offset)];
+    arguments.extend(weights::initialize(specs, 1).unwrap());
+    Program::compile(&trace, &[&output.logits]).run(&arguments)[0].to_f32().unwrap()
+}
+
+#[test]
+fn dropout_is_off_without_random_bits_or_rate() {
+    let off = logits(0.5, false, 2, 0);
+    assert_eq!(off, logits(0.0, true, 2, 0));
+    assert_eq!(off[..2], off[2..], "equal rows have equal logits");
+}
+
+#[test]
+fn rows_are_dropped_by_their_place_in_the_global_batch() {
+    let all = logits(0.5, true, 4, 0);
+    assert_ne!(all[..2], all[2..4], "equal rows are dropped differently");
+    let second_core = logits(0.5, true, 2, 2);
+    crate::support::check_close("rows 2 and 3", &second_core, &all[4..], 1e-5);
+}

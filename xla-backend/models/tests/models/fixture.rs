@@ -1,0 +1,137 @@
+//! One folder of `fixtures/`: a tiny model of transformers, a batch, and what
+//! PyTorch answered to it. The expected numbers were computed in float64, so
+//! every tolerance is float32's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Map;
+use traind_models::{Batch, Forward, Model, ModelConfig, Task, Weights};
+use traind_models::{registry, weights};
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
+
+use crate::support::{check_close, distance};
+
+pub(crate) fn folder_of(fixture: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture)
+}
+
+pub(crate) struct Fixture {
+    pub model: Box<dyn Model>,
+    pub weights: Vec<HostArray>,
+    /// The batch's inputs, those that the model takes.
+    pub inputs: Vec<(&'static str, HostArray)>,
+    expected: BTreeMap<String, Vec<f32>>,
+}
+
+/// A fixture's forward and backward pass in a trace, whose next parameters are
+/// the inputs and the weights, in this order.
+pub(crate) struct Traced {
+    pub weights: Vec<Tensor>,
+    pub logits: Tensor,
+    pub loss: Tensor,
+    pub gradients: Vec<Tensor>,
+}
+
+impl Fixture {
+    pub(crate) fn load(folder: &Path, task: Task) -> Fixture {
+        let config = ModelConfig::load(folder, &Map::new()).unwrap();
+        let model = registry::build(config, task).unwrap();
+        let loaded = weights::load(folder, &*model, 0).unwrap();
+        let report = loaded.report;
+        assert_eq!(report.loaded.len(), model.parameters().len(), "{report:?}");
+        assert!(report.unexpected.is_empty(), "{report:?}");
+        let file = std::fs::read(folder.join("expected.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&file).unwrap();
+        let input = |name| Some((name, integers(&tensors, name)?));
+        let inputs = model.inputs().iter().filter_map(|spec| input(spec.name)).collect();
+        let expected = tensors
+            .names()
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), floats(&tensors, name)?)));
+        Fixture { weights: loaded.arrays, expected: expected.collect(), inputs, model }
+    }
+
+    pub(crate) fn trace(
+        &self,
+        trace: &Trace,
+        gradient_checkpointing: bool,
+        compute_dtype: DType,
+    ) -> Traced {
+        let parameter = |name: &str, shape: &Shape| trace.parameter(name, shape.clone()).unwrap();
+        let mut batch = Batch::new();
+        for (name, array) in &self.inputs {
+            batch.insert(name, parameter(name, array.shape()));
+        }
+        let specs = self.model.parameters();
+        let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &s.shape)).collect();
+        let by_name = Weights::new(specs, weights.clone()).computed_in(compute_dtype);
+        let cx = Forward { trace, weights: &by_name, random: None, gradient_checkpointing };
+        let output = self.model.forward(&cx, &batch).unwrap();
+        let sums = output.loss.unwrap();
+        let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
+        let references: Vec<&Tensor> = weights.iter().collect();
+        let gradients = autodiff::gradients(&loss, &references).unwrap();
+        Traced { weights, logits: output.logits, loss, gradients }
+    }
+
+    /// What [`Traced`]'s parameters stand for: the inputs, then the weights.
+    pub(crate) fn arguments(&self) -> Vec<HostArray> {
+        let inputs = self.inputs.iter().map(|(_, array)| array.clone());
+        inputs.chain(self.weights.iter().cloned()).collect()
+    }
+
+    pub(crate) fn expected(&self, name: &str) -> &[f32] {
+        self.expected.get(name).unwrap_or_else(|| panic!("the fixture has no {name}"))
+    }
+
+    /// Logits, loss and gradients of the batch.
+    pub(crate) fn check_answers(
+        &self,
+        logits: &HostArray,
+        loss: &HostArray,
+        gradients: &[HostArray],
+    ) {
+        check_close("logits", &logits.to_f32().unwrap(), self.expected("logits"), 1e-5);
+        self.check_relative("loss", &loss.to_f32().unwrap(), 1e-6);
+        let global_norm = self.global_norm();
+        for (spec, gradient) in self.model.parameters().iter().zip(gradients) {
+            let name = format!("grad.{}", spec.name);
+            let (difference, norm) = distance(&gradient.to_f32().unwrap(), self.expected(&name));
+            // A key's bias shifts all scores of a query alike: its gradient is
+            // zero but for rounding, which is measured against the whole.
+            let scale = if norm < 1e-9 * global_norm { global_norm } else { norm };
+            assert!(difference <= 1e-5 * scale, "{name}: off by {difference}, norm {norm}");
+        }
+    }
+
+    pub(crate) fn check_relative(&self, name: &str, got: &[f32], tolerance: f64) {
+        let expect = self.expected(name);
+        assert_eq!(got.len(), expect.len(), "{name}");
+        for (got, expect) in got.iter().zip(expect) {
+            let off = (f64::from(*got) / f64::from(*expect) - 1.0).abs();
+            assert!(off <= tolerance, "{name}: {got}, expected {expect}, off by {off:e}");
+        }
+    }
+
+    /// The norm of all gradients.
+    pub(crate) fn global_norm(&self) -> f64 {
+        let gradients = self.expected.iter().filter(|(name, _)| name.starts_with("grad."));
+        let values = gradients.flat_map(|(_, values)| values);
+        values.map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
+    }
+}
+
+fn integers(tensors: &SafeTensors<'_>, name: &str) -> Option<HostArray> {
+    let view = tensors.tensor(name).ok()?;
+    assert_eq!(view.dtype(), Dtype::I64, "{name}");
+    let values = view.data().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes) as i32);
+    Some(HostArray::from_s32(view.shape(), &values.collect::<Vec<_>>()).unwrap())
+}
+
+pub(crate) fn floats(tensors: &SafeTensors<'_>, name: &str) -> Option<Vec<f32>> {
+    let view = tensors.tensor(name).ok().filter(|view| view.dtype() == Dtype::F32)?;
+    Some(view.data().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}

@@ -1,0 +1,59 @@
+//! The estimate of a forward pass against XLA's own count of it, which also
+//! has what is not a dot: a few per cent at these sizes.
+
+use serde_json::{Value, json};
+use traind_models::{Batch, Forward, ModelConfig, Task, Weights, registry};
+use traind_xla::{DType, Shape, Trace};
+
+use crate::support::Program;
+
+const ROWS: usize = 3;
+const POSITIONS: usize = 40;
+
+fn check(keys: Value, task: Task) {
+    let config = ModelConfig::new("config.json", keys.as_object().unwrap().clone());
+    let model = registry::build(config, task).unwrap();
+    let trace = Trace::new();
+    let parameter = |name: &str, shape: Shape| trace.parameter(name, shape).unwrap();
+    let mut batch = Batch::new();
+    for name in ["input_ids", "attention_mask"] {
+        batch.insert(name, parameter(name, Shape::new(DType::S32, [ROWS, POSITIONS])));
+    }
+    let specs = model.parameters();
+    let tensors = specs.iter().map(|spec| parameter(&spec.name, spec.shape.clone()));
+    let cx = Forward {
+        trace: &trace,
+        weights: &Weights::new(specs, tensors),
+        random: None,
+        gradient_checkpointing: false,
+    };
+    let logits = model.forward(&cx, &batch).unwrap().logits;
+    let counted = Program::compile(&trace, &[&logits]).flops();
+    let ratio = counted / model.forward_flops(ROWS, POSITIONS);
+    assert!((1.0..1.1).contains(&ratio), "{keys} {task:?}: {ratio}");
+}
+
+fn bert() -> Value {
+    json!({
+        "model_type": "bert", "vocab_size": 200, "hidden_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 384,
+    })
+}
+
+#[test]
+fn a_forward_pass_has_the_operations_that_xla_counts() {
+    for task in [
+        Task::SequenceClassification,
+        Task::TokenClassification,
+        Task::QuestionAnswering,
+        Task::MaskedLm,
+    ] {
+        check(bert(), task);
+    }
+    let gpt2 = json!({
+        "model_type": "gpt2", "vocab_size": 200, "n_embd": 128, "n_layer": 2, "n_head": 2,
+        "pad_token_id": 0,
+    });
+    check(gpt2.clone(), Task::CausalLm);
+    check(gpt2, Task::SequenceClassification);
+}

@@ -1,0 +1,59 @@
+//! Smoothed losses against transformers' `LabelSmoother`, for each kind of
+//! logits that has labels.
+
+use traind_models::tasks::LabelSmoother;
+use traind_models::{Batch, OutputKind};
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Trace};
+
+use crate::support::{Program, check_close};
+
+const FACTOR: f64 = 0.1;
+/// Four rows or tokens of three classes; of the second, one is all but sure.
+const LOGITS: [f32; 12] = [0.5, -1.25, 2.0, -80.0, 90.0, 0.25, 1.0, 2.0, 3.0, -0.5, 0.25, 0.75];
+
+/// The mean loss and what it is the mean of.
+fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], expect: f32, counted: f32) {
+    let trace = Trace::new();
+    let label_dims = &logit_dims[..logit_dims.len() - 1];
+    let s32 = || Shape::new(DType::S32, label_dims);
+    let logits = trace.parameter("logits", Shape::new(DType::F32, logit_dims)).unwrap();
+    let mut batch = Batch::new();
+    batch.insert("input_ids", trace.full(0.0, s32()).unwrap());
+    batch.insert("labels", trace.parameter("labels", s32()).unwrap());
+    let smoother = LabelSmoother::new(FACTOR).unwrap();
+    let sums = smoother.loss(kind, &logits, &batch).unwrap().unwrap();
+    let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
+    let results = Program::compile(&trace, &[&loss, &sums.weight_sum]).run(&[
+        HostArray::from_f32(logit_dims, &LOGITS).unwrap(),
+        HostArray::from_s32(label_dims, labels).unwrap(),
+    ]);
+    let what = format!("{kind:?}");
+    check_close(&what, &results[0].to_f32().unwrap(), &[expect], f64::from(1e-6 * expect));
+    check_close(&what, &results[1].to_f32().unwrap(), &[counted], 0.0);
+}
+
+#[test]
+fn labels_are_smoothed_as_transformers_does() {
+    let classes = 3;
+    check(OutputKind::PerRow { classes }, &[4, 3], &[2, 0, 1, 1], 41.150_85, 4.0);
+    let tokens = [2, 2, 3];
+    check(OutputKind::PerToken { classes }, &tokens, &[2, -100, 1, 1], 0.981_692_1, 3.0);
+    check(OutputKind::NextToken { classes }, &tokens, &[2, 0, 1, -100], 1.740_955_3, 1.0);
+    check(OutputKind::NextToken { classes }, &tokens, &[2, 0, 1, 1], 1.574_280_6, 2.0);
+}
+
+#[test]
+fn spans_are_not_smoothed_and_numbers_cannot_be() {
+    let trace = Trace::new();
+    let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap();
+    let smoother = LabelSmoother::new(FACTOR).unwrap();
+    assert!(smoother.loss(OutputKind::Span, &logits, &Batch::new()).unwrap().is_none());
+    let mut batch = Batch::new();
+    batch.insert("labels", trace.parameter("labels", Shape::new(DType::F32, [4])).unwrap());
+    let kind = OutputKind::PerRow { classes: 1 };
+    let error = smoother.loss(kind, &logits, &batch).unwrap_err().to_string();
+    assert_eq!(error, "label_smoothing_factor: labels that are numbers cannot be smoothed");
+    let error = LabelSmoother::new(1.5).unwrap_err().to_string();
+    assert_eq!(error, "label_smoothing_factor: expected a number from 0 to 1, found 1.5");
+}

@@ -1,0 +1,19 @@
+//! Models on the CPU plugin and checkpoints on disk.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod clip;
+mod config;
+mod dropout;
+mod embedding;
+mod empty_slots;
+mod fixture;
+mod fixtures;
+mod flops;
+mod label_smoothing;
+mod losses;
+mod optimizers;
+mod precision;
+mod support;
+mod training;
+mod weights;

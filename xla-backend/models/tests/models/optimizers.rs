@@ -1,0 +1,131 @@
+//! Each optimizer against PyTorch's, step after step, on the parameters of
+//! `fixtures/optimizers`.
+
+use std::collections::BTreeMap;
+
+use safetensors::SafeTensors;
+use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Trace};
+
+use crate::fixture::{floats, folder_of};
+use crate::support::{Program, check_close};
+
+/// What `scripts/fixtures/optimizers.py` trains with.
+const RATES: [f64; 5] = [1e-3, 2e-3, 3e-3, 1e-3, 5e-4];
+const WEIGHT_DECAY: f64 = 0.05;
+/// Name, dims and whether it is decayed.
+const PARAMETERS: [(&str, &[usize], bool); 3] =
+    [("matrix", &[3, 4], true), ("stack", &[2, 3, 5], true), ("vector", &[6], false)];
+
+#[test]
+fn adamw_is_that_of_pytorch() {
+    check("adamw_torch");
+}
+
+#[test]
+fn sgd_is_that_of_pytorch() {
+    check("sgd");
+}
+
+#[test]
+fn adafactor_is_that_of_transformers() {
+    check("adafactor");
+}
+
+/// Adafactor's update of an element depends on all others.
+#[test]
+fn what_goes_element_by_element_can_be_sharded() {
+    for (optim, shardable) in [("adamw_torch", true), ("sgd", true), ("adafactor", false)] {
+        assert_eq!(build(optim).shardable(), shardable, "{optim}");
+    }
+}
+
+#[test]
+fn adafactor_keeps_rows_and_columns_of_a_matrix() {
+    let slots = |dims: &[usize]| -> Vec<(&str, Vec<usize>)> {
+        let slots = build("adafactor").slots(&Shape::new(DType::F32, dims));
+        slots.into_iter().map(|slot| (slot.name, slot.shape.dims)).collect()
+    };
+    assert_eq!(slots(&[7]), [("exp_avg_sq", vec![7])]);
+    let factors = [("exp_avg_sq_row", vec![2, 3]), ("exp_avg_sq_col", vec![2, 5])];
+    assert_eq!(slots(&[2, 3, 5]), factors);
+}
+
+#[test]
+fn unusable_settings_are_named() {
+    let settings = Settings { weight_decay: -1.0, ..Settings::default() };
+    for optim in ["adamw_torch", "sgd", "adafactor"] {
+        let error = optimizers::build(optim, &settings).err().unwrap().to_string();
+        assert_eq!(error, "weight_decay: expected a finite number of at least 0, found -1");
+    }
+}
+
+fn build(optim: &str) -> Box<dyn Optimizer> {
+    let settings = Settings { weight_decay: WEIGHT_DECAY, ..Settings::default() };
+    optimizers::build(optim, &settings).unwrap()
+}
+
+fn check(optim: &str) {
+    let file = std::fs::read(folder_of("optimizers").join("expected.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let expected: BTreeMap<&str, Vec<f32>> =
+        tensors.names().into_iter().map(|name| (name, floats(&tensors, name).unwrap())).collect();
+    for (name, dims, weight_decay) in PARAMETERS {
+        let values = |part: &str| &expected[format!("{part}.{name}").as_str()];
+        let got = train(optim, dims, weight_decay, values("start"), values("gradients"));
+        check_close(&format!("{optim}.{name}"), &got, values(optim), 2e-6);
+    }
+}
+
+/// The parameter after each step.
+fn train(
+    optim: &str,
+    dims: &[usize],
+    weight_decay: bool,
+    start: &[f32],
+    gradients: &[f32],
+) -> Vec<f32> {
+    let optimizer = build(optim);
+    let program = update(&*optimizer, dims, weight_decay);
+    let array = |values: &[f32]| HostArray::from_f32(dims, values).unwrap();
+    let slots = optimizer.slots(&Shape::new(DType::F32, dims));
+    let mut state = vec![array(start)];
+    state.extend(slots.into_iter().map(|slot| HostArray::zeros(slot.shape)));
+    let mut history = Vec::new();
+    for (step, rate) in RATES.into_iter().enumerate() {
+        let scalars = optimizer.scalars(step as u64 + 1, rate);
+        let gradient = gradients.chunks(start.len()).nth(step).unwrap();
+        let mut arguments =
+            vec![HostArray::from_f32(&[scalars.len()], &scalars).unwrap(), array(gradient)];
+        arguments.extend(state);
+        state = program.run(&arguments);
+        history.extend(state[0].to_f32().unwrap());
+    }
+    history
+}
+
+/// One update. Arguments: scalars, gradient, parameter, slots. Results: the
+/// last two anew.
+fn update(optimizer: &dyn Optimizer, dims: &[usize], weight_decay: bool) -> Program {
+    let trace = Trace::new();
+    let parameter = |name: &str, shape: Shape| trace.parameter(name, shape).unwrap();
+    let shape = Shape::new(DType::F32, dims);
+    let count = optimizer.scalar_names().len();
+    let scalars = parameter("scalars", Shape::new(DType::F32, [count]));
+    let scalars = Scalars::split(optimizer, &scalars).unwrap();
+    let (gradient, weight) =
+        (parameter("gradient", shape.clone()), parameter("weight", shape.clone()));
+    let slots: Vec<_> =
+        optimizer.slots(&shape).into_iter().map(|slot| parameter(slot.name, slot.shape)).collect();
+    let at = Update {
+        parameter: &weight,
+        gradient: &gradient,
+        slots: &slots,
+        scalars: &scalars,
+        weight_decay,
+    };
+    let updated = optimizer.update(&at).unwrap();
+    let outputs: Vec<_> = [&updated.parameter].into_iter().chain(&updated.slots).collect();
+    Program::compile(&trace, &outputs)
+}

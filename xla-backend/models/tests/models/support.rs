@@ -1,0 +1,70 @@
+//! Runs traced tensors on one CPU device, and compares what comes out.
+
+use traind_pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Value};
+use traind_xla::runtime::{Cores, HostArray};
+use traind_xla::stablehlo::{self, Output};
+use traind_xla::{Tensor, Trace};
+
+/// A compiled trace: arguments in, values of the chosen tensors out.
+pub(crate) struct Program {
+    cores: Cores,
+    executable: traind_pjrt::Executable,
+    outputs: Vec<traind_xla::Shape>,
+}
+
+impl Program {
+    pub(crate) fn compile(trace: &Trace, outputs: &[&Tensor]) -> Program {
+        traind_xla::graph::verify::verify(&trace.graph()).unwrap();
+        let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
+        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1);
+        let cores = cores();
+        let executable = cores.client().compile(&program.text, &CompileOptions::default()).unwrap();
+        Program { cores, executable, outputs: program.outputs }
+    }
+
+    /// `arguments` are in the order in which the trace's parameters were made.
+    pub(crate) fn run(&self, arguments: &[HostArray]) -> Vec<HostArray> {
+        let upload = |array| self.cores.upload(0, array).unwrap();
+        let buffers: Vec<_> = arguments.iter().map(upload).collect();
+        let lists = [buffers.iter().collect::<Vec<_>>()];
+        let results = self.executable.execute(&lists, &ExecuteOptions::default()).unwrap();
+        let read = |(buffer, shape): (&traind_pjrt::Buffer, &traind_xla::Shape)| {
+            HostArray::from_bytes(shape.clone(), buffer.to_bytes().unwrap()).unwrap()
+        };
+        results[0].buffers.iter().zip(&self.outputs).map(read).collect()
+    }
+
+    /// XLA's estimate of the operations of one run.
+    pub(crate) fn flops(&self) -> f64 {
+        let analysis = self.executable.cost_analysis().unwrap().unwrap();
+        match analysis["flops"] {
+            Value::Float(flops) => f64::from(flops),
+            ref other => panic!("flops are {other:?}"),
+        }
+    }
+}
+
+fn cores() -> Cores {
+    let path = traind_pjrt::installed_plugin("cpu")
+        .expect("the CPU plugin is installed by `traind plugins install cpu`");
+    let options = ClientOptions::new().with("cpu_device_count", 1);
+    let client = Client::new(Plugin::load(path).unwrap(), &options).unwrap();
+    Cores::new(client, 1).unwrap()
+}
+
+/// The Euclidean norm of the difference, and that of `expect`.
+pub(crate) fn distance(got: &[f32], expect: &[f32]) -> (f64, f64) {
+    assert_eq!(got.len(), expect.len());
+    let norm = |squares: &mut dyn Iterator<Item = f64>| squares.sum::<f64>().sqrt();
+    let pairs = got.iter().zip(expect);
+    let difference = norm(&mut pairs.map(|(g, e)| (f64::from(*g) - f64::from(*e)).powi(2)));
+    (difference, norm(&mut expect.iter().map(|e| f64::from(*e).powi(2))))
+}
+
+pub(crate) fn check_close(what: &str, got: &[f32], expect: &[f32], tolerance: f64) {
+    assert_eq!(got.len(), expect.len(), "{what}");
+    for (index, (got, expect)) in got.iter().zip(expect).enumerate() {
+        let difference = (f64::from(*got) - f64::from(*expect)).abs();
+        assert!(difference <= tolerance, "{what}[{index}]: {got}, expected {expect}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What the compiler tells about an executable.
+#![allow(unsafe_code)]
+
+use crate::buffer::dims_from_raw;
+use crate::error::if_implemented;
+use crate::ffi::{
+    Args, ExecutableCodeSizeArgs, ExecutableCostAnalysisArgs, ExecutableFingerprintArgs,
+    ExecutableMemoryStatsArgs, ExecutableNameArgs, ExecutableOutputDimensionsArgs,
+    ExecutableOutputTypesArgs, copy_slice, copy_string,
+};
+use crate::value::{self, Attributes};
+use crate::{DType, Executable, Result, Shape};
+
+/// Bytes that the program takes on each of its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompiledMemoryStats {
+    pub generated_code_bytes: i64,
+    pub argument_bytes: i64,
+    pub output_bytes: i64,
+    /// Argument bytes that outputs reuse, by donation.
+    pub alias_bytes: i64,
+    pub temp_bytes: i64,
+    pub peak_bytes: i64,
+    pub host_generated_code_bytes: i64,
+    pub host_argument_bytes: i64,
+    pub host_output_bytes: i64,
+    pub host_alias_bytes: i64,
+    pub host_temp_bytes: i64,
+}
+
+impl Executable {
+    /// The module's name.
+    pub fn name(&self) -> Result<String> {
+        let args = self.executable.query::<ExecutableNameArgs>()?;
+        // SAFETY: the string comes with its length and lives as the executable does.
+        Ok(unsafe { copy_string(args.executable_name, args.executable_name_size) })
+    }
+
+    /// Equal for equal compilations. `None` where the platform has none.
+    pub fn fingerprint(&self) -> Result<Option<String>> {
+        let args = if_implemented(self.executable.query::<ExecutableFingerprintArgs>())?;
+        // SAFETY: the string comes with its length and lives as the executable does.
+        Ok(args.map(|args| unsafe {
+            copy_string(args.executable_fingerprint, args.executable_fingerprint_size)
+        }))
+    }
+
+    /// Bytes of machine code; `None` where the platform does not tell.
+    pub fn generated_code_bytes(&self) -> Result<Option<i64>> {
+        let args = if_implemented(self.executable.query::<ExecutableCodeSizeArgs>())?;
+        Ok(args.map(|args| args.size_in_bytes).filter(|&bytes| bytes >= 0))
+    }
+
+    /// The compiler's estimates by name, `flops` and `bytes accessed` among them.
+    /// `None` where the platform makes none.
+    pub fn cost_analysis(&self) -> Result<Option<Attributes>> {
+        let args = if_implemented(self.executable.query::<ExecutableCostAnalysisArgs>())?;
+        // SAFETY: the list comes with its length and lives as the executable does.
+        Ok(args.map(|args| unsafe { value::from_raw_list(args.properties, args.num_properties) }))
+    }
+
+    /// `None` where the platform does not tell.
+    pub fn compiled_memory_stats(&self) -> Result<Option<CompiledMemoryStats>> {
+        let args = if_implemented(self.executable.query::<ExecutableMemoryStatsArgs>())?;
+        Ok(args.map(|args| CompiledMemoryStats {
+            generated_code_bytes: args.generated_code_size_in_bytes,
+            argument_bytes: args.argument_size_in_bytes,
+            output_bytes: args.output_size_in_bytes,
+            alias_bytes: args.alias_size_in_bytes,
+            temp_bytes: args.temp_size_in_bytes,
+            peak_bytes: args.peak_memory_in_bytes,
+            host_generated_code_bytes: args.host_generated_code_size_in_bytes,
+            host_argument_bytes: args.host_argument_size_in_bytes,
+            host_output_bytes: args.host_output_size_in_bytes,
+            host_alias_bytes: args.host_alias_size_in_bytes,
+            host_temp_bytes: args.host_temp_size_in_bytes,
+        }))
+    }
+
+    /// The outputs of one device, as the compiler tells them.
+    pub fn output_shapes(&self) -> Result<Vec<Shape>> {
+        let types = self.executable.query::<ExecutableOutputTypesArgs>()?;
+        let shapes = self.executable.query::<ExecutableOutputDimensionsArgs>()?;
+        // SAFETY: lists come with their lengths, and live as the executable does;
+        // `dims` is all shapes in a row.
+        let (types, ranks, dims) = unsafe {
+            let ranks = copy_slice(shapes.dim_sizes, shapes.num_outputs);
+            let dims = copy_slice(shapes.dims, ranks.iter().sum());
+            (copy_slice(types.output_types, types.num_output_types), ranks, dims)
+        };
+        let mut rest = dims.as_slice();
+        let mut next_dims = |rank| {
+            let (dims, tail) = rest.split_at(rank);
+            rest = tail;
+            dims_from_raw::<ExecutableOutputDimensionsArgs>(dims)
+        };
+        let spec = |(raw, rank): (i32, usize)| {
+            Ok(Shape {
+                dtype: DType::from_raw(raw, ExecutableOutputTypesArgs::CALL)?,
+                dims: next_dims(rank)?,
+            })
+        };
+        types.into_iter().zip(ranks).map(spec).collect()
+    }
+}

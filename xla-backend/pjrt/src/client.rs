@@ -1,0 +1,151 @@
+//! A client: the process's connection to all devices of one platform.
+#![allow(unsafe_code)]
+
+use crate::capabilities::Capabilities;
+use crate::device::{self, Device, DeviceRecord};
+use crate::ffi::{
+    CStruct, ClientAddressableDevicesArgs, ClientCreateArgs, ClientPlatformNameArgs,
+    ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient, copy_slice, copy_string,
+};
+use crate::handle::{Borrowed, Handle};
+use crate::value::{self, Value};
+use crate::{Plugin, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Options of a client, each of a platform's own. The CPU plugin knows only
+/// `cpu_device_count` (int64, default 4) and ignores the rest; the CUDA plugin
+/// checks names and types.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClientOptions(BTreeMap<String, Value>);
+
+impl ClientOptions {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces one option.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// A cheap handle: clones are the same client, freed after the last buffer,
+/// executable, device and event of it.
+#[derive(Clone)]
+pub struct Client(pub(crate) Arc<ClientInner>);
+
+pub(crate) struct ClientInner {
+    pub(crate) handle: Handle<RawClient>,
+    pub(crate) devices: Vec<DeviceRecord>,
+    pub(crate) capabilities: OnceLock<Capabilities>,
+    /// Why a program of several devices failed to start, once one did.
+    pub(crate) launch_failure: OnceLock<String>,
+    platform_name: String,
+    platform_version: String,
+    process_index: i32,
+}
+
+impl ClientInner {
+    pub(crate) fn plugin(&self) -> Plugin {
+        self.handle.plugin()
+    }
+}
+
+impl Client {
+    pub fn new(plugin: Plugin, options: &ClientOptions) -> Result<Self> {
+        let handle = create(plugin, options)?;
+        let name = handle.query::<ClientPlatformNameArgs>()?;
+        let version = handle.query::<ClientPlatformVersionArgs>()?;
+        // SAFETY: both strings come with their length and live as the client does.
+        let (platform_name, platform_version) = unsafe {
+            (
+                copy_string(name.platform_name, name.platform_name_size),
+                copy_string(version.platform_version, version.platform_version_size),
+            )
+        };
+        Ok(Self(Arc::new(ClientInner {
+            devices: read_devices(&handle)?,
+            process_index: handle.query::<ClientProcessIndexArgs>()?.process_index,
+            capabilities: OnceLock::new(),
+            launch_failure: OnceLock::new(),
+            platform_name,
+            platform_version,
+            handle,
+        })))
+    }
+
+    pub fn plugin(&self) -> Plugin {
+        self.0.plugin()
+    }
+
+    /// `cpu`, `cuda`, `neuron` ...
+    pub fn platform_name(&self) -> &str {
+        &self.0.platform_name
+    }
+
+    /// For people; its form is the plugin's own.
+    pub fn platform_version(&self) -> &str {
+        &self.0.platform_version
+    }
+
+    pub fn process_index(&self) -> i32 {
+        self.0.process_index
+    }
+
+    /// The devices that this process can use.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + '_ {
+        (0..self.0.devices.len()).map(|index| Device { client: Arc::clone(&self.0), index })
+    }
+
+    /// The device at a position of [`Client::devices`].
+    pub fn device(&self, index: usize) -> Option<Device> {
+        self.devices().nth(index)
+    }
+}
+
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("platform_name", &self.0.platform_name)
+            .field("devices", &self.0.devices.len())
+            .finish()
+    }
+}
+
+fn create(plugin: Plugin, options: &ClientOptions) -> Result<Handle<RawClient>> {
+    let raw: Vec<_> = options.0.iter().map(|(name, value)| value::to_raw(name, value)).collect();
+    let mut args = ClientCreateArgs {
+        create_options: raw.as_ptr(),
+        num_options: raw.len(),
+        ..ClientCreateArgs::new()
+    };
+    // SAFETY: `raw` points into `options`, and both outlive the call.
+    unsafe { plugin.call(&mut args) }?;
+    // SAFETY: the plugin gave us this client to own.
+    unsafe { Handle::new::<ClientCreateArgs>(plugin, args.client) }
+}
+
+fn read_devices(handle: &Handle<RawClient>) -> Result<Vec<DeviceRecord>> {
+    let args = handle.query::<ClientAddressableDevicesArgs>()?;
+    // SAFETY: the list comes with its length and lives as the client does.
+    let pointers = unsafe { copy_slice(args.addressable_devices, args.num_addressable_devices) };
+    pointers
+        .into_iter()
+        .map(|pointer| {
+            // SAFETY: the client owns the device, and keeps the record.
+            let raw =
+                unsafe { Borrowed::new::<ClientAddressableDevicesArgs>(handle.plugin(), pointer) }?;
+            device::read(handle.plugin(), raw)
+        })
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! The program after XLA's optimizations. Plugins give it as a serialized module;
+//! the messages here declare only what it takes to list the instructions.
+#![allow(unsafe_code)]
+
+use crate::ffi::{CStruct, ExecutableOptimizedProgramArgs, Program, copy_string};
+use crate::{Error, Executable, Result};
+use prost::Message;
+
+/// A serialized program and what it is serialized as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptimizedProgram {
+    /// `hlo_with_config` or `hlo`.
+    pub format: String,
+    pub code: Vec<u8>,
+}
+
+/// One instruction of an optimized program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    pub computation: String,
+    pub name: String,
+    /// As XLA writes it: `all-reduce`, `dot`, `fusion` ...
+    pub opcode: String,
+}
+
+impl Executable {
+    pub fn optimized_program(&self) -> Result<OptimizedProgram> {
+        let mut program = Program::new();
+        // SAFETY: without a buffer the call only tells the size.
+        unsafe { self.fill_program(&mut program) }?;
+        let mut code = vec![0; program.code_size];
+        program.code = code.as_mut_ptr().cast();
+        // SAFETY: the buffer has the size that was asked for.
+        unsafe { self.fill_program(&mut program) }?;
+        // SAFETY: the plugin set the format, which lives as the executable does.
+        let format = unsafe { copy_string(program.format, program.format_size) };
+        Ok(OptimizedProgram { format, code })
+    }
+
+    /// # Safety
+    /// `program.code` is null or writable for `program.code_size` bytes.
+    unsafe fn fill_program(&self, program: &mut Program) -> Result<()> {
+        let mut args = ExecutableOptimizedProgramArgs {
+            executable: self.executable.as_ptr(),
+            program,
+            ..ExecutableOptimizedProgramArgs::new()
+        };
+        // SAFETY: the executable is live, and the caller answers for the program.
+        unsafe { self.client.plugin().call(&mut args) }
+    }
+}
+
+impl OptimizedProgram {
+    /// All instructions, computation by computation.
+    pub fn instructions(&self) -> Result<Vec<Instruction>> {
+        let module = self.module()?;
+        let instructions = module.computations.into_iter().flat_map(|computation| {
+            let name = computation.name;
+            computation.instructions.into_iter().map(move |instruction| Instruction {
+                computation: name.clone(),
+                name: instruction.name,
+                opcode: instruction.opcode,
+            })
+        });
+        Ok(instructions.collect())
+    }
+
+    fn module(&self) -> Result<HloModuleProto> {
+        let refuse = |reason| Error::ProgramFormat { format: self.format.clone(), reason };
+        let decoded = match self.format.as_str() {
+            "hlo" => HloModuleProto::decode(self.code.as_slice()),
+            "hlo_with_config" => HloModuleProtoWithConfig::decode(self.code.as_slice())
+                .map(|module| module.hlo_module.unwrap_or_default()),
+            _ => {
+                return Err(refuse("the format is not one of hlo, hlo_with_config".to_owned()));
+            }
+        };
+        decoded.map_err(|error| refuse(error.to_string()))
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HloModuleProtoWithConfig {
+    #[prost(message, optional, tag = "1")]
+    hlo_module: Option<HloModuleProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HloModuleProto {
+    #[prost(message, repeated, tag = "3")]
+    computations: Vec<HloComputationProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HloComputationProto {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, repeated, tag = "2")]
+    instructions: Vec<HloInstructionProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct HloInstructionProto {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    opcode: String,
+}

@@ -1,0 +1,15 @@
+//! The binding over the real CPU plugin: one process, since a plugin is loaded once.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod analysis;
+mod buffers;
+mod collectives;
+mod compile;
+mod devices;
+mod donation;
+mod errors;
+mod events;
+mod loading;
+mod serialization;
+mod support;
+mod threads;

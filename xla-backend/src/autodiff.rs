@@ -1,0 +1,90 @@
+//! Reverse-mode differentiation: the reverse walk and nothing else. What an
+//! operation's gradient is, the operation says.
+
+mod rematerialize;
+
+use rematerialize::Rematerialized;
+
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+use crate::ops::Backward;
+use crate::tensor::{Tensor, Trace};
+
+/// The gradient of the scalar `loss` with respect to each of `wrt`; zeros
+/// where the loss does not depend on it.
+pub fn gradients(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    if loss.rank() != 0 || !loss.dtype().is_float() {
+        return Err(Error::NotAScalarLoss { shape: loss.shape().clone() });
+    }
+    let trace = loss.trace().clone();
+    let mut walk = Walk::new(&trace, loss, wrt);
+    walk.cotangents[loss.node().index()] = Some(trace.scalar(1.0, loss.dtype())?);
+    walk.run(loss.node())?;
+    wrt.iter().map(|tensor| walk.gradient_of(tensor)).collect()
+}
+
+struct Walk<'a> {
+    trace: &'a Trace,
+    /// Whether the value of a node depends on a differentiated tensor.
+    depends: Vec<bool>,
+    cotangents: Vec<Option<Tensor>>,
+    rematerialized: Rematerialized,
+}
+
+impl<'a> Walk<'a> {
+    fn new(trace: &'a Trace, loss: &Tensor, wrt: &[&Tensor]) -> Walk<'a> {
+        let graph = trace.graph();
+        let count = loss.node().index() + 1;
+        let mut depends = vec![false; count];
+        for tensor in wrt.iter().filter(|tensor| tensor.node().index() < count) {
+            depends[tensor.node().index()] = true;
+        }
+        for (id, node) in graph.nodes().take(count) {
+            depends[id.index()] |= node.inputs.iter().any(|input| depends[input.index()]);
+        }
+        let rematerialized = Rematerialized::default();
+        Walk { trace, depends, cotangents: vec![None; count], rematerialized }
+    }
+
+    fn run(&mut self, from: NodeId) -> Result<()> {
+        for index in (0..=from.index()).rev() {
+            if self.depends[index]
+                && let Some(cotangent) = self.cotangents[index].clone()
+            {
+                self.visit(NodeId(index as u32), &cotangent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, id: NodeId, cotangent: &Tensor) -> Result<()> {
+        let node = self.trace.graph().node(id).clone();
+        if !node.inputs.iter().any(|input| self.depends[input.index()]) {
+            return Ok(());
+        }
+        let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent)?;
+        let at = Backward { inputs: &inputs, output: &output, cotangent };
+        for (input, gradient) in node.inputs.iter().zip(node.op.gradient(&at)?) {
+            if let Some(gradient) = gradient.filter(|_| self.depends[input.index()]) {
+                self.accumulate(*input, gradient)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn accumulate(&mut self, id: NodeId, gradient: Tensor) -> Result<()> {
+        let slot = &mut self.cotangents[id.index()];
+        *slot = Some(match slot.take() {
+            Some(sum) => sum.add(&gradient)?,
+            None => gradient,
+        });
+        Ok(())
+    }
+
+    fn gradient_of(&self, tensor: &Tensor) -> Result<Tensor> {
+        match self.cotangents.get(tensor.node().index()).cloned().flatten() {
+            Some(gradient) => Ok(gradient),
+            None => self.trace.full(0.0, tensor.shape().clone()),
+        }
+    }
+}

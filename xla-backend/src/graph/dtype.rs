@@ -1,0 +1,114 @@
+//! Element types, under XLA's names.
+
+use std::fmt;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum DType {
+    Pred,
+    U8,
+    U32,
+    S32,
+    S64,
+    F16,
+    BF16,
+    F32,
+    /// For gradient checks; Neuron has none.
+    F64,
+}
+
+impl DType {
+    pub const ALL: [DType; 9] = [
+        DType::Pred,
+        DType::U8,
+        DType::U32,
+        DType::S32,
+        DType::S64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ];
+
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    pub fn is_integer(self) -> bool {
+        matches!(self, DType::U8 | DType::U32 | DType::S32 | DType::S64)
+    }
+
+    /// The dtype in which sums of this one are taken.
+    pub fn accumulator(self) -> DType {
+        match self {
+            DType::F16 | DType::BF16 => DType::F32,
+            _ => self,
+        }
+    }
+
+    /// The number that every other one is at least, as a reduction starts from.
+    pub fn lowest(self) -> f64 {
+        match self {
+            DType::S32 => f64::from(i32::MIN),
+            DType::S64 => i64::MIN as f64,
+            _ if self.is_float() => f64::NEG_INFINITY,
+            _ => 0.0,
+        }
+    }
+
+    /// The number that every other one is at most.
+    pub fn highest(self) -> f64 {
+        match self {
+            DType::Pred => 1.0,
+            DType::U8 => f64::from(u8::MAX),
+            DType::U32 => f64::from(u32::MAX),
+            DType::S32 => f64::from(i32::MAX),
+            DType::S64 => i64::MAX as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
+    pub fn size_bytes(self) -> usize {
+        match self {
+            DType::Pred | DType::U8 => 1,
+            DType::F16 | DType::BF16 => 2,
+            DType::U32 | DType::S32 | DType::F32 => 4,
+            DType::S64 | DType::F64 => 8,
+        }
+    }
+
+    /// XLA's short name, as printed by our own printer.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::Pred => "pred",
+            DType::U8 => "u8",
+            DType::U32 => "u32",
+            DType::S32 => "s32",
+            DType::S64 => "s64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        }
+    }
+
+    /// MLIR's spelling, as StableHLO text wants it.
+    pub fn mlir(self) -> &'static str {
+        match self {
+            DType::Pred => "i1",
+            DType::U8 => "ui8",
+            DType::U32 => "ui32",
+            DType::S32 => "i32",
+            DType::S64 => "i64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,156 @@
+//! The arena of nodes that a trace fills. Nodes are in topological order by
+//! construction: an operand always has a smaller id than its user.
+
+mod dtype;
+mod shape;
+
+pub mod print;
+pub mod verify;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use dtype::DType;
+pub use shape::{Dims, Shape};
+
+use crate::error::{Error, Result};
+use crate::ops::Op;
+
+/// The index of a node in its graph.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// One operation applied to earlier nodes.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub op: Arc<dyn Op>,
+    pub inputs: Vec<NodeId>,
+    pub shape: Shape,
+    pub scope: ScopeId,
+}
+
+/// The index of a scope in its graph; 0 is the root.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ScopeId(pub u32);
+
+/// A named region of the trace, such as one encoder layer.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub name: String,
+    pub parent: ScopeId,
+    /// The backward pass recomputes the region instead of keeping its
+    /// activations (activation checkpointing).
+    pub rematerialize: bool,
+}
+
+/// A program parameter: a variable's current value or an input of the step.
+#[derive(Clone, Debug)]
+pub struct ParameterInfo {
+    pub name: String,
+    pub node: NodeId,
+}
+
+#[derive(Clone, Debug)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    parameters: Vec<ParameterInfo>,
+    scopes: Vec<Scope>,
+    current_scope: ScopeId,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        let root = Scope { name: String::new(), parent: ScopeId::default(), rematerialize: false };
+        Graph {
+            nodes: Vec::new(),
+            parameters: Vec::new(),
+            scopes: vec![root],
+            current_scope: ScopeId::default(),
+        }
+    }
+}
+
+impl Graph {
+    /// Appends `op(inputs)` after inferring its shape.
+    pub fn add(&mut self, op: Arc<dyn Op>, inputs: Vec<NodeId>) -> Result<NodeId> {
+        let shapes: Vec<Shape> = inputs.iter().map(|&id| self.node(id).shape.clone()).collect();
+        let shape = op.infer(&shapes).map_err(|problem| Error::Shape {
+            op: op.name().to_owned(),
+            problem: problem.0,
+            inputs: shapes,
+        })?;
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node { op, inputs, shape, scope: self.current_scope });
+        Ok(id)
+    }
+
+    /// Appends a program parameter; its position is its argument number.
+    pub fn add_parameter(&mut self, name: &str, shape: Shape) -> Result<NodeId> {
+        let index = self.parameters.len();
+        let op = Arc::new(crate::ops::Parameter { index, shape });
+        let node = self.add(op, Vec::new())?;
+        self.parameters.push(ParameterInfo { name: name.to_owned(), node });
+        Ok(node)
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub fn parameters(&self) -> &[ParameterInfo] {
+        &self.parameters
+    }
+
+    pub fn scope(&self, id: ScopeId) -> &Scope {
+        &self.scopes[id.0 as usize]
+    }
+
+    /// Opens a scope inside the current one and makes it current.
+    pub fn enter_scope(&mut self, name: &str, rematerialize: bool) -> ScopeId {
+        let parent = self.current_scope;
+        self.scopes.push(Scope { name: name.to_owned(), parent, rematerialize });
+        self.current_scope = ScopeId(self.scopes.len() as u32 - 1);
+        self.current_scope
+    }
+
+    /// Makes the parent of the current scope current again.
+    pub fn leave_scope(&mut self) {
+        self.current_scope = self.scope(self.current_scope).parent;
+    }
+
+    /// The dotted path of a scope, for the printer and for profiles.
+    pub fn scope_path(&self, id: ScopeId) -> String {
+        let mut names = Vec::new();
+        let mut at = id;
+        while at != ScopeId::default() {
+            names.push(self.scope(at).name.as_str());
+            at = self.scope(at).parent;
+        }
+        names.reverse();
+        names.join(".")
+    }
+}

@@ -1,0 +1,71 @@
+//! A dtype and its dimensions, always static.
+
+use std::fmt;
+
+use super::DType;
+
+/// Dimension sizes, outermost first (row-major).
+pub type Dims = Vec<usize>;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Shape {
+    pub dtype: DType,
+    pub dims: Dims,
+}
+
+impl Shape {
+    pub fn new(dtype: DType, dims: impl Into<Dims>) -> Shape {
+        Shape { dtype, dims: dims.into() }
+    }
+
+    pub fn scalar(dtype: DType) -> Shape {
+        Shape::new(dtype, [])
+    }
+
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    pub fn element_count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        self.element_count() * self.dtype.size_bytes()
+    }
+
+    pub fn with_dims(&self, dims: impl Into<Dims>) -> Shape {
+        Shape::new(self.dtype, dims)
+    }
+
+    pub fn with_dtype(&self, dtype: DType) -> Shape {
+        Shape::new(dtype, self.dims.clone())
+    }
+
+    /// The type in StableHLO text, such as `tensor<2x3xf32>`.
+    pub fn mlir(&self) -> String {
+        let mut text = String::from("tensor<");
+        for dim in &self.dims {
+            text.push_str(&dim.to_string());
+            text.push('x');
+        }
+        text.push_str(self.dtype.mlir());
+        text.push('>');
+        text
+    }
+}
+
+/// XLA's notation, such as `f32[2,3]`.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.dims.iter().map(usize::to_string).collect();
+        write!(f, "{}[{}]", self.dtype, dims.join(","))
+    }
+}
+
+/// As [`Shape`] is displayed, so that operations print short.
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

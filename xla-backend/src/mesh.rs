@@ -1,0 +1,178 @@
+//! The cores of a job as a grid with named axes, and the replica groups that a
+//! collective over some of those axes runs in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Axis {
+    /// Copies of the model, each with a share of the batch.
+    Data,
+    /// Shares of each layer.
+    Tensor,
+    /// Stages of consecutive layers.
+    Pipeline,
+}
+
+/// Which cores are neighbours, as SageMaker's model parallel library names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// One copy of the model on neighbouring cores: `DPT`.
+    #[default]
+    Cluster,
+    /// One copy of the model as far apart as can be: `TPD`.
+    Spread,
+    /// From the axis that varies slowest with the core number to the fastest.
+    Order([Axis; 3]),
+}
+
+/// The place of a replica on each axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Coordinates {
+    pub data: usize,
+    pub tensor: usize,
+    pub pipeline: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mesh {
+    data: usize,
+    tensor: usize,
+    pipeline: usize,
+    /// Slowest first.
+    order: [Axis; 3],
+}
+
+impl Axis {
+    pub const ALL: [Axis; 3] = [Axis::Data, Axis::Tensor, Axis::Pipeline];
+
+    fn letter(self) -> char {
+        match self {
+            Axis::Data => 'D',
+            Axis::Tensor => 'T',
+            Axis::Pipeline => 'P',
+        }
+    }
+}
+
+impl Placement {
+    fn order(self) -> [Axis; 3] {
+        match self {
+            Placement::Cluster => [Axis::Data, Axis::Pipeline, Axis::Tensor],
+            Placement::Spread => [Axis::Tensor, Axis::Pipeline, Axis::Data],
+            Placement::Order(order) => order,
+        }
+    }
+}
+
+/// `cluster`, `spread`, or the letters D, P and T in an order of one's own.
+impl FromStr for Placement {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Placement> {
+        let refused = || Error::Placement { placement: text.to_owned() };
+        match text {
+            "cluster" => return Ok(Placement::Cluster),
+            "spread" => return Ok(Placement::Spread),
+            _ => {}
+        }
+        let axis = |letter| Axis::ALL.into_iter().find(|axis| axis.letter() == letter);
+        let axes: Option<Vec<Axis>> = text.chars().map(axis).collect();
+        let order: [Axis; 3] = axes.and_then(|a| a.try_into().ok()).ok_or_else(refused)?;
+        if !Axis::ALL.iter().all(|axis| order.contains(axis)) {
+            return Err(refused());
+        }
+        Ok(Placement::Order(order))
+    }
+}
+
+impl Coordinates {
+    pub fn along(&self, axis: Axis) -> usize {
+        match axis {
+            Axis::Data => self.data,
+            Axis::Tensor => self.tensor,
+            Axis::Pipeline => self.pipeline,
+        }
+    }
+
+    fn along_mut(&mut self, axis: Axis) -> &mut usize {
+        match axis {
+            Axis::Data => &mut self.data,
+            Axis::Tensor => &mut self.tensor,
+            Axis::Pipeline => &mut self.pipeline,
+        }
+    }
+}
+
+impl Mesh {
+    /// A mesh of `data` × `tensor` × `pipeline` cores, each at least 1.
+    pub fn new(data: usize, tensor: usize, pipeline: usize, placement: Placement) -> Result<Mesh> {
+        let mesh = Mesh { data, tensor, pipeline, order: placement.order() };
+        if [data, tensor, pipeline].contains(&0) {
+            return Err(Error::Mesh {
+                axes: mesh.to_string(),
+                problem: "every axis has at least one core".to_owned(),
+            });
+        }
+        Ok(mesh)
+    }
+
+    /// A mesh with the data axis alone.
+    pub fn data_parallel(cores: usize) -> Result<Mesh> {
+        Mesh::new(cores, 1, 1, Placement::Cluster)
+    }
+
+    pub fn size(&self, axis: Axis) -> usize {
+        match axis {
+            Axis::Data => self.data,
+            Axis::Tensor => self.tensor,
+            Axis::Pipeline => self.pipeline,
+        }
+    }
+
+    pub fn replica_count(&self) -> usize {
+        self.data * self.tensor * self.pipeline
+    }
+
+    /// Where a replica stands; `replica` is below [`Mesh::replica_count`].
+    pub fn coordinates(&self, replica: usize) -> Coordinates {
+        let mut coordinates = Coordinates::default();
+        let mut rest = replica;
+        for &axis in self.order.iter().rev() {
+            *coordinates.along_mut(axis) = rest % self.size(axis);
+            rest /= self.size(axis);
+        }
+        coordinates
+    }
+
+    /// The replica that stands there.
+    pub fn replica(&self, coordinates: Coordinates) -> usize {
+        let step = |number, &axis| number * self.size(axis) + coordinates.along(axis);
+        self.order.iter().fold(0, step)
+    }
+
+    /// The replicas that differ along `axes` alone, one group for each place
+    /// on the other axes; groups and their members ascend.
+    pub fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
+        let mut groups: Vec<(Coordinates, Vec<usize>)> = Vec::new();
+        for replica in 0..self.replica_count() {
+            let mut shared = self.coordinates(replica);
+            for &axis in axes {
+                *shared.along_mut(axis) = 0;
+            }
+            match groups.iter_mut().find(|(place, _)| *place == shared) {
+                Some((_, members)) => members.push(replica),
+                None => groups.push((shared, vec![replica])),
+            }
+        }
+        groups.into_iter().map(|(_, members)| members).collect()
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {} × tensor {} × pipeline {}", self.data, self.tensor, self.pipeline)
+    }
+}

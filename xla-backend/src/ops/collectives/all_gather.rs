@@ -1,0 +1,46 @@
+//! Every replica of a group gets the parts of all, joined.
+
+use super::{ReduceKind, group_size, groups_attribute};
+use crate::error::Result;
+use crate::graph::Shape;
+use crate::ops::{Backward, Op, Problem, check_axis, operands};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Debug)]
+struct AllGather {
+    axis: usize,
+    groups: Vec<Vec<usize>>,
+}
+
+impl Tensor {
+    /// Joins the tensors of each replica group along `axis`, in the group's order.
+    pub fn all_gather(&self, axis: usize, groups: &[Vec<usize>]) -> Result<Tensor> {
+        self.apply(AllGather { axis, groups: groups.to_vec() }, &[])
+    }
+}
+
+impl Op for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        check_axis(self.axis, x)?;
+        let mut whole = x.clone();
+        whole.dims[self.axis] *= group_size(&self.groups)?;
+        Ok(whole)
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let part = at.cotangent.reduce_scatter(ReduceKind::Sum, self.axis, &self.groups)?;
+        Ok(vec![Some(part)])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        let groups = groups_attribute(&self.groups);
+        let attributes = format!("all_gather_dim = {} : i64, {groups}", self.axis);
+        emitter.generic("all_gather", &[&inputs[0]], &attributes, "", result)
+    }
+}

@@ -1,0 +1,59 @@
+//! Every replica of a group gets the sum, or an extreme, of all their values.
+
+use super::{ReduceKind, group_size, groups_attribute};
+use crate::error::Result;
+use crate::graph::{DType, Shape};
+use crate::ops::{Backward, Op, Problem, operands};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Debug)]
+struct AllReduce {
+    kind: ReduceKind,
+    groups: Vec<Vec<usize>>,
+}
+
+impl Tensor {
+    /// Combines the tensor element by element over each replica group.
+    pub fn all_reduce(&self, kind: ReduceKind, groups: &[Vec<usize>]) -> Result<Tensor> {
+        self.apply(AllReduce { kind, groups: groups.to_vec() }, &[])
+    }
+}
+
+impl AllReduce {
+    /// Those that have the extreme value share the cotangents of all.
+    fn extreme_gradient(&self, at: &Backward<'_>, total: &Tensor) -> Result<Tensor> {
+        let extreme = at.inputs[0].eq(at.output)?.convert(total.dtype())?;
+        let count = extreme.all_reduce(ReduceKind::Sum, &self.groups)?;
+        extreme.mul(total)?.div(&count)
+    }
+}
+
+impl Op for AllReduce {
+    fn name(&self) -> &'static str {
+        "all_reduce"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        group_size(&self.groups)?;
+        if x.dtype == DType::Pred {
+            return Err("does not take pred".into());
+        }
+        Ok(x.clone())
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let total = at.cotangent.all_reduce(ReduceKind::Sum, &self.groups)?;
+        Ok(vec![Some(match self.kind {
+            ReduceKind::Sum => total,
+            ReduceKind::Max | ReduceKind::Min => self.extreme_gradient(at, &total)?,
+        })])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        let attributes = groups_attribute(&self.groups);
+        let combine = Emitter::region(self.kind.operation(), result.dtype);
+        emitter.generic("all_reduce", &[&inputs[0]], &attributes, &combine, result)
+    }
+}

@@ -1,0 +1,77 @@
+//! Communication between the replicas of a program. A replica group lists the
+//! replicas that take part together; the groups of one operation are equally
+//! large and disjoint.
+//!
+//! Gradients are those of the sum, over all replicas, of each one's loss.
+
+use super::Problem;
+
+mod all_gather;
+mod all_reduce;
+mod all_to_all;
+mod collective_permute;
+mod reduce_scatter;
+
+/// How values that meet are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReduceKind {
+    Sum,
+    Max,
+    Min,
+}
+
+impl ReduceKind {
+    /// StableHLO's name of the combining operation.
+    fn operation(self) -> &'static str {
+        match self {
+            ReduceKind::Sum => "add",
+            ReduceKind::Max => "maximum",
+            ReduceKind::Min => "minimum",
+        }
+    }
+}
+
+/// The size of the groups, after checking them.
+fn group_size(groups: &[Vec<usize>]) -> Result<usize, Problem> {
+    let size = groups.first().map_or(0, Vec::len);
+    if size == 0 || groups.iter().any(|group| group.len() != size) {
+        return Err(format!("replica groups {groups:?} are empty or unequal").into());
+    }
+    let mut replicas = groups.concat();
+    replicas.sort_unstable();
+    if replicas.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("replica groups {groups:?} share a replica").into());
+    }
+    Ok(size)
+}
+
+/// `dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`.
+fn dense_rows(rows: &[Vec<usize>]) -> String {
+    let text: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    let width = rows.first().map_or(0, Vec::len);
+    format!("dense<[{}]> : tensor<{}x{width}xi64>", text.join(", "), rows.len())
+}
+
+/// The attribute that every collective over groups has.
+fn groups_attribute(groups: &[Vec<usize>]) -> String {
+    format!("replica_groups = {}", dense_rows(groups))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dense_rows, group_size};
+
+    #[test]
+    fn groups_are_checked() {
+        assert_eq!(group_size(&[vec![0, 2], vec![1, 3]]), Ok(2));
+        assert!(group_size(&[]).is_err());
+        assert!(group_size(&[vec![0, 1], vec![2]]).is_err());
+        assert!(group_size(&[vec![0, 1], vec![1, 2]]).is_err());
+    }
+
+    #[test]
+    fn groups_are_written_as_a_dense_attribute() {
+        let text = dense_rows(&[vec![0, 2], vec![1, 3]]);
+        assert_eq!(text, "dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>");
+    }
+}

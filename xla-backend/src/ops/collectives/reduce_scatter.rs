@@ -1,0 +1,61 @@
+//! Each replica of a group gets its part of the sum of all their values.
+
+use super::{ReduceKind, group_size, groups_attribute};
+use crate::error::Result;
+use crate::graph::Shape;
+use crate::ops::{Backward, Op, Problem, check_axis, operands};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Debug)]
+struct ReduceScatter {
+    kind: ReduceKind,
+    axis: usize,
+    groups: Vec<Vec<usize>>,
+}
+
+impl Tensor {
+    /// Combines the tensor over each replica group and cuts the result along
+    /// `axis`; the n-th replica of a group gets the n-th part.
+    pub fn reduce_scatter(
+        &self,
+        kind: ReduceKind,
+        axis: usize,
+        groups: &[Vec<usize>],
+    ) -> Result<Tensor> {
+        self.apply(ReduceScatter { kind, axis, groups: groups.to_vec() }, &[])
+    }
+}
+
+impl Op for ReduceScatter {
+    fn name(&self) -> &'static str {
+        "reduce_scatter"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        check_axis(self.axis, x)?;
+        let parts = group_size(&self.groups)?;
+        if !x.dims[self.axis].is_multiple_of(parts) {
+            return Err(format!("axis {} does not divide into {parts}", self.axis).into());
+        }
+        let mut part = x.clone();
+        part.dims[self.axis] /= parts;
+        Ok(part)
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        if self.kind != ReduceKind::Sum {
+            let op = format!("reduce_scatter of {:?}", self.kind);
+            return Err(crate::error::Error::NotDifferentiable { op });
+        }
+        Ok(vec![Some(at.cotangent.all_gather(self.axis, &self.groups)?)])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        let groups = groups_attribute(&self.groups);
+        let attributes = format!("scatter_dimension = {} : i64, {groups}", self.axis);
+        let combine = Emitter::region(self.kind.operation(), result.dtype);
+        emitter.generic("reduce_scatter", &[&inputs[0]], &attributes, &combine, result)
+    }
+}

@@ -1,0 +1,86 @@
+//! Comparisons, which give pred.
+
+use super::broadcast::broadcast_together;
+use super::{Backward, Op, Problem, operands};
+use crate::error::Result;
+use crate::graph::{DType, Shape};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Clone, Copy, Debug)]
+enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+macro_rules! methods {
+    ($($method:ident, $scalar:ident => $kind:ident;)*) => {
+        impl Tensor {
+            $(
+                pub fn $method(&self, other: &Tensor) -> Result<Tensor> {
+                    let (a, b) = broadcast_together(Compare::$kind.name(), self, other)?;
+                    a.apply(Compare::$kind, &[&b])
+                }
+
+                /// The same with one number on the right.
+                pub fn $scalar(&self, other: f64) -> Result<Tensor> {
+                    self.$method(&self.trace().full(other, self.shape().clone())?)
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    eq, eq_scalar => Eq;
+    ne, ne_scalar => Ne;
+    lt, lt_scalar => Lt;
+    le, le_scalar => Le;
+    gt, gt_scalar => Gt;
+    ge, ge_scalar => Ge;
+}
+
+impl Compare {
+    fn direction(self) -> &'static str {
+        match self {
+            Compare::Eq => "EQ",
+            Compare::Ne => "NE",
+            Compare::Lt => "LT",
+            Compare::Le => "LE",
+            Compare::Gt => "GT",
+            Compare::Ge => "GE",
+        }
+    }
+}
+
+impl Op for Compare {
+    fn name(&self) -> &'static str {
+        "compare"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [a, b] = operands(inputs)?;
+        if a != b {
+            return Err("operands differ in dtype or dimensions".into());
+        }
+        Ok(a.with_dtype(DType::Pred))
+    }
+
+    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![None, None])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        let how = match inputs[0].shape.dtype {
+            dtype if dtype.is_float() => "FLOAT",
+            DType::S32 | DType::S64 => "SIGNED",
+            _ => "UNSIGNED",
+        };
+        let op = format!("compare {},", self.direction());
+        emitter.typed(&op, &[&inputs[0], &inputs[1]], how, result)
+    }
+}

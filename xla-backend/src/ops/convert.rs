@@ -1,0 +1,83 @@
+//! Changing the element type.
+
+use super::{Backward, Op, Problem, operands};
+use crate::error::Result;
+use crate::graph::{DType, Shape};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Debug)]
+struct Convert {
+    to: DType,
+}
+
+#[derive(Debug)]
+struct BitcastConvert {
+    to: DType,
+}
+
+impl Tensor {
+    /// The same numbers as `dtype`; the tensor itself where it already is.
+    pub fn convert(&self, dtype: DType) -> Result<Tensor> {
+        if self.dtype() == dtype {
+            return Ok(self.clone());
+        }
+        self.apply(Convert { to: dtype }, &[])
+    }
+
+    /// The same bits as a dtype of the same width.
+    pub fn bitcast_convert(&self, dtype: DType) -> Result<Tensor> {
+        self.apply(BitcastConvert { to: dtype }, &[])
+    }
+
+    /// Half-precision numbers as f32, in which sums of them are taken.
+    pub(super) fn widen(&self) -> Result<Tensor> {
+        self.convert(self.dtype().accumulator())
+    }
+}
+
+impl Op for Convert {
+    fn name(&self) -> &'static str {
+        "convert"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        Ok(x.with_dtype(self.to))
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let from = at.inputs[0].dtype();
+        if !from.is_float() || !self.to.is_float() {
+            return Ok(vec![None]);
+        }
+        Ok(vec![Some(at.cotangent.convert(from)?)])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        emitter.typed("convert", &[&inputs[0]], "", result)
+    }
+}
+
+impl Op for BitcastConvert {
+    fn name(&self) -> &'static str {
+        "bitcast_convert"
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        let pred = x.dtype == DType::Pred || self.to == DType::Pred;
+        if pred || x.dtype.size_bytes() != self.to.size_bytes() {
+            return Err(format!("{} has not the width of {}", self.to, x.dtype).into());
+        }
+        Ok(x.with_dtype(self.to))
+    }
+
+    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![None])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        emitter.typed("bitcast_convert", &[&inputs[0]], "", result)
+    }
+}

@@ -1,0 +1,85 @@
+//! Compiled executables on disk, content-addressed and shared by processes.
+//!
+//! A file holds a checksum and the plugin's own serialization. It is written
+//! aside, synced and renamed, so a reader sees all of it or none; one that does
+//! not match its checksum is treated as absent and written anew.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
+
+/// A folder of executables, keyed by everything that determines them.
+#[derive(Clone, Debug)]
+pub struct ExecutableCache {
+    folder: PathBuf,
+}
+
+impl ExecutableCache {
+    /// Opens the cache, creating its folder.
+    pub fn open(folder: &Path) -> Result<ExecutableCache> {
+        let error = |source| Error::Io { action: "create", path: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(error)?;
+        Ok(ExecutableCache { folder: folder.to_owned() })
+    }
+
+    /// The serialized executable under `key`, if a whole one is there.
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let mut content = fs::read(self.path(key)).ok()?;
+        if content.len() < CHECKSUM_BYTES {
+            return None;
+        }
+        let executable = content.split_off(CHECKSUM_BYTES);
+        (content == blake3::hash(&executable).as_bytes()).then_some(executable)
+    }
+
+    /// Stores an executable; the newest of concurrent writers wins.
+    pub fn put(&self, key: &str, executable: &[u8]) -> Result<()> {
+        let path = self.path(key);
+        let aside = self.folder.join(format!("{key}.{}.part", std::process::id()));
+        let error = |source| Error::Io { action: "write", path: path.clone(), source };
+        write_synced(&aside, executable).map_err(error)?;
+        fs::rename(&aside, &path).map_err(error)
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.xla"))
+    }
+}
+
+fn write_synced(path: &Path, executable: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(blake3::hash(executable).as_bytes())?;
+    file.write_all(executable)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_entry_is_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        assert_eq!(cache.get("key"), None);
+        cache.put("key", b"program").unwrap();
+        assert_eq!(cache.get("key").as_deref(), Some(&b"program"[..]));
+
+        let path = cache.path("key");
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(cache.get("key"), None, "truncated to {length} bytes");
+        }
+        for position in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[position] ^= 1;
+            fs::write(&path, flipped).unwrap();
+            assert_eq!(cache.get("key"), None, "bit flipped in byte {position}");
+        }
+    }
+}

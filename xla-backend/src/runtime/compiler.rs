@@ -1,0 +1,134 @@
+//! From a lowered program to an executable: in memory, from disk, or compiled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use traind_pjrt::{CompileOptions, Executable, OptionOverride};
+
+use super::{Cores, ExecutableCache};
+use crate::error::Result;
+use crate::stablehlo::Program;
+
+/// Where an executable came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExecutableSource {
+    Memory,
+    Disk,
+    Compiled,
+}
+
+/// How an executable was had, and how long that took.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileReport {
+    pub source: ExecutableSource,
+    pub seconds: f64,
+}
+
+impl CompileReport {
+    fn new(source: ExecutableSource, took: Duration) -> CompileReport {
+        CompileReport { source, seconds: took.as_secs_f64() }
+    }
+}
+
+/// Compiles each program once a process and, with a cache folder, once a host.
+#[derive(Debug)]
+pub struct Compiler {
+    cores: Cores,
+    disk: Option<ExecutableCache>,
+    memory: Mutex<HashMap<String, Arc<Executable>>>,
+}
+
+impl Compiler {
+    pub fn new(cores: Cores, disk: Option<ExecutableCache>) -> Compiler {
+        Compiler { cores, disk, memory: Mutex::default() }
+    }
+
+    /// The executable of `program`. Safe to call from several threads; two
+    /// that ask for one new program at once may both compile it.
+    pub fn compile(&self, program: &Program) -> Result<(Arc<Executable>, CompileReport)> {
+        let start = Instant::now();
+        let key = self.key(program)?;
+        if let Some(executable) = self.in_memory(&key) {
+            return Ok((executable, CompileReport::new(ExecutableSource::Memory, start.elapsed())));
+        }
+        let (executable, source) = match self.on_disk(&key) {
+            Some(executable) => (executable, ExecutableSource::Disk),
+            None => (self.compile_and_store(program, &key)?, ExecutableSource::Compiled),
+        };
+        let executable = Arc::new(executable);
+        self.memory().insert(key, Arc::clone(&executable));
+        Ok((executable, CompileReport::new(source, start.elapsed())))
+    }
+
+    fn in_memory(&self, key: &str) -> Option<Arc<Executable>> {
+        self.memory().get(key).cloned()
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Executable>>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An executable that the plugin no longer takes is compiled anew.
+    fn on_disk(&self, key: &str) -> Option<Executable> {
+        let serialized = self.disk.as_ref()?.get(key)?;
+        self.cores.client().deserialize(&serialized, None).ok()
+    }
+
+    fn compile_and_store(&self, program: &Program, key: &str) -> Result<Executable> {
+        let executable = self.cores.client().compile(&program.text, &self.options())?;
+        // Some plugins cannot serialize; they keep caches of their own.
+        if let Some(disk) = &self.disk
+            && let Ok(serialized) = executable.serialize()
+        {
+            disk.put(key, &serialized)?;
+        }
+        Ok(executable)
+    }
+
+    fn options(&self) -> CompileOptions {
+        let device_ids = self.cores.devices().iter().map(|device| device.id());
+        let options = CompileOptions::replicas(self.cores.len()).on_devices(device_ids);
+        match self.cores.client().platform_name() {
+            // A CPU device stands for one core of the host, and all devices have
+            // work: a dot spread over threads loses to synchronization. The
+            // scheduler that looks for concurrency within a program keeps more
+            // alive than it gains, rematerialized activations among it.
+            "cpu" => options
+                .with_override("xla_cpu_multi_thread_eigen", OptionOverride::Bool(false))
+                .with_override(
+                    "xla_cpu_enable_concurrency_optimized_scheduler",
+                    OptionOverride::Bool(false),
+                ),
+            _ => options,
+        }
+    }
+
+    /// Everything that determines an executable: the program, the options and
+    /// devices, the plugin, and the host that its code was made for.
+    fn key(&self, program: &Program) -> Result<String> {
+        let client = self.cores.client();
+        let mut hash = blake3::Hasher::new();
+        let mut add = |part: &[u8]| {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(program.text.as_bytes());
+        add(&self.options().encode(client)?);
+        add(client.platform_name().as_bytes());
+        add(client.platform_version().as_bytes());
+        add(self.cores.devices()[0].kind().as_bytes());
+        add(&host_features());
+        add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
+        Ok(hash.finalize().to_hex().to_string())
+    }
+}
+
+/// The instruction sets of this host: executables hold machine code, and a
+/// cache folder may be shared by unlike hosts.
+fn host_features() -> Vec<u8> {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let features =
+        cpuinfo.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    features.unwrap_or_default().as_bytes().to_vec()
+}

@@ -1,0 +1,200 @@
+//! Variables, steps and their execution.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use traind_pjrt::{Buffer, Executable, ExecuteOptions};
+
+use super::cores::{CoreInputs, Cores, download};
+use super::pending::HandOver;
+use super::recording::{Argument, InputSpec, Recorded, Recording};
+use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
+use crate::error::{Error, Result};
+use crate::graph::Shape;
+
+/// A value that stays on the cores from step to step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Variable(u32);
+
+impl Variable {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What preparing a step found out.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    pub compile: CompileReport,
+    /// Time that recording and lowering took, in seconds.
+    pub trace_seconds: f64,
+    /// The lowered program, as handed to the compiler.
+    pub program: Arc<str>,
+}
+
+/// Runs recorded steps on the cores of a job.
+#[derive(Debug)]
+pub struct LazyDevice {
+    cores: Cores,
+    compiler: Compiler,
+    shapes: Vec<Shape>,
+    /// `[variable][core]`; empty while a step that assigns it is handed over.
+    buffers: Vec<Vec<Buffer>>,
+    steps: HashMap<String, Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    executable: Arc<Executable>,
+    recorded: Recorded,
+}
+
+impl LazyDevice {
+    pub fn new(cores: Cores, disk: Option<ExecutableCache>) -> LazyDevice {
+        LazyDevice {
+            compiler: Compiler::new(cores.clone(), disk),
+            cores,
+            shapes: Vec::new(),
+            buffers: Vec::new(),
+            steps: HashMap::new(),
+        }
+    }
+
+    pub fn cores(&self) -> &Cores {
+        &self.cores
+    }
+
+    /// A variable with the same value on every core.
+    pub fn variable(&mut self, value: &HostArray) -> Result<Variable> {
+        let values = vec![value; self.cores.len()];
+        self.variable_per_core(&values)
+    }
+
+    /// A variable whose value differs from core to core.
+    pub fn variable_per_core(&mut self, values: &[&HostArray]) -> Result<Variable> {
+        let buffers = self.upload(values)?;
+        self.shapes.push(values[0].shape().clone());
+        self.buffers.push(buffers);
+        Ok(Variable(self.shapes.len() as u32 - 1))
+    }
+
+    pub fn shape(&self, variable: Variable) -> &Shape {
+        &self.shapes[variable.index()]
+    }
+
+    /// Copies a variable's value on one core to the host, after the steps that
+    /// were handed over before.
+    pub fn value(&self, variable: Variable, core: usize) -> Result<HostArray> {
+        download(&self.buffers[variable.index()][core], self.shape(variable))
+    }
+
+    /// Replaces a variable's value on every core.
+    pub fn set(&mut self, variable: Variable, value: &HostArray) -> Result<()> {
+        if value.shape() != self.shape(variable) {
+            return Err(Error::Value {
+                name: format!("variable {}", variable.index()),
+                expected: self.shape(variable).clone(),
+                got: value.shape().to_string(),
+            });
+        }
+        self.buffers[variable.index()] = self.upload(&vec![value; self.cores.len()])?;
+        Ok(())
+    }
+
+    /// Bytes of all variables on one core.
+    pub fn variable_bytes(&self) -> usize {
+        self.shapes.iter().map(Shape::size_bytes).sum()
+    }
+
+    pub fn is_prepared(&self, key: &str) -> bool {
+        self.steps.contains_key(key)
+    }
+
+    /// Records and compiles the step `key` without running it. `key` stands
+    /// for everything that the recorded program depends on.
+    pub fn prepare<E: From<Error>>(
+        &mut self,
+        key: &str,
+        inputs: &[InputSpec],
+        record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
+    ) -> Result<StepInfo, E> {
+        let start = Instant::now();
+        let mut recording = Recording::new(&self.shapes, inputs)?;
+        record(&mut recording)?;
+        let recorded = recording.cut("step", self.cores.len());
+        let trace_seconds = start.elapsed().as_secs_f64();
+        let (executable, compile) = self.compiler.compile(&recorded.program)?;
+        let program = recorded.program.text.as_str().into();
+        self.steps.insert(key.to_owned(), Step { executable, recorded });
+        Ok(StepInfo { compile, trace_seconds, program })
+    }
+
+    /// Replays the prepared step `key` on every core: binds variables and
+    /// inputs, hands the program over, and swaps the assigned variables. The
+    /// cores may still be running when this returns.
+    pub fn mark_step(&mut self, key: &str, inputs: &CoreInputs) -> Result<Pending> {
+        let start = Instant::now();
+        let unknown = || Error::NotPrepared { key: key.to_owned() };
+        let step = self.steps.get(key).ok_or_else(unknown)?;
+        self.check_inputs(step, inputs)?;
+        let arguments = self.arguments(step, inputs);
+        let dispatch = start.elapsed();
+        let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
+        let call = start.elapsed() - dispatch;
+        let assigned = step.recorded.assigned.len();
+        let mut fetched = Vec::with_capacity(self.cores.len());
+        let mut completed = Vec::with_capacity(self.cores.len());
+        let mut swapped: Vec<Vec<Buffer>> = (0..assigned).map(|_| Vec::new()).collect();
+        for mut core in run {
+            fetched.push(core.buffers.split_off(assigned));
+            completed.push(core.done);
+            for (slot, output) in swapped.iter_mut().zip(core.buffers) {
+                slot.push(output);
+            }
+        }
+        for (variable, buffers) in step.recorded.assigned.iter().zip(swapped) {
+            self.buffers[variable.index()] = buffers;
+        }
+        Ok(Pending {
+            names: step.recorded.fetched.clone(),
+            shapes: step.recorded.program.outputs[assigned..].to_vec(),
+            buffers: fetched,
+            time: HandOver::split(dispatch, call, &completed)?,
+            completed,
+        })
+    }
+
+    /// The executable of a prepared step, for its cost and memory figures.
+    pub fn executable(&self, key: &str) -> Option<&Arc<Executable>> {
+        self.steps.get(key).map(|step| &step.executable)
+    }
+
+    fn check_inputs(&self, step: &Step, inputs: &CoreInputs) -> Result<()> {
+        count("cores given inputs", self.cores.len(), inputs.len())?;
+        let is_input = |argument: &&Argument| matches!(argument, Argument::Input(_));
+        let expected = step.recorded.arguments.iter().filter(is_input).count();
+        inputs.iter().try_for_each(|core| count("inputs of the step", expected, core.len()))
+    }
+
+    fn arguments<'a>(&'a self, step: &Step, inputs: &'a CoreInputs) -> Vec<Vec<&'a Buffer>> {
+        let argument = |core: usize, argument: &Argument| match *argument {
+            Argument::Variable(variable) => &self.buffers[variable.index()][core],
+            Argument::Input(index) => &inputs[core][index],
+        };
+        let of_core = |core| step.recorded.arguments.iter().map(|a| argument(core, a)).collect();
+        (0..self.cores.len()).map(of_core).collect()
+    }
+
+    fn upload(&self, values: &[&HostArray]) -> Result<Vec<Buffer>> {
+        count("values of a variable", self.cores.len(), values.len())?;
+        values.iter().enumerate().map(|(core, value)| self.cores.upload(core, value)).collect()
+    }
+}
+
+fn count(what: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Error::Count { what: what.to_owned(), expected, got })
+}

@@ -1,0 +1,22 @@
+//! The lazy device: variables that live on the cores, steps that are recorded
+//! once and replayed, and `mark_step`, which cuts the recorded graph, finds or
+//! compiles its program, runs it on all cores and swaps the donated state.
+//!
+//! Shapes are known before the first step: [`LazyDevice::prepare`] compiles a
+//! step ahead, and a compile later than that is reported to the caller.
+
+mod cache;
+mod compiler;
+mod cores;
+mod device;
+mod host;
+mod pending;
+mod recording;
+
+pub use cache::ExecutableCache;
+pub use compiler::{CompileReport, Compiler, ExecutableSource};
+pub use cores::{CoreInputs, Cores};
+pub use device::{LazyDevice, StepInfo, Variable};
+pub use host::HostArray;
+pub use pending::{Fetched, HandOver, Pending};
+pub use recording::{InputSpec, Recording};

@@ -1,0 +1,130 @@
+//! A step while it is recorded: which variables it reads and assigns, which
+//! inputs it takes and what it fetches.
+
+use std::collections::HashMap;
+
+use super::device::Variable;
+use crate::error::{Error, Result};
+use crate::graph::Shape;
+use crate::stablehlo::{self, Output, Program};
+use crate::tensor::{Tensor, Trace};
+
+/// An input of a step, uploaded anew for each run. The shape is one core's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputSpec {
+    pub name: String,
+    pub shape: Shape,
+}
+
+impl InputSpec {
+    pub fn new(name: impl Into<String>, shape: Shape) -> InputSpec {
+        InputSpec { name: name.into(), shape }
+    }
+}
+
+/// Where a program parameter comes from when the step runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Argument {
+    Variable(Variable),
+    Input(usize),
+}
+
+/// Operations on tensors of [`Recording::trace`] are recorded, not executed.
+#[derive(Debug)]
+pub struct Recording<'a> {
+    trace: Trace,
+    variable_shapes: &'a [Shape],
+    arguments: Vec<Argument>,
+    read: HashMap<Variable, Tensor>,
+    inputs: HashMap<String, Tensor>,
+    assigned: Vec<(Variable, Tensor)>,
+    fetched: Vec<(String, Tensor)>,
+}
+
+/// A recorded step: its program and how to bind arguments and results.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub program: Program,
+    pub arguments: Vec<Argument>,
+    pub assigned: Vec<Variable>,
+    pub fetched: Vec<String>,
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn new(variable_shapes: &'a [Shape], inputs: &[InputSpec]) -> Result<Self> {
+        let mut recording = Recording {
+            trace: Trace::new(),
+            variable_shapes,
+            arguments: Vec::new(),
+            read: HashMap::new(),
+            inputs: HashMap::new(),
+            assigned: Vec::new(),
+            fetched: Vec::new(),
+        };
+        for (index, input) in inputs.iter().enumerate() {
+            let tensor = recording.trace.parameter(&input.name, input.shape.clone())?;
+            recording.arguments.push(Argument::Input(index));
+            recording.inputs.insert(input.name.clone(), tensor);
+        }
+        Ok(recording)
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The value a variable has when the step starts.
+    pub fn read(&mut self, variable: Variable) -> Result<Tensor> {
+        if let Some(tensor) = self.read.get(&variable) {
+            return Ok(tensor.clone());
+        }
+        let shape = self.variable_shapes[variable.index()].clone();
+        let tensor = self.trace.parameter(&format!("variable{}", variable.index()), shape)?;
+        self.arguments.push(Argument::Variable(variable));
+        self.read.insert(variable, tensor.clone());
+        Ok(tensor)
+    }
+
+    /// The named input, if the step takes one of that name.
+    pub fn input(&self, name: &str) -> Option<&Tensor> {
+        self.inputs.get(name)
+    }
+
+    /// The value a variable has when the step has ended. Its old buffer is
+    /// donated, so the update happens in place.
+    pub fn assign(&mut self, variable: Variable, value: &Tensor) -> Result<()> {
+        let expected = self.variable_shapes[variable.index()].clone();
+        if *value.shape() != expected {
+            let name = format!("assignment to variable {}", variable.index());
+            return Err(Error::Value { name, expected, got: value.shape().to_string() });
+        }
+        self.read(variable)?;
+        self.assigned.retain(|(assigned, _)| *assigned != variable);
+        self.assigned.push((variable, value.clone()));
+        Ok(())
+    }
+
+    /// Hands a value back to the host under `name`.
+    pub fn fetch(&mut self, name: impl Into<String>, value: &Tensor) {
+        self.fetched.push((name.into(), value.clone()));
+    }
+
+    /// Cuts the graph: the assigned values, then the fetched ones, are its
+    /// results.
+    pub(super) fn cut(self, name: &str, num_replicas: usize) -> Recorded {
+        let position =
+            |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
+        let assigned = self.assigned.iter().map(|(variable, value)| Output {
+            node: value.node(),
+            aliases_parameter: position(*variable),
+        });
+        let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
+        let outputs: Vec<Output> = assigned.chain(fetched).collect();
+        Recorded {
+            program: stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas),
+            assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
+            fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),
+            arguments: self.arguments,
+        }
+    }
+}

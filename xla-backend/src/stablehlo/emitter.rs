@@ -1,0 +1,226 @@
+//! Writes the body of a function, one SSA value a line. Operations describe
+//! themselves with these few verbs; nothing else writes StableHLO.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::graph::{DType, Graph, NodeId, Shape};
+
+/// An SSA value of the module being written.
+#[derive(Clone, Debug)]
+pub struct Value {
+    name: String,
+    pub shape: Shape,
+}
+
+impl Value {
+    pub fn named(name: String, shape: Shape) -> Value {
+        Value { name, shape }
+    }
+
+    /// The name as the text refers to it, such as `%7`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Emitter {
+    body: String,
+    next: usize,
+}
+
+impl Emitter {
+    /// Writes `%n = text` and returns `%n`. `text` ends with its type.
+    pub fn emit(&mut self, text: &str, result: &Shape) -> Value {
+        let name = format!("%{}", self.next);
+        self.next += 1;
+        let _ = writeln!(self.body, "    {name} = {text}");
+        Value { name, shape: result.clone() }
+    }
+
+    /// An operation whose operands and result share one type, such as `add`.
+    pub fn same_type(&mut self, op: &str, inputs: &[&Value]) -> Value {
+        let shape = inputs[0].shape.clone();
+        let text = format!("stablehlo.{op} {} : {}", names(inputs), shape.mlir());
+        self.emit(&text, &shape)
+    }
+
+    /// An operation whose type is written as a function, with attributes
+    /// between the operands and the type.
+    pub fn typed(&mut self, op: &str, inputs: &[&Value], attributes: &str, to: &Shape) -> Value {
+        let comma = if attributes.is_empty() { "" } else { ", " };
+        let from: Vec<String> = inputs.iter().map(|input| input.shape.mlir()).collect();
+        let text = format!(
+            "stablehlo.{op} {}{comma}{attributes} : ({}) -> {}",
+            names(inputs),
+            from.join(", "),
+            to.mlir()
+        );
+        self.emit(&text, to)
+    }
+
+    /// A constant with every element equal to `value`.
+    pub fn splat(&mut self, value: f64, shape: &Shape) -> Value {
+        let literal = literal(value, shape.dtype);
+        self.emit(&format!("stablehlo.constant dense<{literal}> : {}", shape.mlir()), shape)
+    }
+
+    /// A constant of values in row-major order.
+    pub fn dense(&mut self, values: &[f64], shape: &Shape) -> Value {
+        let literals: Vec<String> = values.iter().map(|&v| literal(v, shape.dtype)).collect();
+        let flat = shape.with_dims([values.len()]);
+        let text = format!("stablehlo.constant dense<[{}]> : {}", literals.join(", "), flat.mlir());
+        let flat = self.emit(&text, &flat);
+        self.typed("reshape", &[&flat], "", shape)
+    }
+
+    /// The numbers of `input` as `dtype`; `input` itself where it has it.
+    pub fn convert(&mut self, input: &Value, dtype: DType) -> Value {
+        if input.shape.dtype == dtype {
+            return input.clone();
+        }
+        self.typed("convert", &[input], "", &input.shape.with_dtype(dtype))
+    }
+
+    /// The error function, which the higher-level dialect `chlo` has.
+    pub fn erf(&mut self, input: &Value) -> Value {
+        let shape = input.shape.clone();
+        let text = format!("chlo.erf {} : {} -> {}", input.name, shape.mlir(), shape.mlir());
+        self.emit(&text, &shape)
+    }
+
+    /// An operation in MLIR's generic form, for those that have no other.
+    /// `region` is empty or what [`Emitter::region`] gives.
+    pub fn generic(
+        &mut self,
+        op: &str,
+        inputs: &[&Value],
+        attributes: &str,
+        region: &str,
+        to: &Shape,
+    ) -> Value {
+        let from: Vec<String> = inputs.iter().map(|input| input.shape.mlir()).collect();
+        let text = format!(
+            "\"stablehlo.{op}\"({}) <{{{attributes}}}>{region} : ({}) -> {}",
+            names(inputs),
+            from.join(", "),
+            to.mlir()
+        );
+        self.emit(&text, to)
+    }
+
+    /// The region that combines two scalars with a binary operation.
+    pub fn region(op: &str, dtype: DType) -> String {
+        let scalar = Shape::scalar(dtype).mlir();
+        format!(
+            " ({{\n    ^bb0(%a: {scalar}, %b: {scalar}):\n      \
+             %c = stablehlo.{op} %a, %b : {scalar}\n      \
+             stablehlo.return %c : {scalar}\n    }})"
+        )
+    }
+
+    /// The first of `inputs`, behind a barrier that all of them pass together.
+    pub fn optimization_barrier(&mut self, inputs: &[Value]) -> Value {
+        let types: Vec<String> = inputs.iter().map(|input| input.shape.mlir()).collect();
+        let inputs: Vec<&Value> = inputs.iter().collect();
+        let text =
+            format!("stablehlo.optimization_barrier {} : {}", names(&inputs), types.join(", "));
+        let shape = inputs[0].shape.clone();
+        if inputs.len() == 1 {
+            return self.emit(&text, &shape);
+        }
+        let name = format!("%{}", self.next);
+        self.next += 1;
+        let _ = writeln!(self.body, "    {name}:{} = {text}", inputs.len());
+        Value { name: format!("{name}#0"), shape }
+    }
+
+    /// Writes the nodes of `graph` that `roots` depend on, with `arguments` as
+    /// its parameters, and returns the values of `roots`.
+    pub fn inline(&mut self, graph: &Graph, roots: &[NodeId], arguments: &[Value]) -> Vec<Value> {
+        let live = live_nodes(graph, roots);
+        let mut values: HashMap<NodeId, Value> = HashMap::new();
+        for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+            let value = match node.op.parameter_index() {
+                Some(index) => arguments[index].clone(),
+                None => {
+                    let inputs: Vec<Value> =
+                        node.inputs.iter().map(|i| values[i].clone()).collect();
+                    node.op.lower(self, &inputs, &node.shape)
+                }
+            };
+            values.insert(id, value);
+        }
+        roots.iter().map(|root| values[root].clone()).collect()
+    }
+
+    /// Spreads `input` over `to`; input axis `i` becomes axis `axes[i]`.
+    pub fn broadcast(&mut self, input: &Value, axes: &[usize], to: &Shape) -> Value {
+        let attributes = format!("dims = {}", list(axes));
+        self.typed("broadcast_in_dim", &[input], &attributes, to)
+    }
+
+    /// Folds `axes` away with a StableHLO binary operation, from `initial`.
+    pub fn reduce(&mut self, op: &str, initial: f64, input: &Value, axes: &[usize]) -> Value {
+        let kept = (0..input.shape.rank()).filter(|axis| !axes.contains(axis));
+        let dims: Vec<usize> = kept.map(|axis| input.shape.dims[axis]).collect();
+        let to = input.shape.with_dims(dims);
+        let scalar = Shape::scalar(input.shape.dtype);
+        let start = self.splat(initial, &scalar);
+        let text = format!(
+            "stablehlo.reduce({} init: {}) applies stablehlo.{op} across dimensions = {} : ({}, {}) -> {}",
+            input.name(),
+            start.name(),
+            list(axes),
+            input.shape.mlir(),
+            scalar.mlir(),
+            to.mlir()
+        );
+        self.emit(&text, &to)
+    }
+
+    /// The body, closed by the return of `results`.
+    pub fn finish(mut self, results: &[Value]) -> String {
+        let values: Vec<&Value> = results.iter().collect();
+        let types: Vec<String> = results.iter().map(|value| value.shape.mlir()).collect();
+        let _ = writeln!(self.body, "    return {} : {}", names(&values), types.join(", "));
+        self.body
+    }
+}
+
+fn live_nodes(graph: &Graph, roots: &[NodeId]) -> Vec<bool> {
+    let mut live = vec![false; graph.len()];
+    let mut pending = roots.to_vec();
+    while let Some(id) = pending.pop() {
+        if !live[id.index()] {
+            live[id.index()] = true;
+            pending.extend(&graph.node(id).inputs);
+        }
+    }
+    live
+}
+
+/// `[1, 2]`, as MLIR writes an array of integers.
+pub fn list(items: &[usize]) -> String {
+    let items: Vec<String> = items.iter().map(usize::to_string).collect();
+    format!("[{}]", items.join(", "))
+}
+
+fn names(values: &[&Value]) -> String {
+    values.iter().map(|value| value.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A scalar as MLIR reads it back exactly: floats as their bits, since decimal
+/// notation has no infinity and may round twice.
+fn literal(value: f64, dtype: DType) -> String {
+    match dtype {
+        DType::Pred => (value != 0.0).to_string(),
+        DType::F64 => format!("0x{:016X}", value.to_bits()),
+        DType::F32 => format!("0x{:08X}", (value as f32).to_bits()),
+        DType::BF16 => format!("0x{:04X}", half::bf16::from_f64(value).to_bits()),
+        DType::F16 => format!("0x{:04X}", half::f16::from_f64(value).to_bits()),
+        DType::S64 | DType::S32 => format!("{}", value as i64),
+        DType::U8 | DType::U32 => format!("{}", value as u64),
+    }
+}

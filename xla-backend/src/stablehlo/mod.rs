@@ -1,0 +1,86 @@
+//! Lowering: from a graph and its outputs to the text of a StableHLO module.
+//!
+//! Programs are straight lines: static shapes, no control flow, no sort, no
+//! host callbacks, because Neuron has none of them.
+
+mod emitter;
+
+use std::fmt::Write;
+
+use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
+
+pub use emitter::{Emitter, Value, list};
+
+/// A result of the program and, where it replaces a donated argument in
+/// place, the number of that argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub node: NodeId,
+    pub aliases_parameter: Option<usize>,
+}
+
+impl Output {
+    pub fn new(node: NodeId) -> Output {
+        Output { node, aliases_parameter: None }
+    }
+}
+
+/// A lowered program, ready to be compiled.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub text: String,
+    pub parameters: Vec<Shape>,
+    pub outputs: Vec<Shape>,
+    pub num_replicas: usize,
+}
+
+/// Lowers the nodes that `outputs` depend on; others leave no trace.
+pub fn lower(graph: &Graph, name: &str, outputs: &[Output], num_replicas: usize) -> Program {
+    let body = lower_body(graph, outputs);
+    let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
+    let results = shapes(graph, outputs.iter().map(|output| output.node));
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "module @{name} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = {num_replicas} : i32}} {{"
+    );
+    let _ = writeln!(
+        text,
+        "  func.func public @main({}) -> ({}) {{",
+        argument_list(&parameters, outputs),
+        type_list(&results)
+    );
+    text.push_str(&body);
+    text.push_str("  }\n}\n");
+    Program { text, parameters, outputs: results, num_replicas }
+}
+
+fn lower_body(graph: &Graph, outputs: &[Output]) -> String {
+    let mut emitter = Emitter::default();
+    let argument = |(index, parameter): (usize, &ParameterInfo)| {
+        Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
+    };
+    let arguments: Vec<Value> = graph.parameters().iter().enumerate().map(argument).collect();
+    let roots: Vec<NodeId> = outputs.iter().map(|output| output.node).collect();
+    let results = emitter.inline(graph, &roots, &arguments);
+    emitter.finish(&results)
+}
+
+fn shapes(graph: &Graph, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {
+    nodes.map(|id| graph.node(id).shape.clone()).collect()
+}
+
+fn argument_list(parameters: &[Shape], outputs: &[Output]) -> String {
+    let argument = |(index, shape): (usize, &Shape)| {
+        let alias = outputs.iter().position(|o| o.aliases_parameter == Some(index));
+        let attribute = alias
+            .map(|output| format!(" {{tf.aliasing_output = {output} : i32}}"))
+            .unwrap_or_default();
+        format!("%arg{index}: {}{attribute}", shape.mlir())
+    };
+    parameters.iter().enumerate().map(argument).collect::<Vec<_>>().join(", ")
+}
+
+fn type_list(shapes: &[Shape]) -> String {
+    shapes.iter().map(Shape::mlir).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,128 @@
+//! The handle that model code composes. A [`Tensor`] names a node of a trace;
+//! its methods, defined beside their operations in [`crate::ops`], append nodes.
+
+use std::cell::{Ref, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::graph::{DType, Graph, NodeId, Shape};
+use crate::ops::Op;
+
+/// A graph under construction, shared by the tensors that point into it.
+#[derive(Clone, Default, Debug)]
+pub struct Trace {
+    graph: Rc<RefCell<Graph>>,
+}
+
+impl Trace {
+    pub fn new() -> Trace {
+        Trace::default()
+    }
+
+    /// The graph recorded so far.
+    pub fn graph(&self) -> Ref<'_, Graph> {
+        self.graph.borrow()
+    }
+
+    /// A new program parameter.
+    pub fn parameter(&self, name: &str, shape: Shape) -> Result<Tensor> {
+        let node = self.graph.borrow_mut().add_parameter(name, shape)?;
+        Ok(self.tensor(node))
+    }
+
+    /// Appends `op(inputs)`.
+    pub fn apply(&self, op: impl Op, inputs: &[&Tensor]) -> Result<Tensor> {
+        self.apply_shared(Arc::new(op), inputs)
+    }
+
+    /// Appends an operation that already stands elsewhere in a graph.
+    pub fn apply_shared(&self, op: Arc<dyn Op>, inputs: &[&Tensor]) -> Result<Tensor> {
+        if inputs.iter().any(|input| !self.owns(input)) {
+            return Err(Error::ForeignTensor { op: op.name().to_owned() });
+        }
+        let ids = inputs.iter().map(|input| input.node).collect();
+        let node = self.graph.borrow_mut().add(op, ids)?;
+        Ok(self.tensor(node))
+    }
+
+    /// Records `body` inside a named scope, such as one encoder layer.
+    pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.record_scope(name, false, body)
+    }
+
+    /// Records `body` in a scope whose activations the backward pass recomputes.
+    pub fn checkpoint<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.record_scope(name, true, body)
+    }
+
+    /// The handle of a node of this trace.
+    pub fn tensor(&self, node: NodeId) -> Tensor {
+        let shape = self.graph.borrow().node(node).shape.clone();
+        Tensor { trace: self.clone(), node, shape }
+    }
+
+    fn owns(&self, tensor: &Tensor) -> bool {
+        Rc::ptr_eq(&self.graph, &tensor.trace.graph)
+    }
+
+    fn record_scope<T>(
+        &self,
+        name: &str,
+        rematerialize: bool,
+        body: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.graph.borrow_mut().enter_scope(name, rematerialize);
+        let result = body();
+        self.graph.borrow_mut().leave_scope();
+        result
+    }
+}
+
+/// A value of the traced program. Cloning it clones the name, not the value.
+#[derive(Clone)]
+pub struct Tensor {
+    trace: Trace,
+    node: NodeId,
+    shape: Shape,
+}
+
+impl Tensor {
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub fn dims(&self) -> &[usize] {
+        &self.shape.dims
+    }
+
+    pub fn rank(&self) -> usize {
+        self.shape.rank()
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.shape.dtype
+    }
+
+    /// Appends `op(self, rest…)`.
+    pub fn apply(&self, op: impl Op, rest: &[&Tensor]) -> Result<Tensor> {
+        let mut inputs = vec![self];
+        inputs.extend(rest);
+        self.trace.apply(op, &inputs)
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.shape)
+    }
+}

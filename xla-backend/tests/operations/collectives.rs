@@ -1,0 +1,111 @@
+//! Collectives between replicas, and the module that asks for them.
+
+use traind_xla::autodiff::gradients;
+use traind_xla::mesh::{Axis, Mesh, Placement};
+use traind_xla::ops::ReduceKind;
+use traind_xla::{DType, Result, Shape, Tensor, Trace};
+
+use crate::evaluator::{Compiled, Numbers};
+
+/// What each of four replicas has after `build`, from its own input.
+fn on_four(
+    dims: &[usize],
+    inputs: [&[f64]; 4],
+    build: fn(&Tensor) -> Result<Tensor>,
+) -> [Numbers; 4] {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::F32, dims)).unwrap();
+    let result = build(&x).unwrap();
+    let arguments = inputs.map(|numbers| vec![numbers.to_vec()]);
+    let mut results = Compiled::new(&[&result], 4).run(&arguments);
+    [0, 1, 2, 3].map(|replica: usize| results[replica].remove(0))
+}
+
+#[test]
+fn collectives_move_values_between_replicas() {
+    let inputs: [&[f64]; 4] = [&[0.0, 1.0], &[10.0, 11.0], &[20.0, 21.0], &[30.0, 31.0]];
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.all_reduce(ReduceKind::Sum, &[vec![0, 2], vec![3, 1]])),
+        [[20.0, 22.0], [40.0, 42.0], [20.0, 22.0], [40.0, 42.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.all_reduce(ReduceKind::Max, &[vec![0, 1, 2, 3]])),
+        [[30.0, 31.0]; 4].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.reduce_scatter(ReduceKind::Sum, 0, &[vec![0, 2], vec![3, 1]])),
+        [[20.0], [42.0], [22.0], [40.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.all_gather(0, &[vec![0, 2], vec![3, 1]])),
+        [
+            [0.0, 1.0, 20.0, 21.0],
+            [30.0, 31.0, 10.0, 11.0],
+            [0.0, 1.0, 20.0, 21.0],
+            [30.0, 31.0, 10.0, 11.0]
+        ]
+        .map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.all_to_all(0, 0, &[vec![0, 1], vec![2, 3]])),
+        [[0.0, 10.0], [1.0, 11.0], [20.0, 30.0], [21.0, 31.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_four(&[2], inputs, |x| x.collective_permute(&[(0, 1), (1, 2)])),
+        [[0.0, 0.0], [0.0, 1.0], [10.0, 11.0], [0.0, 0.0]].map(|v| v.to_vec())
+    );
+}
+
+/// A data-parallel step: a mean loss, its gradient, and the mean of the
+/// gradients over the data axis.
+fn data_parallel_step(mesh: &Mesh) -> (Tensor, Tensor) {
+    let trace = Trace::new();
+    let weight = trace.parameter("weight", Shape::new(DType::F32, [3])).unwrap();
+    let x = trace.parameter("x", Shape::new(DType::F32, [2, 3])).unwrap();
+    let loss = x.mul(&weight).unwrap().tanh().unwrap().mean(&[0, 1]).unwrap();
+    let gradient = gradients(&loss, &[&weight]).unwrap().remove(0);
+    let summed = gradient.all_reduce(ReduceKind::Sum, &mesh.groups(&[Axis::Data])).unwrap();
+    (loss, summed.mul_scalar(1.0 / mesh.size(Axis::Data) as f64).unwrap())
+}
+
+#[test]
+fn a_step_on_two_cores_reduces_where_the_mesh_says() {
+    let (_, gradient) = data_parallel_step(&Mesh::data_parallel(2).unwrap());
+    let text = Compiled::new(&[&gradient], 2).program.text;
+    assert!(text.contains("mhlo.num_replicas = 2"), "{text}");
+    assert!(text.contains("replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"), "{text}");
+    assert_eq!(text.matches("all_reduce").count(), 1);
+}
+
+#[test]
+fn a_step_on_a_mesh_of_four_reduces_over_the_data_axis_alone() {
+    for (placement, groups) in
+        [(Placement::Cluster, "[[0, 2], [1, 3]]"), (Placement::Spread, "[[0, 1], [2, 3]]")]
+    {
+        let mesh = Mesh::new(2, 2, 1, placement).unwrap();
+        let (_, gradient) = data_parallel_step(&mesh);
+        let text = Compiled::new(&[&gradient], 4).program.text;
+        let expected = format!("replica_groups = dense<{groups}> : tensor<2x2xi64>");
+        assert!(text.contains(&expected), "{placement:?}: {text}");
+    }
+}
+
+#[test]
+fn two_cores_have_the_gradient_of_one_with_both_batches() {
+    let (_, two) = data_parallel_step(&Mesh::data_parallel(2).unwrap());
+    let weight = vec![0.5, -0.25, 1.0];
+    let batches = [vec![0.1, 0.2, 0.3, -1.0, 2.0, 0.5], vec![1.0, -0.7, 0.25, 0.0, 0.6, -2.0]];
+    let arguments: Vec<Vec<Numbers>> =
+        batches.iter().map(|batch| vec![weight.clone(), batch.clone()]).collect();
+    let on_two = Compiled::new(&[&two], 2).run(&arguments);
+    assert_eq!(on_two[0], on_two[1]);
+
+    let (_, one) = data_parallel_step(&Mesh::data_parallel(1).unwrap());
+    let one = Compiled::new(&[&one], 1);
+    let apart: Vec<Numbers> =
+        arguments.iter().map(|a| one.run(std::slice::from_ref(a)).remove(0).remove(0)).collect();
+    for (place, sum) in on_two[0][0].iter().enumerate() {
+        let mean = (apart[0][place] + apart[1][place]) / 2.0;
+        assert!((sum - mean).abs() < 1e-7, "{sum} {mean}");
+    }
+}

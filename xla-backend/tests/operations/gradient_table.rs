@@ -1,0 +1,206 @@
+//! A row for each operation: inputs, and a result made of them in which the
+//! operation stands. Operations without a gradient stand as a factor, which is
+//! constant around the inputs.
+
+use traind_xla::ops::{DotDims, Random, ReduceKind};
+use traind_xla::{DType, Result, Shape, Tensor, Trace};
+
+/// A differentiated f64 input, with numbers between `low` and `high`.
+pub(crate) struct Input {
+    pub(crate) dims: &'static [usize],
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) inputs: &'static [Input],
+    pub(crate) replicas: usize,
+    /// Of the relative error, or the absolute one of gradients under 1.
+    pub(crate) tolerance: f64,
+    pub(crate) build: fn(&Trace, &[Tensor]) -> Result<Tensor>,
+}
+
+const TOLERANCE: f64 = 1e-7;
+
+const fn any(dims: &'static [usize]) -> Input {
+    Input { dims, low: -1.6, high: 1.7 }
+}
+
+const fn positive(dims: &'static [usize]) -> Input {
+    Input { dims, low: 0.3, high: 2.9 }
+}
+
+const fn row(
+    name: &'static str,
+    inputs: &'static [Input],
+    build: fn(&Trace, &[Tensor]) -> Result<Tensor>,
+) -> Row {
+    Row { name, inputs, replicas: 1, tolerance: TOLERANCE, build }
+}
+
+const fn on_two(
+    name: &'static str,
+    inputs: &'static [Input],
+    build: fn(&Trace, &[Tensor]) -> Result<Tensor>,
+) -> Row {
+    Row { name, inputs, replicas: 2, tolerance: TOLERANCE, build }
+}
+
+const ONE: &[Input] = &[any(&[2, 3])];
+const TWO: &[Input] = &[any(&[2, 3]), any(&[2, 3])];
+
+pub(crate) const TABLE: &[Row] = &[
+    // Values known while tracing.
+    row("parameter", ONE, |_, x| Ok(x[0].clone())),
+    row("splat", ONE, |t, x| t.full(2.5, Shape::new(DType::F64, [2, 3]))?.mul(&x[0])),
+    row("constant", ONE, |t, x| t.constant(DType::F64, &[3], &[1.0, -2.0, 3.0])?.mul(&x[0])),
+    row("iota", ONE, |t, x| t.iota(DType::F64, &[2, 3], 1)?.mul(&x[0])),
+    // One element at a time.
+    row("neg", ONE, |_, x| x[0].neg()),
+    row("abs", ONE, |_, x| x[0].abs()),
+    row("exp", ONE, |_, x| x[0].exp()),
+    row("log", &[positive(&[2, 3])], |_, x| x[0].log()),
+    row("log1p", &[positive(&[2, 3])], |_, x| x[0].log1p()),
+    row("sqrt", &[positive(&[2, 3])], |_, x| x[0].sqrt()),
+    row("rsqrt", &[positive(&[2, 3])], |_, x| x[0].rsqrt()),
+    row("tanh", ONE, |_, x| x[0].tanh()),
+    row("logistic", ONE, |_, x| x[0].logistic()),
+    row("erf", ONE, |_, x| x[0].erf()),
+    row("sin", ONE, |_, x| x[0].sin()),
+    row("cos", ONE, |_, x| x[0].cos()),
+    row("sign", ONE, |_, x| x[0].sign()?.mul(&x[0])),
+    row("floor", ONE, |_, x| x[0].floor()?.mul(&x[0])),
+    row("not", ONE, |_, x| x[0].lt_scalar(0.1)?.not()?.convert(DType::F64)?.mul(&x[0])),
+    row("is_finite", ONE, |_, x| x[0].is_finite()?.convert(DType::F64)?.mul(&x[0])),
+    // Two operands.
+    row("add", TWO, |_, x| x[0].add(&x[1])),
+    row("sub", TWO, |_, x| x[0].sub(&x[1])),
+    row("mul", TWO, |_, x| x[0].mul(&x[1])),
+    row("div", &[any(&[2, 3]), positive(&[2, 3])], |_, x| x[0].div(&x[1])),
+    row("maximum", TWO, |_, x| x[0].maximum(&x[1])),
+    row("minimum", TWO, |_, x| x[0].minimum(&x[1])),
+    row("pow", &[positive(&[2, 3]), any(&[2, 3])], |_, x| x[0].pow(&x[1])),
+    row("pow_scalar", &[positive(&[2, 3])], |_, x| x[0].pow_scalar(-1.5)),
+    row("remainder", &[any(&[2, 3]), Input { dims: &[2, 3], low: 0.4, high: 0.9 }], |_, x| {
+        x[0].remainder(&x[1])
+    }),
+    row("scalar forms", ONE, |_, x| {
+        x[0].add_scalar(2.0)?.sub_scalar(0.5)?.mul_scalar(3.0)?.div_scalar(0.7)?.maximum_scalar(0.1)
+    }),
+    row("broadcasting", &[any(&[2, 1, 3]), any(&[4, 1])], |_, x| x[0].mul(&x[1])),
+    row("and, or, xor", TWO, |_, x| {
+        let (a, b) = (x[0].lt_scalar(0.2)?, x[1].gt_scalar(-0.3)?);
+        let mixed = a.and(&b)?.or(&a.xor(&b)?.not()?)?;
+        mixed.convert(DType::F64)?.mul(&x[0])?.mul(&x[1])
+    }),
+    row("shifts", ONE, |t, x| {
+        let numbers = t.iota(DType::U32, &[2, 3], 1)?.add_scalar(5.0)?;
+        let shifted = numbers.shift_left_scalar(3.0)?.shift_right_logical_scalar(1.0)?;
+        shifted.convert(DType::F64)?.mul(&x[0])
+    }),
+    row("compare", TWO, |_, x| x[0].ge(&x[1])?.convert(DType::F64)?.mul(&x[0])),
+    row("select", TWO, |_, x| x[0].lt(&x[1])?.select(&x[0].mul(&x[0])?, &x[1])),
+    // Types and borders.
+    row("bitcast_convert", ONE, |t, x| {
+        let numbers = t.iota(DType::U32, &[2, 3], 1)?.bitcast_convert(DType::S32)?;
+        numbers.convert(DType::F64)?.mul(&x[0])
+    }),
+    row("stop_gradient", TWO, |_, x| x[0].stop_gradient()?.floor()?.mul(&x[1])),
+    row("optimization_barrier", TWO, |_, x| {
+        x[0].mul(&x[1])?.optimization_barrier()?.after(&[&x[1]])
+    }),
+    // Shapes.
+    row("broadcast_to", &[any(&[3, 1])], |_, x| x[0].broadcast_to(&[2, 3, 4])),
+    row("broadcast_in_dim", &[any(&[2, 1])], |_, x| x[0].broadcast_in_dim(&[0, 2], &[2, 3, 2])),
+    row("reshape", ONE, |_, x| x[0].reshape(&[3, 2])?.unsqueeze(1)?.squeeze(1)),
+    row("transpose", &[any(&[2, 3, 4])], |_, x| x[0].transpose(&[2, 0, 1])),
+    row("swap_axes", &[any(&[2, 3, 4])], |_, x| x[0].swap_axes(0, 2)),
+    row("slice", &[any(&[4, 3])], |_, x| x[0].slice(0, 1, 3)),
+    row("slice_strided", &[any(&[7, 4])], |_, x| x[0].slice_strided(&[1, 0], &[7, 4], &[3, 2])),
+    row("pad", ONE, |_, x| x[0].pad(1, 2, 1, -4.0)),
+    row("pad_all", ONE, |_, x| x[0].pad_all(&[1, 0], &[0, 2], &[2, 1], 3.0)),
+    row("concatenate", &[any(&[2, 3]), any(&[2, 1])], |t, x| t.concatenate(&[&x[0], &x[1]], 1)),
+    row("reverse", ONE, |_, x| x[0].reverse(&[1])),
+    // Reductions.
+    row("sum", &[any(&[2, 3, 2])], |_, x| x[0].sum(&[2, 0])),
+    row("mean", &[any(&[2, 3, 2])], |_, x| x[0].mean(&[1])),
+    row("max", &[any(&[3, 4])], |_, x| x[0].max(&[1])),
+    row("min", &[any(&[3, 4])], |_, x| x[0].min(&[0, 1])),
+    row("sum_keep, max_keep, mean_keep", ONE, |_, x| {
+        x[0].sum_keep(&[0])?.mul(&x[0].max_keep(&[1])?)?.add(&x[0].mean_keep(&[0, 1])?)
+    }),
+    row("argmax", ONE, |_, x| x[0].argmax(1)?.convert(DType::F64)?.mul(&x[0].sum(&[1])?)),
+    // Products.
+    row("dot_general", &[any(&[3, 2, 4, 2]), any(&[2, 5, 2, 4])], |_, x| {
+        let dims = DotDims {
+            lhs_batch: vec![1],
+            rhs_batch: vec![2],
+            lhs_contracting: vec![2, 3],
+            rhs_contracting: vec![3, 0],
+        };
+        x[0].dot_general(&x[1], dims)
+    }),
+    row("dot_general, outer", &[any(&[3]), any(&[2])], |_, x| {
+        x[0].dot_general(&x[1], DotDims::default())
+    }),
+    row("matmul", &[any(&[2, 3, 4]), any(&[2, 4, 2])], |_, x| x[0].matmul(&x[1])),
+    row("linear", &[any(&[2, 3, 4]), any(&[5, 4]), any(&[5])], |_, x| {
+        x[0].linear(&x[1], Some(&x[2]))
+    }),
+    row("sum_of_squares", &[any(&[2, 3])], |_, x| x[0].sum_of_squares()),
+    // Indexing.
+    row("take", &[any(&[4, 3])], |t, x| {
+        x[0].take(&t.constant(DType::S32, &[2, 3], &[0.0, 2.0, 2.0, 9.0, -5.0, 1.0])?)
+    }),
+    row("scatter_add", &[any(&[4, 3]), any(&[5, 3])], |t, x| {
+        let indices = t.constant(DType::S32, &[5], &[1.0, 1.0, 3.0, -1.0, 8.0])?;
+        x[0].scatter_add(&indices, &x[1])
+    }),
+    row("take_along_axis", &[any(&[4, 3])], |t, x| {
+        let indices = t.constant(DType::S32, &[2, 3], &[0.0, 3.0, 1.0, 2.0, 3.0, -1.0])?;
+        x[0].take_along_axis(&indices, 0)
+    }),
+    row("one_hot", &[any(&[3, 4])], |t, x| {
+        t.constant(DType::S32, &[3], &[2.0, 0.0, 7.0])?.one_hot(4, DType::F64)?.mul(&x[0])
+    }),
+    // Networks.
+    row("softmax", &[any(&[2, 4])], |_, x| x[0].softmax(1)),
+    row("softmax, axis 0", &[any(&[3, 2])], |_, x| x[0].softmax(0)),
+    row("log_softmax", &[any(&[2, 4])], |_, x| x[0].log_softmax(1)),
+    row("logsumexp", &[any(&[3, 2])], |_, x| x[0].logsumexp(0)),
+    row("layer_norm", &[any(&[2, 2, 4]), any(&[4]), any(&[4])], |_, x| {
+        x[0].layer_norm(&x[1], &x[2], 1e-5)
+    }),
+    row("rms_norm", &[any(&[3, 4]), any(&[4])], |_, x| x[0].rms_norm(&x[1], 1e-6)),
+    row("relu", ONE, |_, x| x[0].relu()),
+    row("gelu", &[any(&[4, 3])], |_, x| x[0].gelu()),
+    row("gelu_tanh", &[any(&[4, 3])], |_, x| x[0].gelu_tanh()),
+    row("silu", ONE, |_, x| x[0].silu()),
+    row("cross_entropy", &[any(&[4, 3])], |t, x| {
+        x[0].cross_entropy(&t.constant(DType::S32, &[4], &[2.0, 0.0, -100.0, 1.0])?)
+    }),
+    row("dropout", &[any(&[4, 5])], |t, x| {
+        let number = |value| t.scalar(value, DType::U32);
+        let random = Random::new(&number(42.0)?, &number(3.0)?, &number(8.0)?)?;
+        x[0].dropout(0.4, &random)
+    }),
+    // Between replicas.
+    on_two("all_reduce, sum", ONE, |_, x| x[0].all_reduce(ReduceKind::Sum, &[vec![0, 1]])?.sin()),
+    on_two("all_reduce, max", ONE, |_, x| x[0].all_reduce(ReduceKind::Max, &[vec![0, 1]])?.sin()),
+    on_two("all_reduce, min", ONE, |_, x| x[0].all_reduce(ReduceKind::Min, &[vec![0, 1]])?.sin()),
+    on_two("all_reduce, groups of one", ONE, |_, x| {
+        x[0].all_reduce(ReduceKind::Sum, &[vec![0], vec![1]])?.sin()
+    }),
+    on_two("reduce_scatter", &[any(&[3, 4])], |_, x| {
+        x[0].reduce_scatter(ReduceKind::Sum, 1, &[vec![1, 0]])?.sin()
+    }),
+    on_two("all_gather", ONE, |_, x| x[0].all_gather(1, &[vec![0, 1]])?.sin()),
+    on_two("all_to_all", &[any(&[4, 3])], |_, x| x[0].all_to_all(0, 1, &[vec![0, 1]])?.sin()),
+    on_two("collective_permute", ONE, |_, x| x[0].collective_permute(&[(0, 1)])?.sin()),
+    // A layer that is computed again backwards.
+    row("checkpoint", &[any(&[2, 3]), any(&[3, 3])], |t, x| {
+        let hidden = t.checkpoint("inner", || x[0].tanh()?.linear(&x[1], None)?.gelu())?;
+        t.checkpoint("outer", || t.scope("nested", || hidden.linear(&x[1], None)?.softmax(1)))
+    }),
+];

@@ -1,0 +1,15 @@
+//! What the operations compute, on the CPU plugin: values, gradients, bits and
+//! the text of programs.
+
+// Helpers of tests may unwrap as the tests do.
+#![allow(clippy::unwrap_used)]
+
+mod collectives;
+mod evaluator;
+mod forward;
+mod gradient_table;
+mod gradients;
+mod lowering;
+mod mesh;
+mod random;
+mod rematerialization;

@@ -1,0 +1,82 @@
+//! The mesh as arithmetic.
+
+use proptest::prelude::*;
+use traind_xla::mesh::{Axis, Mesh, Placement};
+
+const ORDERS: [&str; 8] = ["cluster", "spread", "DTP", "DPT", "TDP", "TPD", "PDT", "PTD"];
+
+fn meshes() -> impl Strategy<Value = Mesh> {
+    (1..5usize, 1..5usize, 1..5usize, prop::sample::select(&ORDERS[..])).prop_map(
+        |(data, tensor, pipeline, placement)| {
+            Mesh::new(data, tensor, pipeline, placement.parse().unwrap()).unwrap()
+        },
+    )
+}
+
+fn axes() -> impl Strategy<Value = Vec<Axis>> {
+    prop::sample::subsequence(Axis::ALL.to_vec(), 0..=3)
+}
+
+proptest! {
+    #[test]
+    fn coordinates_and_replicas_are_one_to_one(mesh in meshes()) {
+        for replica in 0..mesh.replica_count() {
+            let at = mesh.coordinates(replica);
+            for axis in Axis::ALL {
+                prop_assert!(at.along(axis) < mesh.size(axis));
+            }
+            prop_assert_eq!(mesh.replica(at), replica);
+        }
+    }
+
+    #[test]
+    fn groups_partition_the_replicas(mesh in meshes(), axes in axes()) {
+        let groups = mesh.groups(&axes);
+        let size: usize = axes.iter().map(|&axis| mesh.size(axis)).product();
+        prop_assert!(groups.iter().all(|group| group.len() == size));
+        let mut replicas = groups.concat();
+        replicas.sort_unstable();
+        prop_assert!(replicas.into_iter().eq(0..mesh.replica_count()));
+    }
+
+    #[test]
+    fn members_of_a_group_differ_along_its_axes_alone(mesh in meshes(), axes in axes()) {
+        let others: Vec<Axis> = Axis::ALL.into_iter().filter(|axis| !axes.contains(axis)).collect();
+        for group in mesh.groups(&axes) {
+            let first = mesh.coordinates(group[0]);
+            for &replica in &group {
+                let at = mesh.coordinates(replica);
+                prop_assert!(others.iter().all(|&axis| at.along(axis) == first.along(axis)));
+            }
+        }
+    }
+}
+
+#[test]
+fn cluster_keeps_a_model_on_neighbours_and_spread_keeps_it_apart() {
+    let cluster = Mesh::new(2, 2, 2, Placement::Cluster).unwrap();
+    assert_eq!(cluster.groups(&[Axis::Tensor]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    assert_eq!(cluster.groups(&[Axis::Pipeline]), [[0, 2], [1, 3], [4, 6], [5, 7]]);
+    assert_eq!(cluster.groups(&[Axis::Data]), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+    let spread = Mesh::new(2, 2, 2, Placement::Spread).unwrap();
+    assert_eq!(spread.groups(&[Axis::Data]), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    assert_eq!(spread.groups(&[Axis::Tensor]), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+}
+
+#[test]
+fn strategies_are_orders_by_another_name() {
+    for (name, order) in [("cluster", "DPT"), ("spread", "TPD")] {
+        let mesh = |placement: &str| Mesh::new(2, 3, 4, placement.parse().unwrap()).unwrap();
+        assert_eq!(mesh(name), mesh(order));
+    }
+}
+
+#[test]
+fn bad_meshes_are_refused() {
+    for text in ["", "near", "DP", "DDT", "DPTT", "dpt"] {
+        let error = text.parse::<Placement>().unwrap_err().to_string();
+        assert!(error.contains(&format!("{text:?}")), "{error}");
+    }
+    let error = Mesh::new(2, 0, 1, Placement::Cluster).unwrap_err().to_string();
+    assert_eq!(error, "mesh data 2 × tensor 0 × pipeline 1: every axis has at least one core");
+}

@@ -1,0 +1,130 @@
+//! Random bits: the device's equal the reference's, and the reference's are
+//! good enough for dropout and for drawing weights.
+
+use traind_xla::ops::Random;
+use traind_xla::ops::random::reference_bits;
+use traind_xla::{DType, Shape, Tensor, Trace};
+
+use crate::evaluator::{Compiled, Numbers};
+
+const COUNT: u32 = 1 << 16;
+
+/// A trace whose random numbers take seed, step and row offset at run time.
+fn random() -> (Trace, Random) {
+    let trace = Trace::new();
+    let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
+    let [seed, step, row_offset] = ["seed", "step", "row_offset"].map(scalar);
+    let random = Random::new(&seed, &step, &row_offset).unwrap();
+    (trace, random)
+}
+
+fn draw(compiled: &Compiled, seed: u32, step: u32, row_offset: u32) -> Vec<Numbers> {
+    let arguments = [seed, step, row_offset].map(|number| vec![f64::from(number)]).to_vec();
+    compiled.run(&[arguments]).remove(0)
+}
+
+#[test]
+fn device_bits_equal_the_reference() {
+    let (_, random) = random();
+    let sites: Vec<Tensor> = (0..3).map(|_| random.bits(&[4, 3, 5]).unwrap()).collect();
+    let compiled = Compiled::new(&sites.iter().collect::<Vec<_>>(), 1);
+    for (seed, step, row_offset) in [(42, 0, 0), (u32::MAX, 1_000_000, 12), (0, 7, u32::MAX)] {
+        for (site, got) in (0..).zip(draw(&compiled, seed, step, row_offset)) {
+            let first = row_offset.wrapping_mul(15);
+            let reference = |index| reference_bits(seed, step, site, first.wrapping_add(index));
+            let expected: Numbers = (0..60).map(|index| reference(index).into()).collect();
+            assert_eq!(got, expected, "seed {seed}, step {step}, site {site}");
+        }
+    }
+}
+
+#[test]
+fn a_core_draws_its_rows_of_the_global_batch() {
+    let (_, whole) = random();
+    let whole = draw(&Compiled::new(&[&whole.bits(&[6, 7]).unwrap()], 1), 3, 5, 0).remove(0);
+    let (_, part) = random();
+    let part = Compiled::new(&[&part.bits(&[2, 7]).unwrap()], 1);
+    for core in 0..3u32 {
+        let rows = draw(&part, 3, 5, core * 2).remove(0);
+        assert_eq!(rows, whole[core as usize * 14..][..14]);
+    }
+}
+
+#[test]
+fn flattened_rows_draw_what_rows_draw() {
+    let (_, rows) = random();
+    let rows = draw(&Compiled::new(&[&rows.bits(&[2, 3, 5]).unwrap()], 1), 42, 1, 6);
+    let (_, flat) = random();
+    let flat = flat.with_rows(2).bits(&[6, 5]).unwrap();
+    assert_eq!(draw(&Compiled::new(&[&flat], 1), 42, 1, 6), rows);
+}
+
+#[test]
+fn dropout_keeps_and_scales() {
+    let (trace, random) = random();
+    let ones = trace.full(1.0, Shape::new(DType::F32, [100, 100])).unwrap();
+    let compiled = Compiled::new(&[&ones.dropout(0.1, &random).unwrap()], 1);
+    let values = draw(&compiled, 42, 0, 0).remove(0);
+    let kept = values.iter().filter(|&&value| value != 0.0).count();
+    assert!(values.iter().all(|&v| v == 0.0 || (v - 1.0 / 0.9).abs() < 1e-6));
+    assert!((kept as f64 - 9000.0).abs() < 4.0 * 30.0, "{kept} of 10000 kept at rate 0.1");
+    assert!(ones.dropout(1.0, &random).is_err());
+    assert!(ones.dropout(-0.1, &random).is_err());
+}
+
+#[test]
+fn bits_are_balanced_and_uniform() {
+    for (seed, step, site) in [(0, 0, 0), (42, 1, 0), (42, 0, 1), (43, 0, 0), (u32::MAX, 9, 25)] {
+        let draws: Vec<u32> = (0..COUNT).map(|i| reference_bits(seed, step, site, i)).collect();
+        let mean =
+            draws.iter().map(|&x| f64::from(x)).sum::<f64>() / f64::from(COUNT) / 2f64.powi(32);
+        assert!((mean - 0.5).abs() < 5.0 * 0.289 / 256.0, "mean {mean}");
+        for bit in 0..32 {
+            let ones = draws.iter().filter(|&&x| x >> bit & 1 == 1).count() as f64;
+            let deviation = (ones - f64::from(COUNT / 2)) / 128.0;
+            assert!(deviation.abs() < 5.0, "bit {bit} is set {ones} times of {COUNT}");
+        }
+        let chi_square = chi_square_of_top_byte(&draws);
+        assert!((150.0..380.0).contains(&chi_square), "chi square {chi_square} of 255 degrees");
+    }
+}
+
+fn chi_square_of_top_byte(draws: &[u32]) -> f64 {
+    let mut counts = [0.0; 256];
+    for draw in draws {
+        counts[(draw >> 24) as usize] += 1.0;
+    }
+    let expected = draws.len() as f64 / 256.0;
+    counts.iter().map(|count| (count - expected).powi(2) / expected).sum()
+}
+
+/// Neighbouring elements, sites, steps and seeds: the difference in each bit
+/// is a fair coin, and so is it against every small shift of the other.
+#[test]
+fn streams_are_independent() {
+    let stream = |seed, step, site| move |index: u32| reference_bits(seed, step, site, index);
+    let base = stream(42, 10, 3);
+    let others = [stream(42, 10, 4), stream(42, 11, 3), stream(43, 10, 3), stream(42, 3, 10)];
+    for (number, other) in others.iter().enumerate() {
+        for shift in 0..4 {
+            check_coins(|i| base(i) ^ other(i + shift), &format!("stream {number}, shift {shift}"));
+        }
+    }
+    for distance in [1, 2, 384, 1536] {
+        check_coins(|i| base(i) ^ base(i + distance), &format!("distance {distance}"));
+    }
+}
+
+fn check_coins(difference: impl Fn(u32) -> u32, what: &str) {
+    let mut ones = [0u32; 32];
+    for index in 0..COUNT {
+        let bits = difference(index);
+        for (bit, count) in ones.iter_mut().enumerate() {
+            *count += bits >> bit & 1;
+        }
+    }
+    for (bit, count) in ones.iter().enumerate() {
+        let deviation = (f64::from(*count) - f64::from(COUNT / 2)) / 128.0;
+        assert!(deviation.abs() < 5.5, "{what}: bit {bit} differs {count} times of {COUNT}");
+    }
+}

@@ -1,0 +1,67 @@
+//! A checkpointed scope: the same numbers from less memory.
+
+use traind_xla::autodiff::gradients;
+use traind_xla::graph::print::print;
+use traind_xla::{DType, Result, Shape, Tensor, Trace};
+
+use crate::evaluator::{Compiled, spread_numbers};
+
+const LAYERS: usize = 8;
+const TOKENS: usize = 128;
+const HIDDEN: usize = 32;
+const INNER: usize = 128;
+
+/// Feed-forward layers with residuals: loss and gradients of every weight.
+fn stack(checkpoint: bool) -> Compiled {
+    let trace = Trace::new();
+    let parameter = |dims: &[usize]| trace.parameter("", Shape::new(DType::F32, dims)).unwrap();
+    let input = parameter(&[TOKENS, HIDDEN]);
+    let weights: Vec<[Tensor; 2]> =
+        (0..LAYERS).map(|_| [parameter(&[INNER, HIDDEN]), parameter(&[HIDDEN, INNER])]).collect();
+    let mut x = input;
+    for [up, down] in &weights {
+        let layer = || -> Result<Tensor> {
+            x.linear(up, None)?.gelu()?.linear(down, None)?.add(&x)?.tanh()
+        };
+        let recorded =
+            if checkpoint { trace.checkpoint("layer", layer) } else { trace.scope("layer", layer) };
+        x = recorded.unwrap();
+    }
+    let loss = x.mul(&x).unwrap().mean(&[0, 1]).unwrap();
+    let wrt: Vec<&Tensor> = weights.iter().flatten().collect();
+    let gradients = gradients(&loss, &wrt).unwrap();
+    Compiled::new(&std::iter::once(&loss).chain(&gradients).collect::<Vec<_>>(), 1)
+}
+
+#[test]
+fn checkpointing_keeps_values_and_saves_memory() {
+    let (kept, recomputed) = (stack(false), stack(true));
+    let shapes = kept.program.parameters.iter().enumerate();
+    let arguments =
+        vec![shapes.map(|(n, s)| spread_numbers(s.element_count(), n, -0.2, 0.2)).collect()];
+    assert_eq!(kept.run(&arguments), recomputed.run(&arguments));
+    let (before, after) = (kept.memory().temp_bytes, recomputed.memory().temp_bytes);
+    assert!(after * 2 < before, "temporary memory fell from {before} to {after} bytes only");
+}
+
+#[test]
+fn the_second_computation_waits_behind_a_barrier() {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::F32, [2])).unwrap();
+    let y = trace.checkpoint("layer", || x.exp()?.sin()).unwrap();
+    gradients(&y.sum(&[0]).unwrap(), &[&x]).unwrap();
+    insta::assert_snapshot!(print(&trace.graph()), @r#"
+    %0 = f32[2] Parameter { index: 0, shape: f32[2] }()
+    %1 = f32[2] Exp(%0) // layer
+    %2 = f32[2] Sin(%1) // layer
+    %3 = f32[] Reduce { fold: Sum, axes: [0] }(%2)
+    %4 = f32[] Splat { value: 1.0, shape: f32[] }()
+    %5 = f32[2] BroadcastInDim { axes: [], dims: [2] }(%4)
+    %6 = f32[2] OptimizationBarrier(%0, %5)
+    %7 = f32[2] Exp(%6)
+    %8 = f32[2] Sin(%7)
+    %9 = f32[2] Cos(%7)
+    %10 = f32[2] Mul(%5, %9)
+    %11 = f32[2] Mul(%10, %7)
+    "#);
+}
