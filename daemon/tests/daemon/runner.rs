@@ -103,10 +103,19 @@ pub(crate) fn pids(jobs: &Path) -> Vec<Pid> {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if String::from_utf8_lossy(&command).contains(&jobs.display().to_string()) {
-            let leads = |pid: &Pid| rustix::process::getsid(Some(*pid)) == Ok(*pid);
-            pids.extend(Pid::from_raw(pid).filter(leads));
+        let is_runner = String::from_utf8_lossy(&command).contains(&jobs.display().to_string());
+        if is_runner && session(&entry.path()) == Some(pid) {
+            pids.extend(Pid::from_raw(pid));
         }
     }
     pids
+}
+
+/// The session of a process. `getsid` will not do: it gives 0 for one that is just ending, which
+/// is no session's number.
+fn session(process: &Path) -> Option<i32> {
+    const SESSION: usize = 3; // counted behind the command's name: state, parent, group, session
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(SESSION)?.parse().ok()
 }
