@@ -9,12 +9,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use traind_proto::v1;
 
 use crate::access::Caller;
 use crate::admission::{self, Submission};
+use crate::board::Board;
 use crate::dispatch;
 use crate::error::Error;
 use crate::lock::{LockError, StateLock};
+use crate::metrics::Calls;
 use crate::settings::{Settings, SettingsError};
 use crate::state::JobState;
 use crate::store::{Job, Resolved, Store, StoreError};
@@ -39,6 +42,9 @@ pub(crate) struct Daemon {
     /// By job id: cancelled when the job is to end.
     attendants: Mutex<HashMap<String, CancellationToken>>,
     tasks: TaskTracker,
+    board: Board,
+    /// The calls that were answered, for who measures the daemon itself.
+    pub calls: Arc<Calls>,
     _lock: StateLock,
 }
 
@@ -71,6 +77,8 @@ impl Daemon {
             draining: CancellationToken::new(),
             attendants: Mutex::default(),
             tasks: TaskTracker::new(),
+            board: Board::default(),
+            calls: Arc::default(),
             _lock: lock,
         }))
     }
@@ -115,6 +123,11 @@ impl Daemon {
                 Err(Error::Ambiguous { reference: reference.to_owned(), ids })
             }
         }
+    }
+
+    /// What every core does now, by index.
+    pub(crate) async fn cores(&self) -> Result<Vec<v1::Core>, Error> {
+        self.board.read(self).await
     }
 
     /// Asks for the end of a job.

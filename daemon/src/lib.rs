@@ -10,6 +10,7 @@
 
 mod access;
 mod admission;
+mod board;
 pub mod cli;
 mod clock;
 mod convert;
@@ -18,8 +19,10 @@ mod dispatch;
 mod error;
 mod holding;
 mod host;
+mod http;
 mod job_id;
 mod lock;
+mod metrics;
 mod paths;
 mod plugins;
 mod scheduler;

@@ -1,6 +1,7 @@
 //! `traind serve`: the daemon. Settings, build, run, drain: all visible here.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sd_notify::NotifyState;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -16,6 +18,8 @@ use super::exit::Exit;
 use crate::access::Access;
 use crate::daemon::Daemon;
 use crate::host::Host;
+use crate::http::{self, HttpError};
+use crate::metrics;
 use crate::paths;
 use crate::plugins;
 use crate::server;
@@ -67,6 +71,10 @@ pub(crate) struct Serve {
     /// daemon's user are admins, everybody else who can open the socket submits]
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
+    /// Serve figures for Prometheus at http://ADDRESS/metrics, on a loopback address as
+    /// 127.0.0.1:9400 [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
     /// What SIGTERM does: leave the jobs running, or stop them with checkpoints first
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
@@ -85,9 +93,18 @@ impl Serve {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         log_to_stderr();
         let (on_sigterm, ec2_notices) = (self.on_sigterm, self.ec2_notices.clone());
+        let metrics = bind("--metrics-address", self.metrics_address).await?;
         let daemon = Daemon::open(self.settings(global)?)?;
         daemon.start().await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
+        if let Some(listener) = metrics {
+            tracing::info!(address = %listener.local_addr()?, "serve metrics");
+            tokio::spawn(http::serve(
+                listener,
+                metrics::router(daemon.clone()),
+                daemon.closing.clone(),
+            ));
+        }
         if let Some(base_url) = ec2_notices {
             tokio::spawn(spot::watch(daemon.clone(), base_url));
         }
@@ -128,6 +145,16 @@ impl Serve {
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
+    }
+}
+
+async fn bind(
+    setting: &'static str,
+    address: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, HttpError> {
+    match address {
+        Some(address) => http::bind(setting, address).await.map(Some),
+        None => Ok(None),
     }
 }
 

@@ -9,7 +9,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
-use super::board::Board;
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::error::Error;
@@ -19,12 +18,11 @@ const PERIOD_MS: std::ops::RangeInclusive<u32> = 100..=60_000;
 
 pub(super) struct Cores {
     daemon: Arc<Daemon>,
-    board: Arc<Board>,
 }
 
 impl Cores {
     pub(super) fn new(daemon: Arc<Daemon>) -> Cores {
-        Cores { daemon, board: Arc::default() }
+        Cores { daemon }
     }
 }
 
@@ -36,7 +34,7 @@ impl v1::cores_server::Cores for Cores {
         &self,
         request: Request<v1::ListCoresRequest>,
     ) -> Result<Response<v1::ListCoresResponse>, Status> {
-        let cores = self.board.read(&self.daemon).await?;
+        let cores = self.daemon.cores().await?;
         let cores = of_platform(cores, &request.get_ref().platform);
         Ok(Response::new(v1::ListCoresResponse { cores }))
     }
@@ -50,7 +48,7 @@ impl v1::cores_server::Cores for Cores {
         // A reader that was slow gets what is true now, not what it missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (sender, receiver) = mpsc::channel(1);
-        let (daemon, board) = (self.daemon.clone(), self.board.clone());
+        let daemon = self.daemon.clone();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -61,7 +59,7 @@ impl v1::cores_server::Cores for Cores {
                     }
                     _ = ticks.tick() => {}
                 }
-                let reading = reading(&daemon, &board, &request.platform).await;
+                let reading = reading(&daemon, &request.platform).await;
                 if sender.send(reading).await.is_err() {
                     return;
                 }
@@ -71,12 +69,8 @@ impl v1::cores_server::Cores for Cores {
     }
 }
 
-async fn reading(
-    daemon: &Daemon,
-    board: &Board,
-    platform: &str,
-) -> Result<v1::WatchCoresResponse, Status> {
-    let cores = of_platform(board.read(daemon).await?, platform);
+async fn reading(daemon: &Daemon, platform: &str) -> Result<v1::WatchCoresResponse, Status> {
+    let cores = of_platform(daemon.cores().await?, platform);
     Ok(v1::WatchCoresResponse { time: Some(clock::timestamp(clock::now())), cores })
 }
 

@@ -1,10 +1,10 @@
 //! The gRPC server on the daemon's unix socket: every limit set, every service mounted.
 
 mod admin;
-mod board;
 mod cores;
 mod guard;
 mod jobs;
+mod observe;
 pub(crate) mod peer;
 mod plugins;
 mod socket;
@@ -67,6 +67,8 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
 
     let closing = daemon.closing.clone();
     let served = builder()
+        // Outermost, so that refused calls count too.
+        .layer(observe::Observe::new(daemon.calls.clone()))
         .layer(guard::Guard::new(daemon.settings.access.clone()))
         .add_service(health_service)
         .add_service(reflection()?)

@@ -80,6 +80,12 @@ impl Store {
         self.many(&sql, [], Job::from_row, "list unfinished jobs")
     }
 
+    /// How many jobs there are in each state that any is in.
+    pub(crate) fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let sql = "SELECT state, count(*) FROM jobs GROUP BY state";
+        self.many(sql, [], |row| Ok((row.get(0)?, row.get(1)?)), "count jobs")
+    }
+
     /// At most `limit` of a job's events, the first with sequence `from`.
     pub(crate) fn events(
         &self,

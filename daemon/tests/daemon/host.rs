@@ -270,6 +270,19 @@ impl Drop for Cgroups {
     }
 }
 
+/// Waits until the daemon has logged `mark` and returns the word behind it.
+pub(crate) async fn until_logged(host: &Host, mark: &str) -> String {
+    let start = Instant::now();
+    loop {
+        let log = host.log();
+        if let Some((_, rest)) = log.split_once(mark) {
+            return rest.split_whitespace().next().unwrap_or_default().to_owned();
+        }
+        assert!(start.elapsed() < PATIENCE, "{mark:?} is not logged: {log}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Waits until a file is there.
 pub(crate) async fn until_file(path: &Path) {
     let start = Instant::now();

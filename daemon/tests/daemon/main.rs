@@ -5,10 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod answers;
 mod command_line;
 mod draining;
 mod host;
 mod lifecycle;
+mod metrics;
 mod queueing;
 mod recovery;
 mod restarting;

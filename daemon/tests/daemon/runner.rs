@@ -72,8 +72,24 @@ fn started() -> Kind {
 }
 
 fn step(step: u64) -> Kind {
-    let loss = 1.0 / step as f64;
-    Kind::Step(v1::Step { step, max_steps: STEPS, loss, eta_seconds: 1.0, ..Default::default() })
+    Kind::Step(v1::Step {
+        step,
+        max_steps: STEPS,
+        epoch: step as f64 / 20.0,
+        loss: 1.0 / step as f64,
+        learning_rate: 1e-4 * (1.0 - step as f64 / STEPS as f64),
+        grad_norm: 2.0 / (step as f64).sqrt(),
+        samples_per_second: 100.0,
+        tokens_per_second: 5000.0,
+        input_wait_share: 0.25,
+        time: Some(v1::StepTime {
+            input_wait_seconds: 0.08,
+            dispatch_seconds: 0.01,
+            compute_seconds: 0.22,
+            read_back_seconds: 0.01,
+        }),
+        eta_seconds: 0.32 * (STEPS - step) as f64,
+    })
 }
 
 fn finished(outcome: v1::Outcome, failure: Option<v1::Failure>) -> Kind {

@@ -3,15 +3,13 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::{Code, Request, Response, Status};
+use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use traind_proto::v1::plugins_client::PluginsClient;
-use traind_proto::v1::runner_server::{Runner, RunnerServer};
 use traind_proto::v1::{self, CoreUsage, JobState, Phase};
 
+use crate::answers::answer_as_runner;
 use crate::host::Host;
 use crate::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
@@ -78,35 +76,6 @@ async fn plugins_are_listed_with_what_to_do() {
     assert!(neuron.available || neuron.detail.contains("TRAIND_PLUGIN_NEURON"), "{neuron:?}");
 }
 
-/// What a runner would say of its one core.
-struct Answers(CoreUsage);
-
-#[tonic::async_trait]
-impl Runner for Answers {
-    type WatchCoreUsageStream = tokio_stream::Empty<Result<CoreUsage, Status>>;
-
-    async fn get_status(
-        &self,
-        _: Request<v1::GetStatusRequest>,
-    ) -> Result<Response<v1::RunnerStatus>, Status> {
-        Ok(Response::new(v1::RunnerStatus { cores: vec![self.0], ..Default::default() }))
-    }
-
-    async fn watch_core_usage(
-        &self,
-        _: Request<v1::WatchCoreUsageRequest>,
-    ) -> Result<Response<Self::WatchCoreUsageStream>, Status> {
-        Ok(Response::new(tokio_stream::empty()))
-    }
-
-    async fn stop(
-        &self,
-        _: Request<v1::StopRequest>,
-    ) -> Result<Response<v1::StopResponse>, Status> {
-        Ok(Response::new(v1::StopResponse {}))
-    }
-}
-
 #[tokio::test]
 async fn cores_show_their_job_and_what_its_runner_says() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
@@ -119,11 +88,7 @@ async fn cores_show_their_job_and_what_its_runner_says() {
         step: 7,
         ..Default::default()
     };
-    let listener = UnixListener::bind(host.run_dir(&job.id).join("runner.sock")).unwrap();
-    let server = tonic::transport::Server::builder()
-        .add_service(RunnerServer::new(Answers(usage)))
-        .serve_with_incoming(UnixListenerStream::new(listener));
-    tokio::spawn(server);
+    answer_as_runner(&host, &job.id, usage);
 
     let mut client = host.cores().await;
     let list = client.list_cores(v1::ListCoresRequest::default()).await.unwrap().into_inner().cores;

@@ -18,13 +18,13 @@ const FRESH: Duration = Duration::from_millis(90);
 
 /// The latest reading of all cores.
 #[derive(Default)]
-pub(super) struct Board {
+pub(crate) struct Board {
     latest: Mutex<Option<(Instant, Vec<v1::Core>)>>,
 }
 
 impl Board {
     /// All cores of the host, by index.
-    pub(super) async fn read(&self, daemon: &Daemon) -> Result<Vec<v1::Core>, Error> {
+    pub(crate) async fn read(&self, daemon: &Daemon) -> Result<Vec<v1::Core>, Error> {
         let mut latest = self.latest.lock().await;
         if let Some((read, cores)) = latest.as_ref()
             && read.elapsed() < FRESH
