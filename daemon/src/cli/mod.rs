@@ -19,6 +19,7 @@ mod plugins;
 mod progress;
 mod serve;
 mod submit;
+mod top;
 mod watch;
 
 use std::path::PathBuf;
@@ -56,6 +57,7 @@ enum Verb {
     Watch(watch::Watch),
     Cancel(cancel::Cancel),
     Cores(cores::Cores),
+    Top(top::Top),
     Drain(drain::Drain),
     Plugins(plugins::Plugins),
     Completions(completions::Completions),
@@ -92,6 +94,7 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
             Verb::Watch(watch) => watch.run(global).await,
             Verb::Cancel(cancel) => cancel.run(global).await,
             Verb::Cores(cores) => cores.run(global).await,
+            Verb::Top(top) => top.run(global).await,
             Verb::Drain(drain) => drain.run(global).await,
             Verb::Plugins(plugins) => plugins.run(global).await,
             Verb::Completions(completions) => completions.run(),

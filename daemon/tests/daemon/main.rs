@@ -17,3 +17,4 @@ mod restarting;
 mod runner;
 mod serving;
 mod submitting;
+mod top;

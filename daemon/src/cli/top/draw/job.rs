@@ -1,0 +1,137 @@
+//! One job in full: progress, figures, the curve of its loss, and its newest events.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Borders, Chart, Dataset, Gauge, GraphType, Paragraph};
+use traind_proto::v1::{Job, Step, StepTime};
+
+use super::{nothing, state_color};
+use crate::cli::event_text;
+use crate::cli::output;
+use crate::cli::top::app::{App, History, progress};
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
+    let Some(job) = app.job(id) else {
+        return nothing(frame, area, "this job is not among the newest any more");
+    };
+    let history = app.histories.get(id);
+    let facts = facts(job);
+    let [top, gauge, middle, bottom] = Layout::vertical([
+        Constraint::Length(facts.len() as u16),
+        Constraint::Length(1),
+        Constraint::Percentage(50),
+        Constraint::Min(3),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(facts), top);
+    frame.render_widget(progress_bar(job), gauge);
+    losses(frame, middle, history);
+    events(frame, bottom, history);
+}
+
+fn facts(job: &Job) -> Vec<Line<'static>> {
+    let state = output::state(job.state());
+    let mut lines = vec![Line::from(vec![
+        Span::from(job.name.clone()).bold(),
+        Span::from(format!("  {}  ", job.id)),
+        Span::styled(state, Style::new().fg(state_color(job.state())).bold()),
+        Span::from(format!(
+            "  {} {} {:?}  by {}",
+            job.core_count, job.platform, job.cores, job.owner
+        )),
+    ])];
+    if !job.waiting_reason.is_empty() {
+        lines.push(Line::from(format!("waits: {}", job.waiting_reason)));
+    }
+    if let Some(failure) = &job.failure {
+        let text = format!("{}: {}", failure.reason, failure.message);
+        lines.extend(text.lines().take(4).map(|line| Line::from(line.to_owned()).red()));
+    }
+    lines.extend(job.progress.iter().flat_map(figures));
+    lines.extend(job.progress.as_ref().and_then(|step| step.time.as_ref()).map(breakdown));
+    if !job.metrics.is_empty() {
+        lines.push(Line::from(event_text::metrics(&job.metrics)));
+    }
+    lines
+}
+
+fn figures(step: &Step) -> [Line<'static>; 2] {
+    let learning = format!(
+        "epoch {:.2}  loss {}  learning rate {}  gradient norm {}",
+        step.epoch,
+        output::number(step.loss),
+        output::number(step.learning_rate),
+        output::number(step.grad_norm),
+    );
+    let speed = format!(
+        "{:.1} samples/s  {:.0} tokens/s  {} left",
+        step.samples_per_second,
+        step.tokens_per_second,
+        output::duration(step.eta_seconds)
+    );
+    [learning, speed].map(Line::from)
+}
+
+/// Where the time of a step goes.
+fn breakdown(time: &StepTime) -> Line<'static> {
+    let parts = [
+        ("input", time.input_wait_seconds),
+        ("dispatch", time.dispatch_seconds),
+        ("compute", time.compute_seconds),
+        ("read back", time.read_back_seconds),
+    ];
+    let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+    let share = |seconds: f64| if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
+    let texts = parts.map(|(name, seconds)| format!("{name} {:.0} %", share(seconds)));
+    Line::from(format!("time of a step: {}", texts.join(", ")))
+}
+
+fn progress_bar(job: &Job) -> Gauge<'static> {
+    let step = job.progress.unwrap_or_default();
+    Gauge::default()
+        .ratio(progress(job).unwrap_or_default())
+        .label(format!("step {} of {}", step.step, step.max_steps))
+        .gauge_style(Style::new().fg(Color::Green).bg(Color::Indexed(236)))
+        .use_unicode(true)
+}
+
+fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
+    let points: Vec<(f64, f64)> = history
+        .map(|history| {
+            history.losses.iter().copied().filter(|(_, loss)| loss.is_finite()).collect()
+        })
+        .unwrap_or_default();
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return nothing(frame, area, "no loss is known yet");
+    };
+    let low = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
+    let steps = [first.0, last.0.max(first.0 + 1.0)];
+    let curve = Dataset::default()
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(Style::new().fg(Color::Cyan))
+        .data(&points);
+    let chart = Chart::new(vec![curve])
+        .block(Block::new().borders(Borders::TOP).title(" loss "))
+        .x_axis(Axis::default().bounds(steps).labels(steps.map(|step| format!("{step:.0}"))))
+        .y_axis(
+            Axis::default()
+                .bounds([low, high.max(low + 1e-9)])
+                .labels([low, high].map(output::number)),
+        );
+    frame.render_widget(chart, area);
+}
+
+/// The newest at the bottom.
+fn events(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
+    let block = Block::new().borders(Borders::TOP).title(" events ");
+    let height = usize::from(block.inner(area).height);
+    let lines = history.map_or(&[][..], |history| &history.lines);
+    let newest = &lines[lines.len().saturating_sub(height)..];
+    let text: Vec<Line<'_>> = newest.iter().map(|line| Line::from(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(text).block(block), area);
+}

@@ -1,0 +1,82 @@
+//! `traind top`: a screen of cores and jobs.
+//!
+//! Three parts that know nothing of each other's insides: `feed` asks the daemon and tells what
+//! is new, `app` is what is known and which key changes what, `draw` paints it. Only this file
+//! touches the terminal.
+
+mod app;
+mod draw;
+mod feed;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use tokio::sync::mpsc;
+
+use super::exit::Exit;
+use super::{Global, client};
+use app::{Action, App};
+use feed::Feed;
+
+/// How often to look whether the screen was left.
+const KEY_PERIOD: Duration = Duration::from_millis(200);
+
+/// Show cores and jobs on a screen that keeps itself up to date
+#[derive(clap::Args)]
+pub(crate) struct Top {}
+
+impl Top {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let (news, mut heard) = mpsc::channel(64);
+        let feed = Feed::start(client::jobs(&global).await?, client::cores(&global).await?, news);
+        let mut terminal = ratatui::try_init().context("take the terminal")?;
+        let result = show(&mut terminal, &feed, &mut heard).await;
+        ratatui::restore();
+        result.map(|()| Exit::Done)
+    }
+}
+
+async fn show(
+    terminal: &mut DefaultTerminal,
+    feed: &Feed,
+    heard: &mut mpsc::Receiver<app::News>,
+) -> anyhow::Result<()> {
+    let mut app = App::default();
+    let mut keys = keys();
+    loop {
+        terminal.draw(|frame| draw::draw(frame, &app))?;
+        let action = tokio::select! {
+            Some(news) = heard.recv() => app.learn(news),
+            event = keys.recv() => match event {
+                Some(Event::Key(key)) if key.kind == KeyEventKind::Press => app.press(key),
+                Some(_) => Action::Nothing,
+                None => return Ok(()),
+            },
+        };
+        match action {
+            Action::Nothing => {}
+            Action::Quit => return Ok(()),
+            Action::Follow(job_id) => feed.follow(job_id),
+            Action::Cancel(job_id) => feed.cancel(job_id),
+        }
+    }
+}
+
+/// Reads the terminal on a thread of its own, since that blocks; ends when nobody listens.
+fn keys() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        while !sender.is_closed() {
+            match event::poll(KEY_PERIOD).and_then(|ready| ready.then(event::read).transpose()) {
+                Ok(Some(event)) => drop(sender.blocking_send(event)),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    });
+    receiver
+}
