@@ -17,6 +17,9 @@ use crate::failure::{RunError, RunResult};
 use crate::metrics::{ConfusionMatrix, Metrics, argmax};
 use crate::session::{Program, Session, UploadedStep};
 
+/// Padded lengths of an evaluation, which has fewer steps than training to save padding in.
+const LENGTHS_MAX: usize = 8;
+
 /// A split with its plan: rows of like length together, since results are put
 /// back into dataset order anyhow.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl Evaluator {
             strategy: SamplingStrategy::GroupByLength,
             drop_last: false,
         };
-        let sampler = Sampler::new(config, split.set.lengths(), buckets)?;
+        let sampler = Sampler::new(config, split.set.lengths(), buckets)?.fitted(LENGTHS_MAX)?;
         Ok(Evaluator { split, sampler, pad_token_id, classes })
     }
 

@@ -88,6 +88,17 @@ impl Sampler {
         }
     }
 
+    /// The same rows in the same steps, padded to a ladder of at most `rungs_max` lengths: those
+    /// that suit the batches of the first epoch best. It depends on the global batch, not on the
+    /// number of cores or on the steps to do, so a resumed run pads as the whole run does.
+    pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
+        let order = self.order(0);
+        let longest_rows: Vec<u32> = self.longest_rows(&order).collect();
+        let longest = self.lengths.iter().copied().max().unwrap_or(0);
+        let buckets = Buckets::fitted(&longest_rows, longest, rungs_max)?;
+        Ok(Self { buckets, ..self.clone() })
+    }
+
     /// The settings it was built from.
     pub fn config(&self) -> &SamplerConfig {
         &self.config
@@ -109,12 +120,11 @@ impl Sampler {
 
     /// The plan of one epoch, a pure function of the settings and `epoch`.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
-        let mut order = order::epoch_order(self, epoch);
-        let global_batch = self.config.global_batch();
-        order.truncate(self.steps_per_epoch() * global_batch);
-        let step_lengths = order.chunks(global_batch).map(|rows| self.padded_length(rows));
+        let order = self.order(epoch);
+        // `new` made sure that every row has a bucket.
+        let padded = |longest| self.buckets.bucket(longest).unwrap_or(longest);
         EpochPlan {
-            step_lengths: step_lengths.collect(),
+            step_lengths: self.longest_rows(&order).map(padded).collect(),
             order: order.into(),
             batch_per_core: self.config.batch_per_core,
             cores: self.config.cores,
@@ -157,11 +167,19 @@ impl Sampler {
         shapes.into_iter().collect()
     }
 
-    fn padded_length(&self, rows: &[u32]) -> u32 {
-        let longest = rows.iter().map(|&row| self.lengths[row as usize]).max();
-        // `new` made sure that every row has a bucket.
-        let longest = longest.unwrap_or(0);
-        self.buckets.bucket(longest).unwrap_or(longest)
+    /// The rows of an epoch in the order of its steps, without those that it leaves out.
+    fn order(&self, epoch: u64) -> Vec<u32> {
+        let mut order = order::epoch_order(self, epoch);
+        order.truncate(self.steps_per_epoch() * self.config.global_batch());
+        order
+    }
+
+    /// The tokens of the longest row of each step.
+    fn longest_rows<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        let length = |&row: &u32| self.lengths[row as usize];
+        order
+            .chunks(self.config.global_batch())
+            .map(move |rows| rows.iter().map(length).max().unwrap_or(0))
     }
 }
 

@@ -92,6 +92,23 @@ proptest! {
     }
 
     #[test]
+    fn a_fitted_ladder_pads_no_more_and_alike_on_any_cores(
+        lengths in lengths(), pick in 0usize..3,
+    ) {
+        let standard = sampler(&lengths, 1, 8, STRATEGIES[pick], false);
+        // A rung for the longest row, which the standard ladder's last one may stand in for.
+        let rungs = standard.shapes(standard.steps_per_epoch() as u64).len() + 1;
+        let fitted = standard.fitted(rungs).unwrap();
+        let padded = |sampler: &Sampler| sampler.epoch(0).step_lengths().iter().sum::<u32>();
+        prop_assert!(padded(&fitted) <= padded(&standard));
+        prop_assert!(fitted.epoch(1).steps().all(|step| {
+            step.rows.iter().all(|&row| lengths[row as usize] <= step.length)
+        }));
+        let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(rungs).unwrap();
+        prop_assert_eq!(fitted.epoch(0).step_lengths(), on_four.epoch(0).step_lengths());
+    }
+
+    #[test]
     fn gathering_restores_data_set_order(
         lengths in lengths(), batch in 1usize..9, cores in 1usize..5, pick in 0usize..3,
     ) {

@@ -1,5 +1,8 @@
 //! The fixed ladder of padded lengths. Few lengths mean few compiled programs; steps of at most a
-//! half from one rung to the next keep padding small.
+//! half from one rung to the next keep padding small, and rungs that stand where the lengths of a
+//! known set are keep it smaller still.
+
+mod fit;
 
 use crate::{Error, Result};
 
@@ -29,6 +32,13 @@ impl Buckets {
         let mut ladder: Vec<u32> = rungs.collect();
         ladder.dedup();
         Self::with_ladder(ladder)
+    }
+
+    /// The ladder of at most `rungs_max` rungs that adds the least padding to batches of which
+    /// `longest_rows` are the longest rows. Its last rung is `last`, or the longest of those.
+    pub fn fitted(longest_rows: &[u32], last: u32, rungs_max: usize) -> Result<Self> {
+        let last = longest_rows.iter().copied().fold(last, u32::max);
+        Self::with_ladder(fit::fit(longest_rows, last, rungs_max))
     }
 
     /// A ladder of the caller's: positive and ascending. Its last entry is the longest row it takes.
