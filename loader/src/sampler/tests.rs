@@ -101,11 +101,12 @@ proptest! {
         let fitted = standard.fitted(rungs).unwrap();
         let padded = |sampler: &Sampler| sampler.epoch(0).step_lengths().iter().sum::<u32>();
         prop_assert!(padded(&fitted) <= padded(&standard));
-        prop_assert!(fitted.epoch(1).steps().all(|step| {
-            step.rows.iter().all(|&row| lengths[row as usize] <= step.length)
-        }));
+        for step in fitted.epoch(1).steps() {
+            prop_assert!(step.rows.iter().all(|&row| lengths[row as usize] <= step.length));
+        }
         let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(rungs).unwrap();
-        prop_assert_eq!(fitted.epoch(0).step_lengths(), on_four.epoch(0).step_lengths());
+        let (one, four) = (fitted.epoch(0), on_four.epoch(0));
+        prop_assert_eq!(one.step_lengths(), four.step_lengths());
     }
 
     #[test]
