@@ -86,6 +86,12 @@ impl Session {
         Ok(Session { device, state, train, evaluate })
     }
 
+    /// Steps that may be handed over and not yet read back. One ahead keeps a device busy while
+    /// the host reads back; a CPU client would have the second step's call wait for the first.
+    pub(crate) fn steps_in_flight_max(&self) -> usize {
+        if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
+    }
+
     /// Compiles a program for one shape, unless that was done before.
     pub(crate) fn prepare(
         &mut self,

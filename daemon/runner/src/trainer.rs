@@ -21,9 +21,6 @@ use crate::schedule::Timetable;
 use crate::session::{Program, Session, UploadedStep};
 use crate::train_step::{GRAD_NORM, LOSS};
 
-/// Steps handed over and not yet read back.
-const IN_FLIGHT: usize = 2;
-
 /// All that the loop needs besides the session.
 pub(crate) struct Trainer<'a> {
     pub context: &'a Context,
@@ -68,8 +65,7 @@ impl Trainer<'_> {
         let mut meter = Meter::start();
         while let Some(batch) = self.next_batch(&mut batches)? {
             in_flight.push_back(self.hand_over(session, batch, &mut meter)?);
-            // Some plugins run a step before they return: nothing to wait for.
-            while in_flight.len() == IN_FLIGHT || oldest_was_done(&in_flight) {
+            if in_flight.len() == session.steps_in_flight_max() {
                 self.read_back(&mut in_flight, &mut meter)?;
             }
             let handed_over = self.progress.steps + in_flight.len() as u64;
@@ -237,10 +233,6 @@ impl Trainer<'_> {
         let tagged: Vec<(String, f64)> = values.into_iter().map(tag).collect();
         self.tensorboard.scalars(step, &tagged)
     }
-}
-
-fn oldest_was_done(in_flight: &VecDeque<InFlight>) -> bool {
-    in_flight.front().is_some_and(|oldest| oldest.pending.hand_over().was_done())
 }
 
 /// A loss that is not a number has already spoiled the weights.

@@ -72,6 +72,7 @@ impl Buffer {
 }
 
 /// A copy under way. Dropping it waits, because the plugin writes to its memory.
+#[derive(Debug)]
 pub struct HostCopy {
     event: Event,
     data: ManuallyDrop<Vec<u8>>,

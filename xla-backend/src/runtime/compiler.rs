@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_pjrt::{CompileOptions, Executable, OptionOverride};
+use traind_pjrt::{CompileOptions, Executable};
 
+use super::platform::with_platform_options;
 use super::{Cores, ExecutableCache};
 use crate::error::Result;
 use crate::stablehlo::Program;
@@ -89,19 +90,7 @@ impl Compiler {
     fn options(&self) -> CompileOptions {
         let device_ids = self.cores.devices().iter().map(|device| device.id());
         let options = CompileOptions::replicas(self.cores.len()).on_devices(device_ids);
-        match self.cores.client().platform_name() {
-            // A CPU device stands for one core of the host, and all devices have
-            // work: a dot spread over threads loses to synchronization. The
-            // scheduler that looks for concurrency within a program keeps more
-            // alive than it gains, rematerialized activations among it.
-            "cpu" => options
-                .with_override("xla_cpu_multi_thread_eigen", OptionOverride::Bool(false))
-                .with_override(
-                    "xla_cpu_enable_concurrency_optimized_scheduler",
-                    OptionOverride::Bool(false),
-                ),
-            _ => options,
-        }
+        with_platform_options(options, self.cores.client().platform_name())
     }
 
     /// Everything that determines an executable: the program, the options and

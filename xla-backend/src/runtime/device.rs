@@ -143,25 +143,32 @@ impl LazyDevice {
         let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
         let call = start.elapsed() - dispatch;
         let assigned = step.recorded.assigned.len();
-        let mut fetched = Vec::with_capacity(self.cores.len());
+        let mut copies = Vec::with_capacity(self.cores.len());
         let mut completed = Vec::with_capacity(self.cores.len());
         let mut swapped: Vec<Vec<Buffer>> = (0..assigned).map(|_| Vec::new()).collect();
         for mut core in run {
-            fetched.push(core.buffers.split_off(assigned));
             completed.push(core.done);
+            // Some plugins report a program as done when they have queued it.
+            if let Some(output) = core.buffers.first() {
+                completed.push(output.ready_event()?);
+            }
+            let fetches = core.buffers.split_off(assigned);
+            copies.push(fetches.iter().map(Buffer::start_copy_to_host).collect::<Result<_, _>>()?);
             for (slot, output) in swapped.iter_mut().zip(core.buffers) {
                 slot.push(output);
             }
         }
+        let mut retired = Vec::with_capacity(assigned * self.cores.len());
         for (variable, buffers) in step.recorded.assigned.iter().zip(swapped) {
-            self.buffers[variable.index()] = buffers;
+            retired.append(&mut std::mem::replace(&mut self.buffers[variable.index()], buffers));
         }
         Ok(Pending {
             names: step.recorded.fetched.clone(),
             shapes: step.recorded.program.outputs[assigned..].to_vec(),
-            buffers: fetched,
+            copies,
             time: HandOver::split(dispatch, call, &completed)?,
             completed,
+            retired,
         })
     }
 

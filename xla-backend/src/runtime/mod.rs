@@ -11,6 +11,7 @@ mod cores;
 mod device;
 mod host;
 mod pending;
+mod platform;
 mod recording;
 
 pub use cache::ExecutableCache;
@@ -19,4 +20,5 @@ pub use cores::{CoreInputs, Cores};
 pub use device::{LazyDevice, StepInfo, Variable};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
+pub use platform::with_platform_options;
 pub use recording::{InputSpec, Recording};

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use traind_pjrt::{Buffer, Event};
+use traind_pjrt::{Buffer, Event, HostCopy};
 
 use super::HostArray;
-use super::cores::download;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 
@@ -16,10 +15,14 @@ use crate::graph::Shape;
 pub struct Pending {
     pub(super) names: Vec<String>,
     pub(super) shapes: Vec<Shape>,
-    /// `[core][fetched value]`
-    pub(super) buffers: Vec<Vec<Buffer>>,
+    /// `[core][fetched value]`, under way since the step was dispatched: a copy that begins when
+    /// the step has ended may queue behind the next one.
+    pub(super) copies: Vec<Vec<HostCopy>>,
     pub(super) completed: Vec<Event>,
     pub(super) time: HandOver,
+    /// What the assigned variables held before. The step took it over, and some plugins wait for
+    /// the step when it is dropped: so it is kept until then.
+    pub(super) retired: Vec<Buffer>,
 }
 
 /// Where the time of handing a step over went.
@@ -40,11 +43,6 @@ impl HandOver {
             }
         }
         Ok(HandOver { dispatch: bind, compute: call })
-    }
-
-    /// Whether the step was done when the call returned.
-    pub fn was_done(&self) -> bool {
-        !self.compute.is_zero()
     }
 }
 
@@ -69,10 +67,12 @@ impl Pending {
     /// Waits, then copies the fetched values of every core.
     pub fn fetch(self) -> Result<Fetched> {
         self.wait()?;
+        drop(self.retired);
         let mut values: BTreeMap<String, Vec<HostArray>> = BTreeMap::new();
-        for buffers in &self.buffers {
-            for ((name, shape), buffer) in self.names.iter().zip(&self.shapes).zip(buffers) {
-                values.entry(name.clone()).or_default().push(download(buffer, shape)?);
+        for copies in self.copies {
+            for ((name, shape), copy) in self.names.iter().zip(&self.shapes).zip(copies) {
+                let value = HostArray::from_bytes(shape.clone(), copy.wait()?)?;
+                values.entry(name.clone()).or_default().push(value);
             }
         }
         Ok(Fetched { values })

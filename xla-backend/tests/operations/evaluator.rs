@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use traind_pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, CompiledMemoryStats, Device, Executable,
-    ExecuteOptions, OptionOverride, Plugin,
+    ExecuteOptions, Plugin,
 };
 use traind_xla::graph::verify::verify;
+use traind_xla::runtime::with_platform_options;
 use traind_xla::stablehlo::{Output, Program, lower};
 use traind_xla::{DType, Shape, Tensor};
 
@@ -38,12 +39,8 @@ impl Compiled {
         verify(&graph).unwrap();
         let outputs: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let program = lower(&graph, "test", &outputs, num_replicas);
-        // The other schedule starts whatever it can as early as it can, and
-        // so computes a checkpointed scope again long before it is needed.
-        let options = CompileOptions::replicas(num_replicas).with_override(
-            "xla_cpu_enable_concurrency_optimized_scheduler",
-            OptionOverride::Bool(false),
-        );
+        let options = CompileOptions::replicas(num_replicas);
+        let options = with_platform_options(options, CLIENT.platform_name());
         let executable = CLIENT
             .compile(&program.text, &options)
             .unwrap_or_else(|error| panic!("{error}\n{}", program.text));
