@@ -14,6 +14,7 @@ const PROTO_FILES: &[&str] = &[
     "traind/v1/jobs.proto",
     "traind/v1/plugins.proto",
     "traind/v1/runner.proto",
+    "traind/v1/tokens.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

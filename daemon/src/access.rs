@@ -1,6 +1,7 @@
 //! Who may do what: a role for every user, and the role that every call takes.
 //!
-//! Whoever can open the socket has a name, which the kernel vouches for. A user sees and
+//! Whoever can open the socket has a name, which the kernel vouches for; on the network a
+//! client certificate or a token gives one. A user sees and
 //! ends their own jobs alone, an admin everybody's. That a core is taken, and by which job,
 //! is shown to all who may look: sharing a machine takes that much.
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::Deserialize;
 
@@ -19,7 +21,7 @@ pub(crate) enum Role {
     Viewer,
     /// Submits jobs and cancels own ones.
     Submitter,
-    /// Sees and cancels all jobs, and drains the daemon.
+    /// Sees and cancels all jobs, drains the daemon and hands out tokens.
     Admin,
 }
 
@@ -34,6 +36,9 @@ pub(crate) const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),
+    ("/traind.v1.Tokens/CreateToken", Role::Admin),
+    ("/traind.v1.Tokens/ListTokens", Role::Admin),
+    ("/traind.v1.Tokens/RevokeToken", Role::Admin),
     ("/grpc.health.v1.Health/Check", Role::Viewer),
     ("/grpc.health.v1.Health/Watch", Role::Viewer),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Role::Viewer),
@@ -73,10 +78,16 @@ impl Access {
         Access { default_role: Some(Role::Submitter), users }
     }
 
-    /// Whether `user` may make the call with this path.
-    pub(crate) fn admit(&self, user: String, path: &str) -> Result<Caller, Denied> {
+    /// Whether `user`, who may do no more than `role_max`, may make the call with this path.
+    pub(crate) fn admit(
+        &self,
+        user: String,
+        role_max: Option<Role>,
+        path: &str,
+    ) -> Result<Caller, Denied> {
         let required = required(path);
-        match self.users.get(&user).copied().or(self.default_role) {
+        let role = self.users.get(&user).copied().or(self.default_role);
+        match role.map(|role| role_max.map_or(role, |most| role.min(most))) {
             Some(role) if role >= required => Ok(Caller { user, role }),
             role => Err(Denied { user, role, required }),
         }
@@ -111,13 +122,35 @@ pub struct Denied {
     required: Role,
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Role {
+    pub(crate) const ALL: [Role; 3] = [Role::Viewer, Role::Submitter, Role::Admin];
+
+    fn name(self) -> &'static str {
+        match self {
             Role::Viewer => "viewer",
             Role::Submitter => "submitter",
             Role::Admin => "admin",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no role.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown role {0:?}")]
+pub(crate) struct UnknownRole(String);
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(name: &str) -> Result<Role, UnknownRole> {
+        let found = Role::ALL.into_iter().find(|role| role.name() == name);
+        found.ok_or_else(|| UnknownRole(name.to_owned()))
     }
 }
 
@@ -158,6 +191,46 @@ mod tests {
         assert!(unknown.is_empty(), "no such call: {unknown:?}");
     }
 
+    /// What the schema says of each call of ours: the line "Role: viewer." of its comment.
+    fn declared() -> BTreeMap<String, String> {
+        let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
+        let mut declared = BTreeMap::new();
+        for file in files.into_iter().filter(|file| file.package() == "traind.v1") {
+            let locations = &file.source_code_info.as_ref().unwrap().location;
+            for location in locations.iter().filter(|l| matches!(l.path[..], [6, _, 2, _])) {
+                let service = &file.service[location.path[1] as usize];
+                let method = &service.method[location.path[3] as usize];
+                let comment = location.leading_comments();
+                let role = comment.lines().find_map(|line| line.trim().strip_prefix("Role: "));
+                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                if let Some(role) = role {
+                    declared.insert(path, role.trim_end_matches('.').to_owned());
+                }
+            }
+        }
+        declared
+    }
+
+    #[test]
+    fn calls_take_the_role_that_the_schema_says() {
+        let own = REQUIRED.iter().filter(|(path, _)| path.starts_with("/traind."));
+        let own: BTreeMap<_, _> =
+            own.map(|(path, role)| ((*path).to_owned(), role.to_string())).collect();
+        assert_eq!(own, declared());
+    }
+
+    #[test]
+    fn a_token_may_do_no_more_than_it_was_made_for() {
+        let access = Access::open(["ann".to_owned()]);
+        let drain = "/traind.v1.Admin/Drain";
+        let admit = |most| access.admit("ann".to_owned(), most, drain).is_ok();
+        assert!(admit(None) && admit(Some(Role::Admin)) && !admit(Some(Role::Submitter)));
+        let create = "/traind.v1.Jobs/CreateJob";
+        let bob = access.admit("bob".to_owned(), Some(Role::Admin), drain);
+        assert!(bob.is_err(), "no more than the user either");
+        assert!(access.admit("bob".to_owned(), Some(Role::Admin), create).is_ok());
+    }
+
     #[test]
     fn a_call_that_nobody_thought_of_is_for_admins() {
         assert_eq!(required("/traind.v1.Jobs/DeleteEverything"), Role::Admin);
@@ -165,7 +238,7 @@ mod tests {
 
     fn check(yaml: &str, user: &str, path: &str, expect: Result<Option<&str>, &str>) {
         let access: Access = serde_saphyr::from_str(yaml).unwrap();
-        let admitted = access.admit(user.to_owned(), path);
+        let admitted = access.admit(user.to_owned(), None, path);
         let seen = admitted.map(|caller| caller.scope()).map_err(|denied| denied.to_string());
         assert_eq!(seen, expect.map(|s| s.map(str::to_owned)).map_err(str::to_owned));
     }

@@ -2,16 +2,18 @@
 //! and the host has the cores and the plugin. Looks at names and never into files.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
 use traind_proto::v1;
 
+use crate::confine::Roots;
 use crate::error::{Error, FieldViolation};
 use crate::host::Host;
 use crate::job_id;
 use crate::plugins;
+use crate::settings::Settings;
 use crate::store::{Job, JobWarning, NewJob, Resolved, Store};
 
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
@@ -69,22 +71,23 @@ pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<
 }
 
 /// Refuses what cannot run on this host, with everything that is wrong with it.
-pub(crate) fn admit(
-    submission: &Submission,
-    host: &Host,
-    cache_dir: &Path,
-) -> Result<NewJob, Error> {
+pub(crate) fn admit(submission: &Submission, settings: &Settings) -> Result<NewJob, Error> {
     let base_dir = Path::new(&submission.base_dir);
     let parsed =
         JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
     let Parsed { job, warnings } = parsed.map_err(|violations| Error::JobFile {
         violations: violations.into_iter().map(FieldViolation::from).collect(),
     })?;
+    // First of all: what is outside is not even looked at.
+    let outside = outside(&job, &settings.roots);
+    if !outside.is_empty() {
+        return Err(Error::JobFile { violations: outside });
+    }
     let missing = missing_files(&job);
     if !missing.is_empty() {
         return Err(Error::JobFile { violations: missing });
     }
-    check_host(&job, host, cache_dir)?;
+    check_host(&job, &settings.host, &settings.cache_dir)?;
     let warning = |warning: traind_job_file::Warning| JobWarning {
         code: warning.code.to_owned(),
         message: warning.to_string(),
@@ -139,6 +142,43 @@ fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error>
     }
 }
 
+/// Every path of the job file that leads out of the allowed folders.
+fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
+    let mut outside = Vec::new();
+    let mut check = |field: &str, path: &Path| {
+        if let Some(description) = roots.objection(path) {
+            outside.push(FieldViolation { field: field.to_owned(), description });
+        }
+    };
+    if roots.is_empty() {
+        return outside;
+    }
+    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+        check("model.name_or_path", folder);
+    }
+    for (field, files) in splits(job) {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            check(field, &fixed_part(pattern));
+        }
+    }
+    check("output_dir", &job.output_dir);
+    outside
+}
+
+/// The folders of a pattern before its first wildcard.
+fn fixed_part(pattern: &Path) -> PathBuf {
+    let fixed = |part: &std::path::Component<'_>| !DataFiles::is_glob(Path::new(part.as_os_str()));
+    pattern.components().take_while(fixed).collect()
+}
+
+fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
+    [
+        ("data.train", Some(&job.data.train)),
+        ("data.validation", job.data.validation.as_ref()),
+        ("data.test", job.data.test.as_ref()),
+    ]
+}
+
 /// Every path of the job file that leads nowhere.
 fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
     let mut missing = Vec::new();
@@ -150,12 +190,7 @@ fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
     {
         note("model.name_or_path", format!("there is no folder {}", folder.display()));
     }
-    let splits = [
-        ("data.train", Some(&job.data.train)),
-        ("data.validation", job.data.validation.as_ref()),
-        ("data.test", job.data.test.as_ref()),
-    ];
-    for (field, files) in splits {
+    for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
             if let Some(description) = missing_data(pattern) {
                 note(field, description);
@@ -224,8 +259,7 @@ mod tests {
     #[test]
     fn all_violations_of_a_job_file_are_kept_with_their_lines() {
         let yaml = "name: x\nmodell: 1\ntrain: {learning_rate: -1}\n";
-        let host = Host::new("cpu", None);
-        let error = admit(&submission(yaml), &host, Path::new("/nowhere")).unwrap_err();
+        let error = admit(&submission(yaml), &Settings::example()).unwrap_err();
         let Error::JobFile { violations } = error else { panic!("{error}") };
         assert!(violations.len() >= 3, "{violations:?}");
         assert!(violations.iter().any(|v| v.description.contains("(line 2)")), "{violations:?}");

@@ -2,9 +2,12 @@
 
 use traind_proto::v1;
 
+use crate::access::Role;
 use crate::clock::timestamp;
+use crate::error::Error;
 use crate::state::{JobState, Outcome};
 use crate::store::{Job, JobWarning};
+use crate::tokens::Token;
 
 /// A stored job as clients see it.
 pub(crate) fn job(job: Job) -> v1::Job {
@@ -61,5 +64,36 @@ pub(crate) fn outcome_from_proto(outcome: v1::Outcome) -> Outcome {
         v1::Outcome::Completed => Outcome::Completed,
         v1::Outcome::Cancelled => Outcome::Cancelled,
         v1::Outcome::Failed | v1::Outcome::Unspecified => Outcome::Failed,
+    }
+}
+
+/// A token without its hash.
+pub(crate) fn token(token: Token) -> v1::Token {
+    v1::Token {
+        id: token.id,
+        user: token.user,
+        role_max: token.role_max.map_or(v1::Role::Unspecified, role).into(),
+        create_time: Some(timestamp(token.create_time)),
+        expire_time: token.expire_time.map(timestamp),
+    }
+}
+
+fn role(role: Role) -> v1::Role {
+    match role {
+        Role::Viewer => v1::Role::Viewer,
+        Role::Submitter => v1::Role::Submitter,
+        Role::Admin => v1::Role::Admin,
+    }
+}
+
+/// `None` for the unspecified role.
+pub(crate) fn role_from_proto(number: i32) -> Result<Option<Role>, Error> {
+    match v1::Role::try_from(number) {
+        Ok(v1::Role::Unspecified) => Ok(None),
+        Ok(wire) => Ok(Role::ALL.into_iter().find(|known| role(*known) == wire)),
+        Err(_) => {
+            let description = format!("{number} is no role");
+            Err(Error::Request { field: "role_max", description })
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::settings::{Settings, SettingsError};
 use crate::state::JobState;
 use crate::store::{Job, Resolved, Store, StoreError};
 use crate::supervisor::{self, Begin};
+use crate::tokens::Tokens;
 
 /// How long the daemon's own tasks may take to end. Runners are not among them.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
@@ -33,6 +34,7 @@ const DRAIN_PERIOD: Duration = Duration::from_millis(100);
 pub(crate) struct Daemon {
     pub settings: Settings,
     pub store: Store,
+    pub tokens: Tokens,
     /// Set off whenever a job or core may have become available.
     pub(crate) wake: Notify,
     /// Cancelled when the daemon leaves; jobs go on.
@@ -69,9 +71,11 @@ impl Daemon {
         created.map_err(|source| OpenError::StateDir { path: path.clone(), source })?;
         let lock = StateLock::acquire(&settings.lock_path())?;
         let store = Store::open(&settings.store_path())?;
+        let tokens = Tokens::new(store.tokens()?);
         Ok(Arc::new(Daemon {
             settings,
             store,
+            tokens,
             wake: Notify::new(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
@@ -104,7 +108,7 @@ impl Daemon {
                 if let Some(job) = admission::repeated(store, &submission)? {
                     return Ok(job);
                 }
-                let mut new = admission::admit(&submission, &settings.host, &settings.cache_dir)?;
+                let mut new = admission::admit(&submission, &settings)?;
                 admission::resolve_after(store, &mut new)?;
                 Ok(store.create(&new)?)
             })

@@ -28,8 +28,16 @@ pub enum Error {
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
     Denied(#[from] crate::access::Denied),
-    #[error("the socket does not tell who calls")]
+    #[error("the connection does not tell who calls: show a client certificate or a token")]
     Nobody,
+    #[error("the token is not one that works: it may be misspelt, revoked or expired")]
+    Token,
+    #[error("the stream was cut off: its reader took nothing for a minute")]
+    SlowReader,
+    #[error("no token has the id {id:?}")]
+    NoToken { id: String },
+    #[error("the daemon has as many {what} as it takes; ask again later")]
+    Busy { what: &'static str },
     #[error("no job has the id or name {reference:?}")]
     NoJob { reference: String },
     #[error("{reference:?} is the beginning of several job ids: {}", .ids.join(", "))]

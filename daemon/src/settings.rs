@@ -1,10 +1,15 @@
 //! What a daemon is told when it starts, resolved once and refused before anything runs.
 
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_rustls::rustls::ServerConfig;
+
 use crate::access::Access;
+use crate::confine::Roots;
 use crate::host::Host;
 
 /// The settings of one daemon. All paths are absolute.
@@ -28,6 +33,23 @@ pub(crate) struct Settings {
     pub cores_per_user: Option<u32>,
     /// Who may do what.
     pub access: Access,
+    /// Where jobs may read and write.
+    pub roots: Roots,
+    /// Most memory of a job, in bytes.
+    pub memory_per_job: Option<u64>,
+    /// Group of the socket, by number; the daemon's own without it.
+    pub socket_group: Option<u32>,
+    /// Served beside the socket.
+    pub network: Option<Network>,
+}
+
+/// How the daemon is reached from other hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    pub address: SocketAddr,
+    pub tls: Arc<ServerConfig>,
+    /// Whether a token says who calls.
+    pub tokens: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +81,11 @@ impl Settings {
         Err(SettingsError::NoRunner { path: self.runner.clone() })
     }
 
+    /// Whether calls from the network may carry a token.
+    pub(crate) fn accepts_tokens(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.tokens)
+    }
+
     pub(crate) fn store_path(&self) -> PathBuf {
         self.state_dir.join("traind.db")
     }
@@ -77,14 +104,10 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_folder_too_deep_for_sockets_is_refused_at_once() {
-        let deep = PathBuf::from("/").join("x".repeat(90));
-        let settings = Settings {
-            state_dir: deep,
+impl Settings {
+    pub(crate) fn example() -> Settings {
+        Settings {
+            state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),
             cache_dir: "/tmp".into(),
             runner: std::env::current_exe().unwrap(),
@@ -95,7 +118,22 @@ mod tests {
             cgroup: None,
             cores_per_user: None,
             access: Access::open([]),
-        };
+            roots: Roots::default(),
+            memory_per_job: None,
+            socket_group: None,
+            network: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_folder_too_deep_for_sockets_is_refused_at_once() {
+        let deep = PathBuf::from("/").join("x".repeat(90));
+        let settings = Settings { state_dir: deep, ..Settings::example() };
         let text = settings.check().unwrap_err().to_string();
         assert!(text.contains("shorter --state-dir"), "{text}");
     }

@@ -40,6 +40,12 @@ reasons! {
     SHUTTING_DOWN
     /// The caller's role does not allow this.
     PERMISSION_DENIED
+    /// The caller did not say who it is in a way that the daemon believes.
+    UNAUTHENTICATED
+    /// The daemon has as many calls or connections as it takes; ask again later.
+    BUSY
+    /// No token has this id.
+    TOKEN_NOT_FOUND
     /// The daemon could not read or write its store.
     STORE_FAILED
     /// The run directory could not be made.

@@ -67,7 +67,10 @@ fn reflection_finds_every_service_and_import() {
         .flat_map(|file| file.service)
         .map(|service| service.name().to_owned())
         .collect();
-    assert_eq!(services, ["Admin", "Cores", "Jobs", "Plugins", "Runner"].map(str::to_owned).into());
+    assert_eq!(
+        services,
+        ["Admin", "Cores", "Jobs", "Plugins", "Runner", "Tokens"].map(str::to_owned).into()
+    );
     let files = all_files();
     let names: BTreeSet<_> = files.iter().map(FileDescriptorProto::name).collect();
     for import in files.iter().flat_map(|file| &file.dependency) {

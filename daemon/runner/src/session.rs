@@ -58,14 +58,16 @@ pub(crate) fn open_cores(context: &Context) -> RunResult<Cores> {
     let plugin = Plugin::load(&spec.plugin)?;
     let count = spec.cores.len();
     let platform = spec.job.resources.platform.to_string();
-    Ok(Cores::new(Client::new(plugin, &client_options(&platform, &spec.cores))?, count)?)
+    Ok(Cores::new(Client::new(plugin, &client_options(&platform, count))?, count)?)
 }
 
-fn client_options(platform: &str, cores: &[u32]) -> ClientOptions {
+/// The daemon lets the process see its own devices alone, so they count from 0 here,
+/// whatever their numbers on the host are.
+fn client_options(platform: &str, count: usize) -> ClientOptions {
     match platform {
-        "cpu" => ClientOptions::new().with("cpu_device_count", cores.len() as i64),
+        "cpu" => ClientOptions::new().with("cpu_device_count", count as i64),
         "cuda" => {
-            let visible: Vec<i64> = cores.iter().map(|&core| i64::from(core)).collect();
+            let visible: Vec<i64> = (0..count as i64).collect();
             ClientOptions::new().with("visible_devices", visible)
         }
         // The Neuron runtime is told by its environment.

@@ -1,16 +1,26 @@
-//! Reaching the daemon.
+//! Reaching the daemon: by its socket, or through TLS on another host.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Status};
 use tower::service_fn;
 use traind_proto::v1::admin_client::AdminClient;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
+use traind_proto::v1::tokens_client::TokensClient;
 
 use super::Global;
 use crate::paths;
@@ -20,17 +30,46 @@ const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn jobs(global: &Global) -> anyhow::Result<JobsClient<Channel>> {
-    let channel = connect(&socket(global)).await?;
-    Ok(JobsClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
+/// A connection that shows its token with each call, if it has one.
+pub(crate) type Connection = InterceptedService<Channel, Authorization>;
+
+#[derive(Clone)]
+pub(crate) struct Authorization(Option<AsciiMetadataValue>);
+
+impl Interceptor for Authorization {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(value) = &self.0 {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
 }
 
-pub(crate) async fn cores(global: &Global) -> anyhow::Result<CoresClient<Channel>> {
-    Ok(CoresClient::new(connect(&socket(global)).await?))
+pub(crate) async fn jobs(global: &Global) -> anyhow::Result<JobsClient<Connection>> {
+    let client = JobsClient::new(connection(global).await?);
+    Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
-pub(crate) async fn admin(global: &Global) -> anyhow::Result<AdminClient<Channel>> {
-    Ok(AdminClient::new(connect(&socket(global)).await?))
+pub(crate) async fn cores(global: &Global) -> anyhow::Result<CoresClient<Connection>> {
+    Ok(CoresClient::new(connection(global).await?))
+}
+
+pub(crate) async fn admin(global: &Global) -> anyhow::Result<AdminClient<Connection>> {
+    Ok(AdminClient::new(connection(global).await?))
+}
+
+pub(crate) async fn tokens(global: &Global) -> anyhow::Result<TokensClient<Connection>> {
+    Ok(TokensClient::new(connection(global).await?))
+}
+
+async fn connection(global: &Global) -> anyhow::Result<Connection> {
+    let Some(address) = &global.remote.address else {
+        let channel = connect_unix(&socket(global)).await?;
+        return Ok(InterceptedService::new(channel, Authorization(None)));
+    };
+    let authorization = Authorization(global.remote.authorization()?);
+    let channel = connect_network(address, global.remote.tls()?).await?;
+    Ok(InterceptedService::new(channel, authorization))
 }
 
 fn socket(global: &Global) -> PathBuf {
@@ -38,7 +77,7 @@ fn socket(global: &Global) -> PathBuf {
 }
 
 /// Connects now, so that a missing daemon is said at once; reconnects by itself later.
-async fn connect(path: &Path) -> anyhow::Result<Channel> {
+async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
     UnixStream::connect(path).await.with_context(|| {
         format!(
             "no daemon answers on {}; start one with `traind serve`, or name its socket with --socket",
@@ -51,9 +90,38 @@ async fn connect(path: &Path) -> anyhow::Result<Channel> {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    let endpoint = Endpoint::from_static("http://traind")
+    endpoint().connect_with_connector(connector).await.context("connect to the daemon")
+}
+
+async fn connect_network(address: &str, tls: Arc<ClientConfig>) -> anyhow::Result<Channel> {
+    let (host, _) = address.rsplit_once(':').context("--address must be HOST:PORT")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).context("--address must be HOST:PORT")?;
+    shake_hands(address, name.clone(), tls.clone())
+        .await
+        .with_context(|| format!("reach the daemon at {address}"))?;
+    let address = address.to_owned();
+    let connector = service_fn(move |_: Uri| {
+        let (address, name, tls) = (address.clone(), name.clone(), tls.clone());
+        async move { shake_hands(&address, name, tls).await.map(TokioIo::new) }
+    });
+    endpoint().connect_with_connector(connector).await.context("connect to the daemon")
+}
+
+async fn shake_hands(
+    address: &str,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    TlsConnector::from(tls).connect(name, stream).await
+}
+
+/// The connectors know where the daemon is; TLS is their work too.
+fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://traind")
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_while_idle(true);
-    endpoint.connect_with_connector(connector).await.context("connect to the daemon")
+        .keep_alive_while_idle(true)
 }

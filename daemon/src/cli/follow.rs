@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{Event, GetJobRequest, Job, WatchJobRequest};
 
+use super::client::Connection;
 use super::exit::Exit;
 use super::progress::Progress;
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Shows a job's progress until it ends or Ctrl-C is pressed.
-pub(crate) async fn follow(jobs: JobsClient<Channel>, job: &Job) -> anyhow::Result<Exit> {
+pub(crate) async fn follow(jobs: JobsClient<Connection>, job: &Job) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
     let exit = each_event(jobs.clone(), job, |event| progress.show(event)).await?;
     progress.close();
@@ -30,7 +30,7 @@ pub(crate) async fn follow(jobs: JobsClient<Channel>, job: &Job) -> anyhow::Resu
 
 /// Calls `show` with every event of a job, the past ones first, until it ends or Ctrl-C is pressed.
 pub(crate) async fn each_event(
-    jobs: JobsClient<Channel>,
+    jobs: JobsClient<Connection>,
     job: &Job,
     mut show: impl FnMut(&Event),
 ) -> anyhow::Result<Exit> {
@@ -50,7 +50,7 @@ pub(crate) async fn each_event(
 }
 
 async fn until_end(
-    mut jobs: JobsClient<Channel>,
+    mut jobs: JobsClient<Connection>,
     job_id: &str,
     show: &mut impl FnMut(&Event),
 ) -> Result<Exit, Status> {
@@ -75,7 +75,7 @@ async fn until_end(
 }
 
 async fn stream(
-    jobs: &mut JobsClient<Channel>,
+    jobs: &mut JobsClient<Connection>,
     job_id: &str,
     from_sequence: &mut u64,
     show: &mut impl FnMut(&Event),

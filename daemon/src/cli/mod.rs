@@ -12,13 +12,16 @@ mod follow;
 mod get;
 mod job_view;
 mod launch;
+mod listen;
 mod logs;
 mod ls;
 mod output;
 mod plugins;
 mod progress;
+mod remote;
 mod serve;
 mod submit;
+mod token;
 mod top;
 mod watch;
 
@@ -45,11 +48,13 @@ pub(crate) struct Global {
     /// The daemon's socket [default: in $XDG_RUNTIME_DIR/traind, the state folder, or /run/traind]
     #[arg(long, global = true, env = "TRAIND_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    remote: remote::Remote,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Submit(submit::Submit),
     Ls(ls::Ls),
     Get(get::Get),
@@ -60,6 +65,7 @@ enum Verb {
     Top(top::Top),
     Drain(drain::Drain),
     Plugins(plugins::Plugins),
+    Token(token::Token),
     Completions(completions::Completions),
     #[command(hide = true)]
     Launch(launch::Launch),
@@ -97,6 +103,7 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
             Verb::Top(top) => top.run(global).await,
             Verb::Drain(drain) => drain.run(global).await,
             Verb::Plugins(plugins) => plugins.run(global).await,
+            Verb::Token(token) => token.run(global).await,
             Verb::Completions(completions) => completions.run(),
             Verb::Launch(launch) => launch.run(),
         }

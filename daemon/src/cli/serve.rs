@@ -15,7 +15,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::Global;
 use super::exit::Exit;
+use super::listen::Listen;
 use crate::access::Access;
+use crate::confine::Roots;
 use crate::daemon::Daemon;
 use crate::host::Host;
 use crate::http::{self, HttpError};
@@ -27,7 +29,7 @@ use crate::server::peer::user_name;
 use crate::settings::Settings;
 use crate::spot;
 use crate::store::Store;
-use crate::supervisor::delegated_cgroup;
+use crate::supervisor::{delegated_cgroup, fence};
 
 /// Run the daemon
 #[derive(clap::Args)]
@@ -75,6 +77,18 @@ pub(crate) struct Serve {
     /// 127.0.0.1:9400 [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
+    /// Folder below which jobs may read and write; may be given several times. Landlock keeps
+    /// runners inside [default: everywhere where the daemon's user may]
+    #[arg(long, value_name = "DIR")]
+    allow_root: Vec<PathBuf>,
+    /// Most memory of a job, in GiB [default: no such limit]
+    #[arg(long, value_name = "GIB")]
+    memory_per_job: Option<NonZeroU32>,
+    /// Group whose members may use the socket [default: the daemon's own]
+    #[arg(long, value_name = "GROUP")]
+    socket_group: Option<String>,
+    #[command(flatten)]
+    listen: Listen,
     /// What SIGTERM does: leave the jobs running, or stop them with checkpoints first
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
@@ -128,6 +142,10 @@ impl Serve {
             Some(runner) => runner,
             None => runner_beside_this_program()?,
         };
+        let network = self.listen.resolve(self.access.is_some(), !self.allow_root.is_empty())?;
+        if !self.allow_root.is_empty() {
+            fence::check()?;
+        }
         let access = match &self.access {
             Some(path) => Access::load(path)?,
             None => Access::open([0, rustix::process::getuid().as_raw()].map(user_name)),
@@ -142,6 +160,10 @@ impl Serve {
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),
             access,
+            roots: Roots::open(&self.allow_root)?,
+            memory_per_job: self.memory_per_job.map(|gib| u64::from(gib.get()) << 30),
+            socket_group: self.socket_group.as_deref().map(group_id).transpose()?,
+            network,
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
@@ -156,6 +178,15 @@ async fn bind(
         Some(address) => http::bind(setting, address).await.map(Some),
         None => Ok(None),
     }
+}
+
+fn group_id(name: &str) -> anyhow::Result<u32> {
+    let groups = std::fs::read_to_string("/etc/group").context("read /etc/group")?;
+    let fields = |line: &str| -> Option<u32> {
+        let mut fields = line.split(':');
+        if fields.next()? == name { fields.nth(1)?.parse().ok() } else { None }
+    };
+    groups.lines().find_map(fields).with_context(|| format!("there is no group {name}"))
 }
 
 fn runner_beside_this_program() -> anyhow::Result<PathBuf> {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use traind_proto::v1::{DrainRequest, DrainResponse, admin_server};
 
 use super::peer;
+use super::stream::{self, Messages, Sender};
 use crate::daemon::Daemon;
 
 const PERIOD: Duration = Duration::from_millis(100);
@@ -25,7 +24,7 @@ impl Admin {
 
 #[tonic::async_trait]
 impl admin_server::Admin for Admin {
-    type DrainStream = ReceiverStream<Result<DrainResponse, Status>>;
+    type DrainStream = Messages<DrainResponse>;
 
     async fn drain(
         &self,
@@ -37,13 +36,13 @@ impl admin_server::Admin for Admin {
             reason => format!("drained by {by}: {reason}"),
         };
         self.daemon.drain(&reason);
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, receiver) = stream::channel(1);
         tokio::spawn(count_down(self.daemon.clone(), sender));
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(receiver))
     }
 }
 
-async fn count_down(daemon: Arc<Daemon>, sender: mpsc::Sender<Result<DrainResponse, Status>>) {
+async fn count_down(daemon: Arc<Daemon>, sender: Sender<DrainResponse>) {
     let mut last = None;
     while last != Some(0) {
         let running = daemon.attended() as u32;

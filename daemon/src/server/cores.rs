@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
+use super::stream::{self, Messages};
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::error::Error;
@@ -28,7 +27,7 @@ impl Cores {
 
 #[tonic::async_trait]
 impl v1::cores_server::Cores for Cores {
-    type WatchCoresStream = ReceiverStream<Result<v1::WatchCoresResponse, Status>>;
+    type WatchCoresStream = Messages<v1::WatchCoresResponse>;
 
     async fn list_cores(
         &self,
@@ -47,7 +46,7 @@ impl v1::cores_server::Cores for Cores {
         let mut ticks = tokio::time::interval(period(request.period_ms)?);
         // A reader that was slow gets what is true now, not what it missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, receiver) = stream::channel(1);
         let daemon = self.daemon.clone();
         tokio::spawn(async move {
             loop {
@@ -65,7 +64,7 @@ impl v1::cores_server::Cores for Cores {
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(receiver))
     }
 }
 

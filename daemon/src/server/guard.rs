@@ -1,34 +1,69 @@
-//! In front of every call: learns who calls, and refuses what they may not do.
+//! In front of every call: learns who calls, and refuses what they may not do and what is
+//! too much.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use hyper::http::{Request, Response};
+use hyper::http::header::AUTHORIZATION;
+use hyper::http::{HeaderMap, Request, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::body::Body;
-use tonic::transport::server::UdsConnectInfo;
 use tower::{Layer, Service};
 
+use super::connection::{ConnectionInfo, Peer};
 use super::peer;
-use crate::access::{Access, Caller};
+use super::permit::Counted;
+use crate::access::{Caller, Role};
+use crate::daemon::Daemon;
 use crate::error::Error;
+
+/// Calls under way at a time, streams with them.
+const CALLS_MAX: usize = 4096;
 
 /// Puts a [`Guarded`] in front of the services.
 #[derive(Clone)]
 pub(super) struct Guard {
-    access: Arc<Access>,
+    daemon: Arc<Daemon>,
+    calls: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
 pub(super) struct Guarded<S> {
-    access: Arc<Access>,
+    guard: Guard,
     inner: S,
 }
 
 impl Guard {
-    pub(super) fn new(access: Access) -> Guard {
-        Guard { access: Arc::new(access) }
+    pub(super) fn new(daemon: Arc<Daemon>) -> Guard {
+        Guard { daemon, calls: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+
+    fn admit(&self, request: &Request<Body>) -> Result<(Caller, OwnedSemaphorePermit), Error> {
+        let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Nobody)?;
+        if !info.admitted {
+            return Err(Error::Busy { what: "connections" });
+        }
+        let (user, role_max) = self.identify(&info.peer, request.headers())?;
+        let caller = self.daemon.settings.access.admit(user, role_max, request.uri().path())?;
+        let permit = self.calls.clone().try_acquire_owned();
+        Ok((caller, permit.map_err(|_| Error::Busy { what: "calls" })?))
+    }
+
+    /// The caller's name, and the most that it may do. On the network a token counts more
+    /// than the certificate of the program that carries it.
+    fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<(String, Option<Role>), Error> {
+        match peer {
+            Peer::User(uid) => Ok((peer::user_name(*uid), None)),
+            Peer::Network { name } => match headers.get(AUTHORIZATION) {
+                Some(value) if self.daemon.settings.accepts_tokens() => {
+                    let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+                    secret.and_then(|s| self.daemon.tokens.user_of(s.trim())).ok_or(Error::Token)
+                }
+                _ => name.clone().map(|name| (name, None)).ok_or(Error::Nobody),
+            },
+        }
     }
 }
 
@@ -36,7 +71,7 @@ impl<S> Layer<S> for Guard {
     type Service = Guarded<S>;
 
     fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { access: self.access.clone(), inner }
+        Guarded { guard: self.clone(), inner }
     }
 }
 
@@ -55,18 +90,15 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        match admit(&self.access, &request) {
-            Ok(caller) => {
+        match self.guard.admit(&request) {
+            Ok((caller, permit)) => {
                 request.extensions_mut().insert(caller);
-                Box::pin(self.inner.call(request))
+                // What comes behind has no need of the secret.
+                request.headers_mut().remove(AUTHORIZATION);
+                let response = self.inner.call(request);
+                Box::pin(async move { Ok(response.await?.map(|body| Counted::body(body, permit))) })
             }
             Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
         }
     }
-}
-
-fn admit(access: &Access, request: &Request<Body>) -> Result<Caller, Error> {
-    let info = request.extensions().get::<UdsConnectInfo>();
-    let credentials = info.and_then(|info| info.peer_cred).ok_or(Error::Nobody)?;
-    Ok(access.admit(peer::user_name(credentials.uid()), request.uri().path())?)
 }

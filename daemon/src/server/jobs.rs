@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
+use super::stream::Messages;
 use super::{peer, watch};
 use crate::admission::Submission;
 use crate::convert;
@@ -38,7 +38,7 @@ impl Jobs {
 
 #[tonic::async_trait]
 impl v1::jobs_server::Jobs for Jobs {
-    type WatchJobStream = ReceiverStream<Result<v1::Event, Status>>;
+    type WatchJobStream = Messages<v1::Event>;
 
     async fn create_job(
         &self,

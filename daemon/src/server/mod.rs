@@ -1,23 +1,32 @@
-//! The gRPC server on the daemon's unix socket: every limit set, every service mounted.
+//! The gRPC server on the daemon's unix socket and, if it is told to, on the network: every
+//! limit set, every service mounted.
 
 mod admin;
+mod connection;
 mod cores;
 mod guard;
+mod incoming;
 mod jobs;
 mod observe;
 pub(crate) mod peer;
+mod permit;
 mod plugins;
 mod socket;
+mod stream;
+mod tokens;
 mod watch;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 use traind_proto::v1;
 
 use crate::daemon::Daemon;
+use crate::settings::Network;
 pub(crate) use socket::SocketError;
 
 /// A job file is text that people write; nothing else that is sent is long.
@@ -39,6 +48,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) enum ServeError {
     #[error(transparent)]
     Socket(#[from] SocketError),
+    #[error("listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
     #[error("serve: {0}")]
     Transport(#[from] tonic::transport::Error),
     #[error("describe the services: {0}")]
@@ -57,27 +68,35 @@ macro_rules! limited {
 /// Serves until the daemon closes. `ready` is called once the socket accepts calls.
 pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(), ServeError> {
     let path = daemon.settings.socket.clone();
-    let listener = socket::bind(&path)?;
+    let listener = socket::bind(&path, daemon.settings.socket_group)?;
+    let network = match &daemon.settings.network {
+        Some(network) => Some(listen(network).await?),
+        None => None,
+    };
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<v1::jobs_server::JobsServer<jobs::Jobs>>().await;
     health.set_serving::<v1::cores_server::CoresServer<cores::Cores>>().await;
     health.set_serving::<v1::plugins_server::PluginsServer<plugins::Plugins>>().await;
-
     health.set_serving::<v1::admin_server::AdminServer<admin::Admin>>().await;
+    health.set_serving::<v1::tokens_server::TokensServer<tokens::Tokens>>().await;
 
     let closing = daemon.closing.clone();
     let served = builder()
         // Outermost, so that refused calls count too.
         .layer(observe::Observe::new(daemon.calls.clone()))
-        .layer(guard::Guard::new(daemon.settings.access.clone()))
+        .layer(guard::Guard::new(daemon.clone()))
         .add_service(health_service)
         .add_service(reflection()?)
         .add_service(limited!(v1::admin_server::AdminServer<_>, admin::Admin::new(daemon.clone())))
         .add_service(limited!(v1::jobs_server::JobsServer<_>, jobs::Jobs::new(daemon.clone())))
         .add_service(limited!(v1::cores_server::CoresServer<_>, cores::Cores::new(daemon.clone())))
+        .add_service(limited!(
+            v1::tokens_server::TokensServer<_>,
+            tokens::Tokens::new(daemon.clone())
+        ))
         .add_service(limited!(v1::plugins_server::PluginsServer<_>, plugins::Plugins::new(daemon)))
         .serve_with_incoming_shutdown(
-            UnixListenerStream::new(listener),
+            incoming::accept(listener, network, &closing),
             closing.clone().cancelled_owned(),
         );
     ready();
@@ -87,6 +106,14 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
     }
     socket::remove(&path);
     Ok(())
+}
+
+async fn listen(network: &Network) -> Result<(TcpListener, TlsAcceptor), ServeError> {
+    let address = network.address;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
+    tracing::info!(%address, "listen on the network");
+    Ok((listener, network.tls.clone().into()))
 }
 
 async fn deadline(closing: tokio_util::sync::CancellationToken) {

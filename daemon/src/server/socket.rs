@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// For the daemon's user and group.
+/// For the daemon's user and the socket's group.
 const MODE: u32 = 0o660;
 
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub(crate) enum SocketError {
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-pub(super) fn bind(path: &Path) -> Result<UnixListener, SocketError> {
+pub(super) fn bind(path: &Path, group: Option<u32>) -> Result<UnixListener, SocketError> {
     refuse_living(path)?;
     let io_error = |action| {
         let path = path.to_owned();
@@ -34,6 +34,7 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     let draft = path.with_extension("new");
     let _ = fs::remove_file(&draft);
     let listener = UnixListener::bind(&draft).map_err(io_error("bind"))?;
+    std::os::unix::fs::chown(&draft, None, group).map_err(io_error("give a group to"))?;
     fs::set_permissions(&draft, Permissions::from_mode(MODE))
         .map_err(io_error("set the mode of"))?;
     fs::rename(&draft, path).map_err(io_error("rename"))?;

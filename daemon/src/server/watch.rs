@@ -3,11 +3,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::{self, Sender};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 use traind_proto::v1::{self, event::Kind};
 
+use super::stream::{self, Messages, Sender};
 use crate::convert;
 use crate::daemon::Daemon;
 use crate::error::Error;
@@ -16,11 +14,9 @@ use crate::store::{Job, Store, StoreError};
 const PAGE: usize = 256;
 const CHANNEL: usize = 32;
 
-type Sent = Result<v1::Event, Status>;
-
 /// The events of `job` with sequence `from` and on, up to the one that ends it.
-pub(super) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> ReceiverStream<Sent> {
-    let (sender, receiver) = mpsc::channel(CHANNEL);
+pub(super) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> Messages<v1::Event> {
+    let (sender, receiver) = stream::channel(CHANNEL);
     tokio::spawn(async move {
         tokio::select! {
             // The reader left.
@@ -33,14 +29,14 @@ pub(super) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> ReceiverStream
             }
         }
     });
-    ReceiverStream::new(receiver)
+    receiver
 }
 
 async fn feed(
     daemon: &Daemon,
     job: &Job,
     mut from: u64,
-    sender: &Sender<Sent>,
+    sender: &Sender<v1::Event>,
 ) -> Result<(), Error> {
     // Before the first look, so that no event falls between look and wait.
     let mut news = daemon.store.subscribe(job);

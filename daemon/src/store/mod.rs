@@ -11,6 +11,7 @@ mod read;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod write;
 
 use std::path::Path;

@@ -148,7 +148,7 @@ impl Store {
         self.many(sql, params![prefix, owner], |row| row.get(0), "look up a job")
     }
 
-    fn many<T>(
+    pub(super) fn many<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,

@@ -59,6 +59,16 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE jobs ADD COLUMN max_wait_seconds INTEGER;
     ALTER TABLE jobs ADD COLUMN after            TEXT REFERENCES jobs (id);
 ",
+    "
+    CREATE TABLE tokens (
+        id          TEXT PRIMARY KEY,
+        user        TEXT NOT NULL,
+        role_max    TEXT,
+        digest      BLOB NOT NULL,                        -- SHA-256 of the secret
+        create_time INTEGER NOT NULL,                     -- microseconds since 1970
+        expire_time INTEGER
+    ) STRICT;
+",
 ];
 
 /// Brings the store to the newest version, each step in a transaction of its own.

@@ -27,6 +27,8 @@ const PASSED: &[&str] = &[
     "XDG_CACHE_HOME",
     "XLA_FLAGS",
 ];
+/// The daemon's own secrets, whatever they begin with.
+const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY"];
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
 
@@ -65,13 +67,16 @@ pub(super) fn runner_environment(
         variables.entry(name.into()).or_insert(value);
     }
     variables.insert(tree::MARK.into(), spec.job_id.clone().into());
-    let assigned = assignments(spec).into_iter();
-    variables.extend(assigned.map(|(name, value)| (name.into(), value)));
+    let assigned = assignments(spec, &variables);
+    variables.extend(assigned.into_iter().map(|(name, value)| (name.into(), value)));
     variables
 }
 
 fn is_passed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
+    if WITHHELD.contains(&name) {
+        return false;
+    }
     PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -84,8 +89,7 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
         }
         Platform::Cuda => vec![
             ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
-            // The runner picks its GPUs by number among those that CUDA shows: the numbers
-            // must mean the slots of the machine, not which GPU is the fastest.
+            // Numbers of GPUs must mean the slots of the machine, not which one is the fastest.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
         ],
         Platform::Neuron => vec![
@@ -100,21 +104,52 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
     }
 }
 
-fn assignments(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
+/// `given`: what the operator narrowed the daemon to. Its cores count within that.
+fn assignments(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> {
+    let given = |name: &str| given.get(OsStr::new(name)).and_then(|value| value.to_str());
     match spec.job.resources.platform {
         // Of a CPU's devices only the number matters, and `cores` has it.
         Platform::Cpu => Vec::new(),
-        // The plugin is told by an option.
-        Platform::Cuda => Vec::new(),
+        Platform::Cuda => {
+            let visible = gpus(&spec.cores, given("CUDA_VISIBLE_DEVICES"));
+            vec![("CUDA_VISIBLE_DEVICES", visible.into())]
+        }
         Platform::Neuron => {
             let port = ROOT_COMM_PORT + spec.cores.first().copied().unwrap_or_default();
+            let visible = neuron_cores(&spec.cores, given("NEURON_RT_VISIBLE_CORES"));
             vec![
                 ("NEURON_PROCESS_TAG", spec.job_id.clone().into()),
                 ("NEURON_RT_ROOT_COMM_ID", format!("127.0.0.1:{port}").into()),
-                ("NEURON_RT_VISIBLE_CORES", ranges(&spec.cores).into()),
+                ("NEURON_RT_VISIBLE_CORES", ranges(&visible).into()),
             ]
         }
     }
+}
+
+/// "1,3", or the names that the daemon was given at these places: GPUs have UUIDs too.
+fn gpus(cores: &[u32], given: Option<&str>) -> String {
+    let given: Vec<&str> = given.map(|list| list.split(',').collect()).unwrap_or_default();
+    let name = |core: &u32| match given.get(*core as usize) {
+        Some(name) => name.trim().to_owned(),
+        None => core.to_string(),
+    };
+    cores.iter().map(name).collect::<Vec<_>>().join(",")
+}
+
+fn neuron_cores(cores: &[u32], given: Option<&str>) -> Vec<u32> {
+    let given = given.and_then(parse_ranges).unwrap_or_default();
+    cores.iter().map(|core| given.get(*core as usize).copied().unwrap_or(*core)).collect()
+}
+
+/// The numbers in "0-3" or "0-1,4".
+fn parse_ranges(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        numbers.extend(first..=last.min(first.saturating_add(1024)));
+    }
+    Some(numbers)
 }
 
 /// "0-3", or "0-1,4" where there is a gap. `cores` increase.
@@ -175,9 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_numbered_by_their_slots() {
-        let expect = ["CUDA_DEVICE_ORDER=PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL=2"];
-        check(&spec("cuda", &[1]), &[], &expect);
+    fn a_gpu_runner_sees_its_slots_and_no_others() {
+        let expect = |visible| ["CUDA_DEVICE_ORDER=PCI_BUS_ID", visible, "TF_CPP_MIN_LOG_LEVEL=2"];
+        check(&spec("cuda", &[1, 3]), &[], &expect("CUDA_VISIBLE_DEVICES=1,3"));
+        let own = [("CUDA_VISIBLE_DEVICES", "GPU-a, GPU-b")];
+        check(&spec("cuda", &[1]), &own, &expect("CUDA_VISIBLE_DEVICES=GPU-b"));
     }
 
     #[test]
@@ -197,6 +234,13 @@ mod tests {
     }
 
     #[test]
+    fn neuron_cores_count_within_those_that_the_daemon_was_given() {
+        assert_eq!(neuron_cores(&[2, 3], Some("8-15")), [10, 11]);
+        assert_eq!(neuron_cores(&[0, 1], Some("0,4-5")), [0, 4]);
+        assert_eq!(neuron_cores(&[2, 3], None), [2, 3]);
+    }
+
+    #[test]
     fn an_operator_may_change_a_default() {
         let own = [("TF_CPP_MIN_LOG_LEVEL", "0"), ("MALLOC_TOP_PAD_", "0")];
         let expect = [
@@ -210,11 +254,18 @@ mod tests {
 
     #[test]
     fn secrets_of_the_daemon_stay_with_it() {
-        let own =
-            ["PATH", "AWS_SECRET_ACCESS_KEY", "NOTIFY_SOCKET", "TRAIND_CACHE_DIR", "HF_TOKEN"]
-                .map(|name| (name, "x"));
+        let own = [
+            "PATH",
+            "AWS_SECRET_ACCESS_KEY",
+            "NOTIFY_SOCKET",
+            "TRAIND_CACHE_DIR",
+            "HF_TOKEN",
+            "TRAIND_TOKEN",
+        ]
+        .map(|name| (name, "x"));
         let expect = [
             "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES=0",
             "PATH=x",
             "TF_CPP_MIN_LOG_LEVEL=2",
             "TRAIND_CACHE_DIR=x",

@@ -77,7 +77,7 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
             run_dir.create().map_err(|source| LaunchError::RunDir { path, source })?;
             spec.write(run_dir.path())?;
             let runner = settings.runner.clone();
-            RunnerProcess::spawn(&runner, &run_dir, &spec, settings.cgroup.as_deref())
+            RunnerProcess::spawn(&settings, &run_dir, &spec)
                 .map_err(|source| LaunchError::Spawn { runner, source })
         })
         .await

@@ -4,6 +4,7 @@
 mod ask;
 pub(crate) mod claim;
 mod environment;
+pub(crate) mod fence;
 mod follow;
 mod heartbeat;
 mod launch;

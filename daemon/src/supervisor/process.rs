@@ -5,7 +5,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +16,7 @@ use super::claim::Identity;
 use super::environment::runner_environment;
 use super::run_dir::RunDir;
 use super::tree::Tree;
+use crate::settings::Settings;
 
 /// A runner that was alive when this was made.
 #[derive(Debug)]
@@ -28,21 +28,24 @@ pub(super) struct RunnerProcess {
 }
 
 impl RunnerProcess {
-    /// Starts `runner` for the attempt of `spec`, by way of this program's own `launch` verb, which
+    /// Starts the runner for the attempt of `spec`, by way of this program's own `launch` verb, which
     /// opens the new session and claims the attempt before it becomes the runner.
     pub(super) fn spawn(
-        runner: &Path,
+        settings: &Settings,
         run_dir: &RunDir,
         spec: &RunSpec,
-        cgroups: Option<&Path>,
     ) -> io::Result<RunnerProcess> {
         let log = run_dir.open_runner_log()?;
-        let tree = Tree::create(run_dir, &spec.job_id, cgroups);
+        let tree = Tree::create(run_dir, &spec.job_id, settings);
         let cgroup = tree.cgroup().map(|path| format!("--cgroup={}", path.display()));
+        let memory = settings.memory_per_job.map(|bytes| format!("--memory={bytes}"));
+        let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
         let child = Command::new("/proc/self/exe")
             .arg("launch")
             .args(cgroup)
-            .args([run_dir.claim(spec.attempt).as_path(), runner, run_dir.path()])
+            .args(memory)
+            .args(roots)
+            .args([run_dir.claim(spec.attempt).as_path(), &settings.runner, run_dir.path()])
             .env_clear()
             .envs(runner_environment(std::env::vars_os(), spec))
             .current_dir(run_dir.path())

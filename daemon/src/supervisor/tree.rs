@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::run_dir::RunDir;
+use crate::settings::Settings;
 
 /// The variable that marks a runner and its children.
 pub(super) const MARK: &str = "TRAIND_JOB_ID";
@@ -27,11 +28,23 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Prepares for a job's first process; its group is made below `cgroups`, if any.
-    pub(super) fn create(run_dir: &RunDir, job_id: &str, cgroups: Option<&Path>) -> Tree {
+    pub(super) fn create(run_dir: &RunDir, job_id: &str, settings: &Settings) -> Tree {
+        Tree::create_below(run_dir, job_id, settings.cgroup.as_deref(), settings.memory_per_job)
+    }
+
+    fn create_below(
+        run_dir: &RunDir,
+        job_id: &str,
+        cgroups: Option<&Path>,
+        memory: Option<u64>,
+    ) -> Tree {
         let made = cgroups.and_then(|folder| {
             let cgroup = folder.join(format!("traind-{job_id}"));
             let made = make(&cgroup)
                 .and_then(|()| fs::write(run_dir.cgroup(), cgroup.as_os_str().as_encoded_bytes()));
+            if let Some(bytes) = memory {
+                limit_memory(folder, &cgroup, bytes);
+            }
             made.inspect_err(|error| {
                 tracing::warn!(cgroup = %cgroup.display(), %error, "make a control group");
             })
@@ -75,6 +88,15 @@ impl Tree {
             }
             _ => {}
         }
+    }
+}
+
+/// The launcher limits the runner itself; this limits all that it starts together, where
+/// the group's memory is ours to divide.
+fn limit_memory(parent: &Path, cgroup: &Path, bytes: u64) {
+    let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+    if let Err(error) = fs::write(cgroup.join("memory.max"), bytes.to_string()) {
+        tracing::debug!(cgroup = %cgroup.display(), %error, "limit a control group's memory");
     }
 }
 
@@ -145,7 +167,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::new(folder.path(), "tree-test");
         run_dir.create().unwrap();
-        let tree = Tree::create(&run_dir, "tree-test", None);
+        let tree = Tree::create_below(&run_dir, "tree-test", None, None);
         let child = folder.path().join("child");
         // In a session of its own and without a parent.
         let script = format!(
@@ -182,7 +204,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::new(folder.path(), "a");
         run_dir.create().unwrap();
-        let made = Tree::create(&run_dir, "a", Some(folder.path()));
+        let made = Tree::create_below(&run_dir, "a", Some(folder.path()), None);
         assert_eq!(made.cgroup(), Some(folder.path().join("traind-a").as_path()));
         assert_eq!(Tree::find(&run_dir, "a").cgroup(), made.cgroup());
         made.remove();

@@ -6,6 +6,7 @@ use std::fs;
 use hyper::http::uri::PathAndQuery;
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 use traind_proto::v1::{self, JobState};
@@ -14,13 +15,13 @@ use crate::host::Host;
 use crate::runner::STOPS_WHEN_ASKED;
 
 /// What the roles may do beyond those before them.
-const VIEWER: &[&str] =
+pub(crate) const VIEWER: &[&str] =
     &["GetJob", "ListJobs", "WatchJob", "ListCores", "WatchCores", "ListPlugins"];
-const SUBMITTER: &[&str] = &["CreateJob", "CancelJob"];
-const ADMIN: &[&str] = &["Drain"];
+pub(crate) const SUBMITTER: &[&str] = &["CreateJob", "CancelJob"];
+pub(crate) const ADMIN: &[&str] = &["Drain", "CreateToken", "ListTokens", "RevokeToken"];
 
 /// Paths of all calls that the daemon describes of itself.
-fn calls() -> Vec<String> {
+pub(crate) fn calls() -> Vec<String> {
     let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
     let services = files.iter().flat_map(|file| &file.service);
     let served = services.filter(|service| service.name() != "Runner");
@@ -34,7 +35,7 @@ fn calls() -> Vec<String> {
     calls
 }
 
-fn own_user() -> String {
+pub(crate) fn own_user() -> String {
     let output = std::process::Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -48,9 +49,11 @@ async fn host_with(access: &str) -> Host {
 }
 
 /// Calls with an empty message, which every call can decode.
-async fn code_of(host: &Host, path: &str) -> Code {
-    let mut client = tonic::client::Grpc::new(host.channel().await);
-    client.ready().await.unwrap();
+pub(crate) async fn code_over(channel: Channel, path: &str) -> Code {
+    let mut client = tonic::client::Grpc::new(channel);
+    if client.ready().await.is_err() {
+        return Code::Unavailable;
+    }
     let codec = ProstCodec::<v1::ListPluginsRequest, v1::ListPluginsRequest>::default();
     let path: PathAndQuery = path.parse().unwrap();
     let request = Request::new(v1::ListPluginsRequest {});
@@ -65,7 +68,7 @@ async fn check(access: &str, allowed: &[&[&str]]) {
     let allowed: BTreeSet<&str> = allowed.iter().flat_map(|names| names.iter().copied()).collect();
     for path in calls() {
         let name = path.rsplit('/').next().unwrap();
-        let denied = code_of(&host, &path).await == Code::PermissionDenied;
+        let denied = code_over(host.channel().await, &path).await == Code::PermissionDenied;
         assert_eq!(denied, !allowed.contains(name), "{path} under {access}");
     }
 }

@@ -7,10 +7,12 @@
 mod access;
 mod answers;
 mod command_line;
+mod confinement;
 mod draining;
 mod host;
 mod lifecycle;
 mod metrics;
+mod network;
 mod queueing;
 mod recovery;
 mod restarting;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::super::client::Connection;
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
-use tonic::transport::Channel;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{
@@ -21,15 +21,15 @@ const UNFINISHED_MAX: i32 = 200;
 const ENDED_MAX: i32 = 30;
 
 pub(super) struct Feed {
-    jobs: JobsClient<Channel>,
+    jobs: JobsClient<Connection>,
     news: Sender<News>,
 }
 
 impl Feed {
     /// Begins to tell of cores and jobs.
     pub(super) fn start(
-        jobs: JobsClient<Channel>,
-        cores: CoresClient<Channel>,
+        jobs: JobsClient<Connection>,
+        cores: CoresClient<Connection>,
         news: Sender<News>,
     ) -> Feed {
         tokio::spawn(watch_cores(cores, news.clone()));
@@ -72,7 +72,7 @@ async fn tell(news: &Sender<News>, what: News) -> Result<(), Gone> {
     news.send(what).await.map_err(|_| Gone)
 }
 
-async fn watch_cores(mut cores: CoresClient<Channel>, news: Sender<News>) {
+async fn watch_cores(mut cores: CoresClient<Connection>, news: Sender<News>) {
     loop {
         if let Err(status) = stream_cores(&mut cores, &news).await
             && complain(&news, &status).await.is_err()
@@ -83,7 +83,10 @@ async fn watch_cores(mut cores: CoresClient<Channel>, news: Sender<News>) {
     }
 }
 
-async fn stream_cores(cores: &mut CoresClient<Channel>, news: &Sender<News>) -> Result<(), Status> {
+async fn stream_cores(
+    cores: &mut CoresClient<Connection>,
+    news: &Sender<News>,
+) -> Result<(), Status> {
     let mut readings = cores.watch_cores(WatchCoresRequest::default()).await?.into_inner();
     while let Some(reading) = readings.message().await? {
         if tell(news, News::Cores(reading.cores)).await.is_err() {
@@ -93,7 +96,7 @@ async fn stream_cores(cores: &mut CoresClient<Channel>, news: &Sender<News>) -> 
     Ok(())
 }
 
-async fn list_jobs(mut jobs: JobsClient<Channel>, news: Sender<News>) {
+async fn list_jobs(mut jobs: JobsClient<Connection>, news: Sender<News>) {
     loop {
         let told = match newest(&mut jobs).await {
             Ok(jobs) => tell(&news, News::Jobs(jobs)).await,
@@ -107,7 +110,7 @@ async fn list_jobs(mut jobs: JobsClient<Channel>, news: Sender<News>) {
 }
 
 /// All that have not ended, and the newest that have; the newest first.
-async fn newest(jobs: &mut JobsClient<Channel>) -> Result<Vec<Job>, Status> {
+async fn newest(jobs: &mut JobsClient<Connection>) -> Result<Vec<Job>, Status> {
     use JobState::{Cancelled, Cancelling, Completed, Failed, Pending, Running, Starting};
     let mut found = Vec::new();
     let unfinished = [Pending, Starting, Running, Cancelling];
@@ -127,7 +130,7 @@ async fn newest(jobs: &mut JobsClient<Channel>) -> Result<Vec<Job>, Status> {
 }
 
 async fn events(
-    jobs: &mut JobsClient<Channel>,
+    jobs: &mut JobsClient<Connection>,
     job_id: &str,
     from_sequence: &mut u64,
     news: &Sender<News>,

@@ -1,0 +1,91 @@
+//! `traind token`.
+
+use clap::{Subcommand, ValueEnum};
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client, output};
+
+/// Make, list and revoke the tokens with which users call from other hosts
+#[derive(clap::Args)]
+pub(crate) struct Token {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make a token; prints its secret, this once
+    Create {
+        /// Whose calls it makes; the access file gives the user's role
+        user: String,
+        /// Most that calls with it may do [default: all that the user may]
+        #[arg(long, value_enum)]
+        role: Option<Role>,
+        /// Days for which it works [default: until it is revoked]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3650))]
+        days: Option<u64>,
+    },
+    /// List tokens, the newest first
+    Ls,
+    /// Make a token worthless
+    Revoke {
+        /// The token's id, as `traind token ls` shows it
+        id: String,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Role {
+    Viewer,
+    Submitter,
+    Admin,
+}
+
+impl Token {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut tokens = client::tokens(&global).await?;
+        match self.action {
+            Action::Create { user, role, days } => {
+                let role_max = role.map_or(v1::Role::Unspecified, Role::to_proto).into();
+                let lifetime_seconds = days.unwrap_or_default() * 86_400;
+                let request = v1::CreateTokenRequest { user, role_max, lifetime_seconds };
+                println!("{}", tokens.create_token(request).await?.into_inner().secret);
+            }
+            Action::Ls => {
+                let list = tokens.list_tokens(v1::ListTokensRequest {}).await?.into_inner();
+                let rows: Vec<_> = list.tokens.iter().map(row).collect();
+                output::print_table(&["ID", "USER", "AT MOST", "AGE", "EXPIRES"], &rows);
+            }
+            Action::Revoke { id } => {
+                let token = tokens.revoke_token(v1::RevokeTokenRequest { id }).await?.into_inner();
+                println!("revoked {} of {}", token.id, token.user);
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn row(token: &v1::Token) -> Vec<String> {
+    let role_max = match token.role_max() {
+        v1::Role::Unspecified => String::new(),
+        role => output::plain(role.as_str_name(), "ROLE_"),
+    };
+    vec![
+        token.id.clone(),
+        token.user.clone(),
+        role_max,
+        output::age(token.create_time.as_ref()),
+        token.expire_time.map_or_else(|| "never".to_owned(), |time| time.to_string()),
+    ]
+}
+
+impl Role {
+    fn to_proto(self) -> v1::Role {
+        match self {
+            Role::Viewer => v1::Role::Viewer,
+            Role::Submitter => v1::Role::Submitter,
+            Role::Admin => v1::Role::Admin,
+        }
+    }
+}

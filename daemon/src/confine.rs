@@ -1,0 +1,138 @@
+//! The folders that jobs may name, where the operator set any.
+//!
+//! A job's paths are looked at when it is submitted, for a good message: the kernel
+//! resolves each beneath its root, so that neither `..` nor a symbolic link leads out. What
+//! is swapped afterwards meets the runner's own fence: see `fence.rs`.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+
+/// Folders below which jobs read and write; without any, everywhere.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roots {
+    roots: Arc<Vec<Root>>,
+}
+
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("--allow-root {path}: {source}", path = .path.display())]
+pub(crate) struct RootError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Roots {
+    pub(crate) fn open(paths: &[PathBuf]) -> Result<Roots, RootError> {
+        let roots = paths.iter().map(|path| {
+            Root::open(path).map_err(|source| RootError { path: path.clone(), source })
+        });
+        Ok(Roots { roots: Arc::new(roots.collect::<Result<_, _>>()?) })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// Why a job may not use `path`, which need not be there yet.
+    pub(crate) fn objection(&self, path: &Path) -> Option<String> {
+        if self.is_empty() || self.roots.iter().any(|root| root.holds(path)) {
+            return None;
+        }
+        let roots: Vec<String> = self.paths().map(|root| root.display().to_string()).collect();
+        let (path, roots) = (path.display(), roots.join(", "));
+        Some(format!("{path} leads out of the folders that this daemon allows: {roots}"))
+    }
+}
+
+impl Root {
+    fn open(path: &Path) -> io::Result<Root> {
+        let path = path.canonicalize()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = open(&path, flags, Mode::empty())?;
+        Ok(Root { path, folder })
+    }
+
+    fn holds(&self, path: &Path) -> bool {
+        let Ok(mut inside) = path.strip_prefix(&self.path) else { return false };
+        loop {
+            match self.resolve(inside) {
+                Ok(()) => return true,
+                Err(Errno::NOENT) => {}
+                Err(_) => return false,
+            }
+            // What is not there will be made below what is, if its name leads nowhere else.
+            let named = matches!(inside.components().next_back(), Some(Component::Normal(_)));
+            match inside.parent() {
+                Some(parent) if named && !self.is_link(inside) => inside = parent,
+                _ => return false,
+            }
+        }
+    }
+
+    fn resolve(&self, inside: &Path) -> Result<(), Errno> {
+        self.open_beneath(inside, OFlags::PATH)
+    }
+
+    /// A dangling link counts as absent when it is followed, and would be when it is written to.
+    fn is_link(&self, inside: &Path) -> bool {
+        self.open_beneath(inside, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
+    }
+
+    fn open_beneath(&self, inside: &Path, flags: OFlags) -> Result<(), Errno> {
+        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            match openat2(&self.folder, inside, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+                // The tree changed under the kernel's feet.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                found => return found.map(drop),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_leads_out_of_a_root() {
+        let host = tempfile::tempdir().unwrap();
+        let (root, other) = (host.path().join("root"), host.path().join("other"));
+        fs::create_dir_all(root.join("data")).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(root.join("data/train.csv"), "").unwrap();
+        fs::write(other.join("secret"), "").unwrap();
+        symlink(&other, root.join("out")).unwrap();
+        symlink(other.join("not-there"), root.join("dangling")).unwrap();
+        symlink("data", root.join("inside")).unwrap();
+        let roots = Roots::open(std::slice::from_ref(&root)).unwrap();
+        let allowed = |path: &str| roots.objection(&root.join(path)).is_none();
+        for path in ["", "data/train.csv", "inside/train.csv", "data/../data", "new/folder"] {
+            assert!(allowed(path), "{path}");
+        }
+        let outside =
+            ["../other/secret", "out/secret", "out", "dangling", "dangling/x", "new/../../other"];
+        for path in outside {
+            assert!(!allowed(path), "{path}");
+        }
+        assert!(roots.objection(Path::new("/etc/passwd")).unwrap().contains("allows"));
+        assert!(Roots::default().objection(Path::new("/etc/passwd")).is_none());
+    }
+}

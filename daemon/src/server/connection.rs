@@ -1,0 +1,130 @@
+//! One connection of a client, from a unix socket or through TLS, and what is known of
+//! the other end. Both serve the same calls.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use crate::tls;
+
+/// Who is at the other end, before any call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// A process of this host; the kernel vouches for its user.
+    User(u32),
+    /// A client on the network, with its certificate's name if it showed one.
+    Network { name: Option<String> },
+}
+
+/// What every call knows of its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionInfo {
+    pub(super) peer: Peer,
+    /// Whether it is among those that the daemon serves at a time.
+    pub(super) admitted: bool,
+}
+
+pub(super) struct Connection {
+    stream: Stream,
+    info: ConnectionInfo,
+    /// Counts the connection for as long as it is open.
+    _places: [Option<OwnedSemaphorePermit>; 2],
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    pub(super) fn unix(
+        stream: UnixStream,
+        places: [Option<OwnedSemaphorePermit>; 2],
+    ) -> io::Result<Connection> {
+        let peer = Peer::User(stream.peer_cred()?.uid());
+        let info = ConnectionInfo { peer, admitted: places[0].is_some() };
+        Ok(Connection { stream: Stream::Unix(stream), info, _places: places })
+    }
+
+    pub(super) fn tls(
+        stream: TlsStream<TcpStream>,
+        places: [Option<OwnedSemaphorePermit>; 2],
+    ) -> Connection {
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let peer = Peer::Network { name: shown.and_then(tls::common_name) };
+        let info = ConnectionInfo { peer, admitted: places[0].is_some() };
+        Connection { stream: Stream::Tls(Box::new(stream)), info, _places: places }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ConnectionInfo;
+
+    fn connect_info(&self) -> ConnectionInfo {
+        self.info.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Unix(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Accepting connections, as many as there are places for.
+//!
+//! Past [`SERVED_MAX`] a connection is open, and its calls are refused with words; past
+//! [`OPEN_MAX`] the kernel lets clients wait. A TLS handshake is done beside the others,
+//! so that a client that never ends its own delays nobody.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Connection;
+
+/// Connections whose calls are served.
+const SERVED_MAX: usize = 4096;
+/// Connections that are open, refused ones with them.
+const OPEN_MAX: usize = 16_384;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// After an error of accept, which mostly means too many open files.
+const RETRY: Duration = Duration::from_millis(100);
+const CHANNEL: usize = 64;
+
+type Accepted = io::Result<Connection>;
+type Places = [Option<OwnedSemaphorePermit>; 2];
+
+/// The places that connections take.
+#[derive(Clone)]
+struct Room {
+    served: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Room {
+    async fn enter(&self) -> Places {
+        let open = self.open.clone().acquire_owned().await.ok();
+        [self.served.clone().try_acquire_owned().ok(), open]
+    }
+}
+
+/// Accepts from all listeners until the daemon closes.
+pub(super) fn accept(
+    unix: UnixListener,
+    network: Option<(TcpListener, TlsAcceptor)>,
+    closing: &CancellationToken,
+) -> ReceiverStream<Accepted> {
+    let (sender, receiver) = mpsc::channel(CHANNEL);
+    let room = Room {
+        served: Arc::new(Semaphore::new(SERVED_MAX)),
+        open: Arc::new(Semaphore::new(OPEN_MAX)),
+    };
+    let accepting = accept_unix(unix, room.clone(), sender.clone());
+    tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
+    if let Some((listener, acceptor)) = network {
+        let accepting = accept_network(listener, acceptor, room, sender);
+        tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
+    }
+    ReceiverStream::new(receiver)
+}
+
+async fn accept_unix(listener: UnixListener, room: Room, sender: mpsc::Sender<Accepted>) {
+    loop {
+        let places = room.enter().await;
+        match listener.accept().await {
+            Ok((stream, _)) => match Connection::unix(stream, places) {
+                Ok(connection) => drop(sender.send(Ok(connection)).await),
+                Err(error) => tracing::debug!(%error, "learn who calls"),
+            },
+            Err(error) => complain(&error).await,
+        }
+    }
+}
+
+async fn accept_network(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    room: Room,
+    sender: mpsc::Sender<Accepted>,
+) {
+    loop {
+        let places = room.enter().await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (acceptor, sender) = (acceptor.clone(), sender.clone());
+                tokio::spawn(shake_hands(acceptor, stream, places, sender));
+            }
+            Err(error) => complain(&error).await,
+        }
+    }
+}
+
+async fn shake_hands(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    places: Places,
+    sender: mpsc::Sender<Accepted>,
+) {
+    // Calls are short messages back and forth; a client that is gone is of no consequence.
+    let _ = stream.set_nodelay(true);
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => drop(sender.send(Ok(Connection::tls(stream, places))).await),
+        Ok(Err(error)) => tracing::debug!(%error, "shake hands"),
+        Err(_) => tracing::debug!("a client did not end its handshake"),
+    }
+}
+
+async fn complain(error: &io::Error) {
+    tracing::warn!(%error, "accept a connection");
+    tokio::time::sleep(RETRY).await;
+}
