@@ -32,9 +32,9 @@ use crate::state::{StateSettings, TrainState};
 use crate::train_step::TrainStep;
 use crate::trainer::{Progress, Trainer};
 
-/// Padded lengths that a run trains on: each costs a program to compile, and saves padding in
-/// every step.
-const TRAIN_LENGTHS_MAX: usize = 12;
+/// Steps that a padded length must serve on average: each costs a program to compile, and saves
+/// padding in every step.
+const STEPS_PER_LENGTH: u64 = 25;
 
 /// How a run ended that did not fail.
 #[derive(Debug, Default)]
@@ -154,8 +154,8 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let buckets = Buckets::new(max_length, false)?;
     let lengths = splits.train.set.lengths();
     let sampler = Sampler::new(sampler_config(context), lengths, buckets.clone())?;
-    let sampler = sampler.fitted(TRAIN_LENGTHS_MAX)?;
     let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
+    let sampler = sampler.fitted((timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize)?;
     let pad_token_id = tokenizer.pad_token_id().unwrap_or(0);
     Ok(Inputs { splits, open, sampler, timetable, buckets, pad_token_id })
 }

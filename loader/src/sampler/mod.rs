@@ -89,10 +89,12 @@ impl Sampler {
     }
 
     /// The same rows in the same steps, padded to a ladder of at most `rungs_max` lengths: those
-    /// that suit the batches of the first epoch best. It depends on the global batch, not on the
-    /// number of cores or on the steps to do, so a resumed run pads as the whole run does.
+    /// that suit an epoch's batches best. It depends on the rows and the global batch alone, so a
+    /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
-        let order = self.order(0);
+        let mut any_seed = self.clone();
+        any_seed.config.seed = 0;
+        let order = any_seed.order(0);
         let longest_rows: Vec<u32> = self.longest_rows(&order).collect();
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let buckets = Buckets::fitted(&longest_rows, longest, rungs_max)?;
