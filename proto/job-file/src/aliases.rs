@@ -31,6 +31,11 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 
+/// Every old key and today's, with their section.
+pub(crate) fn keys() -> impl Iterator<Item = (String, String)> {
+    ALIASES.iter().map(|(section, old, new, _)| (join(section, old), join(section, new)))
+}
+
 /// Renames the old keys of a document.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     for (section, old, new, meaning) in ALIASES {

@@ -12,6 +12,7 @@
 
 mod aliases;
 mod checks;
+mod document;
 mod field_type;
 mod node;
 mod overrides;
@@ -26,6 +27,7 @@ mod spelled;
 mod supported;
 mod values;
 
+pub use document::markdown;
 pub use parse::Parsed;
 pub use problems::{Violation, Warning};
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};

@@ -1,0 +1,62 @@
+//! The job file's page of documentation, from the declarations in `schema`.
+
+use crate::aliases;
+use crate::schema::fields;
+use crate::section::FieldDoc;
+
+const INTRODUCTION: &str = "\
+# The job file
+
+What `traind submit` takes: YAML, with the keys of Hugging Face's TrainingArguments wherever one
+exists. A key that is not here is an error that names the nearest one; so is a value of the wrong
+type or out of range, and all that is wrong is reported at once. Relative paths are taken from the
+job file's folder. `--set train.learning_rate=1e-4` replaces a value for one submission.
+
+Generated from the declarations in `proto/job-file/src/schema`; the package's tests keep it true.
+";
+
+/// The page, as Markdown.
+pub fn markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut section = None;
+    let mut fields = fields();
+    fields.sort_by_key(|field| field.path.contains('.')); // those of no section together
+    for field in fields {
+        let (of, key) = field.path.rsplit_once('.').unwrap_or(("", &field.path));
+        if section.as_deref() != Some(of) {
+            page += &heading(of);
+            section = Some(of.to_owned());
+        }
+        page += &row(&field, key);
+    }
+    page + &other_names()
+}
+
+fn heading(section: &str) -> String {
+    let title = if section.is_empty() { "The job" } else { &format!("`{section}`") };
+    format!("\n## {title}\n\n| key | value | default | |\n| --- | --- | --- | --- |\n")
+}
+
+fn row(field: &FieldDoc, key: &str) -> String {
+    let range = field.range.as_ref().map(|range| format!(", {range}")).unwrap_or_default();
+    let default = match (&field.default, field.required) {
+        (_, true) => "**required**".to_owned(),
+        (Some(default), _) => format!("`{default}`"),
+        (None, _) => String::new(),
+    };
+    let value = cell(&format!("{}{range}", field.type_name));
+    format!("| `{key}` | {value} | {default} | {} |\n", cell(&field.doc))
+}
+
+/// A bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn other_names() -> String {
+    let mut text = "\n## Other names\n\nRead with a warning, as today's key:\n\n".to_owned();
+    for (old, new) in aliases::keys() {
+        text += &format!("- `{old}`: `{new}`\n");
+    }
+    text
+}
