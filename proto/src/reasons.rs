@@ -110,6 +110,16 @@ reasons! {
     LOSS_NOT_FINITE
     /// The output folder could not be written.
     OUTPUT_FAILED
+    /// The disk of the output folder has no room for what the job will write.
+    DISK_FULL
+    /// No checkpoint to resume from is there.
+    CHECKPOINT_NOT_FOUND
+    /// A file of the checkpoint is damaged or missing.
+    CHECKPOINT_CORRUPT
+    /// The checkpoint is of another model or optimizer.
+    CHECKPOINT_MISMATCH
+    /// The metric that tells the best model is not one that is computed.
+    METRIC_NOT_FOUND
     /// A defect of traind.
     INTERNAL
 }

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod bad_input;
+mod checkpoints;
 mod command_line;
 mod data_parallel;
 mod evaluation;

@@ -17,7 +17,7 @@ use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Event, Job, JobState};
 
 use crate::binaries;
-use crate::processes::kill_runners;
+use crate::processes::{kill, kill_runners};
 use crate::story::Story;
 
 /// No wait in these tests should come near it.
@@ -79,7 +79,7 @@ impl Host {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("daemon.log"));
         let mut command = self.traind();
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
-        command.args(["--cores", &self.cores.to_string()]);
+        command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         self.daemon = Some(command.spawn().unwrap());
         let start = Instant::now();
@@ -95,6 +95,19 @@ impl Host {
         let mut daemon = self.daemon.take().unwrap();
         daemon.kill().unwrap();
         daemon.wait().unwrap();
+    }
+
+    /// Waits for a daemon that was told to leave.
+    pub fn wait_for_end(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        assert!(daemon.wait().unwrap().success(), "{}", self.log());
+    }
+
+    /// Kills the runner of an attempt, as the kernel does when memory runs out.
+    pub fn kill_runner(&self, id: &str, attempt: u32) {
+        let path = self.path(&format!("state/jobs/{id}/runner-{attempt}.json"));
+        let claim: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        kill(claim["runner"]["pid"].as_u64().unwrap() as u32);
     }
 
     pub fn assert_daemon_lives(&mut self) {

@@ -17,6 +17,11 @@ pub fn terminate(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
 }
 
+/// Ends a process at once.
+pub(crate) fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+}
+
 /// Ends every runner whose run directory is below `folder`, at once.
 pub(crate) fn kill_runners(folder: &Path) {
     for entry in fs::read_dir("/proc").unwrap().flatten() {

@@ -1,7 +1,9 @@
 //! What happened to a job, from its events.
 
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Compiled, DataPrepared, Event, Finished, Job, JobState, Started, Step};
+use traind_proto::v1::{
+    Compiled, DataPrepared, Event, Finished, Job, JobState, Resumed, Saved, Started, Step,
+};
 
 /// All events of a job that has ended, and how it stands.
 #[derive(Debug)]
@@ -36,6 +38,23 @@ impl Story {
 
     pub fn data(&self) -> Vec<&DataPrepared> {
         self.each(|kind| if let Kind::DataPrepared(data) = kind { Some(data) } else { None })
+    }
+
+    pub fn saved(&self) -> Vec<&Saved> {
+        self.each(|kind| if let Kind::Saved(saved) = kind { Some(saved) } else { None })
+    }
+
+    /// Where attempts went on from checkpoints.
+    pub fn resumed(&self) -> Vec<&Resumed> {
+        self.each(|kind| if let Kind::Resumed(resumed) = kind { Some(resumed) } else { None })
+    }
+
+    /// What warnings with this code say.
+    pub fn warnings(&self, code: &str) -> Vec<&str> {
+        self.each(|kind| match kind {
+            Kind::Warning(warning) if warning.code == code => Some(warning.message.as_str()),
+            _ => None,
+        })
     }
 
     pub fn waiting_reasons(&self) -> Vec<&str> {

@@ -40,6 +40,31 @@ pub(crate) enum RunError {
     #[error("the loader's thread ended: {0}")]
     Prefetch(String),
 
+    #[error("start a thread: {0}")]
+    Thread(std::io::Error),
+
+    #[error("{} holds no checkpoint to resume from", folder.display())]
+    CheckpointNotFound { folder: PathBuf },
+
+    #[error("the checkpoint {} cannot be used: {problem}", path.display())]
+    CheckpointCorrupt { path: PathBuf, problem: String },
+
+    #[error("the checkpoint {} does not fit the job: {problem}", path.display())]
+    CheckpointMismatch { path: PathBuf, problem: String },
+
+    #[error(
+        "the disk of {} has {available} bytes left, and the model with {checkpoints} checkpoints \
+         takes {needed}; set save_total_limit, raise save_steps or make room",
+        path.display()
+    )]
+    DiskFull { path: PathBuf, needed: u64, available: u64, checkpoints: u64 },
+
+    #[error(
+        "train.metric_for_best_model names {name}, and evaluations compute {}",
+        computed.join(", ")
+    )]
+    NoSuchMetric { name: String, computed: Vec<String> },
+
     #[error("{action} {}: {source}", path.display())]
     Output { action: &'static str, path: PathBuf, source: std::io::Error },
 
@@ -69,7 +94,14 @@ impl RunError {
             RunError::Model(error) => blame_model(&mut failure, error),
             RunError::Field { name, .. } => failure.field = Some((*name).to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
-            RunError::Output { path, .. } => failure.file = Some(path.display().to_string()),
+            RunError::Output { path, .. }
+            | RunError::CheckpointNotFound { folder: path }
+            | RunError::CheckpointCorrupt { path, .. }
+            | RunError::CheckpointMismatch { path, .. }
+            | RunError::DiskFull { path, .. } => failure.file = Some(path.display().to_string()),
+            RunError::NoSuchMetric { .. } => {
+                failure.field = Some("train.metric_for_best_model".to_owned());
+            }
             _ => {}
         }
         failure
@@ -86,7 +118,14 @@ impl RunError {
             RunError::Output { .. } => reasons::OUTPUT_FAILED,
             RunError::EventLog(_) => reasons::EVENT_LOG_CORRUPT,
             RunError::NoSuchInput { .. } => reasons::MODEL_UNSUPPORTED,
-            RunError::Prefetch(_) | RunError::Panicked(_) => reasons::INTERNAL,
+            RunError::CheckpointNotFound { .. } => reasons::CHECKPOINT_NOT_FOUND,
+            RunError::CheckpointCorrupt { .. } => reasons::CHECKPOINT_CORRUPT,
+            RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,
+            RunError::DiskFull { .. } => reasons::DISK_FULL,
+            RunError::NoSuchMetric { .. } => reasons::METRIC_NOT_FOUND,
+            RunError::Prefetch(_) | RunError::Panicked(_) | RunError::Thread(_) => {
+                reasons::INTERNAL
+            }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use traind_proto::event_log::{EventLogError, EventLogWriter};
-use traind_proto::v1::Warning;
 use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Log, LogLevel, Warning};
 
 /// A cloneable handle to the log.
 #[derive(Clone, Debug)]
@@ -37,6 +37,11 @@ impl Journal {
         let message = message.into();
         eprintln!("warning: {code}: {message}");
         self.record(Kind::Warning(Warning { code: code.to_owned(), message }))
+    }
+
+    /// A line for people.
+    pub(crate) fn info(&self, message: impl Into<String>) -> Result<(), EventLogError> {
+        self.record(Kind::Log(Log { level: LogLevel::Info.into(), message: message.into() }))
     }
 
     /// Waits until all events are on disk.

@@ -5,6 +5,8 @@
 
 mod activity;
 mod batch;
+mod best;
+mod checkpoint;
 mod context;
 mod data;
 mod eval_step;
@@ -17,6 +19,7 @@ mod meter;
 mod metrics;
 mod model;
 mod output;
+mod progress;
 mod run;
 mod save;
 mod schedule;

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use traind_proto::v1::StepTime;
 
 /// What one finished step contributes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FinishedStep {
     pub loss: f64,
     pub samples: u64,
@@ -17,9 +18,15 @@ pub(crate) struct FinishedStep {
 #[derive(Debug)]
 pub(crate) struct Meter {
     since: Instant,
+    window: Window,
+    time: Spent,
+}
+
+/// The part of the sums that a later attempt goes on with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Window {
     steps: u32,
     sum: FinishedStep,
-    time: Spent,
 }
 
 /// Where the wall time of a window went.
@@ -44,12 +51,21 @@ pub(crate) struct WindowFigures {
 
 impl Meter {
     pub(crate) fn start() -> Meter {
-        Meter {
-            since: Instant::now(),
-            steps: 0,
-            sum: FinishedStep::default(),
-            time: Spent::default(),
-        }
+        Meter::resume(Window::default())
+    }
+
+    /// Goes on in a window that another attempt began. Rates are of this one.
+    pub(crate) fn resume(window: Window) -> Meter {
+        Meter { since: Instant::now(), window, time: Spent::default() }
+    }
+
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Nothing passed before now that is to count.
+    pub(crate) fn start_clock(&mut self) {
+        self.since = Instant::now();
     }
 
     /// Time that has just passed.
@@ -62,22 +78,23 @@ impl Meter {
 
     /// A step that has ended.
     pub(crate) fn finish(&mut self, step: FinishedStep) {
-        self.steps += 1;
-        self.sum.loss += step.loss;
-        self.sum.samples += step.samples;
-        self.sum.tokens += step.tokens;
+        self.window.steps += 1;
+        self.window.sum.loss += step.loss;
+        self.window.sum.samples += step.samples;
+        self.window.sum.tokens += step.tokens;
     }
 
     /// The figures of the window so far.
     pub(crate) fn figures(&self) -> WindowFigures {
         let seconds = self.since.elapsed().as_secs_f64();
-        let steps = f64::from(self.steps.max(1));
+        let Window { steps, sum } = self.window;
+        let steps = f64::from(steps.max(1));
         let mean = |duration: Duration| duration.as_secs_f64() / steps;
         WindowFigures {
-            loss: self.sum.loss / steps,
+            loss: sum.loss / steps,
             seconds_per_step: seconds / steps,
-            samples_per_second: self.sum.samples as f64 / seconds,
-            tokens_per_second: self.sum.tokens as f64 / seconds,
+            samples_per_second: sum.samples as f64 / seconds,
+            tokens_per_second: sum.tokens as f64 / seconds,
             input_wait_share: self.time.input_wait.as_secs_f64() / seconds,
             time: StepTime {
                 input_wait_seconds: mean(self.time.input_wait),

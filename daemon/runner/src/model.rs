@@ -86,6 +86,7 @@ impl ModelFolder {
 }
 
 /// A model without weights.
+#[derive(Clone)]
 pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
@@ -105,6 +106,11 @@ impl OpenModel {
         };
         self.report(context, &report, start)?;
         Ok(arrays)
+    }
+
+    /// Tells of weights that a checkpoint gave.
+    pub(crate) fn resumed(&self, context: &Context, start: Instant) -> RunResult<()> {
+        self.report(context, &weights::LoadReport::default(), start)
     }
 
     fn report(
@@ -129,6 +135,12 @@ impl OpenModel {
             unexpected: report.unexpected.clone(),
             seconds: start.elapsed().as_secs_f64(),
         }))?)
+    }
+}
+
+impl std::fmt::Debug for OpenModel {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OpenModel").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 

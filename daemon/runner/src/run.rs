@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use traind_job_file::{JobFile, TrainSamplingStrategy};
 use traind_loader::{
@@ -16,6 +17,8 @@ use traind_xla::mesh::{self, Axis, Mesh};
 use traind_xla::runtime::{Cores, ExecutableCache};
 
 use crate::batch::BatchLayout;
+use crate::best::BestRule;
+use crate::checkpoint::{self, Checkpoints, Recipe, Resumed};
 use crate::context::Context;
 use crate::data::{self, Splits};
 use crate::eval_step::EvalStep;
@@ -25,12 +28,13 @@ use crate::forward::ForwardPass;
 use crate::metrics::Metrics;
 use crate::model::{ModelFolder, OpenModel};
 use crate::output::{self, TensorBoardWriter};
+use crate::progress::Progress;
 use crate::save::save;
 use crate::schedule::Timetable;
 use crate::session::{Program, Session, open_cores};
-use crate::state::{StateSettings, TrainState};
+use crate::state::{StartValues, StateSettings, TrainState};
 use crate::train_step::TrainStep;
-use crate::trainer::{Progress, Trainer};
+use crate::trainer::Trainer;
 
 /// Steps that a padded length must serve on average: each costs a program to compile, and saves
 /// padding in every step.
@@ -79,30 +83,42 @@ fn train(context: &Context) -> RunResult<Ended> {
     let job = &context.spec.job;
     output::create_folder(&job.output_dir)?;
     let prepared = prepare(context)?;
-    let mut session = prepared.session;
+    let Prepared { mut session, resumed, open, recipe, timetable, .. } = prepared;
+    let best_rule = BestRule::of(&job.train);
+    if let (Some(rule), Some(evaluator)) = (&best_rule, &prepared.validation) {
+        rule.check(&evaluator.metric_names("eval"))?;
+    }
+    let room = resumed.as_ref();
+    checkpoint::check_room(context, &session.state, &timetable, &open.folder, room)?;
     let log_folder = job.output_dir.join("runs");
     let mut trainer = Trainer {
         context,
-        timetable: prepared.timetable,
+        timetable,
         sampler: prepared.sampler,
         set: prepared.splits.train.set.clone(),
         pad_token_id: prepared.pad_token_id,
         evaluator: prepared.validation.as_ref(),
         tensorboard: TensorBoardWriter::create(&log_folder, &host_name())?,
-        progress: Progress::default(),
+        checkpoints: Checkpoints::start(context, &open, recipe, resumed.as_ref())?,
+        best_rule,
+        progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),
     };
     trainer.run(&mut session)?;
-    if trainer.progress.stopped {
+    if let Some(checkpoints) = trainer.checkpoints.take() {
+        checkpoints.finish()?;
+    }
+    if trainer.progress.stopped.is_some() {
         let steps = trainer.progress.steps;
         return Ok(Ended { stopped: true, steps, ..Ended::default() });
     }
+    load_best(context, &mut session, &open, &mut trainer.progress)?;
     let evaluated = trainer.progress.evaluation.as_ref().map(|(step, _)| *step);
     if evaluated != Some(trainer.progress.steps) {
         trainer.evaluate(&mut session)?;
     }
     let (timetable, progress) = (trainer.timetable, trainer.progress);
     let rows = prepared.splits.train.set.len() as u64;
-    let mut metrics = save(context, &session, &prepared.open, &timetable, &progress, rows)?;
+    let mut metrics = save(context, &session, &open, &timetable, &progress, rows)?;
     if let Some(test) = &prepared.test {
         let epoch = timetable.epoch(progress.steps);
         metrics.extend(test.run(context, &mut session, "test", progress.steps, epoch)?.metrics);
@@ -110,8 +126,28 @@ fn train(context: &Context) -> RunResult<Ended> {
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
 }
 
+/// With `load_best_model_at_end`, puts the weights of the best checkpoint on
+/// the cores. Its evaluation is to be repeated for what is saved with it.
+fn load_best(
+    context: &Context,
+    session: &mut Session,
+    open: &OpenModel,
+    progress: &mut Progress,
+) -> RunResult<()> {
+    let job = &context.spec.job;
+    let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
+    let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
+    let folder = job.output_dir.join(checkpoint::folder_name(step));
+    session.set_parameters(&checkpoint::load_whole(&folder, open.model.as_ref())?)?;
+    progress.evaluation = None;
+    let message = format!("the model is that of step {step}, which was the best");
+    Ok(context.journal.info(message)?)
+}
+
 /// Everything that is ready before the first step.
 struct Prepared {
+    resumed: Option<Resumed>,
+    recipe: Recipe,
     splits: Splits,
     open: OpenModel,
     session: Session,
@@ -135,6 +171,8 @@ fn prepare(context: &Context) -> RunResult<Prepared> {
 
 /// What is known before the cores are touched.
 struct Inputs {
+    resumed: Option<Resumed>,
+    recipe: Recipe,
     splits: Splits,
     open: OpenModel,
     sampler: Sampler,
@@ -145,6 +183,7 @@ struct Inputs {
 
 fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let job = &context.spec.job;
+    let resumed = checkpoint::find(context)?;
     let folder = ModelFolder::open(&job.model)?;
     let tokenizer = folder.tokenizer(&job.model, job.data.max_length)?;
     let splits = data::prepare(context, &tokenizer, folder.is_regression(&job.model)?)?;
@@ -157,7 +196,8 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
     let sampler = sampler.fitted((timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize)?;
     let pad_token_id = tokenizer.pad_token_id().unwrap_or(0);
-    Ok(Inputs { splits, open, sampler, timetable, buckets, pad_token_id })
+    let recipe = Recipe::of(job, splits.train.set.len() as u64);
+    Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, pad_token_id })
 }
 
 fn sampler_config(context: &Context) -> SamplerConfig {
@@ -183,7 +223,7 @@ impl Inputs {
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
         let rows = job.train.per_device_train_batch_size as usize;
-        for length in self.sampler.shapes(self.timetable.max_steps) {
+        for length in self.sampler.shapes(self.timetable.batches_before(self.timetable.max_steps)) {
             session.prepare(context, Program::Train, rows, length as usize, true)?;
         }
         let rows = job.train.per_device_eval_batch_size as usize;
@@ -193,8 +233,19 @@ impl Inputs {
             }
         }
         context.activity.holds(session.device.variable_bytes() as u64);
-        let Inputs { splits, open, sampler, timetable, pad_token_id, .. } = self;
-        Ok(Prepared { splits, open, session, sampler, timetable, validation, test, pad_token_id })
+        let Inputs { resumed, recipe, splits, open, sampler, timetable, pad_token_id, .. } = self;
+        Ok(Prepared {
+            resumed,
+            recipe,
+            splits,
+            open,
+            session,
+            sampler,
+            timetable,
+            validation,
+            test,
+            pad_token_id,
+        })
     }
 
     fn evaluator(
@@ -223,12 +274,23 @@ impl Inputs {
             data_groups: job_mesh(job, cores.len())?.groups(&[Axis::Data]),
         };
         let evaluate = EvalStep { forward };
-        let arrays = self.open.load_weights(context)?;
+        let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let settings = state_settings(job);
         Session::new(cores, cache, train, evaluate, |device| {
-            TrainState::create(device, model.as_ref(), &optimizer, &arrays, settings)
+            TrainState::create(device, model.as_ref(), &optimizer, &start, settings)
         })
+    }
+
+    fn start_values(&self, context: &Context) -> RunResult<StartValues> {
+        let Some(resumed) = &self.resumed else {
+            let parameters = self.open.load_weights(context)?;
+            return Ok(StartValues { parameters, slots: None });
+        };
+        let start = Instant::now();
+        let values = resumed.load(context, self.open.model.as_ref(), &self.recipe)?;
+        self.open.resumed(context, start)?;
+        Ok(values)
     }
 }
 

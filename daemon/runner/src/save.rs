@@ -16,9 +16,9 @@ use crate::failure::RunResult;
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, LogEntry, ModelCard, TrainerState, failed};
+use crate::progress::Progress;
 use crate::schedule::Timetable;
 use crate::session::Session;
-use crate::trainer::Progress;
 
 /// Saves the model as it is now; returns the final figures of the run.
 pub(crate) fn save(
@@ -47,6 +47,7 @@ pub(crate) fn save(
         step: progress.steps,
         bytes: output::folder_bytes(folder).map_err(failed("measure", folder))?,
         seconds: start.elapsed().as_secs_f64(),
+        stall_seconds: start.elapsed().as_secs_f64(),
     }))?;
     Ok(metrics)
 }
@@ -54,13 +55,13 @@ pub(crate) fn save(
 /// `train_*` figures as the Trainer gives them, and those of the last
 /// evaluation.
 fn final_metrics(progress: &Progress) -> Metrics {
-    let steps = progress.steps as f64;
-    let samples = progress.samples as f64;
+    let totals = progress.totals;
+    let (steps, samples) = (progress.steps as f64, totals.samples as f64);
     let mut metrics = Metrics::from([
-        ("train_loss".to_owned(), progress.loss_sum / steps.max(1.0)),
-        ("train_runtime".to_owned(), progress.seconds),
-        ("train_samples_per_second".to_owned(), samples / progress.seconds),
-        ("train_steps_per_second".to_owned(), steps / progress.seconds),
+        ("train_loss".to_owned(), totals.loss / steps.max(1.0)),
+        ("train_runtime".to_owned(), totals.seconds),
+        ("train_samples_per_second".to_owned(), samples / totals.seconds),
+        ("train_steps_per_second".to_owned(), steps / totals.seconds),
     ]);
     if let Some((_, evaluation)) = &progress.evaluation {
         metrics.extend(evaluation.metrics.clone());
@@ -77,21 +78,7 @@ fn write_state(
 ) -> RunResult<()> {
     let mut log_history = progress.log_history.clone();
     log_history.push(train_summary(timetable, progress, metrics));
-    let state = TrainerState {
-        epoch: timetable.epoch(progress.steps),
-        global_step: progress.steps,
-        eval_steps: timetable.eval_steps.unwrap_or(timetable.logging_steps) as f64,
-        is_local_process_zero: true,
-        is_world_process_zero: true,
-        log_history,
-        logging_steps: timetable.logging_steps as f64,
-        max_steps: timetable.max_steps,
-        num_input_tokens_seen: progress.tokens,
-        num_train_epochs: job.train.num_train_epochs.ceil() as u64,
-        save_steps: job.train.save_steps.resolve(timetable.max_steps) as f64,
-        train_batch_size: u64::from(job.train.per_device_train_batch_size),
-        ..TrainerState::default()
-    };
+    let state = TrainerState { log_history, ..progress.trainer_state(job, timetable) };
     let path = folder.join("trainer_state.json");
     let text = serde_json::to_vec_pretty(&state)
         .map_err(|error| failed("serialize", &path)(error.into()))?;

@@ -1,7 +1,10 @@
 //! How long a run is and what happens when: step counts, learning rates,
-//! logging and evaluation, all known before the first step.
+//! logging, evaluation and checkpoints, all known before the first step.
+//!
+//! A step is one update. It takes `gradient_accumulation_steps` batches, fewer
+//! at the end of an epoch, since none reaches into the next.
 
-use traind_job_file::{EvalStrategy, Train};
+use traind_job_file::{EvalStrategy, SaveStrategy, StepsOrRatio, Train};
 use traind_models::schedules::Schedule;
 
 use crate::failure::RunResult;
@@ -14,30 +17,43 @@ pub(crate) struct Timetable {
     pub logging_steps: u64,
     /// Steps between two evaluations; `None` where there are none on the way.
     pub eval_steps: Option<u64>,
+    /// Steps between two checkpoints; `None` where no count decides.
+    pub save_steps: Option<u64>,
+    batches_per_epoch: u64,
+    batches_per_step: u64,
     schedule: Schedule,
     warmup_steps: u64,
     learning_rate: f64,
 }
 
 impl Timetable {
-    pub(crate) fn new(train: &Train, steps_per_epoch: u64) -> RunResult<Timetable> {
+    pub(crate) fn new(train: &Train, batches_per_epoch: u64) -> RunResult<Timetable> {
+        let batches_per_step = u64::from(train.gradient_accumulation_steps).max(1);
+        let steps_per_epoch = batches_per_epoch.div_ceil(batches_per_step);
         let max_steps = match u64::try_from(train.max_steps) {
             Ok(steps) if steps > 0 => steps,
             _ => (train.num_train_epochs * steps_per_epoch as f64).ceil() as u64,
         };
-        let logging_steps = train.logging_steps.resolve(max_steps).max(1);
+        let steps = |interval: StepsOrRatio| interval.resolve(max_steps).max(1);
+        let logging_steps = steps(train.logging_steps);
         let eval_steps = match train.eval_strategy {
             EvalStrategy::No => None,
             EvalStrategy::Epoch => Some(steps_per_epoch),
-            EvalStrategy::Steps => Some(
-                train.eval_steps.map_or(logging_steps, |steps| steps.resolve(max_steps)).max(1),
-            ),
+            EvalStrategy::Steps => Some(train.eval_steps.map_or(logging_steps, steps)),
+        };
+        let save_steps = match train.save_strategy {
+            SaveStrategy::No | SaveStrategy::Best => None,
+            SaveStrategy::Epoch => Some(steps_per_epoch),
+            SaveStrategy::Steps => Some(steps(train.save_steps)),
         };
         Ok(Timetable {
             steps_per_epoch,
             max_steps,
             logging_steps,
             eval_steps,
+            save_steps,
+            batches_per_epoch,
+            batches_per_step,
             schedule: Schedule::from_name(&train.lr_scheduler_type.to_string())?,
             warmup_steps: train.warmup_steps.resolve(max_steps),
             learning_rate: train.learning_rate,
@@ -49,18 +65,125 @@ impl Timetable {
         self.schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
     }
 
-    /// Epochs done after `done` steps, with the share of the current one.
+    /// Epochs done after `done` steps, with the share of the current one: the
+    /// Trainer's count, which is one of batches.
     pub(crate) fn epoch(&self, done: u64) -> f64 {
-        done as f64 / self.steps_per_epoch as f64
+        let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
+        epoch as f64 + (steps * self.batches_per_step) as f64 / self.batches_per_epoch as f64
+    }
+
+    /// Batches before the one with which the step after `done` steps begins.
+    pub(crate) fn batches_before(&self, done: u64) -> u64 {
+        let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
+        epoch * self.batches_per_epoch + steps * self.batches_per_step
+    }
+
+    /// Which batch of its step a batch of the run is: the step's number and the
+    /// place in it, both from 0, and whether it is the step's last.
+    pub(crate) fn place(&self, batch: u64) -> Place {
+        let (epoch, in_epoch) = (batch / self.batches_per_epoch, batch % self.batches_per_epoch);
+        let in_step = in_epoch % self.batches_per_step;
+        Place {
+            step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
+            batch: in_step,
+            is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
+        }
     }
 
     pub(crate) fn logs_after(&self, done: u64) -> bool {
         done.is_multiple_of(self.logging_steps)
     }
 
-    /// Whether an evaluation follows `done` steps. One always follows the last
-    /// step where there are validation rows, which the caller sees to.
+    /// Whether an evaluation follows `done` steps: also the last, as in the Trainer.
     pub(crate) fn evaluates_after(&self, done: u64) -> bool {
-        self.eval_steps.is_some_and(|steps| done.is_multiple_of(steps))
+        self.is_due(self.eval_steps, done)
+    }
+
+    /// Whether a checkpoint follows `done` steps: also the last, as in the Trainer.
+    pub(crate) fn saves_after(&self, done: u64) -> bool {
+        self.is_due(self.save_steps, done)
+    }
+
+    fn is_due(&self, interval: Option<u64>, done: u64) -> bool {
+        interval.is_some_and(|steps| done.is_multiple_of(steps) || done == self.max_steps)
+    }
+
+    /// Checkpoints that are due after step `done`, at most.
+    pub(crate) fn saves_left(&self, done: u64) -> u64 {
+        let due = |steps: u64| self.max_steps.div_ceil(steps).saturating_sub(done / steps);
+        // A checkpoint for each evaluation, if each is better than the last.
+        let interval = self.save_steps.or(self.eval_steps).filter(|_| done < self.max_steps);
+        interval.map_or(0, due)
+    }
+}
+
+/// The place of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub step: u64,
+    pub batch: u64,
+    pub is_last: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use traind_job_file::JobFile;
+
+    use super::*;
+
+    fn timetable(batches_per_epoch: u64, train: &str) -> Timetable {
+        let yaml = format!(
+            "{{name: a, model: {{name_or_path: ./a, task: sequence-classification, num_labels: 2}}, \
+             data: {{train: a.csv, validation: b.csv}}, output_dir: out, train: {{{train}}}}}"
+        );
+        let job = JobFile::parse(&yaml, Path::new("/")).unwrap().job;
+        Timetable::new(&job.train, batches_per_epoch).unwrap()
+    }
+
+    #[test]
+    fn no_step_reaches_into_the_next_epoch() {
+        let timetable = timetable(7, "gradient_accumulation_steps: 3, num_train_epochs: 2");
+        assert_eq!((timetable.steps_per_epoch, timetable.max_steps), (3, 6));
+        let places: Vec<(u64, u64, bool)> = (0..9)
+            .map(|batch| timetable.place(batch))
+            .map(|place| (place.step, place.batch, place.is_last))
+            .collect();
+        let (first, last) = (false, true);
+        let expect = [
+            (0, 0, first),
+            (0, 1, first),
+            (0, 2, last),
+            (1, 0, first),
+            (1, 1, first),
+            (1, 2, last),
+            (2, 0, last),
+            (3, 0, first),
+            (3, 1, first),
+        ];
+        assert_eq!(places, expect);
+        let begins: Vec<u64> = (0..=6).map(|step| timetable.batches_before(step)).collect();
+        assert_eq!(begins, [0, 3, 6, 7, 10, 13, 14]);
+        let epochs: Vec<f64> = (0..=4).map(|step| timetable.epoch(step)).collect();
+        assert_eq!(epochs, [0.0, 3.0 / 7.0, 6.0 / 7.0, 1.0, 1.0 + 3.0 / 7.0]);
+    }
+
+    #[test]
+    fn checkpoints_follow_every_interval_and_the_end() {
+        let check = |train: &str, expect: &[u64]| {
+            let timetable = timetable(4, train);
+            let saves: Vec<u64> =
+                (1..=timetable.max_steps).filter(|done| timetable.saves_after(*done)).collect();
+            assert_eq!(saves, expect, "{train}");
+            if timetable.save_steps.is_some() {
+                assert_eq!(timetable.saves_left(0), expect.len() as u64, "{train}");
+                assert_eq!(timetable.saves_left(expect[0]), expect.len() as u64 - 1, "{train}");
+            }
+        };
+        check("max_steps: 10, save_steps: 4", &[4, 8, 10]);
+        check("max_steps: 10, save_steps: 0.5", &[5, 10]);
+        check("num_train_epochs: 2.5, save_strategy: epoch", &[4, 8, 10]);
+        check("max_steps: 10, save_strategy: no", &[]);
     }
 }

@@ -15,7 +15,7 @@ use traind_proto::v1::{
 };
 
 use crate::activity::Activity;
-use crate::stop::Stop;
+use crate::stop::{Stop, StopReason};
 
 /// What the service needs to know of the run.
 #[derive(Clone, Debug)]
@@ -117,7 +117,8 @@ impl Runner for RunnerService {
     }
 
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopResponse>, Status> {
-        self.stop.request(&request.into_inner().reason);
+        eprintln!("asked to stop: {}", request.into_inner().reason);
+        self.stop.request(StopReason::Interrupted);
         Ok(Response::new(StopResponse {}))
     }
 }

@@ -185,6 +185,12 @@ impl Session {
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         self.state.parameters().map(|variable| Ok(self.device.value(variable, 0)?)).collect()
     }
+
+    /// Replaces the parameters, with which no more training is to be done.
+    pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
+        let variables = self.state.parameters();
+        Ok(variables.zip(arrays).try_for_each(|(at, array)| self.device.set(at, array))?)
+    }
 }
 
 /// Uploads each core's batch, followed by what is the same on all cores.

@@ -1,24 +1,34 @@
-//! The wish that the run end, from SIGTERM, SIGINT or the service. The
-//! training loop looks at it between two steps.
+//! The wish that the run end, from a signal or the service. The training loop
+//! looks at it between two steps.
 
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Why the run is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// The job is not wanted any more. SIGINT.
+    Cancelled,
+    /// The runner has to leave and the job is to go on later: a checkpoint is
+    /// worth its time. SIGTERM, as a machine tells all its processes.
+    Interrupted,
+}
+
 /// A cloneable handle; the first reason given is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
-    reason: Arc<OnceLock<String>>,
+    reason: Arc<OnceLock<StopReason>>,
 }
 
 impl Stop {
-    pub(crate) fn request(&self, reason: &str) {
-        let _ = self.reason.set(reason.to_owned());
+    pub(crate) fn request(&self, reason: StopReason) {
+        let _ = self.reason.set(reason);
     }
 
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.get().map(String::as_str)
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        self.reason.get().copied()
     }
 
     /// Makes SIGTERM and SIGINT requests to stop, from a thread of its own.
@@ -34,8 +44,8 @@ impl Stop {
             runtime.block_on(async move {
                 loop {
                     tokio::select! {
-                        _ = terminate.recv() => stop.request("SIGTERM"),
-                        _ = interrupt.recv() => stop.request("SIGINT"),
+                        _ = terminate.recv() => stop.request(StopReason::Interrupted),
+                        _ = interrupt.recv() => stop.request(StopReason::Cancelled),
                     }
                 }
             });

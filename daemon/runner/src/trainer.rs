@@ -3,22 +3,27 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
+use traind_job_file::SaveStrategy;
 use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, TokenizedSet};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Step};
 use traind_xla::runtime::{HandOver, Pending};
 
+use crate::best::BestRule;
+use crate::checkpoint::Checkpoints;
 use crate::context::Context;
-use crate::evaluate::{Evaluation, Evaluator};
+use crate::evaluate::Evaluator;
 use crate::failure::{RunError, RunResult};
-use crate::meter::{FinishedStep, Meter, Spent};
+use crate::meter::{FinishedStep, Spent};
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, TensorBoardWriter};
+use crate::progress::Progress;
 use crate::schedule::Timetable;
 use crate::session::{Program, Session, UploadedStep};
+use crate::stop::StopReason;
 use crate::train_step::{GRAD_NORM, LOSS};
 
 /// All that the loop needs besides the session.
@@ -30,21 +35,9 @@ pub(crate) struct Trainer<'a> {
     pub pad_token_id: u32,
     pub evaluator: Option<&'a Evaluator>,
     pub tensorboard: TensorBoardWriter,
+    pub checkpoints: Option<Checkpoints>,
+    pub best_rule: Option<BestRule>,
     pub progress: Progress,
-}
-
-/// What the loop has done so far.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub steps: u64,
-    pub loss_sum: f64,
-    pub samples: u64,
-    pub tokens: u64,
-    pub log_history: Vec<LogEntry>,
-    /// Of the newest evaluation, and the steps done before it.
-    pub evaluation: Option<(u64, Evaluation)>,
-    pub stopped: bool,
-    pub seconds: f64,
 }
 
 struct InFlight {
@@ -55,48 +48,105 @@ struct InFlight {
 
 impl Trainer<'_> {
     pub(crate) fn run(&mut self, session: &mut Session) -> RunResult<()> {
-        let start = Instant::now();
+        self.progress.since = Instant::now();
+        self.progress.meter.start_clock();
         let timetable = self.timetable.clone();
         let steps = self.sampler.run(self.progress.steps, self.timetable.max_steps);
         let collator = Collator::new(self.set.clone(), self.pad_token_id);
         let upload = session.train_upload(move |done| timetable.learning_rate(done));
         let mut batches = Prefetcher::spawn(steps, collator, upload)?;
         let mut in_flight = VecDeque::new();
-        let mut meter = Meter::start();
         while let Some(batch) = self.next_batch(&mut batches)? {
-            in_flight.push_back(self.hand_over(session, batch, &mut meter)?);
+            in_flight.push_back(self.hand_over(session, batch)?);
             if in_flight.len() == session.steps_in_flight_max() {
-                self.read_back(&mut in_flight, &mut meter)?;
+                self.read_back(&mut in_flight)?;
             }
             let handed_over = self.progress.steps + in_flight.len() as u64;
-            if self.timetable.evaluates_after(handed_over) {
-                self.drain(&mut in_flight, &mut meter)?;
-                meter.exclude(self.evaluate(session)?);
+            if self.pauses_after(handed_over) {
+                self.drain(&mut in_flight)?;
+                self.pause(session)?;
             }
         }
-        self.drain(&mut in_flight, &mut meter)?;
-        self.progress.seconds = start.elapsed().as_secs_f64();
+        self.drain(&mut in_flight)?;
+        if self.progress.stopped == Some(StopReason::Interrupted) {
+            self.save_before_leaving(session)?;
+        }
+        self.progress.totals = self.progress.totals();
+        self.progress.since = Instant::now();
         Ok(())
     }
 
-    /// `None` after the last batch and when the run is asked to stop.
+    /// `None` after the last batch and when the run is to end before it.
     fn next_batch(
         &mut self,
         batches: &mut Prefetcher<UploadedStep, RunError>,
     ) -> RunResult<Option<Prefetched<UploadedStep>>> {
-        if self.context.stop.reason().is_some() {
-            self.progress.stopped = true;
+        self.progress.stopped = self.context.stop.reason();
+        if self.progress.stopped.is_some() || self.stops_early() {
             return Ok(None);
         }
         self.context.activity.enter(Phase::Input);
         Ok(batches.next().transpose()?)
     }
 
+    /// Whether evaluations have not become better for long enough.
+    fn stops_early(&self) -> bool {
+        self.best_rule.as_ref().is_some_and(|rule| rule.is_over(&self.progress.best))
+    }
+
+    fn pauses_after(&self, done: u64) -> bool {
+        self.evaluates_after(done) || self.saves_after(done)
+    }
+
+    fn evaluates_after(&self, done: u64) -> bool {
+        self.evaluator.is_some() && self.timetable.evaluates_after(done)
+    }
+
+    fn saves_after(&self, done: u64) -> bool {
+        self.checkpoints.is_some() && self.timetable.saves_after(done)
+    }
+
+    /// What is due after the steps done so far, all of which were read back:
+    /// first an evaluation, then a checkpoint, which tells of it.
+    fn pause(&mut self, session: &mut Session) -> RunResult<()> {
+        let steps = self.progress.steps;
+        let mut is_best = false;
+        if self.evaluates_after(steps) {
+            let start = Instant::now();
+            let metrics = self.evaluate(session)?;
+            self.progress.meter.exclude(start.elapsed());
+            if let Some(rule) = &self.best_rule {
+                is_best = rule.observe(&mut self.progress.best, steps, &metrics)?;
+            }
+        }
+        let best_only = self.context.spec.job.train.save_strategy == SaveStrategy::Best;
+        if self.saves_after(steps) || (is_best && best_only) {
+            self.save(session)?;
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, session: &Session) -> RunResult<()> {
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        if self.progress.best.step == Some(self.progress.steps) {
+            self.progress.best.checkpoint = self.progress.best.step;
+        }
+        let stall = checkpoints.save(self.context, session, &self.timetable, &self.progress)?;
+        self.progress.meter.exclude(stall);
+        Ok(())
+    }
+
+    /// The job goes on later, and from here.
+    fn save_before_leaving(&mut self, session: &Session) -> RunResult<()> {
+        let steps = self.progress.steps;
+        let saved = self.checkpoints.as_ref().is_none_or(|checkpoints| checkpoints.has(steps));
+        if steps == 0 || saved { Ok(()) } else { self.save(session) }
+    }
+
     fn hand_over(
-        &self,
+        &mut self,
         session: &mut Session,
         batch: Prefetched<UploadedStep>,
-        meter: &mut Meter,
     ) -> RunResult<InFlight> {
         self.context.activity.enter(Phase::Dispatch);
         let host = &batch.step.host;
@@ -108,23 +158,19 @@ impl Trainer<'_> {
         let pending = session.run(self.context, Program::Train, &batch.step)?;
         let HandOver { dispatch, compute } = pending.hand_over();
         let input_wait = batch.waited;
-        meter.spend(Spent { input_wait, dispatch, compute, ..Spent::default() });
+        self.progress.meter.spend(Spent { input_wait, dispatch, compute, ..Spent::default() });
         Ok(InFlight { step: host.scheduled.step + 1, pending, finished })
     }
 
-    fn drain(&mut self, in_flight: &mut VecDeque<InFlight>, meter: &mut Meter) -> RunResult<()> {
+    fn drain(&mut self, in_flight: &mut VecDeque<InFlight>) -> RunResult<()> {
         while !in_flight.is_empty() {
-            self.read_back(in_flight, meter)?;
+            self.read_back(in_flight)?;
         }
         Ok(())
     }
 
     /// Waits for the oldest step in flight and takes its results.
-    fn read_back(
-        &mut self,
-        in_flight: &mut VecDeque<InFlight>,
-        meter: &mut Meter,
-    ) -> RunResult<()> {
+    fn read_back(&mut self, in_flight: &mut VecDeque<InFlight>) -> RunResult<()> {
         let Some(InFlight { step, pending, mut finished }) = in_flight.pop_front() else {
             return Ok(());
         };
@@ -138,33 +184,23 @@ impl Trainer<'_> {
         finished.loss = f64::from(fetched.scalar_f32(LOSS)?);
         let grad_norm = f64::from(fetched.scalar_f32(GRAD_NORM)?);
         let read_back = start.elapsed() - compute;
-        meter.spend(Spent { compute, read_back, ..Spent::default() });
+        self.progress.meter.spend(Spent { compute, read_back, ..Spent::default() });
         check_finite(step, finished.loss, grad_norm)?;
-        self.step_done(step, finished, grad_norm, meter)
+        self.step_done(step, finished, grad_norm)
     }
 
-    fn step_done(
-        &mut self,
-        step: u64,
-        finished: FinishedStep,
-        grad_norm: f64,
-        meter: &mut Meter,
-    ) -> RunResult<()> {
-        self.progress.steps = step;
-        self.progress.loss_sum += finished.loss;
-        self.progress.samples += finished.samples;
-        self.progress.tokens += finished.tokens;
+    fn step_done(&mut self, step: u64, finished: FinishedStep, grad_norm: f64) -> RunResult<()> {
+        self.progress.add(step, finished);
         self.context.activity.step_done(step, self.timetable.max_steps);
-        meter.finish(finished);
         if self.timetable.logs_after(step) {
-            self.log(step, grad_norm, meter)?;
-            meter.restart();
+            self.log(step, grad_norm)?;
+            self.progress.meter.restart();
         }
         Ok(())
     }
 
-    fn log(&mut self, step: u64, grad_norm: f64, meter: &Meter) -> RunResult<()> {
-        let window = meter.figures();
+    fn log(&mut self, step: u64, grad_norm: f64) -> RunResult<()> {
+        let window = self.progress.meter.figures();
         let epoch = self.timetable.epoch(step);
         let learning_rate = self.timetable.learning_rate(step - 1);
         let event = Step {
@@ -202,15 +238,23 @@ impl Trainer<'_> {
         Ok(self.context.journal.record(Kind::Step(event))?)
     }
 
-    /// Evaluates after the steps done so far; returns the time that took.
-    pub(crate) fn evaluate(&mut self, session: &mut Session) -> RunResult<Duration> {
-        let Some(evaluator) = self.evaluator else { return Ok(Duration::ZERO) };
-        let start = Instant::now();
+    /// Evaluates after the steps done so far.
+    pub(crate) fn evaluate(&mut self, session: &mut Session) -> RunResult<Metrics> {
+        let Some(evaluator) = self.evaluator else { return Ok(Metrics::new()) };
         let (step, epoch) = (self.progress.steps, self.timetable.epoch(self.progress.steps));
         let evaluation = evaluator.run(self.context, session, "eval", step, epoch)?;
-        self.log_metrics(step, epoch, &evaluation.metrics)?;
+        let metrics = evaluation.metrics.clone();
         self.progress.evaluation = Some((step, evaluation));
-        Ok(start.elapsed())
+        if !self.has_logged_evaluation(step) {
+            self.log_metrics(step, epoch, &metrics)?;
+        }
+        Ok(metrics)
+    }
+
+    /// An attempt that ends where it went on evaluates again, for the logits.
+    fn has_logged_evaluation(&self, step: u64) -> bool {
+        let mut entries = self.progress.log_history.iter().rev();
+        entries.any(|entry| entry.contains_key("eval_loss") && entry["step"] == json!(step))
     }
 
     fn log_metrics(&mut self, step: u64, epoch: f64, metrics: &Metrics) -> RunResult<()> {

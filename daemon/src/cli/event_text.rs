@@ -23,9 +23,16 @@ pub(crate) fn describe(event: &Event) -> String {
         Some(Kind::Compiled(compiled)) => self::compiled(compiled),
         Some(Kind::Step(step)) => self::step(step),
         Some(Kind::Evaluated(evaluated)) => self::evaluated(evaluated),
-        Some(Kind::Saved(saved)) => {
-            format!("saved {} ({}) in {}", saved.path, bytes(saved.bytes), duration(saved.seconds))
+        Some(Kind::Saved(saved)) => self::saved(saved),
+        Some(Kind::Resumed(resumed)) => {
+            format!("goes on from step {}, of {}", resumed.step, resumed.path)
         }
+        Some(Kind::LossScaled(scaled)) => format!(
+            "loss scale {} after step {}, {} steps skipped so far",
+            number(scaled.scale),
+            scaled.step,
+            scaled.skipped_steps
+        ),
         Some(Kind::Finished(finished)) => self::finished(finished),
         None => "an event that this version does not know".to_owned(),
     }
@@ -101,6 +108,15 @@ fn evaluated(evaluated: &v1::Evaluated) -> String {
         evaluated.rows,
         duration(evaluated.seconds)
     )
+}
+
+fn saved(saved: &v1::Saved) -> String {
+    let mut text =
+        format!("saved {} ({}) in {}", saved.path, bytes(saved.bytes), duration(saved.seconds));
+    if saved.kind() == v1::SavedKind::Checkpoint {
+        text.push_str(&format!(", training stood still for {}", duration(saved.stall_seconds)));
+    }
+    text
 }
 
 fn finished(finished: &v1::Finished) -> String {

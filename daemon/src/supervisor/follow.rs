@@ -138,7 +138,8 @@ impl Follower {
         let wanted = asked || self.damage.is_some() || self.overdue.is_some();
         let pressed = match self.stop.press(Instant::now(), wanted, self.job.finished.is_some()) {
             Press::Nothing => Ok(()),
-            Press::Ask => process.terminate(),
+            Press::Ask if self.stop_wanted.is_cancelled() => process.cancel(),
+            Press::Ask => process.interrupt(),
             Press::Kill => process.kill(),
         };
         if let Err(error) = pressed {

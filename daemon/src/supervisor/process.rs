@@ -82,8 +82,13 @@ impl RunnerProcess {
         poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Asks the runner to end between two steps.
-    pub(super) fn terminate(&self) -> io::Result<()> {
+    /// Asks the runner to end between two steps: the job is not wanted any more.
+    pub(super) fn cancel(&self) -> io::Result<()> {
+        ignore_gone(pidfd_send_signal(&self.pidfd, Signal::INT))
+    }
+
+    /// Asks the runner to end between two steps, with a checkpoint to go on from.
+    pub(super) fn interrupt(&self) -> io::Result<()> {
         ignore_gone(pidfd_send_signal(&self.pidfd, Signal::TERM))
     }
 

@@ -11,7 +11,7 @@ use crate::runner::{self, STOPS_WHEN_ASKED, STUBBORN};
 
 /// Stops when asked; completes once it is started again.
 const TWO_SITTINGS: &str = "
-trap 'say cancelled; exit 3' TERM
+trap 'say cancelled; exit 3' TERM INT
 say started
 [ -e second ] && { say_steps 1 40; say completed; exit; }
 touch second

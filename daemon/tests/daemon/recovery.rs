@@ -74,7 +74,7 @@ async fn a_runner_that_died_meanwhile_fails_its_job() {
 #[tokio::test]
 async fn many_kills_lose_and_double_nothing() {
     let script = "
-        trap 'say cancelled; exit 3' TERM
+        trap 'say cancelled; exit 3' TERM INT
         say started
         step=1
         while [ $step -le 40 ]; do say step-$step; step=$((step + 1)); sleep 0.02; done

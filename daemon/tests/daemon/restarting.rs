@@ -16,11 +16,11 @@ touch first
 kill -9 $$";
 
 /// Trains for two steps and then does nothing for ever; hears SIGTERM late.
-const HANGS: &str = "say started; say_steps 1 2; trap '' TERM; while :; do sleep 0.1; done";
+const HANGS: &str = "say started; say_steps 1 2; trap '' TERM INT; while :; do sleep 0.1; done";
 
 /// Trains for two steps and then does nothing, but hears.
 const IDLES: &str = "say started; say_steps 1 2
-trap 'say cancelled; exit 3' TERM; while :; do sleep 0.1; done";
+trap 'say cancelled; exit 3' TERM INT; while :; do sleep 0.1; done";
 
 const AT_ONCE: [&str; 2] = ["--restart-delay", "0"];
 

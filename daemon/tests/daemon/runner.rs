@@ -16,19 +16,19 @@ pub(crate) const COMPLETES: &str = "say started; say_steps 1 40; say completed";
 
 /// Trains until it is told to stop, and then does.
 pub(crate) const STOPS_WHEN_ASKED: &str = "
-trap 'say cancelled; exit 3' TERM
+trap 'say cancelled; exit 3' TERM INT
 say started
 while :; do sleep 0.02; done";
 
 /// Hears nothing.
 pub(crate) const STUBBORN: &str = "
-trap '' TERM
+trap '' TERM INT
 say started
 while :; do sleep 0.02; done";
 
 /// Trains until the test makes the file `go` in its run folder, then completes.
 pub(crate) const WAITS_FOR_GO: &str = "
-trap 'say cancelled; exit 3' TERM
+trap 'say cancelled; exit 3' TERM INT
 say started; say_steps 1 20
 until [ -e go ]; do sleep 0.02; done
 say_steps 21 40; say completed";

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::problems::{FIELD_UNUSED, Problems};
+use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems};
 use crate::schema::JobFile;
 use crate::schema::model::Task;
-use crate::schema::train::{EvalStrategy, LrSchedulerType};
+use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::ModelSource;
 
 /// Longest name of a job, in characters.
@@ -18,6 +18,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_columns(job, problems);
     check_labels(job, problems);
     check_train(job, problems);
+    check_best_model(job, problems);
     check_parallel(job, problems);
 }
 
@@ -86,6 +87,40 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
         let description = "has no effect with the scheduler `constant`; \
             `constant_with_warmup` warms up";
         problems.warning(FIELD_UNUSED, "train.warmup_steps", description);
+    }
+}
+
+/// The rules of TrainingArguments and of transformers' `EarlyStoppingCallback`.
+fn check_best_model(job: &JobFile, problems: &mut Problems) {
+    let train = &job.train;
+    let never_evaluates = train.eval_strategy == EvalStrategy::No;
+    if train.load_best_model_at_end && !saves_what_it_evaluates(train) {
+        let description = "needs a checkpoint of what is evaluated: eval_strategy and \
+            save_strategy must be the same, and save_steps a multiple of eval_steps";
+        problems.violation("train.load_best_model_at_end", description);
+    }
+    if train.save_strategy == SaveStrategy::Best && never_evaluates {
+        problems.violation("train.save_strategy", "is `best`, but eval_strategy is `no`");
+    }
+    if train.early_stopping_patience.is_some() {
+        if never_evaluates {
+            let description = "counts evaluations, but eval_strategy is `no`";
+            problems.violation("train.early_stopping_patience", description);
+        } else if !train.load_best_model_at_end {
+            let description = "ends training early, and the model is then not the best but the \
+                last; load_best_model_at_end takes the best";
+            problems.warning(BEST_NOT_LOADED, "train.early_stopping_patience", description);
+        }
+    }
+}
+
+fn saves_what_it_evaluates(train: &Train) -> bool {
+    let eval_steps = train.eval_steps.unwrap_or(train.logging_steps);
+    match (train.eval_strategy, train.save_strategy) {
+        (EvalStrategy::No, _) => false,
+        (_, SaveStrategy::Best) | (EvalStrategy::Epoch, SaveStrategy::Epoch) => true,
+        (EvalStrategy::Steps, SaveStrategy::Steps) => train.save_steps.is_multiple_of(eval_steps),
+        _ => false,
     }
 }
 

@@ -40,4 +40,4 @@ pub use schema::train::{
 };
 pub use schema::{JobFile, fields};
 pub use section::FieldDoc;
-pub use values::{DataFiles, LabelMap, ModelSource, StepsOrRatio};
+pub use values::{DataFiles, LabelMap, ModelSource, ResumeFrom, StepsOrRatio};

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::values::{DataFiles, ModelSource};
+use crate::values::{DataFiles, ModelSource, ResumeFrom};
 
 /// Resolves all paths of a job against `base_dir`.
 pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
@@ -20,7 +20,7 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     paths.resolve_files("data.train", Some(&mut job.data.train));
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
-    if let Some(path) = &mut job.train.resume_from_checkpoint {
+    if let Some(ResumeFrom::Folder(path)) = &mut job.train.resume_from_checkpoint {
         paths.resolve("train.resume_from_checkpoint", path);
     }
     paths.resolve("output_dir", &mut job.output_dir);

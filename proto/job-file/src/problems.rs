@@ -21,7 +21,7 @@ pub struct Violation {
 /// Something in a job file that is read in a way the user should know of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Machine-readable: `ALIAS_USED` or `FIELD_UNUSED`.
+    /// Machine-readable: `ALIAS_USED`, `FIELD_UNUSED` or `BEST_NOT_LOADED`.
     pub code: &'static str,
     /// Path of the field.
     pub field: String,
@@ -35,6 +35,8 @@ pub struct Warning {
 pub(crate) const ALIAS_USED: &str = "ALIAS_USED";
 /// A field has no effect beside the others.
 pub(crate) const FIELD_UNUSED: &str = "FIELD_UNUSED";
+/// The best model is looked for and not kept.
+pub(crate) const BEST_NOT_LOADED: &str = "BEST_NOT_LOADED";
 
 impl Violation {
     pub(crate) fn new(

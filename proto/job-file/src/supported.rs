@@ -6,7 +6,6 @@ use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::Task;
 use crate::schema::parallel::Placement;
-use crate::schema::train::SaveStrategy;
 use crate::values::ModelSource;
 
 /// Refuses what is not supported yet.
@@ -35,12 +34,6 @@ fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
         ("data.test", urls[2]),
         ("train.gradient_accumulation_steps", train.gradient_accumulation_steps > 1),
         ("train.fp16", train.fp16),
-        ("train.save_strategy", train.save_strategy != SaveStrategy::No),
-        ("train.save_total_limit", train.save_total_limit.is_some()),
-        ("train.load_best_model_at_end", train.load_best_model_at_end),
-        ("train.metric_for_best_model", train.metric_for_best_model.is_some()),
-        ("train.greater_is_better", train.greater_is_better.is_some()),
-        ("train.resume_from_checkpoint", train.resume_from_checkpoint.is_some()),
         ("parallel.tensor", parallel.tensor > 1),
         ("parallel.pipeline", parallel.pipeline > 1),
         ("parallel.placement", parallel.placement != Placement::Cluster),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use traind_job_file::{
-    EvalStrategy, JobFile, ModelSource, Parsed, Platform, StepsOrRatio, TrainSamplingStrategy,
-    Violation, fields,
+    EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom, StepsOrRatio,
+    TrainSamplingStrategy, Violation, fields,
 };
 
 /// A job file with these top-level keys, completed from a minimal one. The keys
@@ -330,12 +330,6 @@ fn what_cannot_be_done_yet_is_refused() {
     let table = [
         ("train", "gradient_accumulation_steps: 2"),
         ("train", "fp16: true"),
-        ("train", "save_strategy: epoch"),
-        ("train", "save_total_limit: 2"),
-        ("train", "load_best_model_at_end: true"),
-        ("train", "metric_for_best_model: f1"),
-        ("train", "greater_is_better: true"),
-        ("train", "resume_from_checkpoint: out/checkpoint-5"),
         ("parallel", "placement: spread"),
     ];
     for (section, setting) in table {
@@ -500,4 +494,54 @@ fn a_field_is_documented_from_its_declaration() {
     assert_eq!(strategy.default.as_deref(), Some("no"));
     assert!(of("data.train").required);
     assert_eq!((of("data.validation").required, of("data.validation").default), (false, None));
+}
+
+#[test]
+fn the_best_model_needs_evaluations_and_checkpoints_of_them() {
+    let unfit = "needs a checkpoint of what is evaluated: eval_strategy and save_strategy must be \
+                 the same, and save_steps a multiple of eval_steps";
+    for (train, fits) in [
+        ("eval_strategy: steps, eval_steps: 10, save_steps: 20", true),
+        ("eval_strategy: steps, eval_steps: 0.1, save_steps: 0.3", true),
+        ("eval_strategy: epoch, save_strategy: epoch", true),
+        ("eval_strategy: steps, save_strategy: best", true),
+        ("eval_strategy: steps, eval_steps: 10, save_steps: 15", false),
+        ("eval_strategy: steps, eval_steps: 0.1, save_steps: 20", false),
+        ("eval_strategy: epoch", false),
+        ("save_strategy: epoch", false),
+    ] {
+        let field = "train.load_best_model_at_end";
+        let expect = if fits { String::new() } else { format!("line 1: {field}: {unfit}") };
+        check(&format!("train: {{load_best_model_at_end: true, {train}}}"), &expect);
+    }
+    check(
+        "train: {save_strategy: best}",
+        "line 1: train.save_strategy: is `best`, but eval_strategy is `no`",
+    );
+    check(
+        "train: {early_stopping_patience: 2}",
+        "line 1: train.early_stopping_patience: counts evaluations, but eval_strategy is `no`",
+    );
+    check(
+        "train: {early_stopping_patience: 2, eval_strategy: epoch}",
+        "line 1: train.early_stopping_patience: ends training early, and the model is then not \
+         the best but the last; load_best_model_at_end takes the best",
+    );
+}
+
+#[test]
+fn a_checkpoint_to_resume_from_is_a_path_or_true() {
+    let resume = |value: &str| {
+        job(&format!("train: {{resume_from_checkpoint: {value}}}")).train.resume_from_checkpoint
+    };
+    assert_eq!(resume("true"), Some(ResumeFrom::Newest));
+    assert_eq!(resume("false"), Some(ResumeFrom::Nowhere));
+    assert_eq!(
+        resume("out/checkpoint-5"),
+        Some(ResumeFrom::Folder("/base/out/checkpoint-5".into()))
+    );
+    check(
+        "train: {resume_from_checkpoint: 5}",
+        "line 1: train.resume_from_checkpoint: must be a path, true or false, not 5",
+    );
 }

@@ -56,6 +56,12 @@ pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     Ok(())
 }
 
+/// The size of the files that [`copy_tokenizer`] copies.
+pub(crate) fn tokenizer_bytes(from: &Path) -> u64 {
+    let sizes = TOKENIZER_FILES.iter().map(|name| std::fs::metadata(from.join(name)));
+    sizes.flatten().map(|metadata| metadata.len()).sum()
+}
+
 /// Writes one file of the output folder, whole or not at all.
 pub(crate) fn write(path: &Path, content: &[u8]) -> RunResult<()> {
     write_atomic(path, content).map_err(failed("write", path))

@@ -1,11 +1,9 @@
 //! `train`: Hugging Face's TrainingArguments, by their names and defaults.
 
-use std::path::PathBuf;
-
 use crate::range::above;
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::StepsOrRatio;
+use crate::values::{ResumeFrom, StepsOrRatio};
 
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
@@ -61,21 +59,27 @@ section! {
         /// Steps between two evaluations; below 1, a share of all steps; `logging_steps`
         /// where it is left out.
         eval_steps: Option<StepsOrRatio> = None, in above(0.0);
-        /// When to write a checkpoint while training. The trained model is written to
-        /// `output_dir` in any case.
-        save_strategy: SaveStrategy = SaveStrategy::No;
+        /// When to write a checkpoint, `checkpoint-<steps>` in `output_dir`. The trained model
+        /// is written to `output_dir` in any case.
+        save_strategy: SaveStrategy = SaveStrategy::Steps;
         /// Steps between two checkpoints; below 1, a share of all steps.
         save_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
-        /// Checkpoints to keep; all where it is left out.
+        /// Checkpoints to keep, the newest and the best among them; all where it is left out.
         save_total_limit: Option<u32> = None, in 1.0..;
         /// End with the best checkpoint instead of the last.
         load_best_model_at_end: bool = false;
-        /// Metric that tells which checkpoint is best.
+        /// Metric of the evaluations that tells which checkpoint is best, with or without
+        /// `eval_` before it; `loss` where it is left out.
         metric_for_best_model: Option<String> = None;
-        /// Whether more of that metric is better.
+        /// Whether more of that metric is better; where it is left out, of all but losses.
         greater_is_better: Option<bool> = None;
-        /// Checkpoint to go on from.
-        resume_from_checkpoint: Option<PathBuf> = None;
+        /// Evaluations in a row without a better metric after which training ends.
+        early_stopping_patience: Option<u32> = None, in 1.0..;
+        /// How much better a metric must be to count for `early_stopping_patience`.
+        early_stopping_threshold: f64 = 0.0, in 0.0..;
+        /// Checkpoint to go on from: its folder, or true for the newest in `output_dir`. A job
+        /// that is started again goes on from its own newest checkpoint in any case.
+        resume_from_checkpoint: Option<ResumeFrom> = None;
     }
 }
 

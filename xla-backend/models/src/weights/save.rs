@@ -72,17 +72,27 @@ fn is_weights(name: &str) -> bool {
     name == SINGLE || name == INDEX || shard.is_some_and(of)
 }
 
-/// Writes one safetensors file of float32 tensors.
+/// Writes one safetensors file of a model's parameters.
 pub fn save_weights(path: &Path, specs: &[ParameterSpec], arrays: &[HostArray]) -> Result<()> {
-    let mut tensors: Vec<(&ParameterSpec, &HostArray)> = specs.iter().zip(arrays).collect();
-    tensors.sort_by_key(|(spec, _)| &spec.name);
-    let (mut offset, mut infos) = (0, Vec::with_capacity(tensors.len()));
-    for (spec, array) in &tensors {
+    for (spec, array) in specs.iter().zip(arrays) {
         check_shape(spec, array)?;
+    }
+    save_tensors(path, specs.iter().map(|spec| spec.name.as_str()).zip(arrays))
+}
+
+/// Writes one safetensors file of float32 tensors, in the order of their names.
+pub fn save_tensors<'a>(
+    path: &Path,
+    tensors: impl IntoIterator<Item = (&'a str, &'a HostArray)>,
+) -> Result<()> {
+    let mut tensors: Vec<(&str, &HostArray)> = tensors.into_iter().collect();
+    tensors.sort_by_key(|(name, _)| *name);
+    let (mut offset, mut infos) = (0, Vec::with_capacity(tensors.len()));
+    for (name, array) in &tensors {
         let end = offset + array.bytes().len();
-        let shape = spec.shape.dims.clone();
+        let shape = array.shape().dims.clone();
         let info = TensorInfo { dtype: Dtype::F32, shape, data_offsets: (offset, end) };
-        infos.push((spec.name.clone(), info));
+        infos.push(((*name).to_owned(), info));
         offset = end;
     }
     let header = header(path, infos)?;

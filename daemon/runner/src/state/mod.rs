@@ -6,29 +6,22 @@
 //! gradients are reduce-scattered, each core updates its shard, and the shards
 //! are gathered into the whole parameter again.
 
+mod layout;
+mod slots;
+
 use std::sync::Arc;
 
 use traind_models::Model;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
-use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
 use crate::failure::RunResult;
 use crate::train_step::TrainStep;
 
-/// A parameter smaller than this is not worth a collective of its own twice.
-const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
-
-/// How the optimizer holds one parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Layout {
-    /// Every core updates all of it.
-    Whole,
-    /// Each of `shards` cores updates `length` elements of the flattened
-    /// parameter, padded with zeros at its end.
-    Shard { shards: usize, length: usize },
-}
+pub(crate) use layout::Layout;
+use slots::HeldSlot;
+pub(crate) use slots::{SlotArrays, StoredSlots};
 
 /// One parameter and its optimizer state.
 #[derive(Clone, Debug)]
@@ -38,7 +31,7 @@ pub(crate) struct ParameterState {
     layout: Layout,
     /// The shard that this core updates, where the layout is one.
     shard: Option<Variable>,
-    slots: Vec<Variable>,
+    slots: Vec<HeldSlot>,
     weight_decay: bool,
 }
 
@@ -63,25 +56,35 @@ pub(crate) struct StateSettings {
     pub shard_optimizer_state: bool,
 }
 
+/// Where training begins: from new slots, or on from those of a checkpoint.
+#[derive(Debug)]
+pub(crate) struct StartValues {
+    /// In the order of the model's parameters.
+    pub parameters: Vec<HostArray>,
+    /// Absent where training begins.
+    pub slots: Option<StoredSlots>,
+}
+
 impl TrainState {
-    /// Uploads `arrays`, which stand in the order of the model's parameters.
+    /// Uploads the values that training starts with.
     pub(crate) fn create(
         device: &mut LazyDevice,
         model: &dyn Model,
         optimizer: &Arc<dyn Optimizer>,
-        arrays: &[HostArray],
+        start: &StartValues,
         settings: StateSettings,
     ) -> RunResult<TrainState> {
         // An optimizer that looks at whole rows or columns cannot hold a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
         let shards = if sharded { device.cores().len() } else { 1 };
-        let mut parameters = Vec::with_capacity(arrays.len());
-        for (spec, array) in model.parameters().iter().zip(arrays) {
+        let mut parameters = Vec::with_capacity(start.parameters.len());
+        for (spec, array) in model.parameters().iter().zip(&start.parameters) {
             let layout = Layout::of(&spec.shape, shards);
+            let optimizer = optimizer.as_ref();
             parameters.push(ParameterState {
                 whole: device.variable(array)?,
-                shard: layout.upload_shards(device, array)?,
-                slots: layout.create_slots(device, optimizer.as_ref(), &spec.shape)?,
+                shard: layout.is_shard().then(|| upload(device, &layout, array)).transpose()?,
+                slots: slots::create(device, optimizer, spec, &layout, start.slots.as_ref())?,
                 shape: spec.shape.clone(),
                 layout,
                 weight_decay: spec.weight_decay,
@@ -107,6 +110,25 @@ impl TrainState {
     pub(crate) fn layouts(&self) -> impl Iterator<Item = &Layout> {
         self.parameters.iter().map(|parameter| &parameter.layout)
     }
+
+    /// The optimizer's state as it is now, on the host, whole and by name.
+    pub(crate) fn slots(&self, device: &LazyDevice) -> RunResult<SlotArrays> {
+        let mut arrays = SlotArrays::new();
+        for parameter in &self.parameters {
+            for slot in &parameter.slots {
+                arrays.insert(slot.name.clone(), slot.read(device, &parameter.layout)?);
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// Bytes of a copy of the parameters, and of one of the slots.
+    pub(crate) fn host_bytes(&self) -> (u64, u64) {
+        let parameters = self.parameters.iter().map(|parameter| parameter.shape.size_bytes());
+        let slots = self.parameters.iter().flat_map(|parameter| &parameter.slots);
+        let slots = slots.map(|slot| slot.shape.size_bytes());
+        (parameters.sum::<usize>() as u64, slots.sum::<usize>() as u64)
+    }
 }
 
 impl ParameterState {
@@ -120,7 +142,7 @@ impl ParameterState {
         scalars: &Scalars,
     ) -> RunResult<()> {
         let slots: Vec<Tensor> =
-            self.slots.iter().map(|&slot| at.read(slot)).collect::<Result<_, _>>()?;
+            self.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
         let held = self.shard.map(|shard| at.read(shard)).transpose()?;
         let updated = step.optimizer.update(&Update {
             parameter: held.as_ref().unwrap_or(whole),
@@ -129,8 +151,8 @@ impl ParameterState {
             scalars,
             weight_decay: self.weight_decay,
         })?;
-        for (&slot, value) in self.slots.iter().zip(&updated.slots) {
-            at.assign(slot, value)?;
+        for (slot, value) in self.slots.iter().zip(&updated.slots) {
+            at.assign(slot.variable, value)?;
         }
         if let Some(shard) = self.shard {
             at.assign(shard, &updated.parameter)?;
@@ -140,87 +162,13 @@ impl ParameterState {
     }
 }
 
-impl Layout {
-    fn of(shape: &Shape, shards: usize) -> Layout {
-        let elements = shape.element_count();
-        if shards == 1 || elements < SHARDED_ELEMENTS_MIN {
-            return Layout::Whole;
-        }
-        Layout::Shard { shards, length: elements.div_ceil(shards) }
+/// Gives each core what it holds of an array.
+fn upload(device: &mut LazyDevice, layout: &Layout, array: &HostArray) -> RunResult<Variable> {
+    if !layout.is_shard() {
+        return Ok(device.variable(array)?);
     }
-
-    pub(crate) fn is_shard(&self) -> bool {
-        matches!(self, Layout::Shard { .. })
-    }
-
-    /// Sums a gradient over the cores; of a shard, each keeps its own part.
-    pub(crate) fn reduce(
-        &self,
-        gradient: &Tensor,
-        groups: &[Vec<usize>],
-    ) -> traind_xla::Result<Tensor> {
-        match *self {
-            Layout::Whole => gradient.all_reduce(ReduceKind::Sum, groups),
-            Layout::Shard { shards, length } => {
-                let elements = gradient.shape().element_count();
-                let flat = gradient.reshape(&[elements])?;
-                let padding = shards * length - elements;
-                let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
-                padded.reduce_scatter(ReduceKind::Sum, 0, groups)
-            }
-        }
-    }
-
-    /// The whole parameter from what each core holds of it.
-    fn gather(
-        &self,
-        held: &Tensor,
-        shape: &Shape,
-        groups: &[Vec<usize>],
-    ) -> traind_xla::Result<Tensor> {
-        match self {
-            Layout::Whole => Ok(held.clone()),
-            Layout::Shard { .. } => {
-                let elements = shape.element_count();
-                held.all_gather(0, groups)?.slice(0, 0, elements)?.reshape(&shape.dims)
-            }
-        }
-    }
-
-    fn held_shape(&self, shape: &Shape) -> Shape {
-        match self {
-            Layout::Whole => shape.clone(),
-            Layout::Shard { length, .. } => shape.with_dims([*length]),
-        }
-    }
-
-    fn upload_shards(
-        &self,
-        device: &mut LazyDevice,
-        array: &HostArray,
-    ) -> RunResult<Option<Variable>> {
-        let Layout::Shard { shards, length } = *self else { return Ok(None) };
-        let shape = self.held_shape(array.shape());
-        let bytes_per_shard = length * shape.dtype.size_bytes();
-        let mut bytes = array.bytes().to_vec();
-        bytes.resize(shards * bytes_per_shard, 0);
-        let parts: Vec<HostArray> = bytes
-            .chunks(bytes_per_shard)
-            .map(|part| HostArray::from_bytes(shape.clone(), part.to_vec()))
-            .collect::<Result<_, _>>()?;
-        let parts: Vec<&HostArray> = parts.iter().collect();
-        Ok(Some(device.variable_per_core(&parts)?))
-    }
-
-    fn create_slots(
-        &self,
-        device: &mut LazyDevice,
-        optimizer: &dyn Optimizer,
-        shape: &Shape,
-    ) -> RunResult<Vec<Variable>> {
-        let slots = optimizer.slots(&self.held_shape(shape)).into_iter();
-        slots.map(|slot| Ok(device.variable(&HostArray::zeros(slot.shape))?)).collect()
-    }
+    let parts = layout.split(array)?;
+    Ok(device.variable_per_core(&parts.iter().collect::<Vec<_>>())?)
 }
 
 fn row_offsets(device: &mut LazyDevice, rows_per_core: usize) -> RunResult<Variable> {

@@ -1,0 +1,143 @@
+//! `manifest.json`: what a checkpoint consists of, with checksums. It is
+//! written last, and any bit that changes in the folder's files, its own among
+//! them, shows.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::RunResult;
+use crate::output::{self, failed};
+
+pub(super) const MANIFEST: &str = "manifest.json";
+const FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    /// The job that wrote it.
+    pub job_id: String,
+    /// Steps done before.
+    pub step: u64,
+    /// By name.
+    files: Vec<FileEntry>,
+    /// Of this manifest with an empty checksum.
+    blake3: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileEntry {
+    name: String,
+    bytes: u64,
+    blake3: String,
+}
+
+impl Manifest {
+    /// Describes all files of `folder` and writes the manifest beside them.
+    pub(super) fn write(folder: &Path, job_id: &str, step: u64) -> RunResult<Manifest> {
+        let files = entries(folder).map_err(failed("read back", folder))?;
+        let (job_id, blake3) = (job_id.to_owned(), String::new());
+        let mut manifest = Manifest { format: FORMAT, job_id, step, files, blake3 };
+        let path = folder.join(MANIFEST);
+        let serialize = |manifest: &Manifest| {
+            manifest.render().map_err(|error| failed("serialize", &path)(error.into()))
+        };
+        manifest.blake3 = checksum(&serialize(&manifest)?);
+        output::write(&path, &serialize(&manifest)?)?;
+        Ok(manifest)
+    }
+
+    /// Reads a folder's manifest; an error says what is wrong with it.
+    pub(super) fn read(folder: &Path) -> Result<Manifest, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("its {MANIFEST}: {error}");
+        let text = fs::read(folder.join(MANIFEST)).map_err(|error| wrong(&error))?;
+        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+        let unsigned = Manifest { blake3: String::new(), ..manifest.clone() };
+        let render = |manifest: &Manifest| manifest.render().map_err(|error| wrong(&error));
+        // The second finds a changed bit that reads the same.
+        if checksum(&render(&unsigned)?) != manifest.blake3 || render(&manifest)? != text {
+            return Err(wrong(&"its checksum does not match"));
+        }
+        match manifest.format {
+            FORMAT => Ok(manifest),
+            other => Err(wrong(&format!("format {other} is not known here"))),
+        }
+    }
+
+    /// Compares every file of `folder` with what was written.
+    pub(super) fn check(&self, folder: &Path) -> Result<(), String> {
+        for file in &self.files {
+            let found = entry(folder, &file.name);
+            let found = found.map_err(|error| format!("its {}: {error}", file.name))?;
+            if found != *file {
+                return Err(format!("its {} is not as it was written", file.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of all files but the manifest.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    fn render(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self)
+    }
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<FileEntry>> {
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder)? {
+        names.push(file?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    names.iter().filter(|name| *name != MANIFEST).map(|name| entry(folder, name)).collect()
+}
+
+fn entry(folder: &Path, name: &str) -> io::Result<FileEntry> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(folder.join(name))?)?;
+    let blake3 = hasher.finalize().to_hex().to_string();
+    Ok(FileEntry { name: name.to_owned(), bytes: hasher.count(), blake3 })
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_bit_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), b"{\"a\": 1}").unwrap();
+        fs::write(folder.path().join("optimizer.safetensors"), [0; 40]).unwrap();
+        let written = Manifest::write(folder.path(), "job", 7).unwrap();
+        assert_eq!((written.bytes(), written.files.len()), (48, 2));
+        let read = || Manifest::read(folder.path()).and_then(|it| it.check(folder.path()));
+        assert_eq!(read(), Ok(()));
+        for name in [MANIFEST, "config.json", "optimizer.safetensors"] {
+            let path = folder.path().join(name);
+            let whole = fs::read(&path).unwrap();
+            for bit in 0..whole.len() * 8 {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                fs::write(&path, flipped).unwrap();
+                assert!(read().is_err(), "bit {bit} of {name}");
+            }
+            fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+            assert!(read().is_err(), "{name} is too short");
+            fs::remove_file(&path).unwrap();
+            assert!(read().unwrap_err().contains(name));
+            fs::write(&path, whole).unwrap();
+        }
+        assert_eq!(read(), Ok(()));
+    }
+}

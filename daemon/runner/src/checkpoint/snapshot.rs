@@ -1,0 +1,54 @@
+//! A copy of the run's state on the host, from which a checkpoint is written
+//! while training goes on.
+
+use traind_job_file::JobFile;
+use traind_xla::runtime::HostArray;
+
+use super::training_state::{Recipe, TrainingState};
+use crate::failure::RunResult;
+use crate::output::TrainerState;
+use crate::progress::Progress;
+use crate::schedule::Timetable;
+use crate::session::Session;
+use crate::state::SlotArrays;
+
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub step: u64,
+    /// In the order of the model's parameters.
+    pub parameters: Vec<HostArray>,
+    pub slots: SlotArrays,
+    pub training: TrainingState,
+    pub trainer: TrainerState,
+    /// Steps of the best checkpoint so far.
+    pub best: Option<u64>,
+    /// How long taking it stopped the run.
+    pub stall_seconds: f64,
+}
+
+impl Snapshot {
+    pub(super) fn take(
+        job: &JobFile,
+        session: &Session,
+        recipe: &Recipe,
+        timetable: &Timetable,
+        progress: &Progress,
+    ) -> RunResult<Snapshot> {
+        let training = TrainingState {
+            step: progress.steps,
+            recipe: recipe.clone(),
+            totals: progress.totals(),
+            window: progress.meter.window(),
+            best: progress.best.clone(),
+        };
+        Ok(Snapshot {
+            step: progress.steps,
+            parameters: session.parameters()?,
+            slots: session.state.slots(&session.device)?,
+            training,
+            trainer: progress.trainer_state(job, timetable),
+            best: progress.best.checkpoint,
+            stall_seconds: 0.0,
+        })
+    }
+}

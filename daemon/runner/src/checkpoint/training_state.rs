@@ -1,0 +1,92 @@
+//! `training_state.json`: what transformers' files have no place for.
+//!
+//! Random numbers, masks and the order of rows are functions of seeds and
+//! counts, so that the counts are all there is to keep of them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use traind_job_file::JobFile;
+
+use crate::best::Best;
+use crate::meter::Window;
+use crate::progress::Totals;
+
+pub(super) const TRAINING_STATE: &str = "training_state.json";
+pub(super) const OPTIMIZER: &str = "optimizer.safetensors";
+pub(super) const TRAINER_STATE: &str = "trainer_state.json";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrainingState {
+    /// Steps done.
+    pub step: u64,
+    pub recipe: Recipe,
+    pub totals: Totals,
+    /// Of the steps since the last log.
+    pub window: Window,
+    pub best: Best,
+}
+
+/// What decides which rows a step sees and what is done with them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Recipe {
+    pub optim: String,
+    pub seed: u64,
+    pub data_seed: u64,
+    pub train_sampling_strategy: String,
+    pub dataloader_drop_last: bool,
+    pub train_rows: u64,
+    /// Rows of a step on all cores.
+    pub total_train_batch_size: u64,
+}
+
+impl Recipe {
+    pub(crate) fn of(job: &JobFile, train_rows: u64) -> Recipe {
+        let train = &job.train;
+        Recipe {
+            optim: train.optim.to_string(),
+            seed: train.seed,
+            data_seed: train.data_seed.unwrap_or(train.seed),
+            train_sampling_strategy: train.train_sampling_strategy.to_string(),
+            dataloader_drop_last: train.dataloader_drop_last,
+            train_rows,
+            total_train_batch_size: job.total_train_batch_size(),
+        }
+    }
+
+    /// What makes a run that goes on from `stored` differ from one that never
+    /// stopped; each as words.
+    pub(super) fn differences(&self, stored: &Recipe) -> Vec<String> {
+        let pairs = [
+            ("train.seed", self.seed.to_string(), stored.seed.to_string()),
+            ("train.data_seed", self.data_seed.to_string(), stored.data_seed.to_string()),
+            (
+                "train.train_sampling_strategy",
+                self.train_sampling_strategy.clone(),
+                stored.train_sampling_strategy.clone(),
+            ),
+            (
+                "train.dataloader_drop_last",
+                self.dataloader_drop_last.to_string(),
+                stored.dataloader_drop_last.to_string(),
+            ),
+            ("training rows", self.train_rows.to_string(), stored.train_rows.to_string()),
+            (
+                "rows a step",
+                self.total_train_batch_size.to_string(),
+                stored.total_train_batch_size.to_string(),
+            ),
+        ];
+        let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
+        differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
+    }
+}
+
+impl TrainingState {
+    /// Reads it from a checkpoint; an error says what is wrong with it.
+    pub(super) fn read(folder: &Path) -> Result<TrainingState, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("its {TRAINING_STATE}: {error}");
+        let text = std::fs::read(folder.join(TRAINING_STATE)).map_err(|error| wrong(&error))?;
+        serde_json::from_slice(&text).map_err(|error| wrong(&error))
+    }
+}

@@ -1,0 +1,102 @@
+//! What a run has done so far: all that a later attempt has to know besides
+//! weights and optimizer state.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use traind_job_file::JobFile;
+
+use crate::best::{Best, BestRule};
+use crate::checkpoint;
+use crate::evaluate::Evaluation;
+use crate::meter::{FinishedStep, Meter};
+use crate::output::{LogEntry, TrainerState};
+use crate::schedule::Timetable;
+use crate::stop::StopReason;
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub steps: u64,
+    pub totals: Totals,
+    pub meter: Meter,
+    pub log_history: Vec<LogEntry>,
+    pub best: Best,
+    /// Of the newest evaluation, and the steps done before it.
+    pub evaluation: Option<(u64, Evaluation)>,
+    /// Why the run ended before its last step, if it did.
+    pub stopped: Option<StopReason>,
+    /// When this attempt began to train.
+    pub since: Instant,
+}
+
+/// Sums over all steps of all attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    pub loss: f64,
+    pub samples: u64,
+    pub tokens: u64,
+    /// Wall time of the attempts before this one.
+    pub seconds: f64,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            steps: 0,
+            totals: Totals::default(),
+            meter: Meter::start(),
+            log_history: Vec::new(),
+            best: Best::default(),
+            evaluation: None,
+            stopped: None,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Progress {
+    pub(crate) fn add(&mut self, step: u64, finished: FinishedStep) {
+        self.steps = step;
+        self.totals.loss += finished.loss;
+        self.totals.samples += finished.samples;
+        self.totals.tokens += finished.tokens;
+        self.meter.finish(finished);
+    }
+
+    /// The sums with the time of this attempt.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals { seconds: self.totals.seconds + self.since.elapsed().as_secs_f64(), ..self.totals }
+    }
+
+    /// `trainer_state.json` as of now.
+    pub(crate) fn trainer_state(&self, job: &JobFile, timetable: &Timetable) -> TrainerState {
+        let rule = BestRule::of(&job.train);
+        let best_folder =
+            |step: u64| job.output_dir.join(checkpoint::folder_name(step)).display().to_string();
+        TrainerState {
+            best_global_step: self.best.step,
+            best_metric: self.best.metric,
+            best_model_checkpoint: self.best.checkpoint.map(best_folder),
+            epoch: timetable.epoch(self.steps),
+            global_step: self.steps,
+            eval_steps: timetable.eval_steps.unwrap_or(timetable.logging_steps) as f64,
+            is_hyper_param_search: false,
+            is_local_process_zero: true,
+            is_world_process_zero: true,
+            log_history: self.log_history.clone(),
+            logging_steps: timetable.logging_steps as f64,
+            max_steps: timetable.max_steps,
+            num_input_tokens_seen: self.totals.tokens,
+            num_train_epochs: job.train.num_train_epochs.ceil() as u64,
+            save_steps: job.train.save_steps.resolve(timetable.max_steps) as f64,
+            stateful_callbacks: rule
+                .and_then(|rule| rule.callback_state(&self.best))
+                .into_iter()
+                .collect(),
+            total_flos: 0.0,
+            train_batch_size: u64::from(job.train.per_device_train_batch_size),
+            trial_name: None,
+            trial_params: None,
+        }
+    }
+}

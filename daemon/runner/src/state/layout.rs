@@ -1,0 +1,128 @@
+//! How the optimizer holds a parameter: on every core, or a shard on each.
+
+use traind_xla::ops::ReduceKind;
+use traind_xla::runtime::HostArray;
+use traind_xla::{Shape, Tensor};
+
+use crate::failure::RunResult;
+
+/// A parameter smaller than this is not worth a collective of its own twice.
+const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
+
+/// How the optimizer holds one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Layout {
+    /// Every core updates all of it.
+    Whole,
+    /// Each of `shards` cores updates `length` elements of the flattened
+    /// parameter, padded with zeros at its end.
+    Shard { shards: usize, length: usize },
+}
+
+impl Layout {
+    pub(super) fn of(shape: &Shape, shards: usize) -> Layout {
+        let elements = shape.element_count();
+        if shards == 1 || elements < SHARDED_ELEMENTS_MIN {
+            return Layout::Whole;
+        }
+        Layout::Shard { shards, length: elements.div_ceil(shards) }
+    }
+
+    pub(crate) fn is_shard(&self) -> bool {
+        matches!(self, Layout::Shard { .. })
+    }
+
+    /// Sums a gradient over the cores; of a shard, each keeps its own part.
+    pub(crate) fn reduce(
+        &self,
+        gradient: &Tensor,
+        groups: &[Vec<usize>],
+    ) -> traind_xla::Result<Tensor> {
+        match *self {
+            Layout::Whole => gradient.all_reduce(ReduceKind::Sum, groups),
+            Layout::Shard { shards, length } => {
+                let elements = gradient.shape().element_count();
+                let flat = gradient.reshape(&[elements])?;
+                let padding = shards * length - elements;
+                let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
+                padded.reduce_scatter(ReduceKind::Sum, 0, groups)
+            }
+        }
+    }
+
+    /// The whole parameter from what each core holds of it.
+    pub(super) fn gather(
+        &self,
+        held: &Tensor,
+        shape: &Shape,
+        groups: &[Vec<usize>],
+    ) -> traind_xla::Result<Tensor> {
+        match self {
+            Layout::Whole => Ok(held.clone()),
+            Layout::Shard { .. } => {
+                let elements = shape.element_count();
+                held.all_gather(0, groups)?.slice(0, 0, elements)?.reshape(&shape.dims)
+            }
+        }
+    }
+
+    /// The shape of what a core holds of a parameter of `shape`.
+    pub(super) fn held_shape(&self, shape: &Shape) -> Shape {
+        match self {
+            Layout::Whole => shape.clone(),
+            Layout::Shard { length, .. } => shape.with_dims([*length]),
+        }
+    }
+
+    /// What each core holds of an array: one part a shard, or the array alone.
+    pub(super) fn split(&self, array: &HostArray) -> RunResult<Vec<HostArray>> {
+        let Layout::Shard { shards, length } = *self else { return Ok(vec![array.clone()]) };
+        let shape = self.held_shape(array.shape());
+        let bytes_per_shard = length * shape.dtype.size_bytes();
+        let mut bytes = array.bytes().to_vec();
+        bytes.resize(shards * bytes_per_shard, 0);
+        let parts = bytes.chunks(bytes_per_shard);
+        let parts = parts.map(|part| HostArray::from_bytes(shape.clone(), part.to_vec()));
+        Ok(parts.collect::<Result<_, _>>()?)
+    }
+
+    /// The array of `shape` that was split.
+    pub(super) fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
+        let mut bytes: Vec<u8> = Vec::with_capacity(shape.size_bytes());
+        for part in &parts {
+            bytes.extend(part.bytes());
+        }
+        bytes.truncate(shape.size_bytes());
+        Ok(HostArray::from_bytes(shape.clone(), bytes)?)
+    }
+
+    /// Cores that hold different parts.
+    pub(super) fn parts(&self) -> usize {
+        match self {
+            Layout::Whole => 1,
+            Layout::Shard { shards, .. } => *shards,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_xla::DType;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_put_together_as_they_were_split() {
+        let elements = SHARDED_ELEMENTS_MIN + 1;
+        let values: Vec<f32> = (0..elements).map(|element| element as f32).collect();
+        let array = HostArray::from_f32(&[1, elements], &values).unwrap();
+        let shape = Shape::new(DType::F32, [1, elements]);
+        for shards in [1, 2, 3, 7] {
+            let layout = Layout::of(&shape, shards);
+            let parts = layout.split(&array).unwrap();
+            assert_eq!((parts.len(), layout.is_shard()), (shards, shards > 1));
+            assert!(parts.iter().all(|part| *part.shape() == layout.held_shape(&shape)));
+            assert_eq!(layout.join(parts, &shape).unwrap(), array, "{shards} shards");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The checkpoint that a job goes on from.
+
+use std::path::PathBuf;
+
+use serde::{Serialize, Serializer};
+
+use crate::field_type::{FieldType, wrong_type};
+use crate::node::{Node, Value};
+use crate::problems::Problems;
+
+/// Where training goes on from, as TrainingArguments has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResumeFrom {
+    /// `true`: the newest checkpoint of the output folder.
+    Newest,
+    /// `false`: nowhere, as if the field were left out.
+    Nowhere,
+    /// A checkpoint's folder; absolute in a resolved job file.
+    Folder(PathBuf),
+}
+
+impl Serialize for ResumeFrom {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Newest => serializer.serialize_bool(true),
+            Self::Nowhere => serializer.serialize_bool(false),
+            Self::Folder(path) => path.serialize(serializer),
+        }
+    }
+}
+
+impl FieldType for ResumeFrom {
+    fn type_name() -> String {
+        "path, or boolean".to_owned()
+    }
+
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        match node.value {
+            Value::Bool(true) => Some(Self::Newest),
+            Value::Bool(false) => Some(Self::Nowhere),
+            Value::Text(_) => PathBuf::read(node, path, problems).map(Self::Folder),
+            _ => {
+                wrong_type(node, path, "a path, true or false", problems);
+                None
+            }
+        }
+    }
+}

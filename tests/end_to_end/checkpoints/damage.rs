@@ -1,0 +1,88 @@
+//! Checkpoints that cannot be used, and disks that cannot hold them.
+
+use std::fs;
+
+use traind_tests::{Draft, Host};
+
+use super::{checkpoint, checkpoints, weights};
+
+/// Saves after 4, 8 and 12 steps.
+fn saving(host: &Host, name: &str) -> Draft {
+    Draft::new(host, name).set("train.max_steps", 12).set("train.save_steps", 4)
+}
+
+fn flip_a_bit(path: &std::path::Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn the_newest_whole_checkpoint_is_taken() {
+    let host = Host::started(1).await;
+    let draft = saving(&host, "job");
+    host.complete(&draft).await;
+    let trained = weights(&draft.path("out"));
+    flip_a_bit(&checkpoint(&draft, 12).join("optimizer.safetensors"));
+    fs::remove_file(checkpoint(&draft, 8).join("tokenizer.json")).unwrap();
+
+    let draft = draft.set("train.resume_from_checkpoint", true);
+    let story = host.complete(&draft).await;
+    let warnings = story.warnings("CHECKPOINT_CORRUPT");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].contains("checkpoint-12") && warnings[0].contains("optimizer.safetensors"));
+    assert!(warnings[1].contains("checkpoint-8") && warnings[1].contains("tokenizer.json"));
+    assert_eq!(story.resumed()[0].step, 4);
+    assert_eq!(weights(&draft.path("out")), trained);
+
+    // The damaged ones were written again.
+    assert_eq!(checkpoints(&draft.output("out")), [4, 8, 12]);
+    let story = host.complete(&draft).await;
+    assert!(story.warnings("CHECKPOINT_CORRUPT").is_empty());
+    assert_eq!((story.resumed()[0].step, story.steps().len()), (12, 0));
+    assert_eq!(weights(&draft.path("out")), trained);
+}
+
+#[tokio::test]
+async fn what_cannot_be_resumed_is_told() {
+    let host = Host::started(1).await;
+    let draft = saving(&host, "job");
+    host.complete(&draft).await;
+    let folder = checkpoint(&draft, 12);
+    let resume =
+        |name: &str| Draft::new(&host, name).set("train.resume_from_checkpoint", folder.display());
+    let check = async |draft: Draft, reason: &str, words: &[&str]| {
+        let failure = host.run(&draft).await.job.failure.unwrap();
+        assert_eq!(failure.reason, reason, "{}", failure.message);
+        for word in words {
+            assert!(failure.message.contains(word), "{}", failure.message);
+        }
+    };
+    let empty = Draft::new(&host, "empty").set("train.resume_from_checkpoint", true);
+    check(empty, "CHECKPOINT_NOT_FOUND", &["out"]).await;
+    let sgd = resume("sgd").set("train.optim", "sgd");
+    check(sgd, "CHECKPOINT_MISMATCH", &["checkpoint-12", "adamw_torch", "sgd"]).await;
+    let wider = resume("wider")
+        .set("model.config_overrides", "{intermediate_size: 64}")
+        .set("model.from_config", true);
+    check(wider, "CHECKPOINT_MISMATCH", &["checkpoint-12", "intermediate", "64"]).await;
+    flip_a_bit(&folder.join("model.safetensors"));
+    check(resume("flipped"), "CHECKPOINT_CORRUPT", &["checkpoint-12", "model.safetensors"]).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_too_small_is_found_out_before_the_first_step() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job")
+        .set("model.config_overrides", "{intermediate_size: 4096}")
+        .set("model.from_config", true)
+        .set("train.train_sampling_strategy", "sequential")
+        .set("train.max_steps", 4_000_000_000_u64)
+        .set("train.save_steps", 1);
+    let story = host.run(&draft).await;
+    let failure = story.job.failure.as_ref().unwrap();
+    assert_eq!(failure.reason, "DISK_FULL", "{}", failure.message);
+    assert!(failure.message.contains("save_total_limit"), "{}", failure.message);
+    assert!(story.steps().is_empty());
+}

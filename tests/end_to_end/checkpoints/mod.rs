@@ -1,0 +1,39 @@
+//! Checkpoints: what they are, going on from them, and when they are taken.
+
+mod best;
+mod damage;
+mod exact;
+mod leaving;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use traind_tests::{Draft, Output};
+
+/// The steps of the checkpoints in a job's output folder, ascending.
+fn checkpoints(output: &Output) -> Vec<u64> {
+    let names = output.names();
+    let mut steps: Vec<u64> =
+        names.iter().filter_map(|name| name.strip_prefix("checkpoint-")?.parse().ok()).collect();
+    steps.sort_unstable();
+    assert!(!names.iter().any(|name| name.ends_with(".partial")), "{names:?}");
+    steps
+}
+
+fn checkpoint(draft: &Draft, step: u64) -> PathBuf {
+    draft.path("out").join(format!("checkpoint-{step}"))
+}
+
+fn weights(folder: &Path) -> Vec<u8> {
+    fs::read(folder.join("model.safetensors")).unwrap()
+}
+
+/// The bits of what two runs must have in common, of each logged step.
+fn trace(output: &Output) -> Vec<[u64; 4]> {
+    let state = output.trainer_state();
+    let bits = |entry: &&serde_json::Value| {
+        ["step", "loss", "grad_norm", "learning_rate"]
+            .map(|key| entry[key].as_f64().unwrap().to_bits())
+    };
+    state.history("loss").iter().map(bits).collect()
+}
