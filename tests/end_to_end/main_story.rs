@@ -111,7 +111,7 @@ fn check_job(story: &Story) {
 fn check_output(draft: &Draft, output: &Output) {
     let expect = [
         "README.md",
-        "checkpoint-16",
+        "checkpoint-80",
         "config.json",
         "eval_logits.safetensors",
         "model.safetensors",

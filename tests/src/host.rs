@@ -17,7 +17,7 @@ use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Event, Job, JobState};
 
 use crate::binaries;
-use crate::processes::{kill, kill_runners};
+use crate::processes::{alive, kill, kill_runners};
 use crate::story::Story;
 
 /// No wait in these tests should come near it.
@@ -103,11 +103,13 @@ impl Host {
         assert!(daemon.wait().unwrap().success(), "{}", self.log());
     }
 
-    /// Kills the runner of an attempt, as the kernel does when memory runs out.
-    pub fn kill_runner(&self, id: &str, attempt: u32) {
+    /// Kills the runner of an attempt, as the kernel does when memory runs out; false where it
+    /// has ended by itself.
+    pub fn kill_runner(&self, id: &str, attempt: u32) -> bool {
         let path = self.path(&format!("state/jobs/{id}/runner-{attempt}.json"));
         let claim: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        kill(claim["runner"]["pid"].as_u64().unwrap() as u32);
+        let pid = claim["runner"]["pid"].as_u64().unwrap() as u32;
+        alive(pid) && kill(pid)
     }
 
     pub fn assert_daemon_lives(&mut self) {

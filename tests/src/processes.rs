@@ -17,9 +17,9 @@ pub fn terminate(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
 }
 
-/// Ends a process at once.
-pub(crate) fn kill(pid: u32) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+/// Ends a process at once; false where there is none.
+pub(crate) fn kill(pid: u32) -> bool {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).is_ok()
 }
 
 /// Ends every runner whose run directory is below `folder`, at once.
