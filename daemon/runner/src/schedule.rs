@@ -78,18 +78,6 @@ impl Timetable {
         epoch * self.batches_per_epoch + steps * self.batches_per_step
     }
 
-    /// Which batch of its step a batch of the run is: the step's number and the
-    /// place in it, both from 0, and whether it is the step's last.
-    pub(crate) fn place(&self, batch: u64) -> Place {
-        let (epoch, in_epoch) = (batch / self.batches_per_epoch, batch % self.batches_per_epoch);
-        let in_step = in_epoch % self.batches_per_step;
-        Place {
-            step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
-            batch: in_step,
-            is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
-        }
-    }
-
     pub(crate) fn logs_after(&self, done: u64) -> bool {
         done.is_multiple_of(self.logging_steps)
     }
@@ -117,14 +105,6 @@ impl Timetable {
     }
 }
 
-/// The place of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub step: u64,
-    pub batch: u64,
-    pub is_last: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -133,36 +113,20 @@ mod tests {
 
     use super::*;
 
-    fn timetable(batches_per_epoch: u64, train: &str) -> Timetable {
+    fn train(train: &str) -> Train {
         let yaml = format!(
             "{{name: a, model: {{name_or_path: ./a, task: sequence-classification, num_labels: 2}}, \
              data: {{train: a.csv, validation: b.csv}}, output_dir: out, train: {{{train}}}}}"
         );
-        let job = JobFile::parse(&yaml, Path::new("/")).unwrap().job;
-        Timetable::new(&job.train, batches_per_epoch).unwrap()
+        JobFile::parse(&yaml, Path::new("/")).unwrap().job.train
     }
 
     #[test]
     fn no_step_reaches_into_the_next_epoch() {
-        let timetable = timetable(7, "gradient_accumulation_steps: 3, num_train_epochs: 2");
+        let mut train = train("num_train_epochs: 2");
+        train.gradient_accumulation_steps = 3;
+        let timetable = Timetable::new(&train, 7).unwrap();
         assert_eq!((timetable.steps_per_epoch, timetable.max_steps), (3, 6));
-        let places: Vec<(u64, u64, bool)> = (0..9)
-            .map(|batch| timetable.place(batch))
-            .map(|place| (place.step, place.batch, place.is_last))
-            .collect();
-        let (first, last) = (false, true);
-        let expect = [
-            (0, 0, first),
-            (0, 1, first),
-            (0, 2, last),
-            (1, 0, first),
-            (1, 1, first),
-            (1, 2, last),
-            (2, 0, last),
-            (3, 0, first),
-            (3, 1, first),
-        ];
-        assert_eq!(places, expect);
         let begins: Vec<u64> = (0..=6).map(|step| timetable.batches_before(step)).collect();
         assert_eq!(begins, [0, 3, 6, 7, 10, 13, 14]);
         let epochs: Vec<f64> = (0..=4).map(|step| timetable.epoch(step)).collect();
@@ -172,7 +136,7 @@ mod tests {
     #[test]
     fn checkpoints_follow_every_interval_and_the_end() {
         let check = |train: &str, expect: &[u64]| {
-            let timetable = timetable(4, train);
+            let timetable = Timetable::new(&self::train(train), 4).unwrap();
             let saves: Vec<u64> =
                 (1..=timetable.max_steps).filter(|done| timetable.saves_after(*done)).collect();
             assert_eq!(saves, expect, "{train}");
