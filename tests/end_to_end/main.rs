@@ -4,6 +4,7 @@
 // A helper that cannot do its work fails its test.
 #![allow(clippy::unwrap_used)]
 
+mod accumulation;
 mod arguments;
 mod bad_input;
 mod checkpoints;

@@ -21,6 +21,8 @@ pub(crate) struct Progress {
     pub meter: Meter,
     pub log_history: Vec<LogEntry>,
     pub best: Best,
+    /// After the newest step, with `fp16`.
+    pub loss_scale: Option<f32>,
     /// Of the newest evaluation, and the steps done before it.
     pub evaluation: Option<(u64, Evaluation)>,
     /// Why the run ended before its last step, if it did.
@@ -37,6 +39,8 @@ pub(crate) struct Totals {
     pub tokens: u64,
     /// Wall time of the attempts before this one.
     pub seconds: f64,
+    /// Steps whose gradients were not finite, with `fp16`.
+    pub skipped_steps: u64,
 }
 
 impl Default for Progress {
@@ -47,6 +51,7 @@ impl Default for Progress {
             meter: Meter::start(),
             log_history: Vec::new(),
             best: Best::default(),
+            loss_scale: None,
             evaluation: None,
             stopped: None,
             since: Instant::now(),

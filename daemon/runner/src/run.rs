@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use traind_job_file::{JobFile, TrainSamplingStrategy};
+use traind_job_file::{JobFile, Train, TrainSamplingStrategy};
 use traind_loader::{
     Buckets, Sampler, SamplerConfig, SamplingStrategy, TextTokenizer, panic_message,
 };
@@ -31,10 +31,10 @@ use crate::output::{self, TensorBoardWriter};
 use crate::progress::Progress;
 use crate::save::save;
 use crate::schedule::Timetable;
-use crate::session::{Program, Session, open_cores};
+use crate::session::{Program, Session, Steps, open_cores};
 use crate::state::{StartValues, StateSettings, TrainState};
 use crate::train_step::TrainStep;
-use crate::trainer::Trainer;
+use crate::trainer::{OpenStep, Trainer};
 
 /// Steps that a padded length must serve on average: each costs a program to compile, and saves
 /// padding in every step.
@@ -102,6 +102,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         checkpoints: Checkpoints::start(context, &open, recipe, resumed.as_ref())?,
         best_rule,
         progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),
+        open: OpenStep::default(),
     };
     trainer.run(&mut session)?;
     if let Some(checkpoints) = trainer.checkpoints.take() {
@@ -222,9 +223,16 @@ impl Inputs {
         let validation = self.evaluator(context, self.splits.validation.clone())?;
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
+        let program = match session.steps() {
+            Steps::OneProgram => Program::Train,
+            Steps::Accumulated => Program::Accumulate,
+        };
         let rows = job.train.per_device_train_batch_size as usize;
         for length in self.sampler.shapes(self.timetable.batches_before(self.timetable.max_steps)) {
-            session.prepare(context, Program::Train, rows, length as usize, true)?;
+            session.prepare(context, program, rows, length as usize, true)?;
+        }
+        if session.steps() == Steps::Accumulated {
+            session.prepare(context, Program::Update, 0, 0, true)?;
         }
         let rows = job.train.per_device_eval_batch_size as usize;
         for evaluator in [&validation, &test].into_iter().flatten() {
@@ -272,20 +280,21 @@ impl Inputs {
             forward: forward.clone(),
             optimizer: Arc::clone(&optimizer),
             data_groups: job_mesh(job, cores.len())?.groups(&[Axis::Data]),
+            loss_divisor: job.total_train_batch_size().next_power_of_two() as f64,
         };
         let evaluate = EvalStep { forward };
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let settings = state_settings(job);
         Session::new(cores, cache, train, evaluate, |device| {
-            TrainState::create(device, model.as_ref(), &optimizer, &start, settings)
+            TrainState::create(device, model, &optimizer, &start, settings)
         })
     }
 
     fn start_values(&self, context: &Context) -> RunResult<StartValues> {
         let Some(resumed) = &self.resumed else {
             let parameters = self.open.load_weights(context)?;
-            return Ok(StartValues { parameters, slots: None });
+            return Ok(StartValues { parameters, ..StartValues::default() });
         };
         let start = Instant::now();
         let values = resumed.load(context, self.open.model.as_ref(), &self.recipe)?;
@@ -301,10 +310,18 @@ fn forward_pass(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<ForwardPass>
     Ok(ForwardPass {
         model: Arc::clone(model),
         layout: BatchLayout::of(model.as_ref()),
-        compute_dtype: if train.bf16 { DType::BF16 } else { DType::F32 },
+        compute_dtype: compute_dtype(train),
         smoother: smoother.transpose()?,
         gradient_checkpointing: train.gradient_checkpointing,
     })
+}
+
+fn compute_dtype(train: &Train) -> DType {
+    match train {
+        Train { bf16: true, .. } => DType::BF16,
+        Train { fp16: true, .. } => DType::F16,
+        _ => DType::F32,
+    }
 }
 
 fn job_mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
@@ -334,6 +351,8 @@ fn state_settings(job: &JobFile) -> StateSettings {
         rows_per_core: train.per_device_train_batch_size as usize,
         max_grad_norm: if train.max_grad_norm > 0.0 { train.max_grad_norm } else { f64::INFINITY },
         shard_optimizer_state: job.parallel.shard_optimizer_state,
+        accumulates: train.gradient_accumulation_steps > 1 || train.fp16,
+        fp16: train.fp16,
     }
 }
 

@@ -78,6 +78,18 @@ impl Timetable {
         epoch * self.batches_per_epoch + steps * self.batches_per_step
     }
 
+    /// Which batch of its step a batch of the run is: the step's number and the
+    /// place in it, both from 0, and whether it is the step's last.
+    pub(crate) fn place(&self, batch: u64) -> Place {
+        let (epoch, in_epoch) = (batch / self.batches_per_epoch, batch % self.batches_per_epoch);
+        let in_step = in_epoch % self.batches_per_step;
+        Place {
+            step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
+            batch: in_step,
+            is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
+        }
+    }
+
     pub(crate) fn logs_after(&self, done: u64) -> bool {
         done.is_multiple_of(self.logging_steps)
     }
@@ -105,6 +117,14 @@ impl Timetable {
     }
 }
 
+/// The place of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub step: u64,
+    pub batch: u64,
+    pub is_last: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -127,6 +147,23 @@ mod tests {
         train.gradient_accumulation_steps = 3;
         let timetable = Timetable::new(&train, 7).unwrap();
         assert_eq!((timetable.steps_per_epoch, timetable.max_steps), (3, 6));
+        let places: Vec<(u64, u64, bool)> = (0..9)
+            .map(|batch| timetable.place(batch))
+            .map(|place| (place.step, place.batch, place.is_last))
+            .collect();
+        let (first, last) = (false, true);
+        let expect = [
+            (0, 0, first),
+            (0, 1, first),
+            (0, 2, last),
+            (1, 0, first),
+            (1, 1, first),
+            (1, 2, last),
+            (2, 0, last),
+            (3, 0, first),
+            (3, 1, first),
+        ];
+        assert_eq!(places, expect);
         let begins: Vec<u64> = (0..=6).map(|step| timetable.batches_before(step)).collect();
         assert_eq!(begins, [0, 3, 6, 7, 10, 13, 14]);
         let epochs: Vec<f64> = (0..=4).map(|step| timetable.epoch(step)).collect();

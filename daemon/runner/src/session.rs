@@ -14,14 +14,20 @@ use traind_xla::runtime::{
 use crate::batch::BatchLayout;
 use crate::context::Context;
 use crate::eval_step::EvalStep;
-use crate::failure::RunResult;
+use crate::failure::{RunError, RunResult};
+use crate::schedule::Timetable;
 use crate::state::TrainState;
 use crate::train_step::TrainStep;
 
 /// Programs of a session, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
+    /// A step of one batch.
     Train,
+    /// A batch of a step.
+    Accumulate,
+    /// The end of a step of several batches.
+    Update,
     Evaluate,
 }
 
@@ -29,6 +35,8 @@ impl Program {
     fn name(self) -> &'static str {
         match self {
             Program::Train => "train_step",
+            Program::Accumulate => "accumulate_step",
+            Program::Update => "update_step",
             Program::Evaluate => "eval_step",
         }
     }
@@ -43,6 +51,13 @@ impl Program {
 pub(crate) struct UploadedStep {
     pub host: HostStep,
     pub inputs: CoreInputs,
+}
+
+/// How the step of one batch differs from that of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Steps {
+    OneProgram,
+    Accumulated,
 }
 
 pub(crate) struct Session {
@@ -132,6 +147,14 @@ impl Session {
             Program::Train => self
                 .device
                 .prepare(key, &train.inputs(rows, positions), |at| train.record(at, state)),
+            Program::Accumulate => {
+                let inputs = train.accumulate_inputs(rows, positions);
+                self.device.prepare(key, &inputs, |at| train.record_accumulate(at, state))
+            }
+            Program::Update => {
+                let inputs = train.update_inputs();
+                self.device.prepare(key, &inputs, |at| train.record_update(at, state))
+            }
             Program::Evaluate => {
                 self.device.prepare(key, &evaluate.inputs(rows, positions), |at| {
                     evaluate.record(at, state)
@@ -154,23 +177,55 @@ impl Session {
         Ok(self.device.mark_step(&program.key(rows, positions), &step.inputs)?)
     }
 
-    /// Uploads the batches of a training step, with what changes from step to
-    /// step. Runs on the loader's thread.
+    /// Whether a step takes one program.
+    pub(crate) fn steps(&self) -> Steps {
+        if self.state.accumulation.is_some() { Steps::Accumulated } else { Steps::OneProgram }
+    }
+
+    /// Uploads training batches, with what changes from one to the next. Runs on
+    /// the loader's thread.
     pub(crate) fn train_upload(
         &self,
-        learning_rate: impl Fn(u64) -> f64 + Send + 'static,
+        timetable: Timetable,
     ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + 'static {
         let (cores, layout) = (self.device.cores().clone(), self.train.forward.layout.clone());
         let optimizer = Arc::clone(&self.train.optimizer);
+        let steps = self.steps();
         move |host: HostStep| {
-            let done = host.scheduled.step;
-            let scalars = optimizer.scalars(done + 1, learning_rate(done));
-            let of_step = [
-                HostArray::from_f32(&[scalars.len()], &scalars)?,
-                HostArray::from_u32(&[], &[done as u32])?,
-            ];
+            let scheduled = &host.scheduled;
+            let place = timetable.place(scheduled.step);
+            let number = HostArray::from_u32(&[], &[place.step as u32])?;
+            let of_step = match steps {
+                Steps::OneProgram => {
+                    let rate = timetable.learning_rate(place.step);
+                    let scalars = optimizer.scalars(place.step + 1, rate);
+                    [HostArray::from_f32(&[scalars.len()], &scalars)?, number]
+                }
+                Steps::Accumulated => {
+                    let rows = (scheduled.plan.batch_per_core * scheduled.plan.cores) as u64;
+                    let first_row = (place.batch * rows) as u32;
+                    [number, HostArray::from_u32(&[], &[first_row])?]
+                }
+            };
             upload(&cores, &layout, host, &of_step)
         }
+    }
+
+    /// Ends a step of several batches. `number` counts updates from 1.
+    pub(crate) fn update(
+        &mut self,
+        context: &Context,
+        number: u64,
+        learning_rate: f64,
+    ) -> RunResult<Pending> {
+        let scalars = self.train.optimizer.scalars(number, learning_rate);
+        let scalars = HostArray::from_f32(&[scalars.len()], &scalars)?;
+        let cores = self.device.cores();
+        let upload = |core| Ok::<_, RunError>(vec![cores.upload(core, &scalars)?]);
+        let inputs: CoreInputs = (0..cores.len()).map(upload).collect::<Result<_, _>>()?;
+        self.prepare(context, Program::Update, 0, 0, false)?;
+        context.activity.dispatched();
+        Ok(self.device.mark_step(&Program::Update.key(0, 0), &inputs)?)
     }
 
     /// Uploads the batches of an evaluation step.

@@ -1,5 +1,11 @@
-//! Records a training step: forward, backward, the collectives of the
-//! optimizer step over the `data` axis, clipping and the update.
+//! Records a training step: forward, backward, the collectives of the optimizer
+//! step over the `data` axis, clipping and the update.
+//!
+//! A step of one batch is one program. A step of several batches is a program
+//! for each, which adds to sums on its core, and one that updates: batches of
+//! one step may have different lengths, and a program for every combination
+//! would be too many to compile. `fp16` takes the same two programs, since the
+//! rate of an update hangs on whether the one before was skipped.
 
 use std::sync::Arc;
 
@@ -13,16 +19,22 @@ use traind_xla::{DType, Shape, Tensor};
 
 use crate::failure::{RunError, RunResult};
 use crate::forward::ForwardPass;
-use crate::state::TrainState;
+use crate::state::{Accumulation, TrainState};
 
 /// The optimizer's scalars, new in each step.
 pub(crate) const SCALARS: &str = "scalars";
 /// Steps done before, which seeds the step's random numbers.
 pub(crate) const STEP: &str = "step";
+/// Rows of the step in the batches before, on all cores.
+pub(crate) const FIRST_ROW: &str = "first_row";
 
 /// What a step fetches, the same on every core.
 pub(crate) const LOSS: &str = "loss";
 pub(crate) const GRAD_NORM: &str = "grad_norm";
+/// The loss scale after the step.
+pub(crate) const LOSS_SCALE: &str = "loss_scale";
+/// 1 where weights were updated, else 0.
+pub(crate) const UPDATED: &str = "updated";
 
 /// Everything that the recorded program depends on besides its shapes.
 #[derive(Clone)]
@@ -31,27 +43,98 @@ pub(crate) struct TrainStep {
     pub optimizer: Arc<dyn Optimizer>,
     /// Replica groups of the `data` axis.
     pub data_groups: Vec<Vec<usize>>,
+    /// Divides a scaled loss, so that the scale is about that of a mean: a power
+    /// of two, which changes no digit.
+    pub loss_divisor: f64,
+}
+
+/// The sum of gradients over all cores, and what it is divided by.
+struct Reduced {
+    gradients: Vec<Tensor>,
+    weight_sum: Tensor,
 }
 
 impl TrainStep {
-    /// The inputs, in the order in which they are uploaded.
+    /// The inputs of a step in one program, in the order in which they are uploaded.
     pub(crate) fn inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
         let mut inputs = self.forward.layout.step_inputs(rows, positions);
-        let scalars = Shape::new(DType::F32, [self.optimizer.scalar_names().len()]);
-        inputs.push(InputSpec::new(SCALARS, scalars));
+        inputs.extend(self.update_inputs());
         inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
         inputs
     }
 
+    /// The inputs of one batch of a step.
+    pub(crate) fn accumulate_inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
+        let mut inputs = self.forward.layout.step_inputs(rows, positions);
+        inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
+        inputs.push(InputSpec::new(FIRST_ROW, Shape::scalar(DType::U32)));
+        inputs
+    }
+
+    /// The inputs of the program that ends a step of several.
+    pub(crate) fn update_inputs(&self) -> Vec<InputSpec> {
+        let scalars = Shape::new(DType::F32, [self.optimizer.scalar_names().len()]);
+        vec![InputSpec::new(SCALARS, scalars)]
+    }
+
+    /// A step in one program.
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
         let parameters = read_all(at, state.parameters())?;
-        let (loss_sum, weight_sum) = self.forward(at, state, &parameters)?;
+        let row_offset = at.read(state.row_offset)?;
+        let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
         let wrt: Vec<&Tensor> = parameters.iter().collect();
         let local = gradients(&loss_sum, &wrt)?;
-        let weight_sum = self.all_reduce(&weight_sum)?;
-        let loss = self.all_reduce(&loss_sum)?.div(&weight_sum)?;
-        at.fetch(LOSS, &loss);
-        self.optimize(at, state, &parameters, &local, &weight_sum)
+        let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
+        let gradients = self.reduce(state, &local)?;
+        self.optimize(at, state, Reduced { gradients, weight_sum })
+    }
+
+    /// One batch of a step: adds its gradients to those of the batches before.
+    pub(crate) fn record_accumulate(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+    ) -> RunResult<()> {
+        let sums = accumulation(state)?;
+        let parameters = read_all(at, state.parameters())?;
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
+        let scaled = match &state.loss_scale {
+            Some(loss_scale) => {
+                let scale = at.read(loss_scale.scale)?.mul_scalar(1.0 / self.loss_divisor)?;
+                loss_sum.mul(&scale)?
+            }
+            None => loss_sum.clone(),
+        };
+        let wrt: Vec<&Tensor> = parameters.iter().collect();
+        for (&sum, gradient) in sums.gradients.iter().zip(gradients(&scaled, &wrt)?) {
+            add(at, sum, &gradient)?;
+        }
+        add(at, sums.loss_sum, &loss_sum)?;
+        add(at, sums.weight_sum, &weight_sum)
+    }
+
+    /// The end of a step whose batches were added up.
+    pub(crate) fn record_update(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+    ) -> RunResult<()> {
+        let sums = accumulation(state)?;
+        let local = read_all(at, sums.gradients.iter().copied())?;
+        let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
+        let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
+        let gradients = self.reduce(state, &local)?;
+        // What the gradients have to be divided by is the scale too.
+        let divisor = match &state.loss_scale {
+            Some(loss_scale) => {
+                let scale = at.read(loss_scale.scale)?.mul_scalar(1.0 / self.loss_divisor)?;
+                weight_sum.mul(&scale)?
+            }
+            None => weight_sum,
+        };
+        self.optimize(at, state, Reduced { gradients, weight_sum: divisor })?;
+        sums.reset(at)
     }
 
     /// Sums of the loss and of the row weights over this core's rows.
@@ -60,38 +143,60 @@ impl TrainStep {
         at: &mut Recording<'_>,
         state: &TrainState,
         parameters: &[Tensor],
+        row_offset: &Tensor,
     ) -> RunResult<(Tensor, Tensor)> {
         let seed = at.read(state.seed)?;
-        let row_offset = at.read(state.row_offset)?;
         let rows = input(at, "weights")?.shape().element_count();
-        let random = Random::new(&seed, &input(at, STEP)?, &row_offset)?.with_rows(rows);
+        let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
         let output = self.forward.record(at, parameters, Some(&random))?;
         let loss = output.loss.ok_or_else(|| missing_input("labels"))?;
         Ok((loss.loss_sum, loss.weight_sum))
     }
 
-    /// The optimizer step. `local` are the gradients of this core's loss sum.
+    /// Fetches the mean loss over all cores; returns the sum of the weights.
+    fn fetch_loss(
+        &self,
+        at: &mut Recording<'_>,
+        loss_sum: &Tensor,
+        weight_sum: &Tensor,
+    ) -> RunResult<Tensor> {
+        let weight_sum = self.all_reduce(weight_sum)?;
+        let loss = self.all_reduce(loss_sum)?.div(&weight_sum)?;
+        at.fetch(LOSS, &loss);
+        Ok(weight_sum)
+    }
+
+    /// The sums over all cores of `local`, the gradients of this core's loss sum.
+    fn reduce(&self, state: &TrainState, local: &[Tensor]) -> RunResult<Vec<Tensor>> {
+        let reduced = state
+            .layouts()
+            .zip(local)
+            .map(|(layout, gradient)| layout.reduce(gradient, &self.data_groups));
+        Ok(reduced.collect::<Result<_, _>>()?)
+    }
+
+    /// Clips and updates.
     fn optimize(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
-        parameters: &[Tensor],
-        local: &[Tensor],
-        weight_sum: &Tensor,
+        Reduced { gradients, weight_sum }: Reduced,
     ) -> RunResult<()> {
-        let reduced: Vec<Tensor> = state
-            .layouts()
-            .zip(local)
-            .map(|(layout, gradient)| layout.reduce(gradient, &self.data_groups))
-            .collect::<Result<_, _>>()?;
-        let norm = self.norm(state, &reduced)?.div(weight_sum)?;
+        let norm = self.norm(state, &gradients)?.div(&weight_sum)?;
         at.fetch(GRAD_NORM, &norm);
+        // Any gradient that is not finite makes the norm so.
+        let finite = state.loss_scale.as_ref().map(|_| is_finite(&norm)).transpose()?;
         let max_norm = at.read(state.max_grad_norm)?;
-        let scale = clip::coefficient(&norm, &max_norm)?.div(weight_sum)?;
+        let factor = clip::coefficient(&norm, &max_norm)?.div(&weight_sum)?;
         let scalars = Scalars::split(self.optimizer.as_ref(), &input(at, SCALARS)?)?;
-        for (index, gradient) in reduced.iter().enumerate() {
-            let gradient = gradient.mul(&scale)?;
-            state.parameter(index).update(at, &parameters[index], &gradient, self, &scalars)?;
+        for (index, gradient) in gradients.iter().enumerate() {
+            let gradient = gradient.mul(&factor)?;
+            state.parameter(index).update(at, &gradient, self, &scalars, finite.as_ref())?;
+        }
+        if let (Some(loss_scale), Some(finite)) = (&state.loss_scale, &finite) {
+            let scale = loss_scale.advance(at, finite)?;
+            at.fetch(LOSS_SCALE, &scale);
+            at.fetch(UPDATED, &finite.convert(DType::F32)?);
         }
         Ok(())
     }
@@ -113,6 +218,21 @@ impl TrainStep {
     fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
         Ok(value.all_reduce(ReduceKind::Sum, &self.data_groups)?)
     }
+}
+
+/// Adds to a variable.
+fn add(at: &mut Recording<'_>, sum: Variable, value: &Tensor) -> RunResult<()> {
+    let total = at.read(sum)?.add(value)?;
+    Ok(at.assign(sum, &total)?)
+}
+
+/// Neither infinite nor NaN, for which no comparison holds.
+fn is_finite(value: &Tensor) -> RunResult<Tensor> {
+    Ok(value.abs()?.le_scalar(f64::from(f32::MAX))?)
+}
+
+fn accumulation(state: &TrainState) -> RunResult<&Accumulation> {
+    state.accumulation.as_ref().ok_or_else(|| missing_input("gradients"))
 }
 
 fn read_all(

@@ -9,8 +9,8 @@ use serde_json::json;
 use traind_job_file::SaveStrategy;
 use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, TokenizedSet};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Phase, Step};
-use traind_xla::runtime::{HandOver, Pending};
+use traind_proto::v1::{LossScaled, Phase, Step};
+use traind_xla::runtime::{Fetched, HandOver, Pending};
 
 use crate::best::BestRule;
 use crate::checkpoint::Checkpoints;
@@ -22,9 +22,12 @@ use crate::metrics::Metrics;
 use crate::output::{LogEntry, TensorBoardWriter};
 use crate::progress::Progress;
 use crate::schedule::Timetable;
-use crate::session::{Program, Session, UploadedStep};
+use crate::session::{Program, Session, Steps, UploadedStep};
 use crate::stop::StopReason;
-use crate::train_step::{GRAD_NORM, LOSS};
+use crate::train_step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
+
+/// A loss scale below it means that gradients are never finite.
+const LOSS_SCALE_MIN: f32 = 1e-6;
 
 /// All that the loop needs besides the session.
 pub(crate) struct Trainer<'a> {
@@ -38,31 +41,43 @@ pub(crate) struct Trainer<'a> {
     pub checkpoints: Option<Checkpoints>,
     pub best_rule: Option<BestRule>,
     pub progress: Progress,
+    pub open: OpenStep,
 }
 
+/// A step of which not all batches have been handed over.
+#[derive(Default)]
+pub(crate) struct OpenStep {
+    batches: VecDeque<Pending>,
+    finished: FinishedStep,
+}
+
+/// A step that was handed over and not read back.
 struct InFlight {
     step: u64,
+    /// Those of its batches that may still be running.
+    batches: VecDeque<Pending>,
     pending: Pending,
     finished: FinishedStep,
+    learning_rate: f64,
 }
 
 impl Trainer<'_> {
     pub(crate) fn run(&mut self, session: &mut Session) -> RunResult<()> {
         self.progress.since = Instant::now();
         self.progress.meter.start_clock();
-        let timetable = self.timetable.clone();
-        let steps = self.sampler.run(self.progress.steps, self.timetable.max_steps);
+        let (done, end) = (self.progress.steps, self.timetable.max_steps);
+        let (from, to) = (self.timetable.batches_before(done), self.timetable.batches_before(end));
         let collator = Collator::new(self.set.clone(), self.pad_token_id);
-        let upload = session.train_upload(move |done| timetable.learning_rate(done));
-        let mut batches = Prefetcher::spawn(steps, collator, upload)?;
+        let upload = session.train_upload(self.timetable.clone());
+        let mut batches = Prefetcher::spawn(self.sampler.run(from, to), collator, upload)?;
         let mut in_flight = VecDeque::new();
         while let Some(batch) = self.next_batch(&mut batches)? {
-            in_flight.push_back(self.hand_over(session, batch)?);
+            let is_last = self.hand_over(session, batch, &mut in_flight)?;
             if in_flight.len() == session.steps_in_flight_max() {
                 self.read_back(&mut in_flight)?;
             }
             let handed_over = self.progress.steps + in_flight.len() as u64;
-            if self.pauses_after(handed_over) {
+            if is_last && self.pauses_after(handed_over) {
                 self.drain(&mut in_flight)?;
                 self.pause(session)?;
             }
@@ -81,9 +96,12 @@ impl Trainer<'_> {
         &mut self,
         batches: &mut Prefetcher<UploadedStep, RunError>,
     ) -> RunResult<Option<Prefetched<UploadedStep>>> {
-        self.progress.stopped = self.context.stop.reason();
-        if self.progress.stopped.is_some() || self.stops_early() {
-            return Ok(None);
+        // A step that has begun is ended.
+        if self.open.finished.samples == 0 {
+            self.progress.stopped = self.context.stop.reason();
+            if self.progress.stopped.is_some() || self.stops_early() {
+                return Ok(None);
+            }
         }
         self.context.activity.enter(Phase::Input);
         Ok(batches.next().transpose()?)
@@ -143,23 +161,81 @@ impl Trainer<'_> {
         if steps == 0 || saved { Ok(()) } else { self.save(session) }
     }
 
+    /// Hands a batch over, and with the last of a step the update; true then.
     fn hand_over(
         &mut self,
         session: &mut Session,
         batch: Prefetched<UploadedStep>,
-    ) -> RunResult<InFlight> {
+        in_flight: &mut VecDeque<InFlight>,
+    ) -> RunResult<bool> {
         self.context.activity.enter(Phase::Dispatch);
-        let host = &batch.step.host;
-        let finished = FinishedStep {
-            loss: 0.0,
-            samples: host.scheduled.plan.rows.len() as u64,
-            tokens: host.tokens,
+        let Prefetched { step: batch, waited: input_wait } = batch;
+        self.progress.meter.spend(Spent { input_wait, ..Spent::default() });
+        let place = self.timetable.place(batch.host.scheduled.step);
+        self.open.finished.samples += batch.host.scheduled.plan.rows.len() as u64;
+        self.open.finished.tokens += batch.host.tokens;
+        let number = match session.steps() {
+            Steps::OneProgram => place.step,
+            Steps::Accumulated => {
+                self.accumulate(session, &batch)?;
+                if !place.is_last {
+                    return Ok(false);
+                }
+                self.updates_before(session, place.step, in_flight)?
+            }
         };
-        let pending = session.run(self.context, Program::Train, &batch.step)?;
+        let learning_rate = self.timetable.learning_rate(number);
+        let pending = match session.steps() {
+            Steps::OneProgram => session.run(self.context, Program::Train, &batch)?,
+            Steps::Accumulated => session.update(self.context, number + 1, learning_rate)?,
+        };
+        self.spend_hand_over(&pending);
+        let OpenStep { batches, finished } = std::mem::take(&mut self.open);
+        let step = place.step + 1;
+        in_flight.push_back(InFlight { step, batches, pending, finished, learning_rate });
+        Ok(true)
+    }
+
+    /// Hands over a batch of a step of several.
+    fn accumulate(&mut self, session: &mut Session, batch: &UploadedStep) -> RunResult<()> {
+        let pending = session.run(self.context, Program::Accumulate, batch)?;
+        self.spend_hand_over(&pending);
+        self.open.batches.push_back(pending);
+        if self.open.batches.len() == session.steps_in_flight_max()
+            && let Some(oldest) = self.open.batches.pop_front()
+        {
+            self.wait(&oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Updates of the weights before a step: with `fp16` fewer than steps, and
+    /// known only when the step before has been read back.
+    fn updates_before(
+        &mut self,
+        session: &Session,
+        step: u64,
+        in_flight: &mut VecDeque<InFlight>,
+    ) -> RunResult<u64> {
+        if session.state.loss_scale.is_some() {
+            self.drain(in_flight)?;
+        }
+        Ok(step - self.progress.totals.skipped_steps)
+    }
+
+    fn spend_hand_over(&mut self, pending: &Pending) {
         let HandOver { dispatch, compute } = pending.hand_over();
-        let input_wait = batch.waited;
-        self.progress.meter.spend(Spent { input_wait, dispatch, compute, ..Spent::default() });
-        Ok(InFlight { step: host.scheduled.step + 1, pending, finished })
+        self.progress.meter.spend(Spent { dispatch, compute, ..Spent::default() });
+    }
+
+    /// Waits for a program, in which time the cores compute.
+    fn wait(&mut self, pending: &Pending) -> RunResult<()> {
+        self.context.activity.enter(Phase::Compute);
+        let start = Instant::now();
+        let waited = pending.wait();
+        self.context.activity.completed();
+        self.progress.meter.spend(Spent { compute: start.elapsed(), ..Spent::default() });
+        Ok(waited?)
     }
 
     fn drain(&mut self, in_flight: &mut VecDeque<InFlight>) -> RunResult<()> {
@@ -171,38 +247,70 @@ impl Trainer<'_> {
 
     /// Waits for the oldest step in flight and takes its results.
     fn read_back(&mut self, in_flight: &mut VecDeque<InFlight>) -> RunResult<()> {
-        let Some(InFlight { step, pending, mut finished }) = in_flight.pop_front() else {
-            return Ok(());
-        };
-        self.context.activity.enter(Phase::Compute);
+        let Some(oldest) = in_flight.pop_front() else { return Ok(()) };
+        let InFlight { step, batches, pending, mut finished, learning_rate } = oldest;
+        batches.iter().try_for_each(|batch| self.wait(batch))?;
+        self.wait(&pending)?;
         let start = Instant::now();
-        let waited = pending.wait();
-        self.context.activity.completed();
-        waited?;
-        let compute = start.elapsed();
         let fetched = pending.fetch()?;
         finished.loss = f64::from(fetched.scalar_f32(LOSS)?);
         let grad_norm = f64::from(fetched.scalar_f32(GRAD_NORM)?);
-        let read_back = start.elapsed() - compute;
-        self.progress.meter.spend(Spent { compute, read_back, ..Spent::default() });
-        check_finite(step, finished.loss, grad_norm)?;
-        self.step_done(step, finished, grad_norm)
+        let read_back = start.elapsed();
+        self.progress.meter.spend(Spent { read_back, ..Spent::default() });
+        if self.observe_scale(step, &fetched)? {
+            check_finite(step, finished.loss, grad_norm)?;
+        } else if !finished.loss.is_finite() {
+            // As the Trainer's logging_nan_inf_filter: it counts as the mean of the others.
+            finished.loss = self.progress.meter.figures().loss;
+        }
+        self.step_done(step, finished, grad_norm, learning_rate)
     }
 
-    fn step_done(&mut self, step: u64, finished: FinishedStep, grad_norm: f64) -> RunResult<()> {
+    /// Takes in what became of the loss scale; false for a step that was skipped.
+    fn observe_scale(&mut self, step: u64, fetched: &Fetched) -> RunResult<bool> {
+        let Ok(scale) = fetched.scalar_f32(LOSS_SCALE) else { return Ok(true) };
+        let updated = fetched.scalar_f32(UPDATED)? != 0.0;
+        let totals = &mut self.progress.totals;
+        totals.skipped_steps += u64::from(!updated);
+        if updated && self.progress.loss_scale == Some(scale) {
+            return Ok(true);
+        }
+        let first = self.progress.loss_scale.replace(scale).is_none();
+        if !(first && updated) {
+            self.context.journal.record(Kind::LossScaled(LossScaled {
+                step,
+                scale: f64::from(scale),
+                skipped_steps: self.progress.totals.skipped_steps,
+            }))?;
+        }
+        if scale < LOSS_SCALE_MIN {
+            let advice =
+                "no loss scale makes the gradients finite; lower learning_rate or use bf16";
+            let value = f64::from(scale);
+            return Err(RunError::NotFinite { what: "loss scale", step, value, advice });
+        }
+        Ok(updated)
+    }
+
+    fn step_done(
+        &mut self,
+        step: u64,
+        finished: FinishedStep,
+        grad_norm: f64,
+        learning_rate: f64,
+    ) -> RunResult<()> {
         self.progress.add(step, finished);
         self.context.activity.step_done(step, self.timetable.max_steps);
         if self.timetable.logs_after(step) {
-            self.log(step, grad_norm)?;
+            self.log(step, grad_norm, learning_rate)?;
             self.progress.meter.restart();
         }
         Ok(())
     }
 
-    fn log(&mut self, step: u64, grad_norm: f64) -> RunResult<()> {
+    fn log(&mut self, step: u64, grad_norm: f64, learning_rate: f64) -> RunResult<()> {
         let window = self.progress.meter.figures();
         let epoch = self.timetable.epoch(step);
-        let learning_rate = self.timetable.learning_rate(step - 1);
         let event = Step {
             step,
             max_steps: self.timetable.max_steps,

@@ -22,7 +22,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 
 /// Each field with whether the job asks for something that cannot be done.
 fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
-    let (model, train, parallel) = (&job.model, &job.train, &job.parallel);
+    let (model, parallel) = (&job.model, &job.parallel);
     let data = [Some(&job.data.train), job.data.validation.as_ref(), job.data.test.as_ref()];
     let urls =
         data.map(|files| files.is_some_and(|files| files.patterns.iter().any(|path| is_url(path))));
@@ -32,8 +32,6 @@ fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
         ("data.train", urls[0]),
         ("data.validation", urls[1]),
         ("data.test", urls[2]),
-        ("train.gradient_accumulation_steps", train.gradient_accumulation_steps > 1),
-        ("train.fp16", train.fp16),
         ("parallel.tensor", parallel.tensor > 1),
         ("parallel.pipeline", parallel.pipeline > 1),
         ("parallel.placement", parallel.placement != Placement::Cluster),

@@ -120,6 +120,7 @@ impl Resumed {
             meter: Meter::resume(self.training.window),
             log_history: self.trainer.log_history.clone(),
             best: self.training.best.clone(),
+            loss_scale: self.training.loss_scale.map(|values| values.scale),
             ..Progress::default()
         }
     }
@@ -145,6 +146,7 @@ impl Resumed {
         }
         let path = self.path.display().to_string();
         context.journal.record(Kind::Resumed(ResumedEvent { path, step: self.step() }))?;
-        Ok(StartValues { parameters, slots })
+        let loss_scale = self.training.loss_scale.unwrap_or_default();
+        Ok(StartValues { parameters, slots, loss_scale })
     }
 }

@@ -34,12 +34,14 @@ impl Snapshot {
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Snapshot> {
+        let loss_scale = session.state.loss_scale.as_ref();
         let training = TrainingState {
             step: progress.steps,
             recipe: recipe.clone(),
             totals: progress.totals(),
             window: progress.meter.window(),
             best: progress.best.clone(),
+            loss_scale: loss_scale.map(|scale| scale.values(&session.device)).transpose()?,
         };
         Ok(Snapshot {
             step: progress.steps,

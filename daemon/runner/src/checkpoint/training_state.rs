@@ -11,6 +11,7 @@ use traind_job_file::JobFile;
 use crate::best::Best;
 use crate::meter::Window;
 use crate::progress::Totals;
+use crate::state::ScaleValues;
 
 pub(super) const TRAINING_STATE: &str = "training_state.json";
 pub(super) const OPTIMIZER: &str = "optimizer.safetensors";
@@ -25,6 +26,8 @@ pub(crate) struct TrainingState {
     /// Of the steps since the last log.
     pub window: Window,
     pub best: Best,
+    /// With `fp16`.
+    pub loss_scale: Option<ScaleValues>,
 }
 
 /// What decides which rows a step sees and what is done with them.

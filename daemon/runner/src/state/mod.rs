@@ -6,6 +6,7 @@
 //! gradients are reduce-scattered, each core updates its shard, and the shards
 //! are gathered into the whole parameter again.
 
+mod accumulation;
 mod layout;
 mod slots;
 
@@ -19,6 +20,7 @@ use traind_xla::{DType, Shape, Tensor};
 use crate::failure::RunResult;
 use crate::train_step::TrainStep;
 
+pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
 pub(crate) use layout::Layout;
 use slots::HeldSlot;
 pub(crate) use slots::{SlotArrays, StoredSlots};
@@ -45,6 +47,10 @@ pub(crate) struct TrainState {
     pub row_offset: Variable,
     /// f32: infinity where gradients are not clipped.
     pub max_grad_norm: Variable,
+    /// Where a step takes several programs.
+    pub accumulation: Option<Accumulation>,
+    /// With `fp16`.
+    pub loss_scale: Option<LossScale>,
 }
 
 /// Settings of a run's state.
@@ -54,22 +60,27 @@ pub(crate) struct StateSettings {
     pub rows_per_core: usize,
     pub max_grad_norm: f64,
     pub shard_optimizer_state: bool,
+    /// A step takes several programs: see [`TrainStep`].
+    pub accumulates: bool,
+    /// The loss is scaled.
+    pub fp16: bool,
 }
 
 /// Where training begins: from new slots, or on from those of a checkpoint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StartValues {
     /// In the order of the model's parameters.
     pub parameters: Vec<HostArray>,
     /// Absent where training begins.
     pub slots: Option<StoredSlots>,
+    pub loss_scale: ScaleValues,
 }
 
 impl TrainState {
     /// Uploads the values that training starts with.
     pub(crate) fn create(
         device: &mut LazyDevice,
-        model: &dyn Model,
+        model: &Arc<dyn Model>,
         optimizer: &Arc<dyn Optimizer>,
         start: &StartValues,
         settings: StateSettings,
@@ -91,11 +102,17 @@ impl TrainState {
             });
         }
         let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
+        let accumulation =
+            settings.accumulates.then(|| Accumulation::create(device, model)).transpose()?;
+        let loss_scale =
+            settings.fp16.then(|| LossScale::create(device, start.loss_scale)).transpose()?;
         Ok(TrainState {
             parameters,
             seed: device.variable(&HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?,
             row_offset: row_offsets(device, settings.rows_per_core)?,
             max_grad_norm: device.variable(&max_grad_norm)?,
+            accumulation,
+            loss_scale,
         })
     }
 
@@ -132,32 +149,39 @@ impl TrainState {
 }
 
 impl ParameterState {
-    /// Records the update by `gradient`, which has this state's layout.
+    /// Records the update by `gradient`, which has this state's layout; with
+    /// `only_if`, where that holds.
     pub(crate) fn update(
         &self,
         at: &mut Recording<'_>,
-        whole: &Tensor,
         gradient: &Tensor,
         step: &TrainStep,
         scalars: &Scalars,
+        only_if: Option<&Tensor>,
     ) -> RunResult<()> {
+        let chosen = |new: &Tensor, old: &Tensor| match only_if {
+            Some(condition) => condition.select(new, old),
+            None => Ok(new.clone()),
+        };
+        let whole = at.read(self.whole)?;
         let slots: Vec<Tensor> =
             self.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
         let held = self.shard.map(|shard| at.read(shard)).transpose()?;
         let updated = step.optimizer.update(&Update {
-            parameter: held.as_ref().unwrap_or(whole),
+            parameter: held.as_ref().unwrap_or(&whole),
             gradient,
             slots: &slots,
             scalars,
             weight_decay: self.weight_decay,
         })?;
-        for (slot, value) in self.slots.iter().zip(&updated.slots) {
-            at.assign(slot.variable, value)?;
+        for ((slot, old), new) in self.slots.iter().zip(&slots).zip(&updated.slots) {
+            at.assign(slot.variable, &chosen(new, old)?)?;
         }
+        let parameter = chosen(&updated.parameter, held.as_ref().unwrap_or(&whole))?;
         if let Some(shard) = self.shard {
-            at.assign(shard, &updated.parameter)?;
+            at.assign(shard, &parameter)?;
         }
-        let gathered = self.layout.gather(&updated.parameter, &self.shape, &step.data_groups)?;
+        let gathered = self.layout.gather(&parameter, &self.shape, &step.data_groups)?;
         Ok(at.assign(self.whole, &gathered)?)
     }
 }

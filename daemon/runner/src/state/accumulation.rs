@@ -1,0 +1,105 @@
+//! What is added up over the batches of a step, on each core its own part, and
+//! the loss scale of `fp16`: both live from one program of a step to the next.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use traind_models::Model;
+use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
+use traind_xla::{DType, Shape, Tensor};
+
+use crate::failure::RunResult;
+
+/// `torch.amp.GradScaler`'s defaults.
+const SCALE_START: f32 = 65536.0;
+const GROWTH_FACTOR: f64 = 2.0;
+const BACKOFF_FACTOR: f64 = 0.5;
+const GROWTH_INTERVAL: f64 = 2000.0;
+
+/// Sums over the batches of a step. They are zero between steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Accumulation {
+    /// f32, of the parameters in their order.
+    pub gradients: Vec<Variable>,
+    /// f32
+    pub loss_sum: Variable,
+    /// f32
+    pub weight_sum: Variable,
+}
+
+impl Accumulation {
+    pub(super) fn create(
+        device: &mut LazyDevice,
+        model: &Arc<dyn Model>,
+    ) -> RunResult<Accumulation> {
+        let scalar = Shape::scalar(DType::F32);
+        let mut zeros = |shape: &Shape| device.variable(&HostArray::zeros(shape.clone()));
+        let gradients = model.parameters().iter().map(|spec| zeros(&spec.shape));
+        Ok(Accumulation {
+            gradients: gradients.collect::<Result<_, _>>()?,
+            loss_sum: zeros(&scalar)?,
+            weight_sum: zeros(&scalar)?,
+        })
+    }
+
+    /// Records that all sums are zero again.
+    pub(crate) fn reset(&self, at: &mut Recording<'_>) -> RunResult<()> {
+        for &sum in self.gradients.iter().chain([&self.loss_sum, &self.weight_sum]) {
+            let shape = at.read(sum)?.shape().clone();
+            let zeros = at.trace().full(0.0, shape)?;
+            at.assign(sum, &zeros)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the loss is multiplied with, so that gradients in float16 do not vanish:
+/// halved after a step whose gradients are not finite, doubled after 2,000 that
+/// were, as `torch.amp.GradScaler` does it.
+#[derive(Clone, Debug)]
+pub(crate) struct LossScale {
+    /// f32
+    pub scale: Variable,
+    /// f32: steps with finite gradients since the scale changed.
+    growth_tracker: Variable,
+}
+
+/// The same on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ScaleValues {
+    pub scale: f32,
+    pub growth_tracker: f32,
+}
+
+impl Default for ScaleValues {
+    fn default() -> ScaleValues {
+        ScaleValues { scale: SCALE_START, growth_tracker: 0.0 }
+    }
+}
+
+impl LossScale {
+    pub(super) fn create(device: &mut LazyDevice, start: ScaleValues) -> RunResult<LossScale> {
+        let mut scalar = |value: f32| device.variable(&HostArray::from_f32(&[], &[value])?);
+        Ok(LossScale { scale: scalar(start.scale)?, growth_tracker: scalar(start.growth_tracker)? })
+    }
+
+    /// Records what follows from a step; returns the new scale.
+    pub(crate) fn advance(&self, at: &mut Recording<'_>, finite: &Tensor) -> RunResult<Tensor> {
+        let (scale, tracker) = (at.read(self.scale)?, at.read(self.growth_tracker)?);
+        let tracker = tracker.add_scalar(1.0)?;
+        let grows = tracker.ge_scalar(GROWTH_INTERVAL)?;
+        let zero = at.trace().scalar(0.0, DType::F32)?;
+        let grown = grows.select(&scale.mul_scalar(GROWTH_FACTOR)?, &scale)?;
+        let next = finite.select(&grown, &scale.mul_scalar(BACKOFF_FACTOR)?)?;
+        at.assign(self.scale, &next)?;
+        let counted = grows.select(&zero, &tracker)?;
+        at.assign(self.growth_tracker, &finite.select(&counted, &zero)?)?;
+        Ok(next)
+    }
+
+    /// The values as they are now.
+    pub(crate) fn values(&self, device: &LazyDevice) -> RunResult<ScaleValues> {
+        let value = |variable| -> RunResult<f32> { Ok(device.value(variable, 0)?.to_f32()?[0]) };
+        Ok(ScaleValues { scale: value(self.scale)?, growth_tracker: value(self.growth_tracker)? })
+    }
+}

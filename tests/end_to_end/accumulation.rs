@@ -1,0 +1,91 @@
+//! Steps of several batches, and steps in float16, which may be skipped.
+
+use traind_proto::v1::event::Kind;
+use traind_tests::{Draft, Host, TrainerState, model};
+
+fn check_equal(found: &TrainerState, expect: &TrainerState) {
+    for key in ["step", "epoch", "learning_rate", "loss", "grad_norm"] {
+        let (found, expect) = (found.series(key), expect.series(key));
+        assert_eq!(found.len(), expect.len(), "{key}: {found:?}, {expect:?}");
+        for (found, expect) in found.iter().zip(&expect) {
+            assert!((found - expect).abs() <= 1e-5 * expect.abs(), "{key}: {found}, {expect}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn batches_that_are_added_up_equal_one_large_batch() {
+    let host = Host::started(2).await;
+    let state = async |name: &str, batch: u32, accumulated: u32, cores: u32| {
+        // Two epochs of 60 rows: the last step of each is not full.
+        let draft = Draft::new(&host, name)
+            .set("train.learning_rate", 1e-3)
+            .set("train.per_device_train_batch_size", batch)
+            .set("train.gradient_accumulation_steps", accumulated)
+            .set("resources.cores", cores);
+        let story = host.complete(&draft).await;
+        assert!(story.compiled().iter().all(|program| program.ahead));
+        draft.output("out").trainer_state()
+    };
+    let whole = state("whole", 32, 1, 1).await;
+    assert_eq!(whole.series("step").len(), 6, "2 steps an epoch, their evaluation, the end");
+    check_equal(&state("four", 8, 4, 1).await, &whole);
+    check_equal(&state("two", 8, 2, 2).await, &whole);
+}
+
+#[tokio::test]
+async fn half_precision_stays_close_to_single_precision() {
+    let host = Host::started(1).await;
+    let losses = async |name: &str, [bf16, fp16]: [bool; 2]| {
+        let draft = Draft::new(&host, name)
+            .set("train.max_steps", 50)
+            .set("train.learning_rate", 1e-3)
+            .set("train.bf16", bf16)
+            .set("train.fp16", fp16);
+        host.complete(&draft).await;
+        draft.output("out").trainer_state().series("loss")
+    };
+    let single = losses("single", [false, false]).await;
+    for (name, types) in [("bf16", [true, false]), ("fp16", [false, true])] {
+        let found = losses(name, types).await;
+        assert_eq!(found.len(), 50);
+        assert_ne!(found, single, "{name} had no effect");
+        let far = found.iter().zip(&single).map(|(f, s)| (f - s).abs() / s).fold(0.0, f64::max);
+        assert!(far <= 0.02, "{name} is {far} away: {found:?}, {single:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_whose_gradients_overflow_is_skipped_and_told() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job").set("train.max_steps", 30).set("train.fp16", true);
+    let mut weights = model::Weights::read(draft.path("model/model.safetensors"));
+    // The last layer norm is given zeros and divides by nearly nothing: gradients before it do
+    // not fit into float16 with the scale that is first.
+    let layer = "bert.encoder.layer.1";
+    for module in ["attention.output.LayerNorm", "output.dense"] {
+        weights.fill(&format!("{layer}.{module}.weight"), 0.0);
+        weights.fill(&format!("{layer}.{module}.bias"), 0.0);
+    }
+    weights.write();
+    let story = host.complete(&draft).await;
+    let scaled: Vec<_> = story
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            Some(Kind::LossScaled(scaled)) => {
+                Some((scaled.step, scaled.scale, scaled.skipped_steps))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(scaled[0], (1, 32768.0, 1), "{scaled:?}");
+    assert!(scaled.windows(2).all(|pair| pair[1].1 == pair[0].1 / 2.0), "{scaled:?}");
+    assert!(scaled.len() < 25, "{scaled:?}");
+    // The rate is that of the updates that were done.
+    let rates = draft.output("out").trainer_state().series("learning_rate");
+    let skipped = scaled.len();
+    assert_eq!(rates[0], rates[skipped], "{rates:?}");
+    assert!(rates[29] < rates[skipped]);
+    assert!(story.steps().iter().all(|step| step.loss.is_finite()));
+}
