@@ -28,6 +28,7 @@ pub(crate) enum Role {
 /// The role that each call takes. One that is missing here is for admins.
 pub(crate) const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/CreateJob", Role::Submitter),
+    ("/traind.v1.Jobs/PlanJob", Role::Submitter),
     ("/traind.v1.Jobs/GetJob", Role::Viewer),
     ("/traind.v1.Jobs/ListJobs", Role::Viewer),
     ("/traind.v1.Jobs/WatchJob", Role::Viewer),

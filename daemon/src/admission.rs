@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
 use traind_proto::v1;
 
+use crate::clock;
 use crate::confine::Roots;
 use crate::error::{Error, FieldViolation};
 use crate::host::Host;
@@ -71,7 +72,10 @@ pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<
 }
 
 /// Refuses what cannot run on this host, with everything that is wrong with it.
-pub(crate) fn admit(submission: &Submission, settings: &Settings) -> Result<NewJob, Error> {
+pub(crate) fn admit(
+    submission: &Submission,
+    settings: &Settings,
+) -> Result<(NewJob, JobFile), Error> {
     let base_dir = Path::new(&submission.base_dir);
     let parsed =
         JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
@@ -92,8 +96,9 @@ pub(crate) fn admit(submission: &Submission, settings: &Settings) -> Result<NewJ
         code: warning.code.to_owned(),
         message: warning.to_string(),
     };
-    Ok(NewJob {
+    let new = NewJob {
         id: job_id::new().map_err(Error::Random)?,
+        create_time: clock::now(),
         name: job.name.clone(),
         owner: submission.owner.clone(),
         request_id: submission.request_id.clone(),
@@ -110,7 +115,8 @@ pub(crate) fn admit(submission: &Submission, settings: &Settings) -> Result<NewJ
         base_dir: submission.base_dir.clone(),
         resolved: serde_json::to_string(&job).map_err(Error::Resolved)?,
         warnings: warnings.into_iter().map(warning).collect(),
-    })
+    };
+    Ok((new, job))
 }
 
 /// Finds the job that a new one comes after, among those of the same user.

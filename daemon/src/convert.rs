@@ -5,6 +5,7 @@ use traind_proto::v1;
 use crate::access::Role;
 use crate::clock::timestamp;
 use crate::error::Error;
+use crate::planner::Plan;
 use crate::state::{JobState, Outcome};
 use crate::store::{Job, JobWarning};
 use crate::tokens::Token;
@@ -34,6 +35,27 @@ pub(crate) fn job(job: Job) -> v1::Job {
         last_sequence: job.last_sequence,
         warnings: job.warnings.into_iter().map(warning).collect(),
         restarts: job.restarts,
+        // Whoever knows the queue fills these in.
+        queue_position: 0,
+        estimated_start_time: None,
+    }
+}
+
+/// What a job would take.
+pub(crate) fn plan(plan: Plan) -> v1::Plan {
+    v1::Plan {
+        model_type: plan.model_type,
+        parameters: plan.parameters,
+        rows: plan.rows,
+        positions: plan.positions,
+        weights_bytes: plan.weights_bytes,
+        gradients_bytes: plan.gradients_bytes,
+        optimizer_bytes: plan.optimizer_bytes,
+        activations_bytes: plan.activations_bytes,
+        bytes_per_core: plan.bytes_per_core,
+        bytes_per_core_max: plan.bytes_per_core_max.unwrap_or_default(),
+        checkpoint_bytes: plan.checkpoint_bytes,
+        disk_bytes: plan.disk_bytes,
     }
 }
 

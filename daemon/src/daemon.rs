@@ -1,6 +1,6 @@
 //! The control plane: owns the store, decides who runs, and attends every runner.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,13 @@ use crate::dispatch;
 use crate::error::Error;
 use crate::lock::{LockError, StateLock};
 use crate::metrics::Calls;
+use crate::planner::{self, Plan, Planner};
+use crate::queue::SharedQueue;
+use crate::record;
 use crate::settings::{Settings, SettingsError};
 use crate::state::JobState;
 use crate::store::{Job, Resolved, Store, StoreError};
-use crate::supervisor::{self, Begin};
+use crate::supervisor::{self, Begin, RunDir, Wishes};
 use crate::tokens::Tokens;
 
 /// How long the daemon's own tasks may take to end. Runners are not among them.
@@ -35,14 +38,16 @@ pub(crate) struct Daemon {
     pub settings: Settings,
     pub store: Store,
     pub tokens: Tokens,
+    pub queue: SharedQueue,
+    pub planner: Planner,
     /// Set off whenever a job or core may have become available.
     pub(crate) wake: Notify,
     /// Cancelled when the daemon leaves; jobs go on.
     pub closing: CancellationToken,
     /// Cancelled when all runners are to stop, so that their jobs can go on elsewhere or later.
     pub draining: CancellationToken,
-    /// By job id: cancelled when the job is to end.
-    attendants: Mutex<HashMap<String, CancellationToken>>,
+    /// By job id: what is wanted of its runner.
+    attendants: Mutex<HashMap<String, Wishes>>,
     tasks: TaskTracker,
     board: Board,
     /// The calls that were answered, for who measures the daemon itself.
@@ -76,6 +81,8 @@ impl Daemon {
             settings,
             store,
             tokens,
+            queue: SharedQueue::default(),
+            planner: Planner::default(),
             wake: Notify::new(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
@@ -100,21 +107,44 @@ impl Daemon {
     }
 
     /// Accepts a job, or returns the one that the same request made before.
-    pub(crate) async fn create(&self, submission: Submission) -> Result<Job, Error> {
-        let settings = self.settings.clone();
+    pub(crate) async fn create(self: &Arc<Daemon>, submission: Submission) -> Result<Job, Error> {
+        let (settings, daemon) = (self.settings.clone(), self.clone());
         let job = self
             .store
             .run(move |store| -> Result<Job, Error> {
                 if let Some(job) = admission::repeated(store, &submission)? {
                     return Ok(job);
                 }
-                let mut new = admission::admit(&submission, &settings)?;
+                let (mut new, job) = admission::admit(&submission, &settings)?;
                 admission::resolve_after(store, &mut new)?;
-                Ok(store.create(&new)?)
+                match daemon.planner.plan(&settings, &job) {
+                    Ok(plan) => planner::refuse_misfit(&plan, &job)?,
+                    // Its runner says better what is wrong with the model.
+                    Err(error) => tracing::debug!(%error, "plan a job"),
+                }
+                let job = store.create(&new)?;
+                let run_dir = RunDir::new(&settings.state_dir, &job.id);
+                // The store has the job; the record is for the day on which it is lost.
+                if let Err(error) = record::write(&run_dir, &new) {
+                    tracing::warn!(job = job.id, %error, "write the job's record");
+                }
+                Ok(job)
             })
             .await?;
         self.wake.notify_one();
         self.get(&job.id, None).await
+    }
+
+    /// What a job would take, and whether this host has it.
+    pub(crate) async fn plan(self: &Arc<Daemon>, submission: Submission) -> Result<Plan, Error> {
+        let daemon = self.clone();
+        let work = move || -> Result<Plan, Error> {
+            let (_, job) = admission::admit(&submission, &daemon.settings)?;
+            let plan = daemon.planner.plan(&daemon.settings, &job)?;
+            planner::refuse_misfit(&plan, &job)?;
+            Ok(plan)
+        };
+        self.store.run(move |_| work()).await
     }
 
     /// The job meant by an id, its beginning, or a name, among those of one owner or all.
@@ -138,7 +168,15 @@ impl Daemon {
     pub(crate) async fn cancel(&self, reference: &str, by: &Caller) -> Result<Job, Error> {
         let id = self.get(reference, by.scope()).await?.id;
         let (wanted, reason) = (id.clone(), format!("cancelled by {}", by.user));
-        let job = self.store.run(move |store| store.cancel(&wanted, &reason)).await?;
+        let run_dir = RunDir::new(&self.settings.state_dir, &id);
+        let cancel = move |store: &Store| {
+            let job = store.cancel(&wanted, &reason)?;
+            if let Err(error) = record::cancel(&run_dir) {
+                tracing::warn!(job = job.id, %error, "write that the job was cancelled");
+            }
+            Ok::<_, StoreError>(job)
+        };
+        let job = self.store.run(cancel).await?;
         if job.state == JobState::Cancelling {
             self.press(&id);
         }
@@ -178,27 +216,42 @@ impl Daemon {
 
     /// Follows a job's runner from here to its end.
     pub(crate) fn attend(self: &Arc<Daemon>, job: Job, begin: Begin) {
-        let stop = CancellationToken::new();
+        let wishes = Wishes::default();
         if job.state == JobState::Cancelling {
-            stop.cancel();
+            wishes.end.cancel();
         }
-        self.attendants().insert(job.id.clone(), stop.clone());
+        self.attendants().insert(job.id.clone(), wishes.clone());
         let daemon = self.clone();
         self.tasks.spawn(async move {
             let id = job.id.clone();
-            supervisor::attend(&daemon, job, begin, stop).await;
+            supervisor::attend(&daemon, job, begin, wishes).await;
             daemon.attendants().remove(&id);
             daemon.wake.notify_one();
         });
     }
 
     fn press(&self, id: &str) {
-        if let Some(stop) = self.attendants().get(id) {
-            stop.cancel();
+        if let Some(wishes) = self.attendants().get(id) {
+            wishes.end.cancel();
         }
     }
 
-    fn attendants(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    /// Takes a job's cores away; it goes on from a checkpoint when its turn comes again.
+    pub(crate) fn preempt(&self, id: &str, reason: &str) {
+        if let Some(wishes) = self.attendants().get(id) {
+            // The first reason stays.
+            let _ = wishes.leave.set(reason.to_owned());
+        }
+    }
+
+    /// Jobs that were told to make room and have not done so yet.
+    pub(crate) fn leaving(&self) -> HashSet<String> {
+        let attendants = self.attendants();
+        let leaving = attendants.iter().filter(|(_, wishes)| wishes.leave.get().is_some());
+        leaving.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn attendants(&self) -> MutexGuard<'_, HashMap<String, Wishes>> {
         self.attendants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,14 @@
 //! Carries out what the scheduler decides, whenever something changed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::holding;
-use crate::scheduler::{self, Active, Pending, Placement, Plan, Rules};
+use crate::queue::Queue;
+use crate::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules};
 use crate::settings::Settings;
 use crate::state::JobState;
 use crate::store::{Job, Store, StoreError};
@@ -35,8 +37,14 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
 
 /// Returns how long nothing will change by itself.
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
-    let settings = daemon.settings.clone();
-    let (placements, next) = daemon.store.run(move |store| decide(store, &settings)).await?;
+    let (settings, leaving) = (daemon.settings.clone(), daemon.leaving());
+    let decision = daemon.store.run(move |store| decide(store, &settings, &leaving)).await?;
+    let Decision { placements, preemptions, queue, next } = decision;
+    daemon.queue.replace(queue);
+    for Preemption { id, reason } in preemptions {
+        tracing::info!(job = id, reason, "preempt");
+        daemon.preempt(&id, &reason);
+    }
     for Placement { id, cores } in placements {
         if daemon.draining.is_cancelled() {
             break;
@@ -54,40 +62,73 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     Ok(next)
 }
 
-/// Stores why jobs wait; returns those that may start and when to look again.
-fn decide(store: &Store, settings: &Settings) -> Result<(Vec<Placement>, Duration), StoreError> {
+/// What to do, and when to look again.
+struct Decision {
+    placements: Vec<Placement>,
+    preemptions: Vec<Preemption>,
+    queue: Queue,
+    next: Duration,
+}
+
+/// Stores why jobs wait; returns those that may start or have to make room.
+fn decide(
+    store: &Store,
+    settings: &Settings,
+    leaving: &HashSet<String>,
+) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
     let next = holding::hold(store, &mut unfinished, now)?;
-    let Plan { placements, waiting } = plan(&unfinished, settings, now);
+    let (Plan { placements, waiting, preemptions }, queue) =
+        plan(&unfinished, settings, leaving, now);
     for waiting in waiting {
         store.wait(&waiting.id, &waiting.reason)?;
     }
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
-    Ok((placements, next.map_or(IDLE, until).min(IDLE)))
+    let next = next.map_or(IDLE, until).min(IDLE);
+    Ok(Decision { placements, preemptions, queue, next })
 }
 
-fn plan(unfinished: &[Job], settings: &Settings, now: i64) -> Plan {
+fn plan(
+    unfinished: &[Job],
+    settings: &Settings,
+    leaving: &HashSet<String>,
+    now: i64,
+) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
         unfinished.iter().partition(|job| job.state == JobState::Pending);
     // A runner that is out of time has its grace period before it is gone.
     let grace = micros(settings.grace_period);
-    let active: Vec<Active> = active.into_iter().map(|job| as_active(job, grace)).collect();
+    let expected = active.iter().map(|job| expected_end(job, now)).collect();
+    let as_active = |job| as_active(job, grace, leaving);
+    let active: Vec<Active> = active.into_iter().map(as_active).collect();
     let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
     let rules = Rules {
         cores: &settings.host.cores,
         aligned: settings.host.platform == "neuron",
         cores_per_user: settings.cores_per_user,
     };
-    scheduler::plan(rules, &active, &pending, now)
+    let plan = scheduler::plan(rules, &active, &pending, now);
+    let queue = Queue::foresee(rules, &active, expected, &pending, &plan, now);
+    (plan, queue)
 }
 
-fn as_active(job: &Job, grace: i64) -> Active {
+/// When the job will probably be done, as its runner sees it.
+fn expected_end(job: &Job, now: i64) -> Option<i64> {
+    let left = job.progress.as_ref().map(|step| step.eta_seconds).filter(|eta| eta.is_finite());
+    let end = left.map(|seconds| now.saturating_add((seconds.max(0.0) * 1e6) as i64));
+    end.into_iter().chain(job.deadline()).min()
+}
+
+fn as_active(job: &Job, grace: i64, leaving: &HashSet<String>) -> Active {
     Active {
         id: job.id.clone(),
         name: job.name.clone(),
         owner: job.owner.clone(),
         cores: job.cores.clone(),
         end: job.deadline().map(|deadline| deadline.saturating_add(grace)),
+        priority: job.priority,
+        since: job.place_time.unwrap_or_default(),
+        leaving: job.state == JobState::Cancelling || leaving.contains(&job.id),
     }
 }
 

@@ -1,5 +1,8 @@
 //! What the daemon refuses, in its own words. `status.rs` tells clients.
 
+use std::path::PathBuf;
+
+use crate::planner::{Change, Plan, PlanError};
 use crate::state::{IllegalTransition, JobState};
 use crate::store::StoreError;
 
@@ -24,6 +27,15 @@ pub enum Error {
     Platform { offered: String, platform: String },
     #[error("the {platform} plugin is not installed: {instructions}")]
     Plugin { platform: String, instructions: String },
+    #[error("{}", misfit(.plan, *.available, .change.as_ref()))]
+    Memory { plan: Box<Plan>, available: u64, change: Option<Change> },
+    #[error(
+        "output_dir would take {}, and {folder} has {} free", size(*.wanted), size(*.available),
+        folder = .folder.display()
+    )]
+    Disk { wanted: u64, available: u64, folder: PathBuf },
+    #[error("plan the job: {0}")]
+    Plan(#[from] PlanError),
     #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
@@ -70,6 +82,26 @@ impl From<StoreError> for Error {
             error => Error::Store(error),
         }
     }
+}
+
+fn misfit(plan: &Plan, available: u64, change: Option<&Change>) -> String {
+    let advice = match change {
+        Some(Change { field, value }) => format!("it fits with {field}: {value}"),
+        None => "no single change makes it fit".to_owned(),
+    };
+    format!(
+        "a core would need {} (weights {}, gradients {}, optimizer {}, activations {}) and has {}; {advice}",
+        size(plan.bytes_per_core),
+        size(plan.weights_bytes),
+        size(plan.gradients_bytes),
+        size(plan.optimizer_bytes),
+        size(plan.activations_bytes),
+        size(available),
+    )
+}
+
+fn size(bytes: u64) -> String {
+    crate::size::bytes(bytes)
 }
 
 fn count(violations: usize) -> String {

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub roots: Roots,
     /// Most memory of a job, in bytes.
     pub memory_per_job: Option<u64>,
+    /// Memory of a core, in bytes, where the operator says it.
+    pub memory_per_core: Option<u64>,
     /// Group of the socket, by number; the daemon's own without it.
     pub socket_group: Option<u32>,
     /// Served beside the socket.
@@ -120,6 +122,7 @@ impl Settings {
             access: Access::open([]),
             roots: Roots::default(),
             memory_per_job: None,
+            memory_per_core: None,
             socket_group: None,
             network: None,
         }

@@ -31,6 +31,9 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Cores { .. } => (Code::InvalidArgument, reasons::CORES_EXCEEDED),
         Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
         Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
+        Error::Memory { .. } => (Code::FailedPrecondition, reasons::MEMORY_EXCEEDED),
+        Error::Disk { .. } => (Code::FailedPrecondition, reasons::DISK_EXCEEDED),
+        Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::OutputInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
         Error::Denied(_) => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
         Error::Nobody | Error::Token => (Code::Unauthenticated, reasons::UNAUTHENTICATED),
@@ -59,6 +62,10 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
         Error::PageToken => one("page_token"),
         Error::Cores { .. } => one("resources.cores"),
         Error::Ambiguous { .. } => one("job_id"),
+        Error::Memory { change, .. } => {
+            change.iter().flat_map(|change| one(&change.field)).collect()
+        }
+        Error::Disk { .. } => one("output_dir"),
         _ => Vec::new(),
     }
 }

@@ -44,6 +44,12 @@ reasons! {
     UNAUTHENTICATED
     /// The daemon has as many calls or connections as it takes; ask again later.
     BUSY
+    /// A core of this host has too little memory for the job; the message tells what would fit.
+    MEMORY_EXCEEDED
+    /// The disk has too little room for the job's output.
+    DISK_EXCEEDED
+    /// What the job would take cannot be told; the message says why.
+    PLAN_FAILED
     /// No token has this id.
     TOKEN_NOT_FOUND
     /// The daemon could not read or write its store.

@@ -1,4 +1,5 @@
-//! `traind-runner RUN_DIR`: runs one job on this host. The daemon starts it
+//! `traind-runner RUN_DIR`: runs one job on this host; `traind-runner plan` tells what one
+//! would take. The daemon starts it
 //! with a `run.json` in the run directory and follows its `events.log`.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed. The last event says more.
@@ -19,6 +20,7 @@ mod meter;
 mod metrics;
 mod model;
 mod output;
+mod plan;
 mod progress;
 mod run;
 mod save;
@@ -45,12 +47,23 @@ use service::RunnerService;
 use stop::Stop;
 
 const CANCELLED: u8 = 3;
+/// In the place of a run directory, which is always an absolute path.
+const PLAN: &str = "plan";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: traind-runner RUN_DIR");
+        eprintln!("usage: traind-runner RUN_DIR, or traind-runner plan < REQUEST.json");
         return ExitCode::from(2);
     };
+    if run_dir == Path::new(PLAN) {
+        return match plan::answer() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match execute(&run_dir) {
         Ok(Outcome::Completed) => ExitCode::SUCCESS,
         Ok(Outcome::Cancelled) => ExitCode::from(CANCELLED),

@@ -52,6 +52,7 @@ fn print_pairs(job: &v1::Job) {
         ("owner", job.owner.clone()),
         ("state", output::state(job.state())),
         ("waits", job.waiting_reason.clone()),
+        ("in queue", queue(job)),
         ("submitted", ago(job.create_time.as_ref())),
         ("started", ago(job.start_time.as_ref())),
         ("ended", ago(job.end_time.as_ref())),
@@ -71,6 +72,15 @@ fn print_pairs(job: &v1::Job) {
     }
     for (name, value) in &job.metrics {
         println!("{name:<24} {}", output::number(*value));
+    }
+}
+
+/// "2, starts in about 3m20s".
+fn queue(job: &v1::Job) -> String {
+    match (job.queue_position, output::until(job.estimated_start_time.as_ref())) {
+        (0, _) => String::new(),
+        (position, None) => position.to_string(),
+        (position, Some(wait)) => format!("{position}, starts in about {wait}"),
     }
 }
 

@@ -16,6 +16,10 @@ pub(crate) struct JobView {
     state: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     waiting_reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_position: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_start_time: Option<String>,
     create_time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<String>,
@@ -76,6 +80,8 @@ impl From<v1::Job> for JobView {
             name: job.name,
             owner: job.owner,
             waiting_reason: job.waiting_reason,
+            queue_position: Some(job.queue_position).filter(|position| *position > 0),
+            estimated_start_time: job.estimated_start_time.map(time),
             create_time: job.create_time.map(time),
             start_time: job.start_time.map(time),
             end_time: job.end_time.map(time),

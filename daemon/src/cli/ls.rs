@@ -75,8 +75,16 @@ fn remark(job: &v1::Job) -> String {
             let message = failure.message.lines().next().unwrap_or_default();
             format!("{}: {message}", failure.reason)
         }
+        None if job.queue_position > 0 => waiting(job),
         None => job.waiting_reason.clone(),
     }
+}
+
+/// "#2, in about 3m20s: needs 2 cores, ...".
+fn waiting(job: &v1::Job) -> String {
+    let wait = output::until(job.estimated_start_time.as_ref());
+    let wait = wait.map(|wait| format!(", in about {wait}")).unwrap_or_default();
+    format!("#{}{wait}: {}", job.queue_position, job.waiting_reason)
 }
 
 fn list(cores: &[u32]) -> String {

@@ -4,6 +4,7 @@ mod cancel;
 mod client;
 mod completions;
 mod cores;
+mod doctor;
 mod drain;
 mod event_text;
 mod exit;
@@ -16,6 +17,8 @@ mod listen;
 mod logs;
 mod ls;
 mod output;
+mod plan;
+mod planner;
 mod plugins;
 mod progress;
 mod remote;
@@ -56,6 +59,7 @@ pub(crate) struct Global {
 enum Verb {
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
+    Plan(plan::Plan),
     Ls(ls::Ls),
     Get(get::Get),
     Logs(logs::Logs),
@@ -64,11 +68,14 @@ enum Verb {
     Cores(cores::Cores),
     Top(top::Top),
     Drain(drain::Drain),
+    Doctor(doctor::Doctor),
     Plugins(plugins::Plugins),
     Token(token::Token),
     Completions(completions::Completions),
     #[command(hide = true)]
     Launch(launch::Launch),
+    #[command(hide = true)]
+    Planner(planner::Planner),
 }
 
 /// Runs the verb that the arguments name.
@@ -77,6 +84,7 @@ pub fn main() -> ExitCode {
     let result = match verb {
         // No runtime: it becomes another program.
         Verb::Launch(launch) => launch.run(),
+        Verb::Planner(planner) => planner.run(),
         verb => run(verb, global),
     };
     match result {
@@ -94,6 +102,7 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
         match verb {
             Verb::Serve(serve) => serve.run(global).await,
             Verb::Submit(submit) => submit.run(global).await,
+            Verb::Plan(plan) => plan.run(global).await,
             Verb::Ls(ls) => ls.run(global).await,
             Verb::Get(get) => get.run(global).await,
             Verb::Logs(logs) => logs.run(global).await,
@@ -102,10 +111,12 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
             Verb::Cores(cores) => cores.run(global).await,
             Verb::Top(top) => top.run(global).await,
             Verb::Drain(drain) => drain.run(global).await,
+            Verb::Doctor(doctor) => doctor.run(global).await,
             Verb::Plugins(plugins) => plugins.run(global).await,
             Verb::Token(token) => token.run(global).await,
             Verb::Completions(completions) => completions.run(),
             Verb::Launch(launch) => launch.run(),
+            Verb::Planner(planner) => planner.run(),
         }
     })
 }

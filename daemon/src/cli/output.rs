@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use prost_types::Timestamp;
 use traind_proto::v1::{JobState, Phase};
 
+pub(crate) use crate::size::bytes;
+
 /// Prints rows under a header, columns aligned, the last one ragged.
 pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) {
     print!("{}", table(header, rows));
@@ -65,16 +67,11 @@ pub(crate) fn age(time: Option<&Timestamp>) -> String {
     }
 }
 
-/// Bytes in binary units.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+/// How long it is to then; `None` for a time that is not known.
+pub(crate) fn until(time: Option<&Timestamp>) -> Option<String> {
+    let time = SystemTime::try_from(*time?).ok()?;
+    let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+    Some(duration(left.as_secs_f64()))
 }
 
 /// A number to about four digits: `0.1234`, `1.45e-5`, `812.3`.

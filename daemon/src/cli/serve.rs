@@ -84,6 +84,10 @@ pub(crate) struct Serve {
     /// Most memory of a job, in GiB [default: no such limit]
     #[arg(long, value_name = "GIB")]
     memory_per_job: Option<NonZeroU32>,
+    /// Memory of a core, in GiB: jobs that need more are refused [default: for a CPU, the job's
+    /// share of the host's or of --memory-per-job; else not known]
+    #[arg(long, value_name = "GIB")]
+    memory_per_core: Option<NonZeroU32>,
     /// Group whose members may use the socket [default: the daemon's own]
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
@@ -162,6 +166,7 @@ impl Serve {
             access,
             roots: Roots::open(&self.allow_root)?,
             memory_per_job: self.memory_per_job.map(|gib| u64::from(gib.get()) << 30),
+            memory_per_core: self.memory_per_core.map(|gib| u64::from(gib.get()) << 30),
             socket_group: self.socket_group.as_deref().map(group_id).transpose()?,
             network,
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),

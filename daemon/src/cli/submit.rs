@@ -30,8 +30,7 @@ pub(crate) struct Submit {
 impl Submit {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let job_file = read(&self.job_file)?;
-        let base_dir = std::env::current_dir().context("find the current directory")?;
-        let base_dir = base_dir.to_str().context("the current directory is not UTF-8")?.to_owned();
+        let base_dir = working_directory()?;
         let request_id = match self.request_id {
             Some(request_id) => request_id,
             None => job_id::new().context("draw a request id")?,
@@ -51,7 +50,12 @@ impl Submit {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn working_directory() -> anyhow::Result<String> {
+    let folder = std::env::current_dir().context("find the current directory")?;
+    Ok(folder.to_str().context("the current directory is not UTF-8")?.to_owned())
+}
+
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("read standard input")?;
@@ -60,7 +64,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-fn parse_override(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_override(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((field, value)) if !field.is_empty() => Ok((field.to_owned(), value.to_owned())),
         _ => Err("must be FIELD=VALUE".to_owned()),

@@ -4,11 +4,17 @@
 //! A job gets all its cores or none. The first job in order of priority, then of
 //! submission, that does not fit is the *head*, and holds back those behind it. Where
 //! `max_run_seconds` of the active jobs says when the head will fit at the latest, that time is
-//! its *promise*, and a job behind it may start now if the promise stays as it is.
+//! its *promise*, and a job behind it may start now if the promise stays as it is. A head of
+//! higher priority than active jobs has as many of them stopped as it needs.
 
+mod forecast;
 mod gang;
+mod preempt;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use forecast::{Forecast, forecast};
+pub(crate) use preempt::Preemption;
 
 use gang::gang;
 
@@ -23,7 +29,7 @@ pub(crate) struct Rules<'a> {
 }
 
 /// A job that holds cores. Times are microseconds since 1970.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Active {
     pub id: String,
     pub name: String,
@@ -31,6 +37,11 @@ pub(crate) struct Active {
     pub cores: Vec<u32>,
     /// When it is gone at the latest, if that is known.
     pub end: Option<i64>,
+    pub priority: i64,
+    /// When it got its cores.
+    pub since: i64,
+    /// It was told to stop.
+    pub leaving: bool,
 }
 
 /// A job that waits for cores.
@@ -64,7 +75,10 @@ pub(crate) struct Waiting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub placements: Vec<Placement>,
+    /// In the order in which they come to their turns.
     pub waiting: Vec<Waiting>,
+    /// Active jobs that have to make room.
+    pub preemptions: Vec<Preemption>,
 }
 
 /// The first job that does not fit.
@@ -89,7 +103,13 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
             }
             Err(Refusal { reason, holds_back }) => {
                 if holds_back && head.is_none() {
-                    head = Some(Head { job, promise: promise(rules, &active, job, now) });
+                    plan.preemptions = preempt::victims(rules, &active, job);
+                    // What is given up for the head is for nobody else.
+                    let makes_room = !plan.preemptions.is_empty();
+                    let makes_room = makes_room || active.iter().any(|job| job.leaving);
+                    let promise = || promise(rules, &active, job, now);
+                    let promise = if makes_room { None } else { promise() };
+                    head = Some(Head { job, promise });
                 }
                 plan.waiting.push(Waiting { id: job.id.clone(), reason });
             }
@@ -119,8 +139,17 @@ fn decide(
         return Err(Refusal { reason, holds_back: true });
     };
     let end = job.max_run.map(|max_run| now.saturating_add(max_run));
-    let started =
-        Active { id: job.id.clone(), name: job.name.clone(), owner: job.owner.clone(), cores, end };
+    let started = Active {
+        id: job.id.clone(),
+        name: job.name.clone(),
+        owner: job.owner.clone(),
+        cores,
+        end,
+        priority: job.priority,
+        since: now,
+        // Not before it has begun.
+        leaving: false,
+    };
     match head {
         Some(head) if !keeps_promise(rules, active, &started, head, now) => {
             Err(Refusal { reason: behind(head.job), holds_back: true })

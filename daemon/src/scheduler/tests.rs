@@ -10,8 +10,8 @@ fn pending(id: &str, cores: u32) -> Pending {
 }
 
 fn active(id: &str, cores: &[u32], end: Option<i64>) -> Active {
-    let (name, owner) = (String::new(), "ann".into());
-    Active { id: id.into(), name, owner, cores: cores.to_vec(), end }
+    let owner = "ann".into();
+    Active { id: id.into(), owner, cores: cores.to_vec(), end, ..Active::default() }
 }
 
 fn lines(plan: &Plan) -> String {
@@ -120,6 +120,18 @@ fn play(cores: u32, aligned: bool, drawn: &[Drawn]) {
         let plan = plan(rules, &active, &waiting, now);
         assert_eq!(plan.placements.len() + plan.waiting.len(), waiting.len(), "each job once");
         let mut urgent = i64::MIN;
+        let makes_room = !plan.preemptions.is_empty();
+        for preemption in &plan.preemptions {
+            let at = running.iter().position(|(job, _)| job.id == preemption.id).unwrap();
+            let (victim, _) = running.remove(at);
+            assert!(waiting.iter().any(|job| job.priority > victim.priority), "for its betters");
+            let (cores, priority, max_run, _) = drawn[victim.id.parse::<usize>().unwrap()];
+            let again = Pending { priority, max_run, ..pending(&victim.id, cores) };
+            let number = |job: &Pending| job.id.parse::<usize>().unwrap();
+            let place = waiting.partition_point(|job| number(job) < number(&again));
+            waiting.insert(place, again);
+            started -= 1;
+        }
         for placement in plan.placements {
             let at = waiting.iter().position(|job| job.id == placement.id).unwrap();
             let job = waiting.remove(at);
@@ -130,6 +142,8 @@ fn play(cores: u32, aligned: bool, drawn: &[Drawn]) {
             let end = now + job.max_run.map_or(runs, |max_run| runs.min(max_run));
             let active = Active {
                 end: job.max_run.map(|max_run| now + max_run),
+                priority: job.priority,
+                since: now,
                 ..active_of(&job, placement.cores)
             };
             running.push((active, end));
@@ -139,13 +153,16 @@ fn play(cores: u32, aligned: bool, drawn: &[Drawn]) {
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a core belongs to one job");
         assert!(held.iter().all(|core| all.contains(core)));
-        assert!(waiting.is_empty() || !running.is_empty(), "the head fits an idle host");
+        let idle = running.is_empty() && !makes_room;
+        assert!(waiting.is_empty() || !idle, "the head fits an idle host");
 
         let active: Vec<Active> = running.iter().map(|(active, _)| active.clone()).collect();
         let head = waiting.iter().rev().max_by_key(|job| job.priority);
         let now_promised = head.and_then(|head| {
             promise(rules, &active, head, now).map(|promise| (head.id.clone(), promise))
         });
+        // While room is made, the head is next and nothing has to be promised.
+        let now_promised = now_promised.filter(|_| !makes_room);
         // A promise holds against all but those of a higher priority.
         let overtaken = head.is_some_and(|head| urgent > head.priority);
         if let (Some((id, before)), Some((same, after))) = (&promised, &now_promised) {

@@ -8,10 +8,12 @@ use traind_proto::v1;
 use super::stream::Messages;
 use super::{peer, watch};
 use crate::admission::Submission;
+use crate::clock;
 use crate::convert;
 use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::state::JobState;
+use crate::store::Job;
 
 const PAGE_SIZE_DEFAULT: usize = 100;
 const PAGE_SIZE_MAX: i32 = 1000;
@@ -28,6 +30,17 @@ impl Jobs {
     /// What is under way may end; nothing new begins while the daemon leaves.
     fn admit(&self) -> Result<(), Error> {
         if self.daemon.closing.is_cancelled() { Err(Error::ShuttingDown) } else { Ok(()) }
+    }
+
+    /// A job with its place in the queue.
+    fn present(&self, job: Job) -> v1::Job {
+        let pending = job.state == JobState::Pending;
+        let forecast = self.daemon.queue.forecast(&job.id).filter(|_| pending);
+        v1::Job {
+            queue_position: forecast.as_ref().map_or(0, |forecast| forecast.position),
+            estimated_start_time: forecast.and_then(|f| f.start).map(clock::timestamp),
+            ..convert::job(job)
+        }
     }
 
     /// A daemon that drains shows its jobs and takes no more.
@@ -48,7 +61,19 @@ impl v1::jobs_server::Jobs for Jobs {
         let owner = peer::caller(&request)?.user;
         let submission = Submission::new(request.into_inner(), owner)?;
         let job = self.daemon.create(submission).await?;
-        Ok(Response::new(convert::job(job)))
+        Ok(Response::new(self.present(job)))
+    }
+
+    async fn plan_job(
+        &self,
+        request: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::Plan>, Status> {
+        let owner = peer::caller(&request)?.user;
+        let v1::PlanJobRequest { job_file, base_dir, overrides } = request.into_inner();
+        let request_id = String::new();
+        let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
+        let plan = self.daemon.plan(Submission::new(request, owner)?).await?;
+        Ok(Response::new(convert::plan(plan)))
     }
 
     async fn get_job(
@@ -57,7 +82,7 @@ impl v1::jobs_server::Jobs for Jobs {
     ) -> Result<Response<v1::Job>, Status> {
         let caller = peer::caller(&request)?;
         let job = self.daemon.get(&request.get_ref().job_id, caller.scope()).await?;
-        Ok(Response::new(convert::job(job)))
+        Ok(Response::new(self.present(job)))
     }
 
     async fn list_jobs(
@@ -76,7 +101,7 @@ impl v1::jobs_server::Jobs for Jobs {
         jobs.truncate(size);
         let last = jobs.last().filter(|_| more);
         let next_page_token = last.map(|job| job.number.to_string()).unwrap_or_default();
-        let jobs = jobs.into_iter().map(convert::job).collect();
+        let jobs = jobs.into_iter().map(|job| self.present(job)).collect();
         Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token }))
     }
 
@@ -98,7 +123,7 @@ impl v1::jobs_server::Jobs for Jobs {
     ) -> Result<Response<v1::Job>, Status> {
         let by = peer::caller(&request)?;
         let job = self.daemon.cancel(&request.get_ref().job_id, &by).await?;
-        Ok(Response::new(convert::job(job)))
+        Ok(Response::new(self.present(job)))
     }
 }
 

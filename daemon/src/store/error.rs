@@ -9,7 +9,7 @@ pub enum StoreError {
     #[error("{action} in the job store: {source}")]
     Sqlite { action: &'static str, source: rusqlite::Error },
     #[error(
-        "the job store {path} is damaged: {detail}; move it away, or put a backup in its place"
+        "the job store {path} is damaged: {detail}; `traind doctor --rebuild` makes it anew from the job folders, or put a backup in its place"
     )]
     Corrupt { path: PathBuf, detail: String },
     #[error("the job store has version {found}, and this traind knows only up to {known}")]

@@ -60,8 +60,10 @@ pub(crate) struct Job {
 }
 
 /// A job about to be stored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NewJob {
+    /// When it was accepted, in microseconds since 1970.
+    pub create_time: i64,
     pub id: String,
     pub name: String,
     pub owner: String,

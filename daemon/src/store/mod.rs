@@ -56,6 +56,12 @@ impl Store {
         Ok(Store { inner: Arc::new(inner) })
     }
 
+    /// Moves all that was written into the database file itself.
+    pub(crate) fn fold(&self) -> Result<(), StoreError> {
+        let moved = self.writer().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        moved.map_err(StoreError::sqlite("checkpoint"))
+    }
+
     /// Runs `work` on a thread that may block: SQLite waits for the disk.
     pub(crate) async fn run<T, W>(&self, work: W) -> T
     where

@@ -110,6 +110,14 @@ impl Store {
         found.map_err(StoreError::sqlite("look up a request"))
     }
 
+    /// Everything that is wrong with the file, at most a hundred things.
+    pub(crate) fn integrity(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "PRAGMA integrity_check(100)";
+        let mut found = self.many(sql, [], |row| row.get(0), "check the integrity")?;
+        found.retain(|line: &String| line != "ok");
+        Ok(found)
+    }
+
     /// Proves that the store answers.
     pub(crate) fn ping(&self) -> Result<(), StoreError> {
         let answer = self.reader().query_row("SELECT 1", [], |_| Ok(()));

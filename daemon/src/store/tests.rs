@@ -17,6 +17,7 @@ fn new_job(id: &str) -> NewJob {
         id: id.into(),
         name: "name".into(),
         owner: "ann".into(),
+        create_time: 1,
         request_id: String::new(),
         request_digest: vec![1],
         platform: "cpu".into(),

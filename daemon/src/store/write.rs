@@ -44,13 +44,19 @@ impl Store {
     /// Gives a pending job its cores, for its next attempt.
     pub(crate) fn place(&self, id: &str, cores: &[u32]) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            draft.apply(Transition::Place, "")?;
-            draft.job.cores = cores.to_vec();
-            draft.job.attempt += 1;
-            draft.job.place_time = Some(clock::now());
-            draft.job.finished = None;
-            Ok(())
+            let attempt = draft.job.attempt + 1;
+            draft.place(cores, attempt)
         })
+    }
+
+    /// Tells again that a job had its cores, for an attempt that is known.
+    pub(crate) fn place_attempt(
+        &self,
+        id: &str,
+        cores: &[u32],
+        attempt: u32,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| draft.place(cores, attempt))
     }
 
     /// Takes back a placement that no runner ever used.
@@ -184,6 +190,15 @@ impl<'a> Draft<'a> {
         }))
     }
 
+    fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {
+        self.apply(Transition::Place, "")?;
+        self.job.cores = cores.to_vec();
+        self.job.attempt = attempt;
+        self.job.place_time = Some(clock::now());
+        self.job.finished = None;
+        Ok(())
+    }
+
     fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
         self.job.waiting_reason = reason.to_owned();
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
@@ -276,7 +291,7 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":request_id": Some(&new.request_id).filter(|id| !id.is_empty()),
         ":request_digest": new.request_digest,
         ":state": JobState::Pending.name(),
-        ":create_time": clock::now(),
+        ":create_time": new.create_time,
         ":platform": new.platform,
         ":core_count": new.core_count,
         ":priority": new.priority,

@@ -6,7 +6,6 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio_util::sync::CancellationToken;
 use traind_proto::event_log::{EventLogError, EventLogReader};
 use traind_proto::{reasons, v1};
 
@@ -15,7 +14,7 @@ use super::heartbeat::Heartbeat;
 use super::process::RunnerProcess;
 use super::run_dir::RunDir;
 use super::stop::{Press, Stop};
-use super::{PERIOD, RETRY, pause};
+use super::{PERIOD, RETRY, Wishes, pause};
 use crate::clock;
 use crate::daemon::Daemon;
 use crate::store::{Job, Store, StoreError};
@@ -38,7 +37,7 @@ pub(super) struct Follower {
     /// Absent if it was gone before this daemon came.
     process: Option<RunnerProcess>,
     stop: Stop,
-    stop_wanted: CancellationToken,
+    wishes: Wishes,
     heartbeat: Heartbeat,
     /// It hung, or ran out of its time.
     overdue: Option<v1::Failure>,
@@ -59,12 +58,12 @@ impl Follower {
         job: Job,
         run_dir: RunDir,
         process: Option<RunnerProcess>,
-        stop_wanted: CancellationToken,
+        wishes: Wishes,
     ) -> Follower {
         let stop = Stop::new(daemon.settings.grace_period);
         let heartbeat = Heartbeat::new(daemon.settings.hang_timeout, Instant::now());
         let (overdue, damage) = (None, None);
-        Follower { daemon, job, run_dir, process, stop, stop_wanted, heartbeat, overdue, damage }
+        Follower { daemon, job, run_dir, process, stop, wishes, heartbeat, overdue, damage }
     }
 
     /// Returns when the runner has ended, or `None` when the daemon closes.
@@ -134,11 +133,12 @@ impl Follower {
     /// Ends the runner if it is to end.
     fn press(&mut self) {
         let Some(process) = &self.process else { return };
-        let asked = self.stop_wanted.is_cancelled() || self.daemon.draining.is_cancelled();
+        let leave = self.daemon.draining.is_cancelled() || self.wishes.leave.get().is_some();
+        let asked = self.wishes.end.is_cancelled() || leave;
         let wanted = asked || self.damage.is_some() || self.overdue.is_some();
         let pressed = match self.stop.press(Instant::now(), wanted, self.job.finished.is_some()) {
             Press::Nothing => Ok(()),
-            Press::Ask if self.stop_wanted.is_cancelled() => process.cancel(),
+            Press::Ask if self.wishes.end.is_cancelled() => process.cancel(),
             Press::Ask => process.interrupt(),
             Press::Kill => process.kill(),
         };

@@ -15,7 +15,7 @@ mod stop;
 mod tree;
 mod verdict;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -51,8 +51,17 @@ pub(crate) enum Begin {
     Attach,
 }
 
+/// What is wanted of a runner; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes {
+    /// The job is to end.
+    pub end: CancellationToken,
+    /// Why the job has to give up its cores for now.
+    pub leave: Arc<OnceLock<String>>,
+}
+
 /// Sees a job through to its end, or until the daemon closes.
-pub(crate) async fn attend(daemon: &Arc<Daemon>, job: Job, begin: Begin, stop: CancellationToken) {
+pub(crate) async fn attend(daemon: &Arc<Daemon>, job: Job, begin: Begin, wishes: Wishes) {
     let found = match begin {
         Begin::Launch => launch::launch(daemon, &job).await.map(Found::Alive),
         Begin::Attach => match attach(daemon, &job).await {
@@ -61,8 +70,8 @@ pub(crate) async fn attend(daemon: &Arc<Daemon>, job: Job, begin: Begin, stop: C
         },
     };
     match found {
-        Ok(Found::Alive(process)) => follow(daemon, job, Some(process), stop).await,
-        Ok(Found::Gone) => follow(daemon, job, None, stop).await,
+        Ok(Found::Alive(process)) => follow(daemon, job, Some(process), wishes).await,
+        Ok(Found::Gone) => follow(daemon, job, None, wishes).await,
         Ok(Found::Unclaimed) => {
             let id = job.id;
             insist(daemon, move |store| store.requeue(&id, "no runner had started")).await;
@@ -85,19 +94,16 @@ async fn attach(daemon: &Arc<Daemon>, job: &Job) -> Option<Found> {
     }
 }
 
-async fn follow(
-    daemon: &Arc<Daemon>,
-    job: Job,
-    process: Option<RunnerProcess>,
-    stop: CancellationToken,
-) {
+async fn follow(daemon: &Arc<Daemon>, job: Job, process: Option<RunnerProcess>, wishes: Wishes) {
     let run_dir = RunDir::new(&daemon.settings.state_dir, &job.id);
-    let follower = Follower::new(daemon.clone(), job, run_dir.clone(), process, stop);
+    let follower = Follower::new(daemon.clone(), job, run_dir.clone(), process, wishes.clone());
     let Some(Ended { job, exit, killed, trouble }) = follower.run().await else { return };
-    if trouble.is_none() && was_interrupted(&job, daemon.draining.is_cancelled()) {
+    let leave = wishes.leave.get();
+    if trouble.is_none() && was_interrupted(&job, daemon.draining.is_cancelled() || leave.is_some())
+    {
         tracing::info!(job = job.id, "stopped; goes on later");
-        let id = job.id;
-        return insist(daemon, move |store| store.requeue(&id, INTERRUPTED)).await;
+        let (id, reason) = (job.id, leave.map_or(INTERRUPTED, String::as_str).to_owned());
+        return insist(daemon, move |store| store.requeue(&id, &reason)).await;
     }
     let evidence = Evidence {
         cancelled: job.state == JobState::Cancelling,
@@ -114,12 +120,12 @@ async fn follow(
     }
 }
 
-/// Whether the runner stopped although nobody wants the job to end: the daemon drained, or
-/// the machine told all its processes to leave.
-fn was_interrupted(job: &Job, draining: bool) -> bool {
+/// Whether the runner stopped although nobody wants the job to end: it had to leave, since
+/// the daemon drained or another job comes first, or the machine told all its processes to.
+fn was_interrupted(job: &Job, leaving: bool) -> bool {
     let wanted = job.state == JobState::Cancelling;
     let obeyed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Cancelled;
-    !wanted && job.finished.as_ref().map_or(draining, obeyed)
+    !wanted && job.finished.as_ref().map_or(leaving, obeyed)
 }
 
 /// Ends a job that failed, or queues its next attempt.

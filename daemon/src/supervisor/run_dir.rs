@@ -35,6 +35,16 @@ impl RunDir {
         self.path.join("runner.sock")
     }
 
+    /// What the job was when it was accepted.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.path.join("job.json")
+    }
+
+    /// There if somebody asked for the end of the job.
+    pub(crate) fn cancelled(&self) -> PathBuf {
+        self.path.join("cancelled")
+    }
+
     /// Names the control group of the job's processes.
     pub(crate) fn cgroup(&self) -> PathBuf {
         self.path.join("cgroup")

@@ -17,7 +17,7 @@ use crate::runner::STOPS_WHEN_ASKED;
 /// What the roles may do beyond those before them.
 pub(crate) const VIEWER: &[&str] =
     &["GetJob", "ListJobs", "WatchJob", "ListCores", "WatchCores", "ListPlugins"];
-pub(crate) const SUBMITTER: &[&str] = &["CreateJob", "CancelJob"];
+pub(crate) const SUBMITTER: &[&str] = &["CreateJob", "PlanJob", "CancelJob"];
 pub(crate) const ADMIN: &[&str] = &["Drain", "CreateToken", "ListTokens", "RevokeToken"];
 
 /// Paths of all calls that the daemon describes of itself.

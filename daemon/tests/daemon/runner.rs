@@ -38,6 +38,7 @@ frames=$(dirname "$0")/frames
 say() { cat "$frames/$1" >> "$run_dir/events.log"; }
 say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
 run_dir=$1
+if [ "$1" = plan ]; then cat > /dev/null; cat "$(dirname "$0")/plan.json" 2> /dev/null; exit; fi
 "#;
 
 /// Puts the script and its frames into `folder`.

@@ -20,7 +20,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    pub(super) fn of(shape: &Shape, shards: usize) -> Layout {
+    pub(crate) fn of(shape: &Shape, shards: usize) -> Layout {
         let elements = shape.element_count();
         if shards == 1 || elements < SHARDED_ELEMENTS_MIN {
             return Layout::Whole;
@@ -67,7 +67,7 @@ impl Layout {
     }
 
     /// The shape of what a core holds of a parameter of `shape`.
-    pub(super) fn held_shape(&self, shape: &Shape) -> Shape {
+    pub(crate) fn held_shape(&self, shape: &Shape) -> Shape {
         match self {
             Layout::Whole => shape.clone(),
             Layout::Shard { length, .. } => shape.with_dims([*length]),

@@ -1,0 +1,64 @@
+//! The one change that would make a job fit: what costs the least is tried first.
+
+use std::sync::Arc;
+
+use traind_job_file::{JobFile, Optim};
+use traind_models::Model;
+
+use super::Change;
+use super::memory::Memory;
+
+/// Below this, shorter rows lose more than they save.
+const MAX_LENGTH_MIN: u32 = 64;
+
+type Changed = (&'static str, String, JobFile);
+
+pub(super) fn change(
+    job: &JobFile,
+    model: &Arc<dyn Model>,
+    fits: impl Fn(&Memory) -> bool,
+) -> anyhow::Result<Option<Change>> {
+    for (field, value, changed) in candidates(job, model.max_positions() as u32) {
+        if fits(&Memory::of(&changed, model)?) {
+            return Ok(Some(Change { field: field.to_owned(), value }));
+        }
+    }
+    Ok(None)
+}
+
+/// Results stay the same but for the batch size, then for the length of rows, then for the
+/// optimizer.
+fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
+    let sharded = (!job.parallel.shard_optimizer_state && job.resources.cores > 1).then(|| {
+        let mut changed = job.clone();
+        changed.parallel.shard_optimizer_state = true;
+        ("parallel.shard_optimizer_state", "true".to_owned(), changed)
+    });
+    let checkpointed = (!job.train.gradient_checkpointing).then(|| {
+        let mut changed = job.clone();
+        changed.train.gradient_checkpointing = true;
+        ("train.gradient_checkpointing", "true".to_owned(), changed)
+    });
+    let rows = halves(job.train.per_device_train_batch_size, 1).map(|rows| {
+        let mut changed = job.clone();
+        changed.train.per_device_train_batch_size = rows;
+        ("train.per_device_train_batch_size", rows.to_string(), changed)
+    });
+    let length = job.data.max_length.unwrap_or(positions).min(positions);
+    let lengths = halves(length, MAX_LENGTH_MIN).map(|length| {
+        let mut changed = job.clone();
+        changed.data.max_length = Some(length);
+        ("data.max_length", length.to_string(), changed)
+    });
+    let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
+        let mut changed = job.clone();
+        changed.train.optim = Optim::Adafactor;
+        ("train.optim", Optim::Adafactor.to_string(), changed)
+    });
+    sharded.into_iter().chain(checkpointed).chain(rows).chain(lengths).chain(smaller)
+}
+
+fn halves(from: u32, least: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(from / 2), |size| Some(size / 2))
+        .take_while(move |size| *size >= least)
+}

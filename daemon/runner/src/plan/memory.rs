@@ -1,0 +1,92 @@
+//! Memory of one core: parameters, gradients, optimizer state and activations.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use traind_job_file::JobFile;
+use traind_models::Model;
+use traind_models::optimizers::{self, Optimizer};
+use traind_xla::Shape;
+
+use super::activations;
+use crate::state::Layout;
+
+/// In bytes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Memory {
+    pub weights_bytes: u64,
+    pub gradients_bytes: u64,
+    pub optimizer_bytes: u64,
+    pub activations_bytes: u64,
+    pub bytes_per_core: u64,
+    /// The optimizer state of all cores together, as a checkpoint holds it.
+    #[serde(skip)]
+    pub optimizer_bytes_whole: u64,
+}
+
+impl Memory {
+    pub(crate) fn of(job: &JobFile, model: &Arc<dyn Model>) -> anyhow::Result<Memory> {
+        let state = State::of(job, model.as_ref())?;
+        let rows = job.train.per_device_train_batch_size as usize;
+        let activations_bytes = activations::bytes(
+            model.as_ref(),
+            rows,
+            positions(job, model.as_ref()),
+            job.train.gradient_checkpointing,
+            job.train.bf16,
+        )?;
+        Ok(Memory {
+            weights_bytes: state.weights,
+            gradients_bytes: state.gradients,
+            optimizer_bytes: state.optimizer,
+            activations_bytes,
+            bytes_per_core: state.weights + state.gradients + state.optimizer + activations_bytes,
+            optimizer_bytes_whole: state.optimizer_whole,
+        })
+    }
+}
+
+/// What stays on a core from step to step, and the gradients.
+struct State {
+    weights: u64,
+    gradients: u64,
+    optimizer: u64,
+    optimizer_whole: u64,
+}
+
+impl State {
+    fn of(job: &JobFile, model: &dyn Model) -> anyhow::Result<State> {
+        let optimizer =
+            optimizers::build(&job.train.optim.to_string(), &optimizers::Settings::default())?;
+        let sharded = job.parallel.shard_optimizer_state && optimizer.shardable();
+        let shards = if sharded { data_cores(job) } else { 1 };
+        let mut state = State { weights: 0, gradients: 0, optimizer: 0, optimizer_whole: 0 };
+        for spec in model.parameters() {
+            let bytes = spec.shape.size_bytes() as u64;
+            let layout = Layout::of(&spec.shape, shards);
+            let held = layout.held_shape(&spec.shape);
+            // A shard has a copy of its own to update.
+            let copy = if layout.is_shard() { held.size_bytes() as u64 } else { 0 };
+            state.weights += bytes + copy;
+            state.gradients += bytes;
+            state.optimizer += slots(optimizer.as_ref(), &held);
+            state.optimizer_whole += slots(optimizer.as_ref(), &spec.shape);
+        }
+        Ok(state)
+    }
+}
+
+fn slots(optimizer: &dyn Optimizer, shape: &Shape) -> u64 {
+    optimizer.slots(shape).iter().map(|slot| slot.shape.size_bytes() as u64).sum()
+}
+
+fn data_cores(job: &JobFile) -> usize {
+    let others = (job.parallel.tensor * job.parallel.pipeline).max(1);
+    (job.resources.cores / others).max(1) as usize
+}
+
+/// The longest row that the job can have.
+pub(crate) fn positions(job: &JobFile, model: &dyn Model) -> usize {
+    let most = model.max_positions();
+    job.data.max_length.map_or(most, |length| (length as usize).min(most))
+}

@@ -1,0 +1,185 @@
+//! `traind-runner plan`: what a job will take, from its job file and the model's
+//! `config.json` alone. No weights, no data and no device are touched, so it is done in
+//! milliseconds, before the job has any cores.
+//!
+//! Reads a [`Request`] as JSON on standard input and writes a [`Plan`] on standard output.
+
+mod activations;
+mod fitting;
+mod memory;
+
+use std::io;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use traind_job_file::{JobFile, SaveStrategy};
+use traind_models::{Model, Task, registry};
+
+use crate::model::ModelFolder;
+use memory::Memory;
+
+/// The question.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Request {
+    job: JobFile,
+    /// What a core has for the job; nothing is refused without it.
+    #[serde(default)]
+    bytes_per_core_max: Option<u64>,
+}
+
+/// The answer. Sizes are in bytes; those of memory are a core's.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    model_type: String,
+    parameters: u64,
+    /// Rows a core and step, and the most tokens of a row.
+    rows: u32,
+    positions: u64,
+    #[serde(flatten)]
+    memory: Memory,
+    checkpoint_bytes: u64,
+    output_bytes: u64,
+    /// The output folder with all checkpoints that are there at a time.
+    disk_bytes: u64,
+    /// Set where the job does not fit: the change that would make it, or `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    misfit: Option<Misfit>,
+}
+
+#[derive(Debug, Serialize)]
+struct Misfit {
+    change: Option<Change>,
+}
+
+/// A key of the job file and another value for it.
+#[derive(Debug, Serialize)]
+struct Change {
+    field: String,
+    value: String,
+}
+
+/// Answers on standard output.
+pub(crate) fn answer() -> anyhow::Result<()> {
+    let request: Request =
+        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
+    let plan = plan(&request)?;
+    serde_json::to_writer(io::stdout().lock(), &plan).context("write the plan")
+}
+
+fn plan(request: &Request) -> anyhow::Result<Plan> {
+    let job = &request.job;
+    let model = build(job)?;
+    let memory = Memory::of(job, &model)?;
+    let fits = |memory: &Memory| {
+        request.bytes_per_core_max.is_none_or(|most| memory.bytes_per_core <= most)
+    };
+    let misfit = match fits(&memory) {
+        true => None,
+        false => Some(Misfit { change: fitting::change(job, &model, fits)? }),
+    };
+    let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
+    let output_bytes = 4 * parameters;
+    let checkpoint_bytes = output_bytes + memory.optimizer_bytes_whole;
+    Ok(Plan {
+        model_type: model.config().model_type()?.to_owned(),
+        parameters,
+        rows: job.train.per_device_train_batch_size,
+        positions: memory::positions(job, model.as_ref()) as u64,
+        checkpoint_bytes,
+        output_bytes,
+        disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
+        memory,
+        misfit,
+    })
+}
+
+/// How many checkpoints there are at a time: one more than are kept while the newest is
+/// written. Without a limit their number depends on the data; one is counted.
+fn checkpoints(job: &JobFile) -> u64 {
+    match job.train.save_strategy {
+        SaveStrategy::No => 0,
+        _ => 1 + u64::from(job.train.save_total_limit.unwrap_or_default()),
+    }
+}
+
+/// The model as the job file describes it; labels that only the data know do not matter.
+fn build(job: &JobFile) -> anyhow::Result<Arc<dyn Model>> {
+    let mut config = ModelFolder::open(&job.model)?.config;
+    if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
+        let classes: std::collections::BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
+        config.set_num_labels(classes.len());
+    }
+    let name = job.model.task.to_string();
+    let task = Task::from_name(&name).with_context(|| format!("no task {name} is implemented"))?;
+    Ok(registry::build(config, task)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"{"model_type": "bert", "vocab_size": 1000, "hidden_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
+        "max_position_embeddings": 128, "type_vocab_size": 2}"#;
+
+    /// The plan of a job whose sections are changed by `edit`.
+    fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value)) -> Plan {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
+        let mut job = serde_json::json!({
+            "name": "planned",
+            "model": {
+                "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3
+            },
+            "data": {"train": "/train.csv"},
+            "train": {"per_device_train_batch_size": 8},
+            "resources": {"cores": 2},
+            "output_dir": "/out",
+        });
+        edit(&mut job);
+        let job = serde_json::from_value(job).unwrap();
+        plan(&Request { job, bytes_per_core_max }).unwrap()
+    }
+
+    #[test]
+    fn sizes_follow_from_the_parameters() {
+        let plan = plan_of(None, |_| {});
+        // Embeddings, two layers, pooler, classifier.
+        let layer = 4 * (64 * 64 + 64) + 2 * 128 + (64 * 128 + 128) + (128 * 64 + 64);
+        let parameters = (1000 + 128 + 2 + 2) * 64 + 2 * layer + (64 * 64 + 64) + (64 * 3 + 3);
+        assert_eq!(plan.parameters, parameters as u64);
+        assert_eq!(plan.memory.weights_bytes, 4 * plan.parameters);
+        assert_eq!(plan.memory.gradients_bytes, 4 * plan.parameters);
+        assert_eq!(plan.memory.optimizer_bytes, 8 * plan.parameters, "two moments");
+        assert_eq!(plan.checkpoint_bytes, 12 * plan.parameters);
+        assert_eq!((plan.positions, plan.disk_bytes), (128, 4 * plan.parameters));
+    }
+
+    #[test]
+    fn activations_grow_with_rows_and_shrink_with_checkpointing() {
+        let activations = |key: &str, value: serde_json::Value| {
+            plan_of(None, |job| job["train"][key] = value.clone()).memory.activations_bytes
+        };
+        let eight = activations("per_device_train_batch_size", 8.into());
+        let sixteen = activations("per_device_train_batch_size", 16.into());
+        assert!(sixteen > eight * 19 / 10 && sixteen < eight * 21 / 10, "{eight} {sixteen}");
+        let recomputed = activations("gradient_checkpointing", true.into());
+        assert!(recomputed < eight * 4 / 5, "{eight} {recomputed}");
+        // Of each layer at least the input, the projections, the scores and the outer layer.
+        let least = 2 * 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128);
+        assert!(eight > least && eight < 4 * least, "{eight} {least}");
+    }
+
+    #[test]
+    fn a_job_that_does_not_fit_is_told_what_would() {
+        let whole = plan_of(None, |_| {}).memory.bytes_per_core;
+        assert!(plan_of(Some(whole), |_| {}).misfit.is_none());
+        let change = |bytes| plan_of(Some(bytes), |_| {}).misfit.unwrap().change;
+        assert_eq!(change(whole - 1).unwrap().field, "parallel.shard_optimizer_state");
+        let single = |job: &mut serde_json::Value| job["resources"]["cores"] = 1.into();
+        let change = plan_of(Some(whole * 2 / 3), single).misfit.unwrap().change.unwrap();
+        assert!(change.field.starts_with("train."), "{change:?}");
+        assert!(plan_of(Some(1), |_| {}).misfit.unwrap().change.is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! `traind plan`.
+
+use std::path::PathBuf;
+
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::submit::{parse_override, read, working_directory};
+use super::{Global, client, output};
+
+/// Show what a job would take, without submitting it
+#[derive(clap::Args)]
+pub(crate) struct Plan {
+    /// The job file, YAML; - is standard input. Relative paths in it start at this directory
+    job_file: PathBuf,
+    /// Replace a value of the job file, such as train.learning_rate=3e-5
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+}
+
+impl Plan {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let request = v1::PlanJobRequest {
+            job_file: read(&self.job_file)?,
+            base_dir: working_directory()?,
+            overrides: self.set.into_iter().collect(),
+        };
+        let plan = client::jobs(&global).await?.plan_job(request).await?.into_inner();
+        for (name, value) in lines(&plan) {
+            println!("{name:<16} {value}");
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
+    let most = match plan.bytes_per_core_max {
+        0 => String::new(),
+        most => format!(" of {}", output::bytes(most)),
+    };
+    vec![
+        ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
+        ("batch", format!("{} rows a core, up to {} tokens each", plan.rows, plan.positions)),
+        ("a core", format!("{}{most}", output::bytes(plan.bytes_per_core))),
+        ("  weights", output::bytes(plan.weights_bytes)),
+        ("  gradients", output::bytes(plan.gradients_bytes)),
+        ("  optimizer", output::bytes(plan.optimizer_bytes)),
+        ("  activations", output::bytes(plan.activations_bytes)),
+        ("a checkpoint", output::bytes(plan.checkpoint_bytes)),
+        ("on disk", output::bytes(plan.disk_bytes)),
+    ]
+}

@@ -1,0 +1,69 @@
+//! Examining the state folder of a daemon that is not running, and making its store anew
+//! from the job folders where it is damaged.
+
+mod rebuild;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::lock::{LockError, StateLock};
+use crate::store::{Store, StoreError};
+
+pub(crate) use rebuild::rebuild;
+
+/// The store's file in a state folder.
+pub(crate) const STORE: &str = "traind.db";
+const LOCK: &str = "daemon.lock";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DoctorError {
+    #[error("{0}; stop it first")]
+    Running(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{action} {path}: {source}", path = .path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// A state folder that no daemon uses meanwhile.
+pub(crate) struct Patient {
+    state_dir: PathBuf,
+    _lock: StateLock,
+}
+
+impl Patient {
+    pub(crate) fn admit(state_dir: &Path) -> Result<Patient, DoctorError> {
+        let lock = StateLock::acquire(&state_dir.join(LOCK))?;
+        Ok(Patient { state_dir: state_dir.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn store_path(&self) -> PathBuf {
+        self.state_dir.join(STORE)
+    }
+
+    /// Everything that is wrong with the store; nothing for a sound one.
+    pub(crate) fn examine(&self) -> Result<Vec<String>, DoctorError> {
+        if !self.store_path().exists() {
+            return Ok(vec![format!("{} is not there", self.store_path().display())]);
+        }
+        match Store::open(&self.store_path()) {
+            Ok(store) => Ok(store.integrity()?),
+            Err(StoreError::Corrupt { detail, .. }) => Ok(vec![detail]),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ids of the jobs that have folders.
+    fn job_ids(&self) -> Result<Vec<String>, DoctorError> {
+        let path = self.state_dir.join("jobs");
+        let io_error = |source| DoctorError::Io { action: "list", path: path.clone(), source };
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&path).map_err(io_error)?;
+        let names = entries.map(|entry| Ok(entry.map_err(io_error)?.file_name()));
+        let names: Vec<_> = names.collect::<Result<_, DoctorError>>()?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+    }
+}

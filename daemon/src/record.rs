@@ -1,0 +1,39 @@
+//! What a job was when it was accepted, beside its run in the job's own folder: enough to
+//! make the store anew where the store itself is lost.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use crate::store::NewJob;
+use crate::supervisor::RunDir;
+
+/// Writes the record of a job that the store has taken. Durable when this returns.
+pub(crate) fn write(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {
+    run_dir.create()?;
+    replace(&run_dir.record(), &serde_json::to_vec(new)?)
+}
+
+/// `None` where there is none: the folder is of an older daemon.
+pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
+    match fs::read(run_dir.record()) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Notes that somebody asked for the end of the job.
+pub(crate) fn cancel(run_dir: &RunDir) -> io::Result<()> {
+    run_dir.create()?;
+    replace(&run_dir.cancelled(), b"")
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    let mut file = File::create(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
