@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -110,6 +111,7 @@ enum OnSigterm {
 impl Serve {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         log_to_stderr();
+        raise_open_files();
         let (on_sigterm, ec2_notices) = (self.on_sigterm, self.ec2_notices.clone());
         let metrics = bind("--metrics-address", self.metrics_address).await?;
         let daemon = Daemon::open(self.settings(global)?)?;
@@ -182,6 +184,15 @@ async fn bind(
     match address {
         Some(address) => http::bind(setting, address).await.map(Some),
         None => Ok(None),
+    }
+}
+
+/// Each client takes a file; systems give 1024 to programs that do not ask.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "raise the number of open files");
     }
 }
 

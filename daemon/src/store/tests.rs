@@ -182,3 +182,36 @@ async fn a_subscriber_hears_of_its_own_job_alone() {
     store.wait("a", "no cores").unwrap();
     tokio::time::timeout(silence, news.changed()).await.unwrap();
 }
+
+/// The long form has 100,000 jobs: see `scripts/soak/run`.
+#[test]
+fn many_jobs_leave_listing_quick_and_memory_flat() {
+    let count = std::env::var("TRAIND_SOAK_JOBS").map_or(200, |text| text.parse().unwrap());
+    let (_folder, store) = store();
+    // What a disk does at each commit is not asked here, but at what sizes the store grows slow.
+    store.writer().pragma_update(None, "synchronous", "OFF").unwrap();
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    };
+    let mut half = 0;
+    for number in 0..count {
+        let id = format!("{number:010}");
+        store.create(&new_job(&id)).unwrap();
+        store.place(&id, &[0]).unwrap();
+        store.settle(&id, Outcome::Completed, None).unwrap();
+        if number == count / 2 {
+            half = resident();
+        }
+    }
+    let grown = resident().saturating_sub(half);
+    let start = std::time::Instant::now();
+    let page = store.list(&[], None, i64::MAX, 100).unwrap();
+    let took = start.elapsed();
+    assert_eq!(page.len(), count.min(100));
+    println!("{count} jobs: a page in {took:?}, {} KiB more than at half", grown >> 10);
+    if std::env::var_os("TRAIND_SOAK").is_some() {
+        assert!(took.as_millis() < 20, "{took:?}");
+        assert!(grown < 16 << 20, "{grown}");
+    }
+}

@@ -57,7 +57,12 @@ impl Host {
     }
 
     pub(crate) async fn start(&mut self) {
-        let mut daemon = self.serve().spawn().unwrap();
+        self.start_with(self.serve()).await;
+    }
+
+    /// Starts the daemon by another command.
+    pub(crate) async fn start_with(&mut self, mut serve: Command) {
+        let mut daemon = serve.spawn().unwrap();
         let start = Instant::now();
         while UnixStream::connect(self.socket()).await.is_err() {
             assert_eq!(daemon.try_wait().unwrap(), None, "{}", self.log());

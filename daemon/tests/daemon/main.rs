@@ -21,5 +21,6 @@ mod recovery;
 mod restarting;
 mod runner;
 mod serving;
+mod soak;
 mod submitting;
 mod top;

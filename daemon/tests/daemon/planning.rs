@@ -10,7 +10,7 @@ use tonic_types::StatusExt;
 use crate::host::Host;
 use crate::runner::COMPLETES;
 
-fn plan() -> Value {
+pub(crate) fn plan() -> Value {
     json!({
         "model_type": "bert", "parameters": 1_000_000, "rows": 8, "positions": 128,
         "weights_bytes": 4_000_000, "gradients_bytes": 4_000_000, "optimizer_bytes": 8_000_000,

@@ -9,7 +9,7 @@ use crate::host::{Host, until_file};
 use crate::runner::{self, STEPS, STUBBORN, WAITS_FOR_GO};
 
 /// Every step once, in order, under sequences without gaps.
-fn assert_whole(events: &[Event]) {
+pub(crate) fn assert_whole(events: &[Event]) {
     let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>());
     let steps: Vec<u64> = events

@@ -153,7 +153,16 @@ mod tests {
         assert_eq!(plan.memory.gradients_bytes, 4 * plan.parameters);
         assert_eq!(plan.memory.optimizer_bytes, 8 * plan.parameters, "two moments");
         assert_eq!(plan.checkpoint_bytes, 12 * plan.parameters);
-        assert_eq!((plan.positions, plan.disk_bytes), (128, 4 * plan.parameters));
+        assert_eq!(plan.positions, 128);
+        let disk = |strategy: &str| {
+            let edit = |job: &mut serde_json::Value| {
+                job["train"]["save_strategy"] = strategy.into();
+                job["train"]["save_total_limit"] = 2.into();
+            };
+            plan_of(None, edit).disk_bytes
+        };
+        assert_eq!(disk("epoch"), (4 + 3 * 12) * plan.parameters, "two kept, one under way");
+        assert_eq!(disk("no"), 4 * plan.parameters);
     }
 
     #[test]

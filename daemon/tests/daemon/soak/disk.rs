@@ -1,0 +1,50 @@
+//! A disk that takes no more: the daemon's files may grow to a limit, where each write
+//! fails. What was acknowledged before is there afterwards.
+
+use std::process::{Command, Stdio};
+
+use traind_proto::v1::JobState;
+
+use super::count;
+use crate::host::Host;
+use crate::runner::STOPS_WHEN_ASKED;
+
+#[tokio::test]
+async fn a_disk_that_is_full_loses_no_acknowledged_job() {
+    for round in 0..count("TRAIND_SOAK_DISKS", 2) {
+        let mut host = Host::new(1, STOPS_WHEN_ASKED);
+        // From a few pages of the write-ahead log to some hundred, in blocks of 1 KiB.
+        let blocks = 120 + 97 * round;
+        let serve = host.serve();
+        let mut limited = Command::new("sh");
+        // An ignored SIGXFSZ turns a write past the limit into an error.
+        limited
+            .args(["-c", &format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", blocks * 2)]);
+        limited.arg(serve.get_program()).args(serve.get_args());
+        limited.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        limited.current_dir(host.path("")).stdin(Stdio::null()).stdout(Stdio::null());
+        limited.stderr(Stdio::null());
+        host.start_with(limited).await;
+        let mut acknowledged = Vec::new();
+        let mut refused = 0;
+        for number in 0..400 {
+            match host.create(host.request(&format!("job-{number}"), 1)).await {
+                Ok(job) => acknowledged.push(job.id),
+                Err(_) => refused += 1,
+            }
+            if refused == 5 {
+                break;
+            }
+        }
+        assert!(refused > 0, "the limit of {blocks} KiB was never met");
+        host.kill_daemon();
+        host.start().await;
+        for id in &acknowledged {
+            assert_ne!(host.get(id).await.state(), JobState::Unspecified);
+        }
+        let examined = host.cli(&["ls", "-n", "1000"]);
+        let listed = String::from_utf8(examined.stdout).unwrap().lines().count() - 1;
+        assert_eq!(listed, acknowledged.len(), "what was refused is not there");
+        println!("{blocks} KiB: {} acknowledged, all there; 5 refused", acknowledged.len());
+    }
+}

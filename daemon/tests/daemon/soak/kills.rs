@@ -1,0 +1,58 @@
+//! A daemon that is killed again and again while jobs are submitted and run.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use traind_proto::v1::jobs_client::JobsClient;
+use traind_proto::v1::{self, JobState};
+
+use super::{Random, count, is_long, percentile};
+use crate::host::{Host, connect};
+use crate::recovery::assert_whole;
+use crate::runner::{self, WAITS_FOR_GO};
+
+#[tokio::test]
+async fn kills_lose_and_double_nothing() {
+    let kills = count("TRAIND_SOAK_KILLS", 5);
+    let mut host = Host::started(2, WAITS_FOR_GO).await;
+    let long = host.submit("long", 1).await;
+    host.until(&long.id, |job| job.progress.as_ref().is_some_and(|p| p.step == 20)).await;
+    let pids = runner::pids(&host.run_dir(&long.id));
+    assert_eq!(pids.len(), 1);
+    let (mut random, mut attached, mut ids) = (Random(7), Vec::new(), Vec::new());
+    for kill in 0..kills {
+        let mut request = host.request(&format!("short-{kill}"), 1);
+        request.request_id = format!("request-{kill}");
+        let (socket, again) = (host.socket(), request.clone());
+        let submitting = tokio::spawn(async move {
+            JobsClient::new(connect(socket).await).create_job(request).await
+        });
+        tokio::time::sleep(Duration::from_micros(random.below(40_000))).await;
+        host.kill_daemon();
+        let acknowledged = submitting.await.ok().and_then(Result::ok);
+        let start = Instant::now();
+        host.start().await;
+        assert_eq!(host.get(&long.id).await.state(), JobState::Running);
+        attached.push(start.elapsed());
+        assert_eq!(runner::pids(&host.run_dir(&long.id)), pids, "the same runner, and only it");
+        let job = host.create(again).await.unwrap();
+        if let Some(acknowledged) = acknowledged {
+            assert_eq!(acknowledged.into_inner().id, job.id, "kept, and made once");
+        }
+        let _ = fs::create_dir_all(host.run_dir(&job.id));
+        fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+        ids.push(job.id);
+    }
+    fs::write(host.run_dir(&long.id).join("go"), "").unwrap();
+    for id in ids.iter().chain([&long.id]) {
+        assert_whole(&host.events(id, 1).await);
+        assert_eq!(host.get(id).await.state(), JobState::Completed, "{id}");
+    }
+    let list = v1::ListJobsRequest { page_size: 1000, ..Default::default() };
+    let listed = host.jobs().await.list_jobs(list).await.unwrap().into_inner().jobs.len();
+    assert_eq!(listed, (kills + 1).min(1000));
+    assert_eq!(runner::pids(&host.path("state/jobs")), [], "no orphans");
+    let p99 = percentile(&mut attached, 99);
+    println!("{kills} kills: 0 jobs lost or doubled, 0 orphans; attached again p99 {p99:?}");
+    assert!(!is_long() || p99 <= Duration::from_secs(2), "{p99:?}");
+}
