@@ -15,6 +15,7 @@ const PROTO_FILES: &[&str] = &[
     "traind/v1/plugins.proto",
     "traind/v1/runner.proto",
     "traind/v1/tokens.proto",
+    "traind/v1/web.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -36,6 +36,7 @@ pub(crate) const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
+    ("/traind.v1.Web/CreateLogin", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),
     ("/traind.v1.Tokens/CreateToken", Role::Admin),
     ("/traind.v1.Tokens/ListTokens", Role::Admin),
@@ -108,6 +109,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// What this caller may do at most, whatever the access file says of the user.
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
     /// Whose jobs are in sight: those of one user, or all.
     pub(crate) fn scope(&self) -> Option<String> {
         (self.role < Role::Admin).then(|| self.user.clone())

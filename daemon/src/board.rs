@@ -41,16 +41,21 @@ async fn read(daemon: &Daemon) -> Result<Vec<v1::Core>, Error> {
     let mut jobs = daemon.store.run(Store::unfinished).await?;
     jobs.retain(|job| job.state.is_active());
     let usage = usage_of(daemon, &jobs).await;
-    let host = &daemon.settings.host;
+    let host = daemon.settings.host.clone();
+    let asked = host.clone();
+    // Reads files and asks drivers, which may take their time.
+    let told = tokio::task::spawn_blocking(move || asked.figures()).await;
+    let mut figures = told.unwrap_or_default();
     let cores = host.cores.iter().map(|core| {
         let holder = jobs.iter().find(|job| job.cores.contains(core));
         v1::Core {
             core: *core,
             platform: host.platform.clone(),
-            device: host.device.clone(),
+            device: host.device(*core).to_owned(),
             job_id: holder.map(|job| job.id.clone()).unwrap_or_default(),
             job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
             usage: usage.get(core).copied(),
+            figures: figures.remove(core),
         }
     });
     Ok(cores.collect())

@@ -26,6 +26,7 @@ use crate::state::JobState;
 use crate::store::{Job, Resolved, Store, StoreError};
 use crate::supervisor::{self, Begin, RunDir, Wishes};
 use crate::tokens::Tokens;
+use crate::web::Logins;
 
 /// How long the daemon's own tasks may take to end. Runners are not among them.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
@@ -52,6 +53,8 @@ pub(crate) struct Daemon {
     board: Board,
     /// The calls that were answered, for who measures the daemon itself.
     pub calls: Arc<Calls>,
+    /// Who uses the web page.
+    pub logins: Logins,
     _lock: StateLock,
 }
 
@@ -90,6 +93,7 @@ impl Daemon {
             tasks: TaskTracker::new(),
             board: Board::default(),
             calls: Arc::default(),
+            logins: Logins::default(),
             _lock: lock,
         }))
     }

@@ -62,11 +62,13 @@ pub enum Error {
     ShuttingDown,
     #[error("the daemon drains and takes no more jobs; ask again when it is back")]
     Draining,
+    #[error("this daemon serves no web page; start it with --web-address 127.0.0.1:9401")]
+    NoWeb,
     #[error(transparent)]
     Store(StoreError),
     #[error("write the resolved job file: {0}")]
     Resolved(serde_json::Error),
-    #[error("draw a job id: {0}")]
+    #[error("draw random bytes: {0}")]
     Random(std::io::Error),
 }
 

@@ -1,42 +1,63 @@
 //! The cores that this daemon schedules.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use traind_proto::v1::DeviceFigures;
+
+use crate::discovery::{self, Discovery, DiscoveryError, FoundCore, Places};
 
 /// A platform's cores on this host.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Host {
     /// "cpu", "cuda" or "neuron".
     pub platform: String,
     pub cores: Vec<u32>,
-    /// What a core is, in words.
-    pub device: String,
+    found: Vec<FoundCore>,
+    source: Arc<dyn Discovery>,
 }
 
 impl Host {
-    /// `core_count` cores of `platform`; by default as many as the host has processors.
-    pub(crate) fn new(platform: &str, core_count: Option<NonZeroU32>) -> Host {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        let count = core_count.map_or(processors, NonZeroU32::get);
-        Host {
-            platform: platform.to_owned(),
-            cores: (0..count).collect(),
-            device: device(platform),
-        }
+    /// The platform's cores: those that are found, or `core_count` if that is given, since a
+    /// platform may be used whose driver tells nothing.
+    pub(crate) fn new(
+        platform: &str,
+        core_count: Option<NonZeroU32>,
+        places: &Places,
+    ) -> Result<Host, DiscoveryError> {
+        let source = discovery::of_platform(platform, places);
+        let found = match (source.cores(), core_count) {
+            (Ok(found), _) => found,
+            (Err(_), Some(_)) => Vec::new(),
+            (Err(error), None) => return Err(error),
+        };
+        let count = core_count.map_or(found.len() as u32, NonZeroU32::get);
+        Ok(Host { platform: platform.to_owned(), cores: (0..count).collect(), found, source })
     }
 
     pub(crate) fn core_count(&self) -> u32 {
         self.cores.len() as u32
     }
+
+    /// What a core is, in words. Cores beyond those that were found are like the last one.
+    pub(crate) fn device(&self, core: u32) -> &str {
+        let found = self.found.get(core as usize).or(self.found.last());
+        found.map_or(self.platform.as_str(), |core| core.device.as_str())
+    }
+
+    /// What the devices tell of themselves now, by core. Waits for files and drivers.
+    pub(crate) fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+        self.source.figures()
+    }
 }
 
-fn device(platform: &str) -> String {
-    let cpu = (platform == "cpu").then(cpu_model).flatten();
-    cpu.unwrap_or_else(|| platform.to_owned())
-}
-
-fn cpu_model() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("platform", &self.platform)
+            .field("cores", &self.cores)
+            .finish()
+    }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub socket_group: Option<u32>,
     /// Served beside the socket.
     pub network: Option<Network>,
+    /// Where the web page is served, if it is.
+    pub web_address: Option<SocketAddr>,
 }
 
 /// How the daemon is reached from other hosts.
@@ -108,12 +110,13 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 #[cfg(test)]
 impl Settings {
     pub(crate) fn example() -> Settings {
+        use crate::discovery::Places;
         Settings {
             state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),
             cache_dir: "/tmp".into(),
             runner: std::env::current_exe().unwrap(),
-            host: Host::new("cpu", None),
+            host: Host::new("cpu", None, &Places::default()).unwrap(),
             grace_period: Duration::from_secs(1),
             hang_timeout: Duration::from_secs(1),
             restart_delay: Duration::from_secs(1),
@@ -125,6 +128,7 @@ impl Settings {
             memory_per_core: None,
             socket_group: None,
             network: None,
+            web_address: None,
         }
     }
 }

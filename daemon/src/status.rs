@@ -44,6 +44,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::RequestReused { .. } => (Code::AlreadyExists, reasons::REQUEST_ID_REUSED),
         Error::Illegal { .. } => (Code::FailedPrecondition, reasons::JOB_ENDED),
         Error::ShuttingDown | Error::Draining => (Code::Unavailable, reasons::SHUTTING_DOWN),
+        Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
         Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
         Error::Random(_) | Error::Resolved(_) => (Code::Internal, reasons::INTERNAL),
     }

@@ -52,6 +52,8 @@ reasons! {
     PLAN_FAILED
     /// No token has this id.
     TOKEN_NOT_FOUND
+    /// The daemon serves no web page.
+    WEB_DISABLED
     /// The daemon could not read or write its store.
     STORE_FAILED
     /// The run directory could not be made.

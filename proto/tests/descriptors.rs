@@ -69,7 +69,7 @@ fn reflection_finds_every_service_and_import() {
         .collect();
     assert_eq!(
         services,
-        ["Admin", "Cores", "Jobs", "Plugins", "Runner", "Tokens"].map(str::to_owned).into()
+        ["Admin", "Cores", "Jobs", "Plugins", "Runner", "Tokens", "Web"].map(str::to_owned).into()
     );
     let files = all_files();
     let names: BTreeSet<_> = files.iter().map(FileDescriptorProto::name).collect();

@@ -9,6 +9,8 @@ use traind_tests::{
 const STEPS_PER_EPOCH: usize = 8; // 60 rows, 8 a step
 const EPOCHS: usize = 10;
 const LEARNING_RATE: f64 = 1e-2;
+/// `num_parameters(exclude_embeddings=True)` of the model, by transformers.
+const PARAMETERS_BUT_EMBEDDINGS: f64 = 4803.0;
 const STEPS: usize = STEPS_PER_EPOCH * EPOCHS;
 
 /// What the Trainer has in its `trainer_state.json` too.
@@ -165,6 +167,10 @@ fn check_trainer_state(story: &Story, state: &TrainerState) {
     assert_eq!(state.0["global_step"], json!(STEPS));
     assert_eq!(state.0["max_steps"], json!(STEPS));
     assert_eq!(state.0["epoch"], json!(EPOCHS as f64));
+    // The Trainer counts 6 operations for each position, padding among them, and parameter.
+    let positions = state.0["total_flos"].as_f64().unwrap() / (6.0 * PARAMETERS_BUT_EMBEDDINGS);
+    let tokens = state.0["num_input_tokens_seen"].as_f64().unwrap();
+    assert!(positions.fract() == 0.0 && (tokens..2.0 * tokens).contains(&positions), "{positions}");
     let expect: Vec<f64> = (1..=STEPS).map(|step| step as f64).collect();
     assert_eq!(state.series("step")[..], with_evaluations(&expect)[..]);
 

@@ -26,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Host {
     folder: TempDir,
     cores: u32,
+    options: Vec<String>,
     daemon: Option<Child>,
 }
 
@@ -41,7 +42,13 @@ impl Host {
     /// A host with `cores` cores and a daemon that answers. What one test compiles is there for
     /// all: without that, they would do little else.
     pub async fn started(cores: u32) -> Host {
+        Host::started_with(cores, &[]).await
+    }
+
+    /// The same with a daemon that was given more options.
+    pub async fn started_with(cores: u32, options: &[&str]) -> Host {
         let mut host = Host::new(cores);
+        host.options = options.iter().map(|option| (*option).to_owned()).collect();
         symlink(binaries::shared_executables(), host.path("cache/executables")).unwrap();
         host.start().await;
         host
@@ -56,7 +63,7 @@ impl Host {
 
     fn new(cores: u32) -> Host {
         let folder = tempfile::Builder::new().prefix("traind-").tempdir().unwrap();
-        let host = Host { folder, cores, daemon: None };
+        let host = Host { folder, cores, options: Vec::new(), daemon: None };
         host.install_plugin();
         host
     }
@@ -80,6 +87,7 @@ impl Host {
         let mut command = self.traind();
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
         command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
+        command.args(&self.options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         self.daemon = Some(command.spawn().unwrap());
         let start = Instant::now();

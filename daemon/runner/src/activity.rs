@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_proto::v1::Phase;
+use traind_proto::v1::{MemoryUsage, Phase};
+
+use crate::work::{Work, WorkMeter};
 
 /// The longest window that is asked for.
 const HISTORY: Duration = Duration::from_secs(60);
@@ -23,9 +25,13 @@ pub(crate) struct Snapshot {
     pub phase: Phase,
     pub step: u64,
     pub max_steps: u64,
-    pub memory_bytes: u64,
+    pub memory: MemoryUsage,
     pub utilization_1s: f64,
     pub utilization_1m: f64,
+    /// A second, over the last minute.
+    pub work: Work,
+    /// What a core can do at most, in operations a second; 0 where that is not known.
+    pub peak: f64,
 }
 
 #[derive(Debug)]
@@ -33,8 +39,10 @@ struct Shared {
     phase: Phase,
     step: u64,
     max_steps: u64,
-    memory_bytes: u64,
+    memory: MemoryUsage,
+    peak: f64,
     busy: BusyMeter,
+    work: WorkMeter,
 }
 
 impl Activity {
@@ -43,8 +51,10 @@ impl Activity {
             phase: Phase::Idle,
             step: 0,
             max_steps: 0,
-            memory_bytes: 0,
+            memory: MemoryUsage::default(),
+            peak: 0.0,
             busy: BusyMeter::new(Instant::now()),
+            work: WorkMeter::new(Instant::now(), HISTORY),
         };
         Activity { shared: Arc::new(Mutex::new(shared)) }
     }
@@ -59,14 +69,22 @@ impl Activity {
         shared.max_steps = max_steps;
     }
 
-    /// Bytes that the job holds on each core.
-    pub(crate) fn holds(&self, memory_bytes: u64) {
-        self.lock().memory_bytes = memory_bytes;
+    /// What the job holds on each core.
+    pub(crate) fn holds(&self, memory: MemoryUsage) {
+        self.lock().memory = memory;
     }
 
-    /// A program was handed to the devices.
-    pub(crate) fn dispatched(&self) {
-        self.lock().busy.begin(Instant::now());
+    /// How many operations a second a core can do at most.
+    pub(crate) fn can_do(&self, peak: f64) {
+        self.lock().peak = peak;
+    }
+
+    /// A program that does so much work on each core was handed to the devices.
+    pub(crate) fn dispatched(&self, work: Work) {
+        let now = Instant::now();
+        let mut shared = self.lock();
+        shared.busy.begin(now);
+        shared.work.add(now, work);
     }
 
     /// A program that was handed to the devices has ended.
@@ -81,7 +99,9 @@ impl Activity {
             phase: shared.phase,
             step: shared.step,
             max_steps: shared.max_steps,
-            memory_bytes: shared.memory_bytes,
+            memory: shared.memory,
+            work: shared.work.rate(now),
+            peak: shared.peak,
             utilization_1s: shared.busy.share(now, Duration::from_secs(1)),
             utilization_1m: shared.busy.share(now, HISTORY),
         }

@@ -11,6 +11,8 @@ use traind_proto::reasons;
 use traind_proto::v1::Failure;
 use traind_xla::{DType, Error as XlaError};
 
+use crate::neuron_codes;
+
 pub(crate) type RunResult<T> = Result<T, RunError>;
 
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,10 @@ impl RunError {
             message: self.to_string(),
             ..Failure::default()
         };
+        let of_device = matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
+        if of_device && let Some(meaning) = neuron_codes::explain(&failure.message) {
+            failure.message = format!("{meaning}\n{}", failure.message);
+        }
         match self {
             RunError::Data(error) => blame_data(&mut failure, error),
             RunError::Model(error) => blame_model(&mut failure, error),

@@ -19,6 +19,7 @@ mod journal;
 mod meter;
 mod metrics;
 mod model;
+mod neuron_codes;
 mod output;
 mod plan;
 mod progress;
@@ -31,6 +32,7 @@ mod state;
 mod stop;
 mod train_step;
 mod trainer;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -11,6 +11,9 @@ pub(crate) struct FinishedStep {
     pub loss: f64,
     pub samples: u64,
     pub tokens: u64,
+    /// Operations by the Trainer's count: see [`crate::work::trainer_flos`].
+    #[serde(default)]
+    pub flos: f64,
 }
 
 /// Sums over a window of steps. Times count in the window in which they pass,

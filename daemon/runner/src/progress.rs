@@ -37,6 +37,8 @@ pub(crate) struct Totals {
     pub loss: f64,
     pub samples: u64,
     pub tokens: u64,
+    #[serde(default)]
+    pub flos: f64,
     /// Wall time of the attempts before this one.
     pub seconds: f64,
     /// Steps whose gradients were not finite, with `fp16`.
@@ -65,6 +67,7 @@ impl Progress {
         self.totals.loss += finished.loss;
         self.totals.samples += finished.samples;
         self.totals.tokens += finished.tokens;
+        self.totals.flos += finished.flos;
         self.meter.finish(finished);
     }
 
@@ -98,7 +101,7 @@ impl Progress {
                 .and_then(|rule| rule.callback_state(&self.best))
                 .into_iter()
                 .collect(),
-            total_flos: 0.0,
+            total_flos: self.totals.flos,
             train_batch_size: u64::from(job.train.per_device_train_batch_size),
             trial_name: None,
             trial_params: None,

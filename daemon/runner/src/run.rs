@@ -240,7 +240,8 @@ impl Inputs {
                 session.prepare(context, Program::Evaluate, rows, length as usize, true)?;
             }
         }
-        context.activity.holds(session.device.variable_bytes() as u64);
+        context.activity.holds(session.memory());
+        context.activity.can_do(session.peak().unwrap_or_default());
         let Inputs { resumed, recipe, splits, open, sampler, timetable, pad_token_id, .. } = self;
         Ok(Prepared {
             resumed,

@@ -11,7 +11,8 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 use traind_proto::v1::runner_server::{Runner, RunnerServer};
 use traind_proto::v1::{
-    CoreUsage, GetStatusRequest, RunnerStatus, StopRequest, StopResponse, WatchCoreUsageRequest,
+    CoreUsage, GetStatusRequest, MemoryUsage, RunnerStatus, StopRequest, StopResponse,
+    WatchCoreUsageRequest,
 };
 
 use crate::activity::Activity;
@@ -53,6 +54,16 @@ fn listen(runtime: &tokio::runtime::Runtime, socket: &Path) -> anyhow::Result<Un
     UnixListener::bind(socket).with_context(|| format!("listen on {}", socket.display()))
 }
 
+const TERA: f64 = 1e12;
+
+fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+fn total_bytes(memory: &MemoryUsage) -> u64 {
+    memory.parameters_bytes + memory.optimizer_bytes + memory.temporary_bytes + memory.code_bytes
+}
+
 impl RunnerService {
     fn usages(&self) -> Vec<CoreUsage> {
         let now = self.activity.snapshot();
@@ -60,10 +71,15 @@ impl RunnerService {
             core,
             utilization_percent_1s: now.utilization_1s * 100.0,
             utilization_percent_1m: now.utilization_1m * 100.0,
-            memory_used_bytes: now.memory_bytes,
+            memory_used_bytes: total_bytes(&now.memory),
             memory_total_bytes: 0,
             phase: now.phase.into(),
             step: now.step,
+            max_steps: now.max_steps,
+            tflops: now.work.executed / TERA,
+            model_tflops: now.work.model / TERA,
+            model_flops_utilization_percent: percent(now.work.model, now.peak),
+            memory: Some(now.memory),
         };
         self.cores.iter().map(usage).collect()
     }

@@ -1,12 +1,14 @@
 //! The cores with the model on them: prepares every program of the run before
 //! its first step, and hands steps over.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use traind_loader::HostStep;
-use traind_pjrt::{Client, ClientOptions, Plugin};
+use traind_loader::{HostStep, StepPlan};
+use traind_pjrt::{Client, ClientOptions, Executable, Plugin};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{CompileSource, Compiled, Phase};
+use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
+use traind_xla::DType;
 use traind_xla::runtime::{
     CoreInputs, Cores, ExecutableCache, ExecutableSource, HostArray, LazyDevice, Pending, StepInfo,
 };
@@ -18,6 +20,7 @@ use crate::failure::{RunError, RunResult};
 use crate::schedule::Timetable;
 use crate::state::TrainState;
 use crate::train_step::TrainStep;
+use crate::work::{self, Work};
 
 /// Programs of a session, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,28 @@ pub(crate) struct Session {
     pub state: TrainState,
     train: TrainStep,
     evaluate: EvalStep,
+    figures: HashMap<String, ProgramFigures>,
+}
+
+/// What the compiler tells of a program.
+#[derive(Clone, Copy, Debug)]
+struct ProgramFigures {
+    work: Work,
+    temporary_bytes: u64,
+    code_bytes: u64,
+}
+
+impl ProgramFigures {
+    /// A plugin that does not tell its memory costs people a figure, and no run its end.
+    fn of(executable: &Executable, forward_flops: f64, trains: bool) -> ProgramFigures {
+        let memory = executable.compiled_memory_stats().ok().flatten();
+        let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
+        ProgramFigures {
+            work: Work::of(executable, forward_flops, trains),
+            temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
+            code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
+        }
+    }
 }
 
 /// Opens the plugin and as many of its devices as the job has cores.
@@ -100,7 +125,7 @@ impl Session {
     ) -> RunResult<Session> {
         let mut device = LazyDevice::new(cores, Some(cache));
         let state = state(&mut device)?;
-        Ok(Session { device, state, train, evaluate })
+        Ok(Session { device, state, train, evaluate, figures: HashMap::new() })
     }
 
     /// Steps that may be handed over and not yet read back. One ahead keeps a device busy while
@@ -124,6 +149,7 @@ impl Session {
         }
         context.activity.enter(Phase::Compile);
         let info = self.record(program, &key, rows, positions)?;
+        self.learn(program, &key, rows, positions);
         keep_program_text(context, &key, &info);
         Ok(context.journal.record(Kind::Compiled(Compiled {
             program: program.name().to_owned(),
@@ -163,6 +189,43 @@ impl Session {
         }
     }
 
+    /// Keeps what the compiler tells of a program that was prepared.
+    fn learn(&mut self, program: Program, key: &str, rows: usize, positions: usize) {
+        let Some(executable) = self.device.executable(key) else { return };
+        let forward = self.train.forward.model.forward_flops(rows, positions);
+        let trains = matches!(program, Program::Train | Program::Accumulate);
+        self.figures.insert(key.to_owned(), ProgramFigures::of(executable, forward, trains));
+    }
+
+    fn work(&self, key: &str) -> Work {
+        self.figures.get(key).map(|figures| figures.work).unwrap_or_default()
+    }
+
+    /// What the run holds on each core.
+    pub(crate) fn memory(&self) -> MemoryUsage {
+        let parameters = self.state.parameters().map(|it| self.device.shape(it).size_bytes());
+        let parameters_bytes = parameters.sum::<usize>() as u64;
+        let figures = self.figures.values();
+        MemoryUsage {
+            parameters_bytes,
+            optimizer_bytes: self.device.variable_bytes() as u64 - parameters_bytes,
+            temporary_bytes: figures.clone().map(|of| of.temporary_bytes).max().unwrap_or(0),
+            code_bytes: figures.map(|of| of.code_bytes).sum(),
+        }
+    }
+
+    /// Operations of a step by the Trainer's count.
+    pub(crate) fn trainer_flos(&self, plan: &StepPlan) -> f64 {
+        let positions = plan.rows.len() as f64 * f64::from(plan.length);
+        work::trainer_flos(self.train.forward.model.parameters(), positions)
+    }
+
+    /// Operations a second that a core can do at most, if its device is a known one.
+    pub(crate) fn peak(&self) -> Option<f64> {
+        let half_precision = self.train.forward.compute_dtype != DType::F32;
+        work::peak(self.device.cores().devices()[0].kind(), half_precision)
+    }
+
     /// Hands one step over to the cores, which may still run when it returns.
     pub(crate) fn run(
         &mut self,
@@ -173,8 +236,9 @@ impl Session {
         let plan = &step.host.scheduled.plan;
         let (rows, positions) = (plan.batch_per_core, plan.length as usize);
         self.prepare(context, program, rows, positions, false)?;
-        context.activity.dispatched();
-        Ok(self.device.mark_step(&program.key(rows, positions), &step.inputs)?)
+        let key = program.key(rows, positions);
+        context.activity.dispatched(self.work(&key));
+        Ok(self.device.mark_step(&key, &step.inputs)?)
     }
 
     /// Whether a step takes one program.
@@ -224,8 +288,9 @@ impl Session {
         let upload = |core| Ok::<_, RunError>(vec![cores.upload(core, &scalars)?]);
         let inputs: CoreInputs = (0..cores.len()).map(upload).collect::<Result<_, _>>()?;
         self.prepare(context, Program::Update, 0, 0, false)?;
-        context.activity.dispatched();
-        Ok(self.device.mark_step(&Program::Update.key(0, 0), &inputs)?)
+        let key = Program::Update.key(0, 0);
+        context.activity.dispatched(self.work(&key));
+        Ok(self.device.mark_step(&key, &inputs)?)
     }
 
     /// Uploads the batches of an evaluation step.

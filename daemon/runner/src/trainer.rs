@@ -174,6 +174,7 @@ impl Trainer<'_> {
         let place = self.timetable.place(batch.host.scheduled.step);
         self.open.finished.samples += batch.host.scheduled.plan.rows.len() as u64;
         self.open.finished.tokens += batch.host.tokens;
+        self.open.finished.flos += session.trainer_flos(&batch.host.scheduled.plan);
         let number = match session.steps() {
             Steps::OneProgram => place.step,
             Steps::Accumulated => {

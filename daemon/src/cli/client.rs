@@ -21,6 +21,7 @@ use traind_proto::v1::admin_client::AdminClient;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::tokens_client::TokensClient;
+use traind_proto::v1::web_client::WebClient;
 
 use super::Global;
 use crate::paths;
@@ -60,6 +61,10 @@ pub(crate) async fn admin(global: &Global) -> anyhow::Result<AdminClient<Connect
 
 pub(crate) async fn tokens(global: &Global) -> anyhow::Result<TokensClient<Connection>> {
     Ok(TokensClient::new(connection(global).await?))
+}
+
+pub(crate) async fn web(global: &Global) -> anyhow::Result<WebClient<Connection>> {
+    Ok(WebClient::new(connection(global).await?))
 }
 
 async fn connection(global: &Global) -> anyhow::Result<Connection> {

@@ -38,8 +38,23 @@ impl Cores {
     }
 }
 
+const COLUMNS: usize = 12;
+
 fn print(cores: &[v1::Core]) {
-    let header = ["CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "MEMORY", "STEP"];
+    let header: [&str; COLUMNS] = [
+        "CORE",
+        "DEVICE",
+        "JOB",
+        "NAME",
+        "PHASE",
+        "UTIL 1S",
+        "UTIL 1M",
+        "TFLOP/S",
+        "MFU",
+        "MEMORY",
+        "STEP",
+        "DEVICE SAYS",
+    ];
     let rows: Vec<Vec<String>> = cores.iter().map(row).collect();
     print_table(&header, &rows);
 }
@@ -56,11 +71,40 @@ fn row(core: &v1::Core) -> Vec<String> {
             phase(usage.phase()),
             format!("{:.0} %", usage.utilization_percent_1s),
             format!("{:.0} %", usage.utilization_percent_1m),
+            known(usage.tflops, |tflops| format!("{tflops:.3}")),
+            known(usage.model_flops_utilization_percent, |percent| format!("{percent:.1} %")),
             bytes(usage.memory_used_bytes),
             usage.step.to_string(),
         ]);
     }
+    if let Some(figures) = &core.figures {
+        row.resize(COLUMNS - 1, String::new());
+        row.push(device_says(figures));
+    }
     row
+}
+
+/// What its driver tells, whoever uses it: "87 %, 12.0 GiB of 16.0 GiB, 41 °C, 3 errors".
+fn device_says(figures: &v1::DeviceFigures) -> String {
+    let memory = match (figures.memory_used_bytes, figures.memory_total_bytes) {
+        (Some(used), Some(total)) => Some(format!("{} of {}", bytes(used), bytes(total))),
+        (Some(used), None) => Some(bytes(used)),
+        (None, _) => None,
+    };
+    let errors = figures.errors.filter(|errors| *errors > 0);
+    let parts = [
+        figures.utilization_percent.map(|percent| format!("{percent:.0} %")),
+        memory,
+        figures.temperature_celsius.map(|celsius| format!("{celsius:.0} °C")),
+        figures.power_watts.map(|watts| format!("{watts:.0} W")),
+        errors.map(|errors| format!("{errors} errors")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A figure that the platform does not tell is a dash.
+fn known(value: f64, show: impl Fn(f64) -> String) -> String {
+    if value > 0.0 { show(value) } else { "-".to_owned() }
 }
 
 /// On a terminal each reading takes the place of the one before.

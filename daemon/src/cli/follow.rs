@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::{Code, Status};
+use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{Event, GetJobRequest, Job, WatchJobRequest};
@@ -17,9 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Shows a job's progress until it ends or Ctrl-C is pressed.
-pub(crate) async fn follow(jobs: JobsClient<Connection>, job: &Job) -> anyhow::Result<Exit> {
-    let mut progress = Progress::new();
-    let exit = each_event(jobs.clone(), job, |event| progress.show(event)).await?;
+pub(crate) async fn follow(
+    jobs: JobsClient<Connection>,
+    cores: CoresClient<Connection>,
+    job: &Job,
+) -> anyhow::Result<Exit> {
+    let progress = Progress::new();
+    let mover = progress
+        .bar()
+        .map(|bar| tokio::spawn(Progress::keep_up(bar.clone(), cores, job.id.clone())));
+    let exit = each_event(jobs.clone(), job, |event| progress.show(event)).await;
+    if let Some(mover) = mover {
+        mover.abort();
+    }
+    let exit = exit?;
     progress.close();
     if exit != Exit::Detached {
         let request = GetJobRequest { job_id: job.id.clone() };

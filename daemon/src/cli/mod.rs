@@ -6,7 +6,7 @@ mod completions;
 mod cores;
 mod doctor;
 mod drain;
-mod event_text;
+pub(crate) mod event_text;
 mod exit;
 mod failure;
 mod follow;
@@ -16,7 +16,7 @@ mod launch;
 mod listen;
 mod logs;
 mod ls;
-mod output;
+pub(crate) mod output;
 mod plan;
 mod planner;
 mod plugins;
@@ -27,6 +27,7 @@ mod submit;
 mod token;
 mod top;
 mod watch;
+mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ enum Verb {
     Cancel(cancel::Cancel),
     Cores(cores::Cores),
     Top(top::Top),
+    Web(web::Web),
     Drain(drain::Drain),
     Doctor(doctor::Doctor),
     Plugins(plugins::Plugins),
@@ -110,6 +112,7 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
             Verb::Cancel(cancel) => cancel.run(global).await,
             Verb::Cores(cores) => cores.run(global).await,
             Verb::Top(top) => top.run(global).await,
+            Verb::Web(web) => web.run(global).await,
             Verb::Drain(drain) => drain.run(global).await,
             Verb::Doctor(doctor) => doctor.run(global).await,
             Verb::Plugins(plugins) => plugins.run(global).await,

@@ -1,6 +1,6 @@
 //! `traind serve`: the daemon. Settings, build, run, drain: all visible here.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use super::listen::Listen;
 use crate::access::Access;
 use crate::confine::Roots;
 use crate::daemon::Daemon;
+use crate::discovery::Places;
 use crate::host::Host;
 use crate::http::{self, HttpError};
 use crate::metrics;
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::spot;
 use crate::store::Store;
 use crate::supervisor::{delegated_cgroup, fence};
+use crate::web;
 
 /// Run the daemon
 #[derive(clap::Args)]
@@ -49,9 +51,11 @@ pub(crate) struct Serve {
     /// Platform of the cores to schedule: cpu, cuda or neuron
     #[arg(long, default_value = "cpu")]
     platform: String,
-    /// How many cores to schedule [default: the host's processors]
+    /// How many cores to schedule [default: those that are found]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
+    #[command(flatten)]
+    places: PlacesArgs,
     /// Most cores that the jobs of one user hold at a time [default: no such limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
@@ -94,12 +98,37 @@ pub(crate) struct Serve {
     socket_group: Option<String>,
     #[command(flatten)]
     listen: Listen,
+    /// Serve a web page at http://ADDRESS, on a loopback address as 127.0.0.1:9401; `traind web`
+    /// lets a browser in [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    web_address: Option<SocketAddr>,
     /// What SIGTERM does: leave the jobs running, or stop them with checkpoints first
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
     /// Drain when EC2 announces that it takes this instance away
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
+}
+
+/// Where Neuron's driver and tools are.
+#[derive(clap::Args)]
+struct PlacesArgs {
+    /// Neuron's devices in sysfs [default: /sys/devices/virtual/neuron_device]
+    #[arg(long, value_name = "DIR")]
+    neuron_sysfs: Option<PathBuf>,
+    /// Folder of neuron-ls and neuron-monitor [default: /opt/aws/neuron/bin]
+    #[arg(long, value_name = "DIR")]
+    neuron_tools: Option<PathBuf>,
+}
+
+impl PlacesArgs {
+    fn resolve(&self) -> Places {
+        let usual = Places::default();
+        Places {
+            neuron_sysfs: self.neuron_sysfs.clone().unwrap_or(usual.neuron_sysfs),
+            neuron_tools: self.neuron_tools.clone().unwrap_or(usual.neuron_tools),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -114,16 +143,22 @@ impl Serve {
         raise_open_files();
         let (on_sigterm, ec2_notices) = (self.on_sigterm, self.ec2_notices.clone());
         let metrics = bind("--metrics-address", self.metrics_address).await?;
-        let daemon = Daemon::open(self.settings(global)?)?;
+        let web = bind("--web-address", self.web_address).await?;
+        let mut settings = self.settings(global)?;
+        settings.web_address = web.as_ref().map(TcpListener::local_addr).transpose()?;
+        let daemon = Daemon::open(settings)?;
         daemon.start().await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
+        let serve_http = |what: &str, listener: TcpListener, router| -> io::Result<()> {
+            tracing::info!(address = %listener.local_addr()?, "serve {what}");
+            tokio::spawn(http::serve(listener, router, daemon.closing.clone()));
+            Ok(())
+        };
         if let Some(listener) = metrics {
-            tracing::info!(address = %listener.local_addr()?, "serve metrics");
-            tokio::spawn(http::serve(
-                listener,
-                metrics::router(daemon.clone()),
-                daemon.closing.clone(),
-            ));
+            serve_http("metrics", listener, metrics::router(daemon.clone()))?;
+        }
+        if let Some(listener) = web {
+            serve_http("the web page", listener, web::router(daemon.clone()))?;
         }
         if let Some(base_url) = ec2_notices {
             tokio::spawn(spot::watch(daemon.clone(), base_url));
@@ -161,7 +196,7 @@ impl Serve {
             socket: absolute(socket)?,
             cache_dir: absolute(cache_dir)?,
             runner: absolute(runner)?,
-            host: Host::new(&self.platform, self.cores),
+            host: Host::new(&self.platform, self.cores, &self.places.resolve())?,
             grace_period: Duration::from_secs(self.grace_period),
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),
@@ -172,6 +207,7 @@ impl Serve {
             socket_group: self.socket_group.as_deref().map(group_id).transpose()?,
             network,
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
+            web_address: None,
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
     }

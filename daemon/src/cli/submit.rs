@@ -46,7 +46,7 @@ impl Submit {
         if !self.watch {
             return Ok(Exit::Done);
         }
-        follow::follow(jobs, &job).await
+        follow::follow(jobs, client::cores(&global).await?, &job).await
     }
 }
 

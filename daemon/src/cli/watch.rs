@@ -16,6 +16,6 @@ impl Watch {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut jobs = client::jobs(&global).await?;
         let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
-        follow::follow(jobs, &job).await
+        follow::follow(jobs, client::cores(&global).await?, &job).await
     }
 }

@@ -1,6 +1,6 @@
 //! Cores: who holds them, how busy they are and what they do.
 
-use traind_proto::v1::{Core, CoreUsage};
+use traind_proto::v1::{Core, CoreUsage, DeviceFigures};
 
 use super::gauges::Gauges;
 
@@ -11,6 +11,9 @@ pub(super) fn describe(gauges: &mut Gauges, cores: &[Core]) {
         gauges.set("traind_core_held", "Whether a job holds the core, 0 or 1", &labels, held);
         if let Some(usage) = &core.usage {
             of_usage(gauges, &labels, usage);
+        }
+        if let Some(figures) = &core.figures {
+            of_device(gauges, &labels, figures);
         }
     }
 }
@@ -47,7 +50,65 @@ fn of_usage(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
         let help = "Memory of the core";
         set("traind_core_memory_total_bytes", help, usage.memory_total_bytes as f64);
     }
+    if usage.tflops > 0.0 {
+        let help = "Operations a second of the last minute, as the compiler counts them";
+        set("traind_core_flops_per_second", help, usage.tflops * 1e12);
+        let help = "Operations a second of the model's matrix products alone";
+        set("traind_core_model_flops_per_second", help, usage.model_tflops * 1e12);
+    }
+    if usage.model_flops_utilization_percent > 0.0 {
+        let help = "Share of the device's peak that the model's matrix products reach, 0 to 1";
+        let share = usage.model_flops_utilization_percent / 100.0;
+        set("traind_core_model_flops_utilization_ratio", help, share);
+    }
+    of_memory(gauges, labels, usage);
     let phase = usage.phase().as_str_name().trim_start_matches("PHASE_").to_lowercase();
     let labels: Vec<_> = labels.iter().cloned().chain([("phase", phase)]).collect();
     gauges.set("traind_core_phase", "What the core does now; always 1", &labels, 1.0);
+}
+
+fn of_memory(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
+    let Some(memory) = &usage.memory else { return };
+    let parts = [
+        ("parameters", memory.parameters_bytes),
+        ("optimizer", memory.optimizer_bytes),
+        ("temporaries", memory.temporary_bytes),
+        ("code", memory.code_bytes),
+    ];
+    for (category, bytes) in parts {
+        let category = ("category", category.to_owned());
+        let labels: Vec<_> = labels.iter().cloned().chain([category]).collect();
+        let help = "Memory that the job holds on the core, by what it is used for";
+        gauges.set("traind_core_memory_bytes", help, &labels, bytes as f64);
+    }
+}
+
+/// What the driver counts, whoever uses the core.
+fn of_device(gauges: &mut Gauges, labels: &Labels, figures: &DeviceFigures) {
+    let share = figures.utilization_percent.map(|percent| percent / 100.0);
+    let told = [
+        ("traind_device_utilization_ratio", "Busy share that the driver counts, 0 to 1", share),
+        (
+            "traind_device_memory_used_bytes",
+            "Memory in use by anybody",
+            figures.memory_used_bytes.map(|bytes| bytes as f64),
+        ),
+        (
+            "traind_device_memory_total_bytes",
+            "Memory that there is",
+            figures.memory_total_bytes.map(|bytes| bytes as f64),
+        ),
+        ("traind_device_temperature_celsius", "Temperature", figures.temperature_celsius),
+        ("traind_device_power_watts", "Power", figures.power_watts),
+        (
+            "traind_device_errors",
+            "Errors since the driver was loaded",
+            figures.errors.map(|errors| errors as f64),
+        ),
+    ];
+    for (name, help, value) in told {
+        if let Some(value) = value {
+            gauges.set(name, help, labels, value);
+        }
+    }
 }

@@ -14,7 +14,8 @@ mod plugins;
 mod socket;
 mod stream;
 mod tokens;
-mod watch;
+pub(crate) mod watch;
+mod web;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,6 +80,7 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
     health.set_serving::<v1::plugins_server::PluginsServer<plugins::Plugins>>().await;
     health.set_serving::<v1::admin_server::AdminServer<admin::Admin>>().await;
     health.set_serving::<v1::tokens_server::TokensServer<tokens::Tokens>>().await;
+    health.set_serving::<v1::web_server::WebServer<web::Web>>().await;
 
     let closing = daemon.closing.clone();
     let served = builder()
@@ -94,6 +96,7 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
             v1::tokens_server::TokensServer<_>,
             tokens::Tokens::new(daemon.clone())
         ))
+        .add_service(limited!(v1::web_server::WebServer<_>, web::Web::new(daemon.clone())))
         .add_service(limited!(v1::plugins_server::PluginsServer<_>, plugins::Plugins::new(daemon)))
         .serve_with_incoming_shutdown(
             incoming::accept(listener, network, &closing),

@@ -24,7 +24,7 @@ pub(super) struct Sender<T> {
 }
 
 /// The client's end.
-pub(super) struct Messages<T> {
+pub(crate) struct Messages<T> {
     channel: mpsc::Receiver<Result<T, Status>>,
     cut: Arc<AtomicBool>,
 }

@@ -15,7 +15,7 @@ const PAGE: usize = 256;
 const CHANNEL: usize = 32;
 
 /// The events of `job` with sequence `from` and on, up to the one that ends it.
-pub(super) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> Messages<v1::Event> {
+pub(crate) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> Messages<v1::Event> {
     let (sender, receiver) = stream::channel(CHANNEL);
     tokio::spawn(async move {
         tokio::select! {

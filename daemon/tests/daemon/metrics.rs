@@ -2,27 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use traind_proto::v1::{CoreUsage, JobState, Phase};
 
 use crate::answers::answer_as_runner;
 use crate::host::{Host, until_logged};
+use crate::http::{Answer, request};
 use crate::runner::WAITS_FOR_GO;
 
 const OPTIONS: [&str; 2] = ["--metrics-address", "127.0.0.1:0"];
 
-/// Status line, headers and body.
-async fn get(address: &str, path: &str, host: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer));
-    read.await.unwrap().unwrap();
-    answer
+async fn get(address: &str, path: &str, host: &str) -> Answer {
+    request(address, "GET", path, &[("host", host)]).await
 }
 
 async fn address(host: &Host) -> String {
@@ -38,8 +29,9 @@ async fn jobs_cores_and_calls_are_told() {
     host.until(&runs.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 20)).await;
     host.until(&waits.id, |job| !job.waiting_reason.is_empty()).await;
     let answer = get(&address, "/metrics", "localhost").await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("content-type: application/openmetrics-text"), "{answer}");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let answer = answer.body;
     let first = format!(r#"job_id="{}",job_name="first""#, runs.id);
     for line in [
         r#"traind_jobs{state="running"} 1"#.to_owned(),
@@ -57,7 +49,7 @@ async fn jobs_cores_and_calls_are_told() {
 
     std::fs::write(host.run_dir(&runs.id).join("go"), "").unwrap();
     host.until_state(&runs.id, JobState::Completed).await;
-    let answer = get(&address, "/metrics", "localhost").await;
+    let answer = get(&address, "/metrics", "localhost").await.body;
     assert!(!answer.contains(&first), "a job that has ended is only counted: {answer}");
     assert!(answer.contains(r#"traind_jobs{state="completed"} 1"#), "{answer}");
 }
@@ -66,7 +58,7 @@ async fn jobs_cores_and_calls_are_told() {
 async fn a_web_site_cannot_make_a_browser_read_them() {
     let host = Host::started_with(1, WAITS_FOR_GO, &OPTIONS).await;
     let answer = get(&address(&host).await, "/metrics", "rebound.example.org").await;
-    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    assert_eq!(answer.status, 421, "{answer:?}");
 }
 
 #[tokio::test]
@@ -100,7 +92,7 @@ async fn dashboard_and_alerts_ask_for_what_there_is() {
     host.until(&runs.id, |job| job.progress.is_some()).await;
     let usage = CoreUsage { phase: Phase::Compute.into(), step: 20, ..Default::default() };
     answer_as_runner(&host, &runs.id, usage);
-    let exposition = get(&address(&host).await, "/metrics", "localhost").await;
+    let exposition = get(&address(&host).await, "/metrics", "localhost").await.body;
     let declared = declared(&exposition);
     for file in ["rules.yaml", "grafana-dashboard.json"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/monitoring").join(file);

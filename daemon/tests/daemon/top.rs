@@ -1,83 +1,11 @@
-//! `traind top` on a terminal of its own.
+//! `traind top` and the progress bar on a terminal of their own.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::num::NonZeroU16;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use traind_proto::v1::{CoreUsage, JobState, Phase};
 
-use rustix::pty::{self, OpenptFlags};
-use rustix::termios::{Winsize, tcsetwinsize};
-use traind_proto::v1::JobState;
-
-use crate::host::{Host, PATIENCE};
+use crate::answers::answer_as_runner;
+use crate::host::Host;
 use crate::runner::{STOPS_WHEN_ASKED, WAITS_FOR_GO};
-
-const ROWS: NonZeroU16 = NonZeroU16::new(30).unwrap();
-const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
-
-/// A pseudo terminal and its screen.
-struct Terminal {
-    keyboard: File,
-    screen: Arc<Mutex<vt100::Parser>>,
-    program: Child,
-}
-
-impl Terminal {
-    fn run(command: &Command) -> Terminal {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-        let controller = pty::openpt(flags).unwrap();
-        pty::grantpt(&controller).unwrap();
-        pty::unlockpt(&controller).unwrap();
-        let size =
-            Winsize { ws_row: ROWS.get(), ws_col: COLUMNS.get(), ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&controller, size).unwrap();
-        let name = pty::ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
-        let terminal = File::options().read(true).write(true).open(name).unwrap();
-        let stdio = || Stdio::from(terminal.try_clone().unwrap());
-        // In a session of its own the terminal is the program's controlling one.
-        let mut own_session = Command::new("setsid");
-        own_session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
-        own_session.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        own_session.env("TERM", "xterm-256color");
-        own_session.stdin(stdio()).stdout(stdio()).stderr(stdio());
-        let program = own_session.spawn().unwrap();
-        let keyboard = File::from(controller);
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
-        let (mut output, painted) = (keyboard.try_clone().unwrap(), screen.clone());
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(length @ 1..) = output.read(&mut bytes) {
-                painted.lock().unwrap().process(&bytes[..length]);
-            }
-        });
-        Terminal { keyboard, screen, program }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-    }
-
-    async fn until(&self, what: &str, holds: impl Fn(&vt100::Screen) -> bool) {
-        let start = Instant::now();
-        while !holds(self.screen.lock().unwrap().screen()) {
-            let contents = self.screen.lock().unwrap().screen().contents();
-            assert!(start.elapsed() < PATIENCE, "not {what}:\n{contents}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    async fn until_shows(&self, words: &str) {
-        self.until(words, |screen| screen.contents().contains(words)).await;
-    }
-
-    /// The exit code, once the program has left the screen as it was.
-    async fn end(&mut self) -> Option<i32> {
-        self.until("left", |screen| !screen.alternate_screen() && !screen.hide_cursor()).await;
-        self.program.wait().unwrap().code()
-    }
-}
+use crate::terminal::Terminal;
 
 fn top(host: &Host) -> Terminal {
     let mut command = host.traind();
@@ -122,4 +50,21 @@ async fn without_a_terminal_or_a_daemon_it_says_so() {
     let said = host.cli(&["top"]);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(!said.status.success() && text.contains("no daemon answers"), "{text}");
+}
+
+#[tokio::test]
+async fn the_progress_bar_moves_between_two_logs() {
+    let host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 20)).await;
+    let usage =
+        CoreUsage { step: 33, max_steps: 40, phase: Phase::Compute.into(), ..Default::default() };
+    answer_as_runner(&host, &job.id, usage);
+    let mut command = host.traind();
+    command.args(["watch", &job.id]);
+    let mut terminal = Terminal::run(&command);
+    terminal.until_shows("33/40").await;
+    std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    terminal.until_shows("completed").await;
+    assert_eq!(terminal.exit().await, Some(0));
 }

@@ -78,6 +78,8 @@ pub(super) struct App {
     /// Id of the job under the cursor.
     pub selected: Option<String>,
     pub trouble: Option<String>,
+    /// Show what cores achieve in place of how busy they are.
+    pub tflops: bool,
 }
 
 impl App {
@@ -158,6 +160,7 @@ impl App {
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Esc => self.set_filter(String::new()),
             KeyCode::Char('c') => self.ask_to_cancel(),
+            KeyCode::Char('t') => self.tflops = !self.tflops,
             KeyCode::Enter => {
                 if let Some(id) = self.selected.clone() {
                     self.mode = Mode::Job(id.clone());
@@ -227,16 +230,14 @@ impl App {
 
 impl History {
     fn add(&mut self, event: &Event) {
-        match &event.kind {
-            Some(Kind::Step(step)) => {
-                self.losses.push((step.step as f64, step.loss));
-                if self.losses.len() > POINTS_MAX {
-                    thin_out(&mut self.losses);
-                }
+        if let Some(Kind::Step(step)) = &event.kind {
+            // An attempt that resumes does some steps again: what it says of them counts.
+            let before = self.losses.partition_point(|(known, _)| *known < step.step as f64);
+            self.losses.truncate(before);
+            self.losses.push((step.step as f64, step.loss));
+            if self.losses.len() > POINTS_MAX {
+                thin_out(&mut self.losses);
             }
-            // A run that begins again goes back to where its checkpoint was.
-            Some(Kind::Started(_)) => self.losses.clear(),
-            _ => {}
         }
         self.lines.extend(describe(event).lines().map(str::to_owned));
         let surplus = self.lines.len().saturating_sub(LINES_MAX);

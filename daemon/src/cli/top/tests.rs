@@ -146,6 +146,21 @@ fn many_cores_fit_on_a_small_terminal() {
 }
 
 #[test]
+fn t_shows_what_cores_achieve() {
+    let mut app = app();
+    let mut told = vec![core(0, "fast", 87.5), core(1, "", 0.0)];
+    told[0].usage.as_mut().unwrap().tflops = 41.5;
+    let figures =
+        traind_proto::v1::DeviceFigures { utilization_percent: Some(12.0), ..Default::default() };
+    told[1].figures = Some(figures);
+    app.learn(News::Cores(told));
+    let busy = screen(&app, 110, 10);
+    assert!(busy.contains(" 88 %") && busy.contains(" 12 %"), "a stranger's work is seen:\n{busy}");
+    press(&mut app, &[KeyCode::Char('t')]);
+    assert!(screen(&app, 110, 10).contains("41.50T"));
+}
+
+#[test]
 fn a_tiny_terminal_breaks_nothing() {
     let mut app = app();
     for (width, height) in [(1, 1), (10, 3), (40, 5), (300, 100)] {

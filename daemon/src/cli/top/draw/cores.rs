@@ -22,7 +22,7 @@ pub(super) fn height(width: u16, cores: usize) -> u16 {
     cores.div_ceil(columns(width, cores)).max(1) as u16 + 1
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, cores: &[Core]) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, cores: &[Core], tflops: bool) {
     if cores.is_empty() {
         return nothing(frame, area, "no reading of the cores yet");
     }
@@ -33,7 +33,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, cores: &[Core]) {
         // Down first, as neuron-top and htop number them.
         let in_row = (0..columns).filter_map(|column| cores.get(column * rows + row));
         Line::from(
-            in_row.flat_map(|core| show(core, cell, is_wide(cores.len()))).collect::<Vec<_>>(),
+            in_row
+                .flat_map(|core| show(core, cell, is_wide(cores.len()), tflops))
+                .collect::<Vec<_>>(),
         )
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
@@ -48,18 +50,19 @@ fn columns(width: u16, cores: usize) -> usize {
     (usize::from(width) / cell).clamp(1, cores.max(1))
 }
 
-fn show(core: &Core, width: usize, wide: bool) -> Vec<Span<'static>> {
-    let share = core.usage.as_ref().map_or(0.0, |usage| usage.utilization_percent_1s / 100.0);
+fn show(core: &Core, width: usize, wide: bool, tflops: bool) -> Vec<Span<'static>> {
+    let share = utilization(core).unwrap_or(0.0) / 100.0;
     let color = color(core);
     let bar_width = if wide { 20 } else { 8 };
-    let percent = match &core.usage {
-        Some(usage) => format!("{:>3.0} %", usage.utilization_percent_1s),
-        None => "    -".to_owned(),
+    let figure = match (&core.usage, utilization(core)) {
+        (Some(usage), _) if tflops => format!("{:>5.2}T", usage.tflops),
+        (_, Some(percent)) => format!("{percent:>3.0} %"),
+        (_, None) => "    -".to_owned(),
     };
     let mut spans = vec![
         Span::from(format!("{:>3} ", core.core)),
         Span::styled(bar(share, bar_width), Style::new().fg(color)),
-        Span::from(format!(" {percent}")),
+        Span::from(format!(" {figure}")),
     ];
     if wide {
         spans.extend(details(core));
@@ -67,6 +70,12 @@ fn show(core: &Core, width: usize, wide: bool) -> Vec<Span<'static>> {
     let used: usize = spans.iter().map(Span::width).sum();
     spans.push(Span::from(" ".repeat(width.saturating_sub(used))));
     spans
+}
+
+/// By its job's runner, or else by its driver, who also sees those that are no jobs of ours.
+fn utilization(core: &Core) -> Option<f64> {
+    let told = core.usage.as_ref().map(|usage| usage.utilization_percent_1s);
+    told.or_else(|| core.figures.as_ref()?.utilization_percent)
 }
 
 fn details(core: &Core) -> Vec<Span<'static>> {

@@ -41,7 +41,7 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let height = wanted.min(area.height / 2).max(2);
     let [top, bottom] =
         Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
-    cores::draw(frame, top, &app.cores);
+    cores::draw(frame, top, &app.cores, app.tflops);
     jobs::draw(frame, bottom, app);
 }
 
@@ -72,6 +72,7 @@ fn footer(app: &App) -> Line<'static> {
             ("s", "sort"),
             ("/", "filter"),
             ("c", "cancel"),
+            ("t", "TFLOP/s"),
         ],
         Mode::Filter => &[("⏎", "keep"), ("esc", "no filter")],
         Mode::Job(_) => &[("esc", "back"), ("c", "cancel")],

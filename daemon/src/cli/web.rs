@@ -1,0 +1,23 @@
+//! `traind web`.
+
+use traind_proto::v1::CreateLoginRequest;
+
+use super::exit::Exit;
+use super::{Global, client};
+
+/// Print an address that lets your browser into the daemon's web page
+#[derive(clap::Args)]
+pub(crate) struct Web {}
+
+impl Web {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut web = client::web(&global).await?;
+        let url = web.create_login(CreateLoginRequest {}).await?.into_inner().url;
+        eprintln!(
+            "Open this within a minute; it works once. From another machine, forward its port"
+        );
+        eprintln!("first: ssh -L PORT:127.0.0.1:PORT THIS_HOST");
+        println!("{url}");
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,248 @@
+//! `neuron-monitor`: a program that prints a line of JSON every few seconds, each of whose
+//! fields may be missing. It is started when it is there, and again when it ends.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use traind_proto::v1::DeviceFigures;
+
+/// Figures older than this are not shown: its usual period is 5 s.
+const FRESH: Duration = Duration::from_secs(20);
+const RESTART_DELAY: Duration = Duration::from_secs(10);
+/// One line of a host with 64 cores has some 100 KiB.
+const LINE_BYTES_MAX: u64 = 8 << 20;
+
+pub(super) struct Monitor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    latest: Mutex<Option<(Instant, BTreeMap<u32, DeviceFigures>)>>,
+    child: Mutex<Option<Child>>,
+}
+
+impl Monitor {
+    /// Reads the program on a thread of its own for as long as this lives.
+    pub(super) fn start(program: PathBuf) -> Monitor {
+        let shared = Arc::new(Shared::default());
+        if program.is_file() {
+            let watched = Arc::downgrade(&shared);
+            let thread = std::thread::Builder::new().name("neuron-monitor".to_owned());
+            if let Err(error) = thread.spawn(move || keep_reading(&program, &watched)) {
+                tracing::warn!(%error, "start a thread for neuron-monitor");
+            }
+        }
+        Monitor { shared }
+    }
+
+    pub(super) fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+        let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = latest.as_ref().filter(|(read, _)| read.elapsed() < FRESH);
+        fresh.map(|(_, figures)| figures.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let mut child = self.shared.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(child) = child.as_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn keep_reading(program: &Path, shared: &Weak<Shared>) {
+    while shared.strong_count() > 0 {
+        if let Err(error) = read(program, shared) {
+            tracing::warn!(program = %program.display(), %error, "read neuron-monitor");
+        }
+        std::thread::sleep(RESTART_DELAY);
+    }
+}
+
+/// Reads until the program ends.
+fn read(program: &Path, shared: &Weak<Shared>) -> std::io::Result<()> {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    let Some(output) = child.stdout.take() else { return Ok(()) };
+    if let Some(shared) = shared.upgrade() {
+        *shared.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+    }
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        let Some(shared) = shared.upgrade().filter(|_| !line.is_empty()) else { return Ok(()) };
+        // A line that is no JSON is a message of the program, and says nothing of cores.
+        if let Some(figures) = parse(&line) {
+            let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            *latest = Some((Instant::now(), figures));
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    neuron_runtime_data: Vec<Runtime>,
+    #[serde(default)]
+    neuron_hardware_info: Value,
+}
+
+#[derive(Deserialize)]
+struct Runtime {
+    #[serde(default)]
+    report: Value,
+}
+
+/// What a line says of each core. Several runtimes may hold different cores.
+fn parse(line: &[u8]) -> Option<BTreeMap<u32, DeviceFigures>> {
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let total = memory_of_a_core(&line.neuron_hardware_info);
+    let mut figures: BTreeMap<u32, DeviceFigures> = BTreeMap::new();
+    for Runtime { report } in &line.neuron_runtime_data {
+        let errors = errors(report);
+        for (core, of) in by_core(report, "/neuroncore_counters/neuroncores_in_use") {
+            let known = figures.entry(core).or_default();
+            known.utilization_percent = of.get("neuroncore_utilization").and_then(Value::as_f64);
+            known.errors = errors;
+            known.memory_total_bytes = total;
+        }
+        let usage =
+            "/memory_used/neuron_runtime_used_bytes/usage_breakdown/neuroncore_memory_usage";
+        for (core, of) in by_core(report, usage) {
+            let categories: BTreeMap<String, u64> = fields(of);
+            let known = figures.entry(core).or_default();
+            known.memory_used_bytes = Some(categories.values().sum());
+            known.memory_by_category = categories;
+        }
+    }
+    Some(figures)
+}
+
+/// The entries of an object whose keys are numbers of cores.
+fn by_core<'a>(report: &'a Value, path: &str) -> impl Iterator<Item = (u32, &'a Value)> {
+    let entries = report.pointer(path).and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(core, of)| Some((core.parse().ok()?, of)))
+}
+
+/// Those fields of an object that have the type.
+fn fields<T: DeserializeOwned>(object: &Value) -> BTreeMap<String, T> {
+    let entries = object.as_object().into_iter().flatten();
+    let read = |(name, value): (&String, &Value)| {
+        Some((name.clone(), serde_json::from_value(value.clone()).ok()?))
+    };
+    entries.filter_map(read).collect()
+}
+
+fn errors(report: &Value) -> Option<u64> {
+    let summary = report.pointer("/execution_stats/error_summary")?;
+    Some(fields::<u64>(summary).values().sum())
+}
+
+fn memory_of_a_core(hardware: &Value) -> Option<u64> {
+    let bytes = hardware.get("neuron_device_memory_size")?.as_u64()?;
+    let cores = hardware.get("neuroncore_per_device_count")?.as_u64()?;
+    let logical = hardware.get("logical_neuroncore_config").and_then(Value::as_u64).unwrap_or(1);
+    Some(bytes / (cores / logical.max(1)).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A line as the program prints it for an instance all of whose cores one runtime holds.
+    fn line(devices: u32, cores_per_device: u32, logical: u32, memory: u64) -> Value {
+        let count = devices * cores_per_device / logical;
+        let cores = |of: fn(u32) -> Value| {
+            let entries = (0..count).map(|core| (core.to_string(), of(core)));
+            Value::Object(entries.collect())
+        };
+        json!({
+            "neuron_runtime_data": [{
+                "pid": 7, "neuron_runtime_tag": "b4", "error": "",
+                "report": {
+                    "neuroncore_counters": {"period": 5.0, "neuroncores_in_use": cores(|core| json!({"neuroncore_utilization": f64::from(core) / 2.0, "flops": 1}))},
+                    "execution_stats": {"error_summary": {"generic": 0, "numerical": 2, "transient": 0, "model": 0, "runtime": 0, "hardware": 1}},
+                    "memory_used": {"neuron_runtime_used_bytes": {"host": 1, "neuron_device": 2, "usage_breakdown": {
+                        "neuroncore_memory_usage": cores(|_| json!({"constants": 1, "model_code": 20, "model_shared_scratchpad": 300, "runtime_memory": 4000, "tensors": 50000}))}}}
+                }
+            }],
+            "system_data": {"vcpu_usage": {"error": "no permission"}},
+            "instance_info": {"instance_type": "trn"},
+            "neuron_hardware_info": {"neuron_device_count": devices, "neuron_device_memory_size": memory,
+                "neuroncore_per_device_count": cores_per_device, "logical_neuroncore_config": logical}
+        })
+    }
+
+    fn check(line: &Value, cores: u32, memory_of_a_core: u64) {
+        let figures = parse(line.to_string().as_bytes()).unwrap();
+        assert_eq!(figures.keys().copied().collect::<Vec<_>>(), (0..cores).collect::<Vec<_>>());
+        let last = &figures[&(cores - 1)];
+        assert_eq!(last.utilization_percent, Some(f64::from(cores - 1) / 2.0));
+        assert_eq!(last.memory_used_bytes, Some(54_321));
+        assert_eq!(last.memory_by_category["tensors"], 50_000);
+        assert_eq!(last.memory_total_bytes, Some(memory_of_a_core));
+        assert_eq!(last.errors, Some(3));
+    }
+
+    #[test]
+    fn instances_tell_of_all_their_cores() {
+        check(&line(1, 2, 1, 32 << 30), 2, 16 << 30); // trn1.2xlarge
+        check(&line(16, 2, 1, 32 << 30), 32, 16 << 30); // trn1.32xlarge
+        check(&line(16, 8, 2, 96 << 30), 64, 24 << 30); // trn2.48xlarge
+    }
+
+    #[test]
+    fn every_field_may_be_missing() {
+        let whole = line(1, 2, 1, 32 << 30);
+        let mut paths = vec![String::new()];
+        while let Some(path) = paths.pop() {
+            let at = whole.pointer(&path).unwrap();
+            if let Some(object) = at.as_object() {
+                for key in object.keys() {
+                    let mut cut = whole.clone();
+                    cut.pointer_mut(&path).unwrap().as_object_mut().unwrap().remove(key);
+                    assert!(parse(cut.to_string().as_bytes()).is_some(), "without {path}/{key}");
+                    let mut odd = whole.clone();
+                    odd.pointer_mut(&path).unwrap()[key] = json!(null);
+                    parse(odd.to_string().as_bytes());
+                    paths.push(format!("{path}/{key}"));
+                }
+            } else if let Some(list) = at.as_array() {
+                paths.extend((0..list.len()).map(|index| format!("{path}/{index}")));
+            }
+        }
+        assert_eq!(parse(b"{}"), Some(BTreeMap::new()));
+        assert_eq!(parse(b"neuron-monitor: starting"), None);
+    }
+
+    #[test]
+    fn a_program_is_read_and_started_again() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("neuron-monitor");
+        let text = line(1, 2, 1, 32 << 30).to_string();
+        let script = format!("#!/bin/sh\necho starting\ncat <<'E'\n{text}\nE\nexec sleep 60\n");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let monitor = Monitor::start(program);
+        let start = Instant::now();
+        while monitor.figures().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(monitor.figures()[&1].utilization_percent, Some(0.5));
+    }
+}

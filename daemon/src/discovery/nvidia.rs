@@ -1,0 +1,95 @@
+//! NVIDIA GPUs, by NVML: a library of the driver, loaded when it is first asked.
+//!
+//! NVML numbers GPUs by their slots, as runners do: see `CUDA_DEVICE_ORDER` in
+//! `supervisor/environment.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::{Device, Nvml};
+use traind_proto::v1::DeviceFigures;
+
+use super::{Discovery, DiscoveryError, FoundCore};
+
+pub(super) struct Nvidia {
+    library: OnceLock<Result<Nvml, String>>,
+}
+
+impl Nvidia {
+    pub(super) fn new() -> Nvidia {
+        Nvidia { library: OnceLock::new() }
+    }
+
+    fn library(&self) -> Result<&Nvml, String> {
+        let loaded = self.library.get_or_init(|| Nvml::init().map_err(|error| error.to_string()));
+        loaded.as_ref().map_err(Clone::clone)
+    }
+
+    /// A GPU that has fallen off its bus keeps its number and tells nothing.
+    fn device(&self, index: u32) -> Option<Device<'_>> {
+        self.library().ok()?.device_by_index(index).ok()
+    }
+}
+
+impl Discovery for Nvidia {
+    fn cores(&self) -> Result<Vec<FoundCore>, DiscoveryError> {
+        let library = self.library().map_err(DiscoveryError::NoNvidia)?;
+        let count = library.device_count();
+        let count = count.map_err(|error| DiscoveryError::NoNvidia(error.to_string()))?;
+        if count == 0 {
+            return Err(DiscoveryError::NoNvidia("the driver has no device".to_owned()));
+        }
+        let found = |index| {
+            let device = self.device(index);
+            let name = device.as_ref().and_then(|device| device.name().ok());
+            FoundCore {
+                device: name.unwrap_or_else(|| "cuda".to_owned()),
+                device_index: index,
+                uuid: device.and_then(|device| device.uuid().ok()).unwrap_or_default(),
+            }
+        };
+        Ok((0..count).map(found).collect())
+    }
+
+    fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+        let count = self.library().ok().and_then(|library| library.device_count().ok());
+        let read = |index| Some((index, figures(&self.device(index)?)));
+        (0..count.unwrap_or(0)).filter_map(read).collect()
+    }
+}
+
+fn figures(device: &Device<'_>) -> DeviceFigures {
+    let memory = device.memory_info().ok();
+    let ecc = device.memory_error_counter(
+        MemoryError::Uncorrected,
+        EccCounter::Volatile,
+        nvml_wrapper::enum_wrappers::device::MemoryLocation::Device,
+    );
+    DeviceFigures {
+        utilization_percent: device.utilization_rates().ok().map(|rates| f64::from(rates.gpu)),
+        memory_used_bytes: memory.as_ref().map(|memory| memory.used),
+        memory_total_bytes: memory.as_ref().map(|memory| memory.total),
+        temperature_celsius: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+        power_watts: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+        errors: ecc.ok(),
+        ..DeviceFigures::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_the_driver_says_so_and_tells_nothing() {
+        let nvidia = Nvidia::new();
+        match nvidia.cores() {
+            Ok(found) => assert!(found.iter().all(|core| !core.device.is_empty())),
+            Err(error) => {
+                assert!(error.to_string().contains("install the driver"), "{error}");
+                assert!(nvidia.figures().is_empty());
+            }
+        }
+    }
+}

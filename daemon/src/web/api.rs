@@ -1,0 +1,131 @@
+//! What the page's scripts ask for. Each answer takes the role of the RPC that would give it.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{self, KeepAlive, Sse};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_stream::{Stream, StreamExt};
+use traind_proto::v1;
+
+use super::Site;
+use super::failure::Failure;
+use super::session::User;
+use super::views::{self, Curves};
+use crate::convert;
+use crate::error::Error;
+use crate::server::watch;
+use crate::state::JobState;
+use crate::store::{Store, StoreError};
+
+type Answer = Result<Json<Value>, Failure>;
+
+/// Jobs that have ended and are listed.
+const ENDED_MAX: usize = 100;
+/// Jobs that have not ended and are listed.
+const UNFINISHED_MAX: usize = 500;
+/// Events read at a time.
+const PAGE: usize = 1000;
+/// The page sends it with what changes something; another site cannot.
+const OWN_REQUEST: &str = "x-traind-page";
+
+/// `GET /api/overview`: cores, jobs that have not ended, the newest that have.
+pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
+    let caller = user.may(&site, "/traind.v1.Jobs/ListJobs")?;
+    let (user, scope) = (caller.user.clone(), caller.scope());
+    let list = move |store: &Store| {
+        let (ended, unfinished): (Vec<_>, Vec<_>) =
+            JobState::ALL.into_iter().partition(|state| state.is_terminal());
+        let mut jobs = store.list(&unfinished, scope.as_deref(), i64::MAX, UNFINISHED_MAX)?;
+        jobs.extend(store.list(&ended, scope.as_deref(), i64::MAX, ENDED_MAX)?);
+        Ok::<_, StoreError>(jobs)
+    };
+    let jobs = site.daemon.store.run(list).await.map_err(Error::from)?;
+    let cores = site.daemon.cores().await?;
+    let host = &site.daemon.settings.host;
+    Ok(Json(json!({
+        "user": user,
+        "host": { "platform": host.platform, "device": host.device(0) },
+        "cores": cores.iter().map(views::core).collect::<Vec<_>>(),
+        "jobs": jobs.into_iter().map(|job| views::job(&convert::job(job))).collect::<Vec<_>>(),
+    })))
+}
+
+/// `GET /api/jobs/ID`
+pub(super) async fn job(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
+    let caller = user.may(&site, "/traind.v1.Jobs/GetJob")?;
+    let job = site.daemon.get(&id, caller.scope()).await?;
+    Ok(Json(views::job(&convert::job(job))))
+}
+
+/// `GET /api/jobs/ID/curves`: the course of its figures, thinned out.
+pub(super) async fn curves(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
+    let caller = user.may(&site, "/traind.v1.Jobs/WatchJob")?;
+    let job = site.daemon.get(&id, caller.scope()).await?;
+    let curves = site.daemon.store.run(move |store| read_curves(store, job.number)).await;
+    Ok(Json(curves.map_err(Error::from)?.view()))
+}
+
+fn read_curves(store: &Store, job: i64) -> Result<Curves, StoreError> {
+    let (mut curves, mut from) = (Curves::default(), 1);
+    loop {
+        let page = store.events(job, from, PAGE)?;
+        let Some(last) = page.last() else { return Ok(curves) };
+        from = last.sequence + 1;
+        page.iter().for_each(|event| curves.add(event));
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct From {
+    #[serde(default)]
+    from: u64,
+}
+
+/// `GET /api/jobs/ID/events?from=SEQUENCE`: server-sent events until the job ends. A browser
+/// that lost the connection says which it had last.
+pub(super) async fn events(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    Query(From { from }): Query<From>,
+    headers: HeaderMap,
+    user: User,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
+    let caller = user.may(&site, "/traind.v1.Jobs/WatchJob")?;
+    let permit = site.streams.clone().try_acquire_owned().map_err(|_| Failure::busy())?;
+    let had = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
+    let from = had.map_or(from.max(1), |had| had + 1);
+    let job = site.daemon.get(&id, caller.scope()).await?;
+    let events = watch::events(site.daemon.clone(), job, from);
+    // Tells the browser that the job has ended, so that it does not ask again.
+    let end = tokio_stream::once(sse::Event::default().event("end").data("{}"));
+    let messages = events.filter_map(|event| event.ok()).map(message).chain(end);
+    let held = messages.map(move |message| {
+        let _ = &permit;
+        Ok(message)
+    });
+    Ok(Sse::new(held).keep_alive(KeepAlive::default()))
+}
+
+fn message(event: v1::Event) -> sse::Event {
+    let id = event.sequence.to_string();
+    sse::Event::default().id(id).data(views::event(&event).to_string())
+}
+
+/// `POST /api/jobs/ID/cancel`
+pub(super) async fn cancel(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    user: User,
+) -> Answer {
+    if !headers.contains_key(OWN_REQUEST) {
+        return Err(Failure::foreign());
+    }
+    let caller = user.may(&site, "/traind.v1.Jobs/CancelJob")?;
+    let job = site.daemon.cancel(&id, &caller).await?;
+    Ok(Json(views::job(&convert::job(job))))
+}

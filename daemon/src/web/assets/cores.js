@@ -1,0 +1,39 @@
+// The heat-map of the cores: the fuller the colour, the busier the core.
+
+import { el } from "./dom.js";
+import { bytes } from "./format.js";
+
+// More cores than these are shown with their number and utilization alone.
+const DETAILED_MAX = 32;
+
+export function heatMap(cores) {
+  const kind = cores.length > DETAILED_MAX ? "cores many" : "cores";
+  return el("div", { class: kind }, cores.map(cell));
+}
+
+function cell(core) {
+  const held = core.job_id !== "";
+  const known = core.utilization_1s != null;
+  const figure = known ? `${Math.round(core.utilization_1s)} %` : held ? "…" : "free";
+  const tag = held ? "a" : "div";
+  const target = held ? { href: `#/jobs/${core.job_id}` } : {};
+  const cell = el(tag, { class: "core", title: title(core), ...target },
+    el("span", { class: "dim" }, `${core.platform}:${core.core}`),
+    el("b", { class: "num" }, figure),
+    el("span", { class: "more dim" }, known ? `${core.phase}, ${bytes(core.memory_used_bytes)}` : ""),
+    el("span", { class: "more" }, core.job_name));
+  cell.style.setProperty("--heat", known ? 0.06 + (core.utilization_1s / 100) * 0.5 : 0);
+  return cell;
+}
+
+function title(core) {
+  const parts = [core.device];
+  if (core.job_name) parts.push(core.job_name);
+  if (core.phase) parts.push(`${core.phase}, ${Math.round(core.utilization_1m)} % over the last minute`);
+  if (core.tflops) parts.push(`${core.tflops.toPrecision(3)} TFLOP/s`);
+  if (core.mfu) parts.push(`${core.mfu.toFixed(1)} % of its peak`);
+  if (core.temperature != null) parts.push(`${core.temperature} °C`);
+  if (core.power != null) parts.push(`${core.power.toFixed(0)} W`);
+  if (core.errors) parts.push(`${core.errors} errors`);
+  return parts.join("\n");
+}

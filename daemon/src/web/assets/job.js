@@ -1,0 +1,172 @@
+// One job: where it stands, its curves, where its time goes, its evaluations, checkpoints and live log.
+
+import { chart } from "./chart.js";
+import { bar, el, state } from "./dom.js";
+import { ago, bytes, clock, duration, number, percent } from "./format.js";
+
+const PERIOD_MS = 2000;
+const DRAW_PERIOD_MS = 300;
+// Lines of the log that are kept on the page, and those from before it was opened.
+const LINES_MAX = 1000;
+const PAST_LINES = 300;
+const POINTS_MAX = 2000;
+const ENDED = ["completed", "failed", "cancelled"];
+const CURVES = [["Loss", "loss"], ["Learning rate", "learning_rate"], ["Gradient norm", "grad_norm"], ["Samples a second", "samples_per_second"]];
+
+export function job(page, id) {
+  const head = el("section");
+  const charts = CURVES.map(([title, field]) => ({ field, ...chart(title) }));
+  const time = el("section");
+  const evaluations = el("section");
+  const saves = el("section");
+  const log = el("pre", { class: "log", tabindex: 0, "aria-label": "log" });
+  const lines = logOf(log);
+  const file = el("pre");
+  page.main.replaceChildren(head,
+    el("div", { class: "grid charts" }, charts.map(({ root }) => root)), time, evaluations, saves,
+    el("h2", {}, "Log"), log, el("details", {}, el("summary", {}, "Job file"), file));
+
+  const known = { steps: [], evaluations: [], saves: [] };
+  const draw = atMostOnce(DRAW_PERIOD_MS, () => {
+    drawCurves(charts, known);
+    showTime(time, known.steps.at(-1));
+    showEvaluations(evaluations, known.evaluations);
+    showSaves(saves, known.saves);
+    lines.show();
+  });
+  page.onResize(draw);
+  follow(page, id, known, lines, draw);
+  page.every(PERIOD_MS, async () => {
+    const now = await page.get(`/api/jobs/${id}`);
+    showHead(page, head, now);
+    file.textContent = now.job_file;
+  });
+}
+
+// The past comes thinned out and at once, what is new event by event; the stream begins a little
+// earlier, for the newest lines of the log.
+async function follow(page, id, known, lines, draw) {
+  const past = await page.get(`/api/jobs/${id}/curves`).catch(() => ({ steps: [], evaluations: [], saves: [], last_sequence: 0 }));
+  Object.assign(known, past);
+  draw();
+  page.stream(`/api/jobs/${id}/events?from=${Math.max(1, past.last_sequence - PAST_LINES)}`, (event) => {
+    if (event.sequence > past.last_sequence) take(known, event);
+    lines.add(event);
+    draw();
+  });
+}
+
+// An attempt that resumes does some steps again: what it says of them counts.
+function take(known, { kind, data }) {
+  if (kind === "step") {
+    while (known.steps.length && known.steps.at(-1).step >= data.step) known.steps.pop();
+    known.steps.push(data);
+    // Every second point goes: the shape of the curve stays.
+    if (known.steps.length > POINTS_MAX) known.steps = known.steps.filter((_, at) => at % 2 === 1);
+  }
+  if (kind === "evaluated") known.evaluations.push(data);
+  if (kind === "saved") known.saves.push(data);
+}
+
+function atMostOnce(period, draw) {
+  let asked = false;
+  let last = 0;
+  return () => {
+    if (asked) return;
+    asked = true;
+    setTimeout(() => {
+      asked = false;
+      last = Date.now();
+      draw();
+    }, Math.max(0, last + period - Date.now()));
+  };
+}
+
+// The log stays at its end unless the reader has scrolled up.
+function logOf(place) {
+  let fresh = [];
+  return {
+    add: (event) => fresh.push(event),
+    show() {
+      const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
+      place.append(...fresh.slice(-LINES_MAX).map(({ kind, time, text }) =>
+        el("div", {}, el("span", { class: "time" }, `${clock(time)}  `), el("span", { class: `log-${kind}` }, text))));
+      fresh = [];
+      while (place.childElementCount > LINES_MAX) place.firstChild.remove();
+      if (atEnd) place.scrollTop = place.scrollHeight;
+    },
+  };
+}
+
+function showHead(page, head, job) {
+  const step = job.progress;
+  const share = step?.max_steps ? step.step / step.max_steps : 0;
+  const over = ENDED.includes(job.state);
+  const cancel = el("button", { class: "danger", onclick: async () => {
+    if (confirm(`Cancel ${job.name}?`)) await page.post(`/api/jobs/${job.id}/cancel`);
+  } }, "cancel job");
+  const cores = job.cores.length ? `${job.platform} cores ${job.cores.join(", ")}` : `${job.core_count} ${job.platform} cores`;
+  head.replaceChildren(...[
+    el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
+    el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, started again ${job.restarts} times` : ""}`),
+    job.waiting_reason ? el("p", { class: "note card" }, `Waits: ${job.waiting_reason}`) : null,
+    job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
+    ...job.warnings.map((warning) => el("p", { class: "note dim" }, warning)),
+    step ? bar([[share, ""]]) : null,
+    step ? tiles(step, share, over) : null,
+    job.state === "completed" ? el("p", { class: "note" }, "Output: ", el("code", {}, job.output_dir)) : null,
+  ].filter(Boolean));
+}
+
+function tiles(step, share, over) {
+  const tile = (value, name) => el("div", { class: "card tile" }, el("b", {}, value), el("span", {}, name));
+  return el("div", { class: "tiles" },
+    tile(percent(share), `step ${step.step} of ${step.max_steps}`),
+    over ? tile(step.epoch.toFixed(2), "epochs") : tile(duration(step.eta_seconds), "left"),
+    tile(number(step.loss), "loss"),
+    tile(number(step.learning_rate), "learning rate"),
+    tile(number(step.grad_norm), "gradient norm"),
+    tile(step.samples_per_second.toFixed(1), "samples/s"),
+    tile(step.tokens_per_second.toFixed(0), "tokens/s"));
+}
+
+function drawCurves(charts, known) {
+  for (const { field, update } of charts) {
+    const curves = [{ name: "training", points: known.steps.map((step) => [step.step, step[field]]) }];
+    if (field === "loss") {
+      const points = known.evaluations.filter(({ metrics }) => "eval_loss" in metrics).map(({ step, metrics }) => [step, metrics.eval_loss]);
+      if (points.length) curves.push({ name: "evaluation", points, dots: points.length < 3, color: 1 });
+    }
+    update(curves);
+  }
+}
+
+function showTime(section, step) {
+  if (!step) return section.replaceChildren();
+  const parts = Object.entries(step.time);
+  const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  if (!total) return section.replaceChildren();
+  section.replaceChildren(el("h2", {}, "Time of a step"), el("div", { class: "card" },
+    bar(parts.map(([, seconds], at) => [seconds / total, `k${at}`])),
+    el("div", { class: "legend" }, parts.map(([name, seconds], at) =>
+      el("span", {}, el("i", { class: `k${at}` }), `${name} ${percent(seconds / total)}, ${(seconds * 1000).toFixed(1)} ms`)))));
+}
+
+function showEvaluations(section, evaluations) {
+  if (!evaluations.length) return section.replaceChildren();
+  const names = [...new Set(evaluations.flatMap(({ metrics }) => Object.keys(metrics)))].sort();
+  const rows = evaluations.toReversed().map((of) => el("tr", {}, el("td", {}, of.split), el("td", { class: "num" }, of.step),
+    names.map((name) => el("td", { class: "num" }, number(of.metrics[name]))), el("td", { class: "dim num" }, duration(of.seconds))));
+  const head = ["split", "step", ...names.map((name) => name.replace(/^eval_/, "")), "took"].map((title) => el("th", {}, title));
+  section.replaceChildren(el("h2", {}, "Evaluations"),
+    el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+}
+
+function showSaves(section, saves) {
+  if (!saves.length) return section.replaceChildren();
+  const rows = saves.toReversed().map((of) => el("tr", {}, el("td", {}, of.kind), el("td", { class: "num" }, of.step),
+    el("td", { class: "path" }, el("code", {}, of.path)), el("td", { class: "num" }, bytes(of.bytes)), el("td", { class: "dim num" }, duration(of.seconds))));
+  const head = ["kind", "step", "folder", "size", "took"].map((title) => el("th", {}, title));
+  section.replaceChildren(el("h2", {}, "Checkpoints and output"),
+    el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+}

@@ -1,0 +1,114 @@
+// The first page: cores, jobs at work, jobs that wait and why, jobs that have ended.
+
+import { heatMap } from "./cores.js";
+import { sparkline } from "./chart.js";
+import { bar, el, state } from "./dom.js";
+import { ago, duration, number, percent } from "./format.js";
+
+const ACTIVE = ["running", "starting", "cancelling"];
+const PERIOD_MS = 2000;
+const CURVE_PERIOD_MS = 6000;
+
+export function overview(page) {
+  const cores = el("section");
+  const active = el("section");
+  const waiting = el("section");
+  const ended = el("section");
+  page.main.replaceChildren(cores, active, waiting, ended);
+  const curves = new Map();
+  const chosen = new Set();
+
+  async function refresh() {
+    const { host, user, ...now } = await page.get("/api/overview");
+    page.tell(`${now.cores.length} ${host.platform} cores, ${host.device}`, user);
+    const held = now.cores.filter((core) => core.job_id).length;
+    cores.replaceChildren(el("h2", {}, `Cores: ${held} of ${now.cores.length} held`), heatMap(now.cores));
+    const inState = (...states) => now.jobs.filter((job) => states.includes(job.state));
+    const running = inState(...ACTIVE);
+    follow(running);
+    active.replaceChildren(el("h2", {}, `At work: ${running.length}`), running.length
+      ? el("div", { class: "grid" }, running.map((job) => card(job, curves.get(job.id)?.points ?? [])))
+      : el("p", { class: "dim" }, "no job runs"));
+    showWaiting(waiting, inState("pending"));
+    showEnded(ended, inState("completed", "failed", "cancelled"), chosen);
+  }
+
+  // The course of a loss changes slowly: it is asked for less often.
+  function follow(jobs) {
+    for (const job of jobs) {
+      const known = curves.get(job.id);
+      if (known && Date.now() - known.at < CURVE_PERIOD_MS) continue;
+      curves.set(job.id, { at: Date.now(), points: known?.points ?? [] });
+      page.get(`/api/jobs/${job.id}/curves`).then(({ steps }) => {
+        curves.set(job.id, { at: Date.now(), points: steps.map(({ step, loss }) => [step, loss]) });
+      }).catch(() => {});
+    }
+  }
+
+  page.every(PERIOD_MS, refresh);
+}
+
+function card(job, points) {
+  const step = job.progress;
+  const share = step?.max_steps ? step.step / step.max_steps : 0;
+  return el("article", { class: "card job-card" },
+    el("div", { class: "row" }, el("a", { href: `#/jobs/${job.id}` }, job.name), state(job.state)),
+    bar([[share, ""]]),
+    el("div", { class: "row num dim" },
+      el("span", {}, step ? `${step.step} of ${step.max_steps}, ${percent(share)}` : "preparing"),
+      el("span", {}, step ? `${duration(step.eta_seconds)} left` : "")),
+    sparkline(points),
+    el("div", { class: "row num" },
+      el("span", {}, step ? `loss ${number(step.loss)}` : ""),
+      el("span", { class: "dim" }, step ? `${step.samples_per_second.toFixed(1)} samples/s` : "")));
+}
+
+function showWaiting(section, jobs) {
+  if (!jobs.length) return section.replaceChildren();
+  // The order in which they came.
+  const rows = jobs.toReversed().map((job) => el("tr", {},
+    el("td", {}, el("a", { href: `#/jobs/${job.id}` }, job.name)),
+    el("td", {}, job.waiting_reason || "is about to start"),
+    el("td", { class: "dim wide" }, job.owner),
+    el("td", { class: "dim num" }, ago(job.create_time))));
+  section.replaceChildren(el("h2", {}, `Waiting: ${jobs.length}`), table(["job", "why", "owner", "since"], rows, [2]));
+}
+
+function showEnded(section, jobs, chosen) {
+  if (!jobs.length) return section.replaceChildren();
+  const compare = el("button", { onclick: () => { location.hash = `#/compare/${[...chosen].join(",")}`; } }, "compare chosen");
+  const label = () => { compare.disabled = chosen.size < 2; };
+  label();
+  const rows = jobs.map((job) => el("tr", {},
+    el("td", {}, choice(job, chosen, label)),
+    el("td", {}, el("a", { href: `#/jobs/${job.id}` }, job.name)),
+    el("td", {}, state(job.state)),
+    el("td", { class: "num" }, remark(job)),
+    el("td", { class: "dim num wide" }, duration(job.end_time - (job.start_time ?? job.end_time))),
+    el("td", { class: "dim num" }, ago(job.end_time))));
+  section.replaceChildren(
+    el("div", { class: "row" }, el("h2", {}, "Ended"), el("span", { class: "push" }), compare),
+    table(["", "job", "state", "result", "took", "ended"], rows, [4]));
+}
+
+function choice(job, chosen, changed) {
+  const box = el("input", { type: "checkbox", "aria-label": `compare ${job.name}`, onchange: () => {
+    if (box.checked) chosen.add(job.id);
+    else chosen.delete(job.id);
+    changed();
+  } });
+  box.checked = chosen.has(job.id);
+  return box;
+}
+
+function remark(job) {
+  if (job.failure) return `${job.failure.reason}: ${job.failure.message.split("\n")[0]}`;
+  const evaluated = Object.entries(job.metrics).filter(([name]) => name.startsWith("eval_") && !name.endsWith("_per_second") && name !== "eval_runtime");
+  if (evaluated.length) return evaluated.slice(0, 3).map(([name, value]) => `${name.slice(5)} ${number(value)}`).join(", ");
+  return job.progress ? `loss ${number(job.progress.loss)}` : "";
+}
+
+function table(titles, rows, wide) {
+  const head = titles.map((title, at) => el("th", wide.includes(at) ? { class: "wide" } : {}, title));
+  return el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
+}

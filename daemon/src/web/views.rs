@@ -1,0 +1,208 @@
+//! Messages as the page's scripts read them: JSON under the wire's names, times as seconds
+//! since 1970, enums in lower case.
+
+use prost_types::Timestamp;
+use serde_json::{Map, Value, json};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Core, Evaluated, Event, Job, Saved, Step};
+
+use crate::cli::event_text::describe;
+use crate::cli::output;
+
+/// Points of a curve that are sent.
+const POINTS_MAX: usize = 1000;
+
+pub(super) fn job(job: &Job) -> Value {
+    let failure = job.failure.as_ref().map(|failure| {
+        json!({ "reason": failure.reason, "message": failure.message, "file": failure.file,
+                "row": failure.row, "field": failure.field, "step": failure.step })
+    });
+    json!({
+        "id": job.id,
+        "name": job.name,
+        "owner": job.owner,
+        "state": output::state(job.state()),
+        "waiting_reason": job.waiting_reason,
+        "create_time": seconds(job.create_time.as_ref()),
+        "start_time": seconds(job.start_time.as_ref()),
+        "end_time": seconds(job.end_time.as_ref()),
+        "platform": job.platform,
+        "core_count": job.core_count,
+        "cores": job.cores,
+        "output_dir": job.output_dir,
+        "attempt": job.attempt,
+        "restarts": job.restarts,
+        "progress": job.progress.as_ref().map(step),
+        "metrics": job.metrics,
+        "failure": failure,
+        "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
+        "job_file": job.job_file,
+    })
+}
+
+pub(super) fn core(core: &Core) -> Value {
+    let mut view = Map::from_iter([
+        ("core".to_owned(), json!(core.core)),
+        ("platform".to_owned(), json!(core.platform)),
+        ("device".to_owned(), json!(core.device)),
+        ("job_id".to_owned(), json!(core.job_id)),
+        ("job_name".to_owned(), json!(core.job_name)),
+    ]);
+    if let Some(usage) = &core.usage {
+        view.insert("phase".to_owned(), json!(output::phase(usage.phase())));
+        view.insert("utilization_1s".to_owned(), json!(usage.utilization_percent_1s));
+        view.insert("utilization_1m".to_owned(), json!(usage.utilization_percent_1m));
+        view.insert("memory_used_bytes".to_owned(), json!(usage.memory_used_bytes));
+        view.insert("memory_total_bytes".to_owned(), json!(usage.memory_total_bytes));
+        view.insert("step".to_owned(), json!(usage.step));
+        view.insert("tflops".to_owned(), json!(usage.tflops));
+        view.insert("mfu".to_owned(), json!(usage.model_flops_utilization_percent));
+    }
+    if let Some(figures) = &core.figures {
+        view.insert("temperature".to_owned(), json!(figures.temperature_celsius));
+        view.insert("power".to_owned(), json!(figures.power_watts));
+        view.insert("errors".to_owned(), json!(figures.errors));
+    }
+    Value::Object(view)
+}
+
+/// An event with its line for people, and its figures where the page draws them.
+pub(super) fn event(event: &Event) -> Value {
+    let (kind, data) = match &event.kind {
+        Some(Kind::Step(of)) => ("step", step(of)),
+        Some(Kind::Evaluated(of)) => ("evaluated", evaluated(of)),
+        Some(Kind::Saved(of)) => ("saved", saved(of)),
+        Some(Kind::StateChanged(of)) => ("state", json!({ "state": output::state(of.to()) })),
+        Some(Kind::Warning(_)) => ("warning", Value::Null),
+        _ => ("line", Value::Null),
+    };
+    json!({
+        "sequence": event.sequence,
+        "time": seconds(event.time.as_ref()),
+        "kind": kind,
+        "data": data,
+        "text": describe(event),
+    })
+}
+
+fn step(step: &Step) -> Value {
+    let time = step.time.unwrap_or_default();
+    json!({
+        "step": step.step,
+        "max_steps": step.max_steps,
+        "epoch": step.epoch,
+        "loss": step.loss,
+        "learning_rate": step.learning_rate,
+        "grad_norm": step.grad_norm,
+        "samples_per_second": step.samples_per_second,
+        "tokens_per_second": step.tokens_per_second,
+        "input_wait_share": step.input_wait_share,
+        "eta_seconds": step.eta_seconds,
+        "time": {
+            "input wait": time.input_wait_seconds,
+            "dispatch": time.dispatch_seconds,
+            "compute": time.compute_seconds,
+            "read back": time.read_back_seconds,
+        },
+    })
+}
+
+fn evaluated(evaluated: &Evaluated) -> Value {
+    json!({
+        "split": evaluated.split,
+        "step": evaluated.step,
+        "epoch": evaluated.epoch,
+        "metrics": evaluated.metrics,
+        "rows": evaluated.rows,
+        "seconds": evaluated.seconds,
+    })
+}
+
+fn saved(saved: &Saved) -> Value {
+    let kind = output::plain(saved.kind().as_str_name(), "SAVED_KIND_");
+    json!({
+        "path": saved.path,
+        "kind": kind,
+        "step": saved.step,
+        "bytes": saved.bytes,
+        "seconds": saved.seconds,
+    })
+}
+
+fn seconds(time: Option<&Timestamp>) -> Option<f64> {
+    time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
+}
+
+/// The course of a job's figures over all its attempts.
+#[derive(Default)]
+pub(super) struct Curves {
+    steps: Vec<Step>,
+    evaluations: Vec<Value>,
+    saves: Vec<Value>,
+    last_sequence: u64,
+}
+
+impl Curves {
+    /// An attempt that resumes does some steps again: what it says of them counts.
+    pub(super) fn add(&mut self, event: &Event) {
+        self.last_sequence = event.sequence;
+        match &event.kind {
+            Some(Kind::Step(step)) => {
+                let before = self.steps.partition_point(|known| known.step < step.step);
+                self.steps.truncate(before);
+                self.steps.push(*step);
+            }
+            Some(Kind::Evaluated(of)) => self.evaluations.push(evaluated(of)),
+            Some(Kind::Saved(of)) => self.saves.push(saved(of)),
+            _ => {}
+        }
+    }
+
+    /// The last point is always among those that are left. `last_sequence` says from which
+    /// event on the stream has more.
+    pub(super) fn view(&self) -> Value {
+        let stride = self.steps.len().div_ceil(POINTS_MAX).max(1);
+        let thinned = self.steps.iter().rev().step_by(stride).rev();
+        json!({
+            "steps": thinned.map(step).collect::<Vec<_>>(),
+            "evaluations": self.evaluations,
+            "saves": self.saves,
+            "last_sequence": self.last_sequence,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(step: u64, loss: f64) -> Event {
+        let kind = Some(Kind::Step(Step { step, loss, ..Default::default() }));
+        Event { kind, ..Default::default() }
+    }
+
+    fn points(curves: &Curves) -> Vec<(u64, f64)> {
+        let view = curves.view();
+        let steps = view["steps"].as_array().unwrap().clone();
+        let point = |step: Value| (step["step"].as_u64().unwrap(), step["loss"].as_f64().unwrap());
+        steps.into_iter().map(point).collect()
+    }
+
+    #[test]
+    fn an_attempt_that_resumes_replaces_what_it_does_again() {
+        let mut curves = Curves::default();
+        for event in [at(10, 3.0), at(20, 2.0), at(30, 1.0), at(20, 2.5), at(30, 1.5)] {
+            curves.add(&event);
+        }
+        assert_eq!(points(&curves), [(10, 3.0), (20, 2.5), (30, 1.5)]);
+    }
+
+    #[test]
+    fn long_curves_are_thinned_out_and_keep_their_end() {
+        let mut curves = Curves::default();
+        (1..=2500).for_each(|step| curves.add(&at(step, 1.0)));
+        let points = points(&curves);
+        assert_eq!(points.len(), 834);
+        assert_eq!(points.last().unwrap().0, 2500);
+    }
+}

@@ -1,0 +1,98 @@
+//! Devices that tell of themselves: a host that looks like a trn1.2xlarge.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use traind_proto::v1::{Core, ListCoresRequest};
+
+use crate::host::{Host, PATIENCE};
+use crate::runner::COMPLETES;
+
+const MONITOR: &str = r#"#!/bin/sh
+while :; do
+  echo '{"neuron_runtime_data": [{"report": {"neuroncore_counters": {"neuroncores_in_use": {"1": {"neuroncore_utilization": 62.5}}}}}]}'
+  sleep 0.2
+done
+"#;
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn neuron_host() -> Host {
+    let mut host = Host::new(2, COMPLETES);
+    let (sysfs, tools) = (host.path("sysfs"), host.path("tools"));
+    put(&sysfs.join("neuron0/core_count"), "2\n");
+    put(&sysfs.join("neuron0/info/architecture/device_name"), "Trainium1\n");
+    for core in 0..2 {
+        let memory = format!("neuron0/neuron_core{core}/stats/memory_usage/device_mem/total");
+        put(&sysfs.join(memory), "4096\n");
+    }
+    let monitor = tools.join("neuron-monitor");
+    put(&monitor, MONITOR);
+    fs::set_permissions(monitor, Permissions::from_mode(0o755)).unwrap();
+    let option = |name: &str, path: &Path| format!("{name}={}", path.display());
+    host.options = vec![
+        "--platform=neuron".to_owned(),
+        option("--neuron-sysfs", &sysfs),
+        option("--neuron-tools", &tools),
+    ];
+    host
+}
+
+async fn cores(host: &Host) -> Vec<Core> {
+    let reply = host.cores().await.list_cores(ListCoresRequest::default()).await;
+    reply.unwrap().into_inner().cores
+}
+
+#[tokio::test]
+async fn free_cores_show_what_their_driver_and_monitor_tell() {
+    let mut host = neuron_host();
+    host.start().await;
+    let start = Instant::now();
+    let told = loop {
+        let told = cores(&host).await;
+        let second = told[1].figures.as_ref().unwrap();
+        if second.utilization_percent.is_some() {
+            break told;
+        }
+        assert!(start.elapsed() < PATIENCE, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(told.iter().map(|core| core.device.as_str()).collect::<Vec<_>>(), ["Trainium1"; 2]);
+    let figures = |core: usize| told[core].figures.as_ref().unwrap();
+    assert_eq!(figures(1).utilization_percent, Some(62.5));
+    assert_eq!(figures(0).memory_used_bytes, Some(4096), "of sysfs: the monitor told nothing");
+    let said = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
+    assert!(said.contains("Trainium1") && said.contains("62 %, 4.0 KiB"), "{said}");
+}
+
+#[tokio::test]
+async fn without_devices_it_says_where_it_looked() {
+    let mut host = Host::new(1, COMPLETES);
+    host.options = vec!["--platform=neuron".into(), "--neuron-sysfs=/nowhere/sysfs".into()];
+    host.options.push("--neuron-tools=/nowhere/bin".into());
+    let mut command = host.serve();
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let cores = arguments.iter().position(|argument| argument == "--cores").unwrap();
+    let mut without_count = host.traind();
+    without_count.args(&arguments[..cores]).args(&arguments[cores + 2..]);
+    let said = without_count.output().unwrap();
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    for part in ["/nowhere/sysfs", "/nowhere/bin/neuron-ls", "--cores"] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    assert!(!said.status.success());
+    // Who says how many cores there are needs no driver to be asked.
+    let mut daemon = command.spawn().unwrap();
+    let start = Instant::now();
+    while !host.socket().exists() {
+        assert!(start.elapsed() < PATIENCE, "{}", host.log());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}

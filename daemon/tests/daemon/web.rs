@@ -1,0 +1,162 @@
+//! The web page's border: who gets in, and what they get. `web_page.rs` of the end-to-end tests
+//! looks at the page itself.
+
+use serde_json::Value;
+use traind_proto::v1::JobState;
+
+use crate::host::{Host, until_logged};
+use crate::http::{Answer, request};
+use crate::runner::{COMPLETES, STOPS_WHEN_ASKED};
+
+const OPTIONS: [&str; 2] = ["--web-address", "127.0.0.1:0"];
+
+/// A browser: where the page is, and the cookie it was given.
+struct Browser {
+    address: String,
+    cookie: String,
+}
+
+impl Browser {
+    async fn stranger(host: &Host) -> Browser {
+        let address = until_logged(host, "serve the web page address=").await;
+        Browser { address, cookie: String::new() }
+    }
+
+    async fn logged_in(host: &Host) -> Browser {
+        let mut browser = Browser::stranger(host).await;
+        let answer = browser.get(&login_path(host)).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
+        let cookie = answer.header("set-cookie").unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        browser.cookie = cookie.split(';').next().unwrap().to_owned();
+        browser
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[]).await
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let headers: Vec<_> =
+            [("cookie", self.cookie.as_str())].iter().chain(headers).copied().collect();
+        request(&self.address, method, path, &headers).await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+}
+
+fn login_path(host: &Host) -> String {
+    let said = host.cli(&["web"]);
+    let url = String::from_utf8(said.stdout).unwrap();
+    let (_, path) = url.trim().split_once("/login").unwrap();
+    format!("/login{path}")
+}
+
+#[tokio::test]
+async fn strangers_see_nothing_and_a_key_works_once() {
+    let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
+    let job = host.submit("secret-name", 1).await;
+    let stranger = Browser::stranger(&host).await;
+    let paths = ["/".to_owned(), "/api/overview".into(), format!("/api/jobs/{}", job.id)];
+    for path in paths {
+        let answer = stranger.get(&path).await;
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.body.contains("traind web") && !answer.body.contains("secret-name"));
+    }
+    let path = login_path(&host);
+    assert_eq!(stranger.get(&path).await.status, 303);
+    assert_eq!(stranger.get(&path).await.status, 401, "a second time");
+    assert_eq!(stranger.get("/login?key=guess").await.status, 401);
+}
+
+#[tokio::test]
+async fn jobs_curves_and_events_are_told() {
+    let host = Host::started_with(2, COMPLETES, &OPTIONS).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Completed).await;
+    let browser = Browser::logged_in(&host).await;
+    let page = browser.get("/").await;
+    assert_eq!(page.status, 200);
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    let overview = browser.json("/api/overview").await;
+    assert_eq!(overview["cores"].as_array().unwrap().len(), 2);
+    assert_eq!(overview["jobs"][0]["state"], "completed");
+    let told = browser.json(&format!("/api/jobs/{}", job.id)).await;
+    assert!(told["job_file"].as_str().unwrap().contains("name: first"), "{told}");
+    let curves = browser.json(&format!("/api/jobs/{}/curves", job.id)).await;
+    assert_eq!(curves["steps"].as_array().unwrap().len(), 40);
+    assert_eq!(curves["steps"][39]["loss"], 0.025);
+    let stream = browser.get(&format!("/api/jobs/{}/events?from=1", job.id)).await;
+    let last = curves["last_sequence"].as_u64().unwrap();
+    assert_eq!(stream.body.matches("\nid: ").count() as u64, last, "{}", stream.body);
+    assert!(stream.body.contains("event: end"), "{}", stream.body);
+    let resumed = browser
+        .send("GET", &format!("/api/jobs/{}/events", job.id), &[("last-event-id", "40")])
+        .await;
+    assert!(!resumed.body.contains("id: 40\n") && resumed.body.contains("id: 41\n"));
+    assert_eq!(browser.get("/api/jobs/nothing").await.status, 404);
+}
+
+#[tokio::test]
+async fn every_file_that_the_page_asks_for_is_there() {
+    let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
+    let browser = Browser::logged_in(&host).await;
+    let mut wanted = vec!["/".to_owned()];
+    let mut seen = Vec::new();
+    while let Some(path) = wanted.pop() {
+        let answer = browser.get(&path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.body.contains("https://"), "{path} asks another host");
+        for piece in answer.body.split('"') {
+            let named = piece.strip_prefix("./").map(|name| format!("/assets/{name}"));
+            let named = named.or_else(|| piece.starts_with("/assets/").then(|| piece.to_owned()));
+            wanted.extend(named.filter(|name| !seen.contains(name)));
+        }
+        seen.push(path);
+    }
+    assert!(seen.len() > 9, "{seen:?}");
+}
+
+#[tokio::test]
+async fn only_the_page_itself_cancels() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &OPTIONS).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    let browser = Browser::logged_in(&host).await;
+    let path = format!("/api/jobs/{}/cancel", job.id);
+    assert_eq!(browser.send("POST", &path, &[]).await.status, 403, "a form of another site");
+    assert_eq!(browser.get(&path).await.status, 405);
+    assert_eq!(host.get(&job.id).await.state(), JobState::Running);
+    assert_eq!(browser.send("POST", &path, &[("x-traind-page", "1")]).await.status, 200);
+    host.until_state(&job.id, JobState::Cancelled).await;
+}
+
+#[tokio::test]
+async fn a_browser_may_do_what_its_user_may() {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    let user = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap().trim().to_owned();
+    let access = host.path("access.yaml");
+    std::fs::write(&access, format!("users: {{{user}: viewer}}\n")).unwrap();
+    host.options = OPTIONS.map(str::to_owned).to_vec();
+    host.options.extend(["--access".to_owned(), access.display().to_string()]);
+    host.start().await;
+    let browser = Browser::logged_in(&host).await;
+    assert_eq!(browser.json("/api/overview").await["user"], user);
+    let answer = browser.send("POST", "/api/jobs/any/cancel", &[("x-traind-page", "1")]).await;
+    assert_eq!(answer.status, 403);
+    assert!(answer.body.contains("takes the role submitter"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn without_a_page_the_command_says_how_to_get_one() {
+    let host = Host::started(1, COMPLETES).await;
+    let said = host.cli(&["web"]);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(!said.status.success() && text.contains("--web-address 127.0.0.1:9401"), "{text}");
+}

@@ -1,0 +1,33 @@
+//! What a core is said to do while a job trains on it.
+
+use traind_tests::{Draft, Host};
+
+#[tokio::test]
+async fn a_core_tells_operations_memory_and_steps() {
+    let host = Host::started(2).await;
+    let draft = Draft::new(&host, "figures").endless().set("resources.cores", 2);
+    let job = host.create(&draft).await.unwrap();
+    host.until_past(&job.id, 50).await;
+    let cores = host.cores().await;
+    let usages: Vec<_> = cores.iter().map(|core| core.usage.unwrap()).collect();
+    for usage in &usages {
+        assert_eq!(usage.max_steps, 1_000_000);
+        // The optimizer, the norms and the activations are counted by the compiler alone.
+        assert!(usage.model_tflops > 0.0, "{usage:?}");
+        assert!(usage.tflops > usage.model_tflops, "{usage:?}");
+        assert_eq!(usage.model_flops_utilization_percent, 0.0, "nobody knows a CPU's peak");
+        let memory = usage.memory.unwrap();
+        // AdamW keeps two values for each parameter, and a step a few constants.
+        let adam = 2 * memory.parameters_bytes;
+        assert!((adam..adam + 64).contains(&memory.optimizer_bytes), "{memory:?}");
+        assert!(memory.temporary_bytes > 0, "{memory:?}");
+        let sum = memory.parameters_bytes
+            + memory.optimizer_bytes
+            + memory.temporary_bytes
+            + memory.code_bytes;
+        assert_eq!(usage.memory_used_bytes, sum);
+    }
+    let said = host.cli(&host.path(""), &["cores"]).out;
+    assert!(said.contains("TFLOP/S") && said.contains("figures"), "{said}");
+    host.cancel(&job.id).await;
+}

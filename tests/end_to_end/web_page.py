@@ -1,0 +1,213 @@
+"""Drives the web page in headless Chromium through ChromeDriver, as a person with a mouse would.
+
+Prints one JSON object of what it saw. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL RUNNING WAITING FIRST SECOND SCREENSHOTS
+where RUNNING to SECOND are job ids, the last two of jobs that have completed.
+"""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+chromedriver, chromium, login_url, running, waiting, first, second, screenshots = sys.argv[1:]
+PATIENCE = 120
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+]
+
+
+class Browser:
+    """One session of WebDriver."""
+
+    def __init__(self, profile):
+        self.driver = subprocess.Popen([chromedriver, "--port=0"], stdout=subprocess.PIPE, text=True)
+        port = self.read_port()
+        self.base = f"http://127.0.0.1:{port}/session"
+        options = {"binary": chromium, "args": [*OPTIONS, f"--user-data-dir={profile}"]}
+        capabilities = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }
+        session = self.call("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
+        self.base += f"/{session['sessionId']}"
+
+    def read_port(self):
+        for line in self.driver.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                return found[1]
+        raise RuntimeError("ChromeDriver did not start")
+
+    def call(self, method, path, body=None):
+        data = json.dumps(body or {}).encode() if method == "POST" else None
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.base + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(error.read().decode()) from error
+
+    def open(self, url):
+        self.call("POST", "/url", {"url": url})
+
+    def run(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def until(self, what, script, *arguments):
+        """Waits until the script returns something; returns that."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            value = self.run(script, *arguments)
+            if value:
+                return value
+            time.sleep(0.1)
+        raise RuntimeError(f"not seen: {what}\n{self.run('return document.body.innerText')}")
+
+    def size(self, width, height):
+        """As a window of this size inside its borders."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self.call("POST", "/goog/cdp/execute", body)
+
+    def screenshot(self, name):
+        Path(screenshots).mkdir(parents=True, exist_ok=True)
+        (Path(screenshots) / f"{name}.png").write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
+
+    def text(self, selector):
+        script = "return [...document.querySelectorAll(arguments[0])].map((found) => found.innerText)"
+        return self.run(script, selector)
+
+    def errors(self):
+        entries = self.call("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+
+    def end(self):
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()
+
+
+def strangers(browser):
+    browser.open(re.sub(r"/login.*", "/", login_url))
+    return browser.text("main")[0]
+
+
+def overview(browser):
+    browser.open(login_url)
+    browser.until("the running job's curve", "return document.querySelector('.spark polyline')")
+    browser.until("a core's figures", "return document.querySelector('.core b')?.innerText.includes('%')")
+    browser.screenshot("overview")
+    return {
+        "headings": browser.text("h2"),
+        "cores": browser.text(".core"),
+        "cards": browser.text(".job-card"),
+        "rows": browser.text("tbody tr"),
+    }
+
+
+def job(browser, job_id):
+    browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
+    browser.until("four curves", "return document.querySelectorAll('.chart .line').length >= 4")
+    browser.until("the log", "return document.querySelector('.log').innerText.includes('grad_norm')")
+    browser.until("the figures", "return document.querySelectorAll('.tile').length >= 7")
+    browser.screenshot("job")
+    return {
+        "title": browser.text("h1"),
+        "text": browser.text("main")[0],
+        "tiles": browser.text(".tile"),
+        "charts": browser.text(".chart h3"),
+        "time": browser.text(".legend"),
+        "log": browser.text(".log")[0][-2000:],
+    }
+
+
+def completed(browser, job_id):
+    browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
+    browser.until("the output", "return document.body.innerText.includes('Checkpoints and output')")
+    browser.until("the state", "return document.querySelector('.state.completed')")
+    browser.screenshot("completed")
+    return browser.text("main")[0]
+
+
+def compare(browser):
+    """Chooses two jobs in the list and presses the button."""
+    browser.run("location.hash = '#/'")
+    for job_id in (first, second):
+        chosen = "a[href='#/jobs/%s']" % job_id
+        row = f"return document.querySelector(\"{chosen}\")?.closest('tr')?.querySelector('input')"
+        browser.until("the job's row", row)
+        browser.run(row.replace("return ", "") + ".click()")
+    press = "const found = [...document.querySelectorAll('button')].find((one) => one.innerText === 'compare chosen')"
+    browser.run(press + "; found.click()")
+    browser.until("two curves", "return document.querySelectorAll('.tall .line').length === 2")
+    browser.screenshot("compare")
+    return {
+        "hash": browser.run("return location.hash"),
+        "differs": browser.text("tr.differs td:first-child"),
+        "legend": browser.text(".tall .legend span"),
+    }
+
+
+def phone(browser):
+    browser.size(*PHONE)
+    widths = {}
+    for name, place in [
+        ("overview", "#/"),
+        ("job", f"#/jobs/{running}"),
+        ("waiting", f"#/jobs/{waiting}"),
+        ("compare", f"#/compare/{first},{second}"),
+    ]:
+        browser.run("location.hash = arguments[0]", place)
+        browser.until("the page", "return document.querySelector('main .card, main .note')")
+        time.sleep(1.5)
+        browser.screenshot(f"phone-{name}")
+        widths[name] = browser.run("return document.documentElement.scrollWidth")
+    browser.size(*DESKTOP)
+    return widths
+
+
+def cancel(browser):
+    browser.run("location.hash = arguments[0]", f"#/jobs/{running}")
+    browser.until("the button", "return document.querySelector('button.danger')")
+    browser.run("window.confirm = () => true; document.querySelector('button.danger').click()")
+    browser.until("the end", "return document.querySelector('.state.cancelled')")
+    return browser.text(".state")
+
+
+with tempfile.TemporaryDirectory() as profile:
+    browser = Browser(profile)
+    try:
+        browser.size(*DESKTOP)
+        saw = {"strangers": strangers(browser)}
+        # The refusal that strangers meet is an error to the browser's console.
+        browser.errors()
+        saw["overview"] = overview(browser)
+        saw["job"] = job(browser, running)
+        saw["completed"] = completed(browser, first)
+        saw["compare"] = compare(browser)
+        saw["phone"] = phone(browser)
+        saw["cancelled"] = cancel(browser)
+        saw["errors"] = browser.errors()
+        print(json.dumps(saw))
+    finally:
+        browser.end()

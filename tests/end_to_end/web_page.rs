@@ -1,0 +1,125 @@
+//! The web page in a real browser.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use traind_tests::{Draft, Host, Said};
+
+const EPOCHS: u32 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_jobs_and_cores_and_cancels() {
+    let Some(browser) = Browser::find() else { return };
+    let host = Host::started_with(2, &["--web-address", "127.0.0.1:0"]).await;
+    let draft = |name: &str| {
+        let draft = Draft::new(&host, name).set("train.num_train_epochs", EPOCHS);
+        draft.set("train.eval_strategy", "epoch").set("resources.cores", 2)
+    };
+    let first = host.complete(&draft("brisk")).await.job;
+    let second = host.complete(&draft("gentle").edit("5.0e-3", "5.0e-4")).await.job;
+    // A step takes a millisecond: not each is worth an event.
+    let endless = draft("endless").endless().set("train.logging_steps", 25);
+    let running = host.create(&endless.set("train.eval_strategy", "no")).await.unwrap();
+    let waiting = host.create(&draft("patient")).await.unwrap();
+    host.until_past(&running.id, 100).await;
+
+    let jobs = [&running.id, &waiting.id, &first.id, &second.id];
+    let saw = browser.drive(&host, jobs.map(String::as_str));
+    assert_eq!(saw["errors"], json!([]), "the browser's console");
+    assert!(text(&saw["strangers"]).contains("traind web"), "{saw}");
+    check_overview(&saw["overview"]);
+    check_job(&saw["job"]);
+    for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed"] {
+        assert!(text(&saw["completed"]).contains(part), "{part:?} is not in {}", saw["completed"]);
+    }
+    let compared = &saw["compare"];
+    assert_eq!(compared["hash"], json!(format!("#/compare/{},{}", first.id, second.id)));
+    assert_eq!(compared["legend"], json!(["brisk", "gentle"]));
+    assert!(text(&compared["differs"]).contains("train.learning_rate"), "{compared}");
+    assert!(!text(&compared["differs"]).contains("model.task"), "{compared}");
+    for (page, width) in saw["phone"].as_object().unwrap() {
+        assert!(width.as_u64().unwrap() <= 390, "{page} is {width} wide on a phone of 390");
+    }
+    assert_eq!(saw["cancelled"], json!(["cancelled"]));
+    assert_eq!(host.get(&running.id).await.owner, running.owner);
+}
+
+fn check_overview(saw: &Value) {
+    let headings = ["Cores: 2 of 2 held", "At work: 1", "Waiting: 1", "Ended"];
+    assert_eq!(saw["headings"], json!(headings));
+    assert_eq!(saw["cores"].as_array().unwrap().len(), 2);
+    let card = text(&saw["cards"]);
+    for part in ["endless", "running", "of 1000000", "loss", "samples/s", "left"] {
+        assert!(card.contains(part), "{part:?} is not in {card}");
+    }
+    assert!(text(&saw["rows"]).contains("needs 2 cores"), "{saw}");
+}
+
+fn check_job(saw: &Value) {
+    assert_eq!(saw["title"], json!(["endless"]));
+    for slip in ["null", "undefined", "NaN", "[object"] {
+        assert!(!text(&saw["text"]).contains(slip), "{slip} is in {saw}");
+    }
+    let charts = ["Loss", "Learning rate", "Gradient norm", "Samples a second"];
+    assert_eq!(saw["charts"], json!(charts));
+    let tiles = text(&saw["tiles"]);
+    for part in ["left", "loss", "learning rate", "gradient norm", "samples/s", "tokens/s"] {
+        assert!(tiles.contains(part), "{part:?} is not in {tiles}");
+    }
+    assert!(text(&saw["time"]).contains("compute"), "{saw}");
+    assert!(text(&saw["log"]).contains("grad_norm"), "{saw}");
+}
+
+/// All text of a value.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Array(parts) => parts.iter().map(text).collect::<Vec<_>>().join("\n"),
+        other => other.as_str().unwrap().to_owned(),
+    }
+}
+
+/// Chromium, its driver, and a Python to talk with it.
+struct Browser {
+    chromium: PathBuf,
+    driver: PathBuf,
+    python: PathBuf,
+}
+
+impl Browser {
+    fn find() -> Option<Browser> {
+        let chromium = on_path("chromium").or_else(|| on_path("google-chrome"));
+        let found = (|| {
+            Some(Browser {
+                chromium: chromium?,
+                driver: on_path("chromedriver")?,
+                python: on_path("python3")?,
+            })
+        })();
+        if found.is_none() {
+            let why = "no chromium, chromedriver and python3 on PATH; scripts/test installs them where it may";
+            assert!(env::var_os("TRAIND_TEST_BROWSER").is_none(), "{why}");
+            eprintln!("skipped: {why}");
+        }
+        found
+    }
+
+    fn drive(&self, host: &Host, jobs: [&str; 4]) -> Value {
+        let login = host.cli(&host.path(""), &["web"]);
+        assert_eq!(login.code, Some(0), "{}", login.err);
+        let screenshots = env::var_os("TRAIND_SCREENSHOTS").map(PathBuf::from);
+        let mut client = Command::new(&self.python);
+        client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("end_to_end/web_page.py"));
+        client.arg(&self.driver).arg(&self.chromium).arg(login.out.trim()).args(jobs);
+        client.arg(screenshots.unwrap_or_else(|| host.path("screenshots")));
+        let said = Said::of(client.output().unwrap());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        serde_json::from_str(&said.out).unwrap()
+    }
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|found| found.is_file())
+}
