@@ -243,11 +243,15 @@ impl Drop for Host {
 }
 
 pub(crate) async fn connect(socket: PathBuf) -> Channel {
+    try_connect(socket).await.unwrap()
+}
+
+pub(crate) async fn try_connect(socket: PathBuf) -> Result<Channel, tonic::transport::Error> {
     let connector = service_fn(move |_: Uri| {
         let socket = socket.clone();
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }
     });
-    Endpoint::from_static("http://traind").connect_with_connector(connector).await.unwrap()
+    Endpoint::from_static("http://traind").connect_with_connector(connector).await
 }
 
 /// A control group for one test, where this user may make one.
