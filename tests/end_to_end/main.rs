@@ -18,6 +18,7 @@ mod outliving;
 mod python_client;
 mod queueing;
 mod stopping;
+mod tasks;
 mod tensorboard_reader;
 mod warm_start;
 mod web_page;

@@ -23,6 +23,11 @@ pub fn words() -> impl Iterator<Item = &'static str> {
     CLASS_WORDS.into_iter().flatten().chain(OTHER_WORDS)
 }
 
+/// Words that belong to no class.
+pub fn other_words() -> &'static [&'static str] {
+    &OTHER_WORDS
+}
+
 /// A text and the name of its class.
 pub type Row = (String, &'static str);
 

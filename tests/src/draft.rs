@@ -67,6 +67,22 @@ impl Draft {
         self
     }
 
+    /// The same job with another task and a model of the fixtures; `data` is its section of
+    /// the job file, in one line.
+    pub fn of_task(self, task: &str, fixture: &str, data: &str) -> Draft {
+        model::write_fixture(&self.path("model"), fixture);
+        let usual = JOB_FILE.split_once("data:\n").unwrap().1.split_once("train:\n").unwrap().0;
+        self.edit("sequence-classification", task)
+            .edit(usual, "")
+            .edit("data:\n", &format!("data: {data}\n"))
+    }
+
+    /// Writes a file of the job's folder.
+    pub fn write(self, name: &str, content: impl AsRef<[u8]>) -> Draft {
+        fs::write(self.path(name), content).unwrap();
+        self
+    }
+
     /// Replaces a value of the job file.
     pub fn set(mut self, field: &str, value: impl Display) -> Draft {
         self.request.overrides.insert(field.to_owned(), value.to_string());

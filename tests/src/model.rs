@@ -13,18 +13,22 @@ const SPECIAL_TOKENS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 /// Writes the model folder.
 pub fn write(folder: &Path) {
-    fs::create_dir(folder).unwrap();
+    write_fixture(folder, "bert-sequence-classification");
+}
+
+/// Writes a folder with another model of the fixtures, all of which have 50 tokens.
+pub fn write_fixture(folder: &Path, fixture: &str) {
+    fs::create_dir_all(folder).unwrap();
     for name in ["config.json", "model.safetensors"] {
-        fs::copy(fixture().join(name), folder.join(name)).unwrap();
+        fs::copy(fixtures().join(fixture).join(name), folder.join(name)).unwrap();
     }
     write_tokenizer(folder, &[]);
     let config = json!({"tokenizer_class": "BertTokenizer", "model_max_length": 32});
     fs::write(folder.join("tokenizer_config.json"), config.to_string()).unwrap();
 }
 
-fn fixture() -> PathBuf {
-    let models = "../xla-backend/models/fixtures/bert-sequence-classification";
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(models)
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../xla-backend/models/fixtures")
 }
 
 /// Writes the tokenizer: all words of the data and `more`.

@@ -8,6 +8,9 @@ use traind_xla::{DType, Shape};
 
 use crate::failure::{RunError, RunResult};
 
+/// What rows to predict may lack.
+const LABELS: [&str; 3] = ["labels", "start_positions", "end_positions"];
+
 /// The batch inputs of one model, in a fixed order.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchLayout {
@@ -17,6 +20,12 @@ pub(crate) struct BatchLayout {
 impl BatchLayout {
     pub(crate) fn of(model: &dyn Model) -> BatchLayout {
         BatchLayout { specs: model.inputs() }
+    }
+
+    /// The same for rows without labels.
+    pub(crate) fn unlabelled(&self) -> BatchLayout {
+        let is_label = |spec: &&InputSpec| LABELS.contains(&spec.name);
+        BatchLayout { specs: self.specs.iter().filter(|spec| !is_label(spec)).cloned().collect() }
     }
 
     /// The step's inputs for `rows` rows a core, padded to `positions`.
@@ -59,6 +68,16 @@ fn array(spec: &InputSpec, batch: &HostBatch) -> RunResult<HostArray> {
         ("labels", DType::S32, LabelBatch::Class(ids)) => HostArray::from_s32(&[rows], ids),
         ("labels", DType::F32, LabelBatch::Number(numbers)) => {
             HostArray::from_f32(&[rows], numbers)
+        }
+        ("labels", DType::F32, LabelBatch::MultiLabel { classes, values }) => {
+            HostArray::from_f32(&[rows, *classes], values)
+        }
+        ("labels", DType::S32, LabelBatch::Token(ids)) => tokens(rows, positions, ids),
+        ("start_positions", DType::S32, LabelBatch::Span { start_positions, .. }) => {
+            HostArray::from_s32(&[rows], start_positions)
+        }
+        ("end_positions", DType::S32, LabelBatch::Span { end_positions, .. }) => {
+            HostArray::from_s32(&[rows], end_positions)
         }
         (name, dtype, _) => return Err(RunError::NoSuchInput { name: name.to_owned(), dtype }),
     };

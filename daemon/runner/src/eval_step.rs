@@ -3,21 +3,28 @@
 use traind_xla::Tensor;
 use traind_xla::runtime::{InputSpec, Recording};
 
+use crate::evaluate::Readout;
 use crate::failure::RunResult;
 use crate::forward::ForwardPass;
 use crate::state::TrainState;
 
-/// What a step fetches from each core: of its own rows.
-pub(crate) const LOGITS: &str = "logits";
+/// What a step fetches from each core, of its own rows, where they have labels.
 pub(crate) const LOSS_SUM: &str = "loss_sum";
 pub(crate) const WEIGHT_SUM: &str = "weight_sum";
 
 #[derive(Clone)]
 pub(crate) struct EvalStep {
     pub forward: ForwardPass,
+    pub readout: Readout,
 }
 
 impl EvalStep {
+    /// The same step for rows without labels.
+    pub(crate) fn unlabelled(&self) -> EvalStep {
+        let layout = self.forward.layout.unlabelled();
+        EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }
+    }
+
     pub(crate) fn inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
         self.forward.layout.step_inputs(rows, positions)
     }
@@ -26,7 +33,8 @@ impl EvalStep {
         let parameters: Vec<Tensor> =
             state.parameters().map(|variable| at.read(variable)).collect::<Result<_, _>>()?;
         let output = self.forward.record(at, &parameters, None)?;
-        at.fetch(LOGITS, &output.logits);
+        let batch = self.forward.layout.bind(at);
+        self.readout.record(at, self.forward.model.output(), &output, &batch)?;
         if let Some(loss) = &output.loss {
             at.fetch(LOSS_SUM, &loss.loss_sum);
             at.fetch(WEIGHT_SUM, &loss.weight_sum);

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_job_file::{Model as ModelSection, ModelSource};
-use traind_loader::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
-use traind_models::tasks::ProblemType;
+use traind_loader::{HuggingFaceTokenizer, LabelEncoder, TextTokenizer, TokenizerOptions};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
 
 use crate::context::Context;
-use crate::data::Splits;
 use crate::failure::{RunError, RunResult};
+use crate::tasks::JobTask;
 
 /// A model folder, read but for its weights.
 #[derive(Debug)]
@@ -33,55 +32,44 @@ impl ModelFolder {
         Ok(ModelFolder { path, config })
     }
 
-    /// Whether labels are numbers and not classes.
-    pub(crate) fn is_regression(&self, section: &ModelSection) -> RunResult<bool> {
-        let asked = section.num_labels == Some(1);
-        let set = self.config.optional_string("problem_type")?;
-        Ok(asked || set == Some(ProblemType::Regression.name()))
+    /// The longest row that the model can read, which is each family's own arithmetic.
+    pub(crate) fn positions(&self, section: &ModelSection) -> RunResult<u32> {
+        Ok(registry::build(self.config.clone(), task(section)?)?.max_positions() as u32)
     }
 
-    /// Rows are cut to the job's `max_length`, else to what the model can read.
+    /// Rows are cut to `max_length`, else to what the tokenizer says, but to `limit` in
+    /// any case.
     pub(crate) fn tokenizer(
         &self,
-        section: &ModelSection,
         max_length: Option<u32>,
+        limit: u32,
     ) -> RunResult<HuggingFaceTokenizer> {
-        // The number of positions is each family's own arithmetic.
-        let positions =
-            registry::build(self.config.clone(), task(section)?)?.max_positions() as u32;
-        if let Some(asked) = max_length.filter(|&asked| asked > positions) {
-            return Err(RunError::Field {
-                name: "data.max_length",
-                value: asked.to_string(),
-                problem: format!("the model has {positions} positions"),
-            });
-        }
         let own = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
-        if own.max_length().is_some_and(|length| length <= positions) {
+        if own.max_length().is_some_and(|length| length <= limit) {
             return Ok(own);
         }
-        let options = TokenizerOptions { max_length: Some(positions) };
+        let options = TokenizerOptions { max_length: Some(limit) };
         Ok(HuggingFaceTokenizer::open(&self.path, &options)?)
+    }
+
+    /// What fills a row: the model may look for it, so its own word counts first.
+    pub(crate) fn pad_token_id(&self, tokenizer: &dyn TextTokenizer) -> RunResult<u32> {
+        let own = self.config.token_id("pad_token_id", i32::MAX as usize)?;
+        Ok(own.map(|id| id as u32).or(tokenizer.pad_token_id()).unwrap_or(0))
     }
 
     /// Builds the family's model for the task, with the labels of the data.
     pub(crate) fn build(
         mut self,
         section: &ModelSection,
-        splits: &Splits,
+        task: Arc<dyn JobTask>,
+        encoder: Option<&LabelEncoder>,
         tokenizer: &dyn TextTokenizer,
     ) -> RunResult<OpenModel> {
-        match &splits.encoder {
-            // Names that only number the classes do not replace the config's.
-            Some(encoder) if names_are_numbers(encoder.id2label()) => {
-                self.config.set_num_labels(encoder.id2label().len());
-            }
-            Some(encoder) => self.config.set_labels(encoder.id2label()),
-            None => self.config.set_problem_type(ProblemType::Regression),
-        }
-        let model = registry::build(self.config, task(section)?)?;
+        task.configure(&mut self.config, encoder);
+        let model = registry::build(self.config, self::task(section)?)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-        Ok(OpenModel { folder: self.path, model: model.into() })
+        Ok(OpenModel { folder: self.path, model: model.into(), task })
     }
 }
 
@@ -90,6 +78,7 @@ impl ModelFolder {
 pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
+    pub task: Arc<dyn JobTask>,
 }
 
 impl OpenModel {
@@ -169,8 +158,4 @@ fn task(section: &ModelSection) -> RunResult<Task> {
         value: name,
         problem: "no such task is implemented".to_owned(),
     })
-}
-
-fn names_are_numbers(names: &[String]) -> bool {
-    names.iter().enumerate().all(|(id, name)| *name == format!("LABEL_{id}"))
 }

@@ -4,9 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use traind_job_file::{JobFile, Train, TrainSamplingStrategy};
+use traind_job_file::{JobFile, Optim, Train, TrainSamplingStrategy};
 use traind_loader::{
-    Buckets, Sampler, SamplerConfig, SamplingStrategy, TextTokenizer, panic_message,
+    Buckets, Collator, Masking, Sampler, SamplerConfig, SamplingStrategy, TextTokenizer,
+    TokenizedSet, panic_message,
 };
 use traind_models::tasks::LabelSmoother;
 use traind_models::{Model, optimizers};
@@ -22,7 +23,7 @@ use crate::checkpoint::{self, Checkpoints, Recipe, Resumed};
 use crate::context::Context;
 use crate::data::{self, Splits};
 use crate::eval_step::EvalStep;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Batching, Evaluator};
 use crate::failure::{RunError, RunResult};
 use crate::forward::ForwardPass;
 use crate::metrics::Metrics;
@@ -32,7 +33,9 @@ use crate::progress::Progress;
 use crate::save::save;
 use crate::schedule::Timetable;
 use crate::session::{Program, Session, Steps, open_cores};
+use crate::shapes;
 use crate::state::{StartValues, StateSettings, TrainState};
+use crate::tasks;
 use crate::train_step::TrainStep;
 use crate::trainer::{OpenStep, Trainer};
 
@@ -95,8 +98,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         context,
         timetable,
         sampler: prepared.sampler,
-        set: prepared.splits.train.set.clone(),
-        pad_token_id: prepared.pad_token_id,
+        collator: prepared.collator,
         evaluator: prepared.validation.as_ref(),
         tensorboard: TensorBoardWriter::create(&log_folder, &host_name())?,
         checkpoints: Checkpoints::start(context, &open, recipe, resumed.as_ref())?,
@@ -118,11 +120,21 @@ fn train(context: &Context) -> RunResult<Ended> {
         trainer.evaluate(&mut session)?;
     }
     let (timetable, progress) = (trainer.timetable, trainer.progress);
-    let rows = prepared.splits.train.set.len() as u64;
-    let mut metrics = save(context, &session, &open, &timetable, &progress, rows)?;
+    if let (Some(evaluator), Some((_, evaluation))) = (&prepared.validation, &progress.evaluation) {
+        evaluator.write_report(&job.output_dir, evaluation)?;
+    }
+    let rows = prepared.train_rows;
+    let mut metrics = match job.train.do_train {
+        true => save(context, &session, &open, &timetable, &progress, rows)?,
+        false => progress.evaluation.as_ref().map(|(_, of)| of.metrics.clone()).unwrap_or_default(),
+    };
     if let Some(test) = &prepared.test {
         let epoch = timetable.epoch(progress.steps);
-        metrics.extend(test.run(context, &mut session, "test", progress.steps, epoch)?.metrics);
+        let evaluation = test.run(context, &mut session, "test", progress.steps, epoch)?;
+        if job.train.do_predict {
+            test.write_predictions(&job.output_dir, &evaluation)?;
+        }
+        metrics.extend(evaluation.metrics);
     }
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
 }
@@ -149,14 +161,14 @@ fn load_best(
 struct Prepared {
     resumed: Option<Resumed>,
     recipe: Recipe,
-    splits: Splits,
+    train_rows: u64,
+    collator: Collator,
     open: OpenModel,
     session: Session,
     sampler: Sampler,
     timetable: Timetable,
     validation: Option<Evaluator>,
     test: Option<Evaluator>,
-    pad_token_id: u32,
 }
 
 fn prepare(context: &Context) -> RunResult<Prepared> {
@@ -179,26 +191,49 @@ struct Inputs {
     sampler: Sampler,
     timetable: Timetable,
     buckets: Buckets,
-    pad_token_id: u32,
+    padding: Padding,
 }
 
 fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let job = &context.spec.job;
     let resumed = checkpoint::find(context)?;
     let folder = ModelFolder::open(&job.model)?;
-    let tokenizer = folder.tokenizer(&job.model, job.data.max_length)?;
-    let splits = data::prepare(context, &tokenizer, folder.is_regression(&job.model)?)?;
-    let open = folder.build(&job.model, &splits, &tokenizer)?;
-    let positions = open.model.max_positions() as u32;
-    let max_length = tokenizer.max_length().unwrap_or(positions).min(positions);
-    let buckets = Buckets::new(max_length, false)?;
-    let lengths = splits.train.set.lengths();
+    let positions = folder.positions(&job.model)?;
+    shapes::check_lengths(job, positions)?;
+    let task = tasks::of_job(job, &folder.config)?;
+    let limit = shapes::length_limit(job, task.as_ref(), positions);
+    let tokenizer = folder.tokenizer(job.data.max_length, limit)?;
+    let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
+    let splits = data::prepare(context, task.as_ref(), &tokenizer, max_length)?;
+    let padding = Padding {
+        pad_token_id: folder.pad_token_id(&tokenizer)?,
+        masking: task.masking(&tokenizer)?,
+    };
+    let buckets = shapes::buckets(job, task.as_ref(), max_length, positions)?;
+    let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
+    let lengths = splits.planned()?.set.lengths();
     let sampler = Sampler::new(sampler_config(context), lengths, buckets.clone())?;
     let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
-    let sampler = sampler.fitted((timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize)?;
-    let pad_token_id = tokenizer.pad_token_id().unwrap_or(0);
-    let recipe = Recipe::of(job, splits.train.set.len() as u64);
-    Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, pad_token_id })
+    let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
+    let sampler = shapes::fitted(job, sampler, lengths_max)?;
+    let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);
+    Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding })
+}
+
+/// What the collator does to rows besides padding them.
+struct Padding {
+    pad_token_id: u32,
+    masking: Option<Masking>,
+}
+
+impl Padding {
+    fn collator(&self, set: &Arc<TokenizedSet>) -> Collator {
+        let collator = Collator::new(Arc::clone(set), self.pad_token_id);
+        match &self.masking {
+            Some(masking) => collator.with_masking(masking.clone()),
+            None => collator,
+        }
+    }
 }
 
 fn sampler_config(context: &Context) -> SamplerConfig {
@@ -212,7 +247,7 @@ fn sampler_config(context: &Context) -> SamplerConfig {
             TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
             TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
         },
-        drop_last: train.dataloader_drop_last,
+        drop_last: train.dataloader_drop_last && train.do_train,
     }
 }
 
@@ -237,23 +272,25 @@ impl Inputs {
         let rows = job.train.per_device_eval_batch_size as usize;
         for evaluator in [&validation, &test].into_iter().flatten() {
             for length in evaluator.lengths() {
-                session.prepare(context, Program::Evaluate, rows, length as usize, true)?;
+                session.prepare(context, evaluator.program(), rows, length as usize, true)?;
             }
         }
         context.activity.holds(session.memory());
         context.activity.can_do(session.peak().unwrap_or_default());
-        let Inputs { resumed, recipe, splits, open, sampler, timetable, pad_token_id, .. } = self;
+        let train = &self.splits.planned()?.set;
+        let (train_rows, collator) = (train.len() as u64, self.padding.collator(train));
+        let Inputs { resumed, recipe, open, sampler, timetable, .. } = self;
         Ok(Prepared {
             resumed,
             recipe,
-            splits,
+            train_rows,
+            collator,
             open,
             session,
             sampler,
             timetable,
             validation,
             test,
-            pad_token_id,
         })
     }
 
@@ -262,20 +299,23 @@ impl Inputs {
         context: &Context,
         split: Option<data::Split>,
     ) -> RunResult<Option<Evaluator>> {
-        let rows = context.spec.job.train.per_device_eval_batch_size as usize;
-        let (cores, classes) = (context.spec.cores.len(), self.open.model.config().num_labels()?);
-        split
-            .map(|split| {
-                Evaluator::new(split, self.buckets.clone(), rows, cores, self.pad_token_id, classes)
-            })
-            .transpose()
+        let Some(split) = split else { return Ok(None) };
+        let task = Arc::clone(&self.open.task);
+        let batching = Batching {
+            buckets: self.buckets.clone(),
+            rows_per_core: context.spec.job.train.per_device_eval_batch_size as usize,
+            cores: context.spec.cores.len(),
+        };
+        let labels = task.labels(self.open.model.config())?;
+        let collator = self.padding.collator(&split.set);
+        Evaluator::new(&context.spec.job, split, task, labels, batching, collator).map(Some)
     }
 
     fn session(&self, context: &Context, cores: Cores) -> RunResult<Session> {
         let job = &context.spec.job;
         let model = &self.open.model;
         let optimizer: Arc<dyn optimizers::Optimizer> =
-            optimizers::build(&job.train.optim.to_string(), &optimizer_settings(job))?.into();
+            optimizers::build(optimizer_name(job), &optimizer_settings(job))?.into();
         let forward = forward_pass(job, model)?;
         let train = TrainStep {
             forward: forward.clone(),
@@ -283,7 +323,7 @@ impl Inputs {
             data_groups: job_mesh(job, cores.len())?.groups(&[Axis::Data]),
             loss_divisor: job.total_train_batch_size().next_power_of_two() as f64,
         };
-        let evaluate = EvalStep { forward };
+        let evaluate = EvalStep { forward, readout: self.open.task.readout() };
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let settings = state_settings(job);
@@ -333,6 +373,11 @@ fn job_mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
         traind_job_file::Placement::Spread => mesh::Placement::Spread,
     };
     Ok(Mesh::new(cores / (tensor * pipeline).max(1), tensor, pipeline, placement)?)
+}
+
+/// A job that does not train has the optimizer that keeps no state.
+fn optimizer_name(job: &JobFile) -> &'static str {
+    if job.train.do_train { job.train.optim.as_str() } else { Optim::Sgd.as_str() }
 }
 
 fn optimizer_settings(job: &JobFile) -> optimizers::Settings {

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 use serde_json::json;
 use traind_job_file::JobFile;
 use traind_models::weights;
@@ -15,6 +13,7 @@ use crate::context::Context;
 use crate::failure::RunResult;
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
+use crate::output::charts::{self, LossCurve};
 use crate::output::{self, LogEntry, ModelCard, TrainerState, failed};
 use crate::progress::Progress;
 use crate::schedule::Timetable;
@@ -38,8 +37,8 @@ pub(crate) fn save(
     output::copy_tokenizer(&open.folder, folder)?;
     let metrics = final_metrics(progress);
     write_state(folder, job, timetable, progress, &metrics)?;
+    charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     write_card(folder, job, open, progress, train_rows)?;
-    write_eval_logits(folder, progress)?;
     output::sync_folder(folder).map_err(failed("sync", folder))?;
     context.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),
@@ -85,20 +84,6 @@ fn write_state(
     output::write(&path, &text)
 }
 
-/// `eval_logits.safetensors`: the logits of the last evaluation, rows in
-/// dataset order, for those who want other metrics of them.
-fn write_eval_logits(folder: &Path, progress: &Progress) -> RunResult<()> {
-    let Some((_, evaluation)) = &progress.evaluation else { return Ok(()) };
-    let rows = evaluation.logits.len();
-    let values = evaluation.logits.concat();
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let path = folder.join("eval_logits.safetensors");
-    let invalid = |error| failed("serialize", &path)(std::io::Error::other(error));
-    let logits = TensorView::new(Dtype::F32, vec![rows, values.len() / rows], &bytes);
-    let tensors = [("logits", logits.map_err(invalid)?)];
-    output::write(&path, &safetensors::serialize(tensors, None).map_err(invalid)?)
-}
-
 fn train_summary(timetable: &Timetable, progress: &Progress, metrics: &Metrics) -> LogEntry {
     let train = metrics.iter().filter(|(name, _)| name.starts_with("train_"));
     let mut entry: LogEntry = train.map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -114,16 +99,16 @@ fn write_card(
     progress: &Progress,
     train_rows: u64,
 ) -> RunResult<()> {
-    let train = &job.train;
+    let (train, config) = (&job.train, open.model.config());
     let none = Metrics::new();
     let evaluated = progress.evaluation.as_ref().map(|(_, evaluation)| &evaluation.metrics);
     let card = ModelCard {
         name: &job.name,
         base_model: &open.folder.file_name().unwrap_or_default().to_string_lossy(),
         task: &job.model.task.to_string(),
-        pipeline_tag: "text-classification",
+        pipeline_tag: open.task.pipeline_tag(),
         train_rows,
-        labels: &open.model.config().labels()?,
+        labels: &open.task.labels(config)?,
         arguments: vec![
             ("learning_rate", train.learning_rate.to_string()),
             ("per_device_train_batch_size", train.per_device_train_batch_size.to_string()),

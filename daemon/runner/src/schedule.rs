@@ -31,6 +31,7 @@ impl Timetable {
         let batches_per_step = u64::from(train.gradient_accumulation_steps).max(1);
         let steps_per_epoch = batches_per_epoch.div_ceil(batches_per_step);
         let max_steps = match u64::try_from(train.max_steps) {
+            _ if !train.do_train => 0,
             Ok(steps) if steps > 0 => steps,
             _ => (train.num_train_epochs * steps_per_epoch as f64).ceil() as u64,
         };

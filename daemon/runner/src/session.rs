@@ -32,6 +32,8 @@ pub(crate) enum Program {
     /// The end of a step of several batches.
     Update,
     Evaluate,
+    /// The same without labels.
+    Predict,
 }
 
 impl Program {
@@ -41,6 +43,7 @@ impl Program {
             Program::Accumulate => "accumulate_step",
             Program::Update => "update_step",
             Program::Evaluate => "eval_step",
+            Program::Predict => "predict_step",
         }
     }
 
@@ -68,6 +71,7 @@ pub(crate) struct Session {
     pub state: TrainState,
     train: TrainStep,
     evaluate: EvalStep,
+    predict: EvalStep,
     figures: HashMap<String, ProgramFigures>,
 }
 
@@ -125,7 +129,8 @@ impl Session {
     ) -> RunResult<Session> {
         let mut device = LazyDevice::new(cores, Some(cache));
         let state = state(&mut device)?;
-        Ok(Session { device, state, train, evaluate, figures: HashMap::new() })
+        let predict = evaluate.unlabelled();
+        Ok(Session { device, state, train, evaluate, predict, figures: HashMap::new() })
     }
 
     /// Steps that may be handed over and not yet read back. One ahead keeps a device busy while
@@ -168,7 +173,8 @@ impl Session {
         rows: usize,
         positions: usize,
     ) -> RunResult<StepInfo> {
-        let (train, evaluate, state) = (&self.train, &self.evaluate, &self.state);
+        let (train, state) = (&self.train, &self.state);
+        let evaluate = if program == Program::Predict { &self.predict } else { &self.evaluate };
         match program {
             Program::Train => self
                 .device
@@ -181,10 +187,9 @@ impl Session {
                 let inputs = train.update_inputs();
                 self.device.prepare(key, &inputs, |at| train.record_update(at, state))
             }
-            Program::Evaluate => {
-                self.device.prepare(key, &evaluate.inputs(rows, positions), |at| {
-                    evaluate.record(at, state)
-                })
+            Program::Evaluate | Program::Predict => {
+                let inputs = evaluate.inputs(rows, positions);
+                self.device.prepare(key, &inputs, |at| evaluate.record(at, state))
             }
         }
     }
@@ -296,9 +301,15 @@ impl Session {
     /// Uploads the batches of an evaluation step.
     pub(crate) fn eval_upload(
         &self,
+        program: Program,
     ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + use<> {
-        let (cores, layout) = (self.device.cores().clone(), self.evaluate.forward.layout.clone());
+        let (cores, layout) =
+            (self.device.cores().clone(), self.eval_step(program).forward.layout.clone());
         move |host: HostStep| upload(&cores, &layout, host, &[])
+    }
+
+    fn eval_step(&self, program: Program) -> &EvalStep {
+        if program == Program::Predict { &self.predict } else { &self.evaluate }
     }
 
     /// The parameters as they are now, on the host, in the model's order.

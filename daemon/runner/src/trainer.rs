@@ -2,12 +2,11 @@
 //! before are read back, so that the cores never wait for the host.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
 use traind_job_file::SaveStrategy;
-use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, TokenizedSet};
+use traind_loader::{Collator, Prefetched, Prefetcher, Sampler};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{LossScaled, Phase, Step};
 use traind_xla::runtime::{Fetched, HandOver, Pending};
@@ -34,8 +33,7 @@ pub(crate) struct Trainer<'a> {
     pub context: &'a Context,
     pub timetable: Timetable,
     pub sampler: Sampler,
-    pub set: Arc<TokenizedSet>,
-    pub pad_token_id: u32,
+    pub collator: Collator,
     pub evaluator: Option<&'a Evaluator>,
     pub tensorboard: TensorBoardWriter,
     pub checkpoints: Option<Checkpoints>,
@@ -67,8 +65,8 @@ impl Trainer<'_> {
         self.progress.meter.start_clock();
         let (done, end) = (self.progress.steps, self.timetable.max_steps);
         let (from, to) = (self.timetable.batches_before(done), self.timetable.batches_before(end));
-        let collator = Collator::new(self.set.clone(), self.pad_token_id);
         let upload = session.train_upload(self.timetable.clone());
+        let collator = self.collator.clone();
         let mut batches = Prefetcher::spawn(self.sampler.run(from, to), collator, upload)?;
         let mut in_flight = VecDeque::new();
         while let Some(batch) = self.next_batch(&mut batches)? {

@@ -18,7 +18,7 @@ use super::set::{About, TokenizedSet};
 use crate::Source;
 
 /// Raise it whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 
 const MANIFEST: &str = "manifest";
 const INPUT_IDS: &str = "input_ids.u32";

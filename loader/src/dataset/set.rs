@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::labels::LabelArrays;
+use crate::tasks::STARTS_WORD;
 use crate::{LabelEncoder, Labels, Location};
 
 /// Tokenized rows in data set order.
@@ -67,7 +68,13 @@ impl TokenizedSet {
         self.token_type_ids.as_ref().map(|ids| &ids[self.span(row)])
     }
 
-    /// Each token's part in masking, see `tasks/masked_lm.rs`.
+    /// The tokens of a row with which words begin, where the task told words apart.
+    pub fn first_tokens_of_words(&self, row: usize) -> impl Iterator<Item = usize> {
+        let parts = self.masking(row).iter().enumerate();
+        parts.filter(|(_, part)| **part == STARTS_WORD).map(|(token, _)| token)
+    }
+
+    /// Each token's part in its word and so in masking, see `tasks/masked_lm.rs`.
     pub(crate) fn masking(&self, row: usize) -> &[u8] {
         self.masking.as_ref().map_or(&[], |parts| &parts[self.span(row)])
     }

@@ -44,6 +44,10 @@ pub struct Window<'set> {
 pub struct Candidate {
     /// Empty is "no answer".
     pub text: String,
+    /// Its first character in the context, and the one behind its last; both 0 for "no
+    /// answer".
+    pub start: u32,
+    pub end: u32,
     pub start_logit: f32,
     pub end_logit: f32,
     /// Among the candidates of the question.
@@ -58,6 +62,14 @@ pub struct Prediction {
     pub n_best: Vec<Candidate>,
     /// By how much "no answer" is ahead of the best answer; None where every question has one.
     pub null_score_diff: Option<f32>,
+}
+
+impl Prediction {
+    /// The candidate that was given as the answer; `None` for "no answer".
+    pub fn given(&self) -> Option<&Candidate> {
+        let mut candidates = self.n_best.iter().filter(|candidate| !candidate.text.is_empty());
+        candidates.find(|candidate| candidate.text == self.text)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +159,8 @@ fn candidates(context: &str, spans: &[Span]) -> Vec<Candidate> {
         .iter()
         .map(|span| Candidate {
             text: text(span.offsets),
+            start: span.offsets[0],
+            end: span.offsets[1],
             start_logit: span.start_logit,
             end_logit: span.end_logit,
             probability: 0.0,
@@ -155,8 +169,15 @@ fn candidates(context: &str, spans: &[Span]) -> Vec<Candidate> {
     if candidates.len() < 2 && candidates.iter().all(|candidate| candidate.text.is_empty()) {
         // As the script: something must be there to compare "no answer" with.
         let text = "empty".to_owned();
-        let (start_logit, end_logit, probability) = (0.0, 0.0, 0.0);
-        candidates.insert(0, Candidate { text, start_logit, end_logit, probability });
+        let empty = Candidate {
+            text,
+            start: 0,
+            end: 0,
+            start_logit: 0.0,
+            end_logit: 0.0,
+            probability: 0.0,
+        };
+        candidates.insert(0, empty);
     }
     with_probabilities(candidates)
 }

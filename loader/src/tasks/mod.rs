@@ -14,9 +14,7 @@ use serde::Serialize;
 
 pub use causal_lm::CausalLm;
 pub use masked_lm::MaskedLm;
-#[cfg(test)]
-pub(crate) use masked_lm::SPECIAL_TOKEN;
-pub(crate) use masked_lm::{CONTINUES_WORD, STARTS_WORD};
+pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
 pub(crate) use row::Row;
@@ -97,7 +95,7 @@ pub(crate) struct Context<'set> {
 pub(crate) struct Example {
     pub(crate) encoded: Encoded,
     pub(crate) label: Option<RowLabel>,
-    /// A token's part in masking, one a token: see `masked_lm.rs`.
+    /// A token's part in its word and so in masking, one a token: see `masked_lm.rs`.
     pub(crate) masking: Vec<u8>,
     /// The characters of the context that a token stands for, one pair a token.
     pub(crate) context_offsets: Vec<[u32; 2]>,

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{Context, Example, Row, Task};
+use super::{CONTINUES_WORD, Context, Example, Row, SPECIAL_TOKEN, STARTS_WORD, Task};
 use crate::labels::{RowLabel, TokenLabel};
 use crate::{Error, LabelKind, LabelSpec, Place, Result, TextTokenizer};
 
@@ -54,8 +54,24 @@ impl Task for TokenClassification {
             return Err(Error::EmptyText { at: row.location(), column: self.words.clone() });
         }
         let label = labels.map(|labels| RowLabel::Tokens(self.align(&labels, &pieces.places)));
-        Ok(vec![Example { encoded: pieces.encoded, label, ..Example::default() }])
+        let masking = parts_of_words(&pieces.places);
+        Ok(vec![Example { encoded: pieces.encoded, label, masking, ..Example::default() }])
     }
+}
+
+/// Which tokens begin a word and which go on with one.
+fn parts_of_words(places: &[Place]) -> Vec<u8> {
+    let mut previous = None;
+    let part = |place: &Place| {
+        let continues = previous == place.word;
+        previous = place.word;
+        match (place.word, continues) {
+            (None, _) => SPECIAL_TOKEN,
+            (_, false) => STARTS_WORD,
+            (_, true) => CONTINUES_WORD,
+        }
+    };
+    places.iter().map(part).collect()
 }
 
 impl TokenClassification {

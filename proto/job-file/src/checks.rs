@@ -1,10 +1,7 @@
 //! Fields checked against each other.
 
-use std::collections::BTreeSet;
-
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems};
 use crate::schema::JobFile;
-use crate::schema::model::Task;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::ModelSource;
 
@@ -15,8 +12,7 @@ const NAME_CHARACTERS_MAX: usize = 128;
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_name(job, problems);
     check_model(job, problems);
-    check_columns(job, problems);
-    check_labels(job, problems);
+    check_splits(job, problems);
     check_train(job, problems);
     check_best_model(job, problems);
     check_parallel(job, problems);
@@ -39,34 +35,26 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     }
 }
 
-fn check_columns(job: &JobFile, problems: &mut Problems) {
-    let mut columns = BTreeSet::from([&job.data.text]);
-    if let Some(text_pair) = &job.data.text_pair
-        && !columns.insert(text_pair)
-    {
-        let description = format!("column `{text_pair}` is `data.text` already");
-        problems.violation("data.text_pair", description);
+fn check_splits(job: &JobFile, problems: &mut Problems) {
+    let (data, train) = (&job.data, &job.train);
+    if data.train.is_none() && train.do_train && !problems.is_wrong("data.train") {
+        problems.violation("data.train", "is required unless train.do_train is false");
     }
-    if columns.contains(&job.data.label) {
-        let label = &job.data.label;
-        problems.violation("data.label", format!("column `{label}` is a text already"));
+    if data.validation.is_some() && data.validation_split.is_some() {
+        problems.violation("data.validation_split", "cannot be combined with data.validation");
     }
-}
-
-fn check_labels(job: &JobFile, problems: &mut Problems) {
-    let classes = job.data.label_map.as_ref().map(|map| map.classes().len());
-    match (job.model.num_labels, classes) {
-        (Some(num_labels), Some(classes)) if num_labels as usize != classes => {
-            let description = format!("is {num_labels}, but data.label_map has {classes} classes");
-            problems.violation("model.num_labels", description);
-        }
-        (None, None) if job.model.task == Task::SequenceClassification => {
-            problems.violation(
-                "model.num_labels",
-                "is required where there is no data.label_map to count classes in",
-            );
-        }
-        _ => {}
+    if data.validation_split.is_some() && data.train.is_none() {
+        problems.violation("data.validation_split", "needs data.train to take rows from");
+    }
+    if train.do_eval == Some(true) && !job.has_validation() {
+        problems.violation("train.do_eval", "is true, but there is no data.validation");
+    }
+    if train.do_predict && data.test.is_none() {
+        problems.violation("train.do_predict", "is true, but there is no data.test");
+    }
+    if !train.do_train && !job.evaluates() && data.test.is_none() {
+        let description = "is false, and there are no rows to evaluate or predict either";
+        problems.violation("train.do_train", description);
     }
 }
 
@@ -75,11 +63,7 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
     if train.max_steps == 0 {
         problems.violation("train.max_steps", "must be -1 or at least 1, not 0");
     }
-    if train.eval_strategy != EvalStrategy::No && job.data.validation.is_none() {
-        let strategy = train.eval_strategy;
-        let description = format!("is `{strategy}`, but there is no data.validation");
-        problems.violation("train.eval_strategy", description);
-    }
+    check_eval_strategy(job, problems);
     if train.bf16 && train.fp16 {
         problems.violation("train.fp16", "cannot be combined with train.bf16");
     }
@@ -122,6 +106,18 @@ fn saves_what_it_evaluates(train: &Train) -> bool {
         (EvalStrategy::Steps, SaveStrategy::Steps) => train.save_steps.is_multiple_of(eval_steps),
         _ => false,
     }
+}
+
+fn check_eval_strategy(job: &JobFile, problems: &mut Problems) {
+    let strategy = job.train.eval_strategy;
+    if strategy == EvalStrategy::No || job.evaluates() {
+        return;
+    }
+    let description = match job.has_validation() {
+        true => format!("is `{strategy}`, but train.do_eval is false"),
+        false => format!("is `{strategy}`, but there is no data.validation"),
+    };
+    problems.violation("train.eval_strategy", description);
 }
 
 fn check_parallel(job: &JobFile, problems: &mut Problems) {

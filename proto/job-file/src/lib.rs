@@ -25,14 +25,16 @@ mod schema;
 mod section;
 mod spelled;
 mod supported;
+mod task_checks;
 mod values;
 
 pub use document::markdown;
 pub use parse::Parsed;
 pub use problems::{Violation, Warning};
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
+pub use schema::columns::{CastType, Columns};
 pub use schema::data::Data;
-pub use schema::model::{Model, Task};
+pub use schema::model::{Model, ProblemType, Task};
 pub use schema::parallel::{Parallel, Placement};
 pub use schema::resources::{Platform, Resources};
 pub use schema::train::{
@@ -40,4 +42,4 @@ pub use schema::train::{
 };
 pub use schema::{JobFile, fields};
 pub use section::FieldDoc;
-pub use values::{DataFiles, LabelMap, ModelSource, ResumeFrom, StepsOrRatio};
+pub use values::{DataFiles, LabelMap, Mapping, ModelSource, ResumeFrom, StepsOrRatio};

@@ -7,7 +7,7 @@ use crate::field_type::FieldType;
 use crate::node::{Node, Value};
 use crate::problems::{Problems, Violation, Warning};
 use crate::schema::JobFile;
-use crate::{aliases, checks, overrides, paths, supported};
+use crate::{aliases, checks, overrides, paths, supported, task_checks};
 
 /// A job file that is right.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,7 @@ impl JobFile {
         let mut job = Self::read(&root, "", &mut problems);
         if let Some(job) = &mut job {
             checks::check(job, &mut problems);
+            task_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);
         }

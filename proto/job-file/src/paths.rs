@@ -17,7 +17,7 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     if let ModelSource::Folder(path) = &mut job.model.name_or_path {
         paths.resolve("model.name_or_path", path);
     }
-    paths.resolve_files("data.train", Some(&mut job.data.train));
+    paths.resolve_files("data.train", job.data.train.as_mut());
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
     if let Some(ResumeFrom::Folder(path)) = &mut job.train.resume_from_checkpoint {

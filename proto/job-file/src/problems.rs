@@ -104,6 +104,11 @@ impl Problems {
         }
     }
 
+    /// Whether something is wrong with a field or with part of it.
+    pub(crate) fn is_wrong(&self, field: &str) -> bool {
+        self.violations.iter().any(|known| known.field.starts_with(field))
+    }
+
     /// Reports what is odd about a field.
     pub(crate) fn warning(
         &mut self,

@@ -23,12 +23,11 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 /// Each field with whether the job asks for something that cannot be done.
 fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
     let (model, parallel) = (&job.model, &job.parallel);
-    let data = [Some(&job.data.train), job.data.validation.as_ref(), job.data.test.as_ref()];
+    let data = [job.data.train.as_ref(), job.data.validation.as_ref(), job.data.test.as_ref()];
     let urls =
         data.map(|files| files.is_some_and(|files| files.patterns.iter().any(|path| is_url(path))));
     vec![
-        ("model.task", model.task != Task::SequenceClassification),
-        ("model.num_labels", model.num_labels == Some(1)), // regression
+        ("model.task", model.task == Task::Seq2SeqLm),
         ("data.train", urls[0]),
         ("data.validation", urls[1]),
         ("data.test", urls[2]),

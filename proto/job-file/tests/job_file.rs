@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use traind_job_file::{
-    EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom, StepsOrRatio,
+    CastType, EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom, StepsOrRatio,
     TrainSamplingStrategy, Violation, fields,
 };
 
@@ -78,7 +78,7 @@ fn a_whole_job_file() {
     let Parsed { job, warnings } = JobFile::parse(DESIGN_EXAMPLE, Path::new("/base")).unwrap();
     assert!(warnings.is_empty());
     assert_eq!(job.model.name_or_path, ModelSource::Folder("/base/bert-base-cased".into()));
-    assert_eq!(job.data.train.patterns, [PathBuf::from("/base/data/train.csv")]);
+    assert_eq!(job.data.train.as_ref().unwrap().patterns, [PathBuf::from("/base/data/train.csv")]);
     let label_map = job.data.label_map.as_ref().unwrap();
     assert_eq!(label_map.classes(), ["negative", "neutral", "positive"]);
     assert_eq!(label_map.class_of("4"), Some("positive"));
@@ -247,7 +247,7 @@ fn deep_and_swelling_documents_are_refused() {
 fn all_that_is_missing_is_named() {
     let violations = JobFile::parse("train: {seed: 1}", Path::new("/base")).unwrap_err();
     let missing: Vec<_> = violations.iter().map(|violation| violation.field.as_str()).collect();
-    assert_eq!(missing, ["name", "model.name_or_path", "model.task", "data.train", "output_dir"]);
+    assert_eq!(missing, ["name", "model.name_or_path", "model.task", "output_dir"]);
     assert!(violations.iter().all(|violation| violation.description == "is required"));
 }
 
@@ -260,7 +260,7 @@ fn fields_that_do_not_fit_each_other() {
     check("data: {train: a.csv}\ntrain:\n  eval_strategy: no", "");
     check(
         "data: {train: a.csv, text: body, label: body}",
-        "line 1: data.label: column `body` is a text already",
+        "line 1: data.label: column `body` is `data.text` already",
     );
     check(
         "data: {train: a.csv, text: body, text_pair: body}",
@@ -290,6 +290,97 @@ fn fields_that_do_not_fit_each_other() {
     let long = "x".repeat(129);
     check(&format!("name: {long}"), "line 1: name: must have at most 128 characters");
     check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
+}
+
+#[test]
+fn splits_that_do_not_fit_each_other() {
+    let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
+    check(validation, "line 1: data.validation_split: cannot be combined with data.validation");
+    check("data: {train: a.csv, validation_split: 0.1}\ntrain: {eval_strategy: epoch}", "");
+    check(
+        "data: {train: a.csv, validation_split: 1.0}",
+        "line 1: data.validation_split: must be above 0 and below 1, not 1",
+    );
+    check(
+        "data: {train: a.csv, validation: b.csv}\ntrain:\n  do_eval: false\n  eval_strategy: epoch",
+        "line 4: train.eval_strategy: is `epoch`, but train.do_eval is false",
+    );
+    check(
+        "data: {train: a.csv}\ntrain: {do_eval: true}",
+        "line 2: train.do_eval: is true, but there is no data.validation",
+    );
+}
+
+#[test]
+fn columns_are_renamed_dropped_and_cast() {
+    let job =
+        job("data:\n  train: a.csv\n  columns:\n    rename: {sentence: text, id: label}\n    \
+         drop: [extra]\n    cast: {label: int64}");
+    let columns = &job.data.columns;
+    let renamed: Vec<_> = columns.rename.iter().map(|(from, to)| (from, to.as_str())).collect();
+    assert_eq!(renamed, [("sentence", "text"), ("id", "label")]);
+    assert_eq!(columns.drop, ["extra"]);
+    assert_eq!(columns.cast.iter().collect::<Vec<_>>(), [("label", &CastType::Int64)]);
+    check(
+        "data: {train: a.csv, columns: {cast: {label: int32}}}",
+        "line 1: data.columns.cast.label: must be one of string, int64, float64, bool, not `int32`",
+    );
+    check(
+        "data: {train: a.csv, columns: {drop: extra}}",
+        "line 1: data.columns.drop: must be a list, not the text `extra`",
+    );
+}
+
+#[test]
+fn fields_that_do_not_fit_the_task() {
+    let of_task = |task: &str, model: &str, more: &str| {
+        format!("model: {{name_or_path: ./bert, task: {task}{model}}}\n{more}")
+    };
+    for task in ["token-classification", "question-answering", "masked-lm", "causal-lm"] {
+        check(&of_task(task, "", ""), "");
+    }
+    check(
+        &of_task("question-answering", ", num_labels: 2", ""),
+        "line 1: model.num_labels: applies to classification, not to question-answering",
+    );
+    check(
+        &of_task("masked-lm", "", "data: {train: a.csv, label_map: [a, b]}"),
+        "line 2: data.label_map: applies to classification, not to masked-lm",
+    );
+    check(
+        &of_task("token-classification", ", problem_type: regression", ""),
+        "line 1: model.problem_type: applies to sequence-classification, not to token-classification",
+    );
+    check(
+        &of_task("token-classification", "", "data: {train: a.csv, tokens: x, labels: x}"),
+        "line 2: data.labels: column `x` is `data.tokens` already",
+    );
+    check(
+        &of_task("sequence-classification", ", problem_type: regression, num_labels: 3", ""),
+        "line 1: model.num_labels: must be 1 for regression",
+    );
+    check(&of_task("sequence-classification", ", problem_type: regression", ""), "");
+    check(
+        &of_task(
+            "sequence-classification",
+            ", num_labels: 1",
+            "train: {label_smoothing_factor: 0.1}",
+        ),
+        "line 2: train.label_smoothing_factor: applies to one class a row, \
+         not to numbers or several classes",
+    );
+    check(
+        &of_task(
+            "sequence-classification",
+            ", num_labels: 2",
+            "data: {train: a.csv, block_size: 8}",
+        ),
+        "line 2: data.block_size: applies to masked-lm and causal-lm, not to sequence-classification",
+    );
+    check(
+        &of_task("causal-lm", "", "data: {train: a.csv, line_by_line: true}"),
+        "line 2: data.line_by_line: applies to masked-lm, not to causal-lm",
+    );
 }
 
 #[test]
@@ -342,7 +433,7 @@ fn what_cannot_be_done_yet_is_refused() {
         );
     }
     check(
-        "model: {name_or_path: ./bert, task: masked-lm}",
+        "model: {name_or_path: ./t5, task: seq2seq-lm}",
         &format!("line 1: model.task: {refused}"),
     );
     check(
@@ -369,7 +460,8 @@ fn one_fault_does_not_hide_another() {
     check(
         "train: {learning_rate: -1}\nparallel: {data: 3}\ndata: {}",
         "line 1: train.learning_rate: must be at least 0, not -1
-         line 3: data.train: is required",
+         line 2: parallel: data x tensor x pipeline is 3, but resources.cores is 1
+         line 3: data.train: is required unless train.do_train is false",
     );
 }
 
@@ -377,11 +469,11 @@ fn one_fault_does_not_hide_another() {
 fn paths_are_taken_from_the_base_folder() {
     let job = job("data: {train: [a.csv, /b/*.csv, ./c/../d.csv]}\noutput_dir: /abs/out");
     let expect = ["/base/a.csv", "/b/*.csv", "/base/c/../d.csv"].map(PathBuf::from);
-    assert_eq!(job.data.train.patterns, expect);
+    assert_eq!(job.data.train.as_ref().unwrap().patterns, expect);
     assert_eq!(job.output_dir, Path::new("/abs/out"));
 
     let special = JobFile::parse(&complete(""), Path::new("/ba[s]e")).unwrap().job;
-    assert_eq!(special.data.train.patterns, [PathBuf::from("/ba[[]s[]]e/train.csv")]);
+    assert_eq!(special.data.train.unwrap().patterns, [PathBuf::from("/ba[[]s[]]e/train.csv")]);
     assert_eq!(special.output_dir, Path::new("/ba[s]e/out"));
 
     let relative = JobFile::parse(&complete(""), Path::new("base")).unwrap_err();
@@ -462,7 +554,9 @@ fn steps_may_be_a_share_of_all() {
 
 #[test]
 fn every_field_is_documented() {
-    let json = serde_json::to_value(job("")).unwrap();
+    let mut json = serde_json::to_value(job("")).unwrap();
+    let columns = json["data"].as_object_mut().unwrap().remove("columns").unwrap();
+    json["data.columns"] = columns;
     let documented: BTreeSet<_> = fields().into_iter().map(|field| field.path).collect();
     let mut serialized = BTreeSet::new();
     for (section, value) in json.as_object().unwrap() {
@@ -489,7 +583,7 @@ fn a_field_is_documented_from_its_declaration() {
     let strategy = of("train.eval_strategy");
     assert_eq!(strategy.type_name, "`no`, `steps`, `epoch`");
     assert_eq!(strategy.default.as_deref(), Some("no"));
-    assert!(of("data.train").required);
+    assert!(of("model.task").required);
     assert_eq!((of("data.validation").required, of("data.validation").default), (false, None));
 }
 

@@ -45,6 +45,22 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "parquet with a flipped footer", spoil: |draft| flip_footer(draft, "validation.parquet"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
     Case { name: "unknown data format", spoil: |draft| write(draft, "train.xml", "<a/>").set("data.train", "train.xml"), end: Failed, reason: reasons::DATA_FORMAT_UNKNOWN, says: &["train.xml", "csv", "parquet"] },
 
+    // Tasks.
+    Case { name: "answer not in its context", spoil: |draft| question(draft, "red old dog", 4, "dog"), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "answer \"dog\"", "character 4"] },
+    Case { name: "no room for a context", spoil: |draft| question(draft, "red old dog", 8, "dog").edit("doc_stride: 2", "doc_stride: 12"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.doc_stride", "12", "max_length"] },
+    Case { name: "more labels than words", spoil: |draft| words(draft, r#"{"tokens": ["dog"], "labels": ["O", "O"]}"#), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "2 labels for 1 words"] },
+    Case { name: "words that are a text", spoil: |draft| words(draft, r#"{"tokens": "dog", "labels": ["O"]}"#), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.jsonl", "row=0", "list of texts"] },
+    Case { name: "several classes that are one", spoil: |draft| draft.set("model.problem_type", "multi_label_classification"), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "list of labels"] },
+    Case { name: "number that is none", spoil: |draft| draft.edit("  label_map: [animal, fruit, tool]\n", "").set("model.num_labels", 1), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "not a number"] },
+    Case { name: "block longer than the positions", spoil: |draft| causal(draft, 17), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.block_size", "17", "16"] },
+    Case { name: "text shorter than a block", spoil: |draft| write(causal(draft, 16), "train.jsonl", "{\"text\": \"cat\"}\n"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.block_size", "block of 16"] },
+    Case { name: "task that the family lacks", spoil: |draft| draft.edit("sequence-classification", "causal-lm").edit("  label_map: [animal, fruit, tool]\n", ""), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["bert", "causal-lm", "masked-lm"] },
+    Case { name: "prediction without rows", spoil: |draft| draft.set("train.do_predict", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.do_predict", "data.test"] },
+    Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
+    Case { name: "unknown cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int32}}"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.columns.cast.label", "int32", "int64"] },
+    Case { name: "value that cannot be cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int64}}"), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.csv", "row=0", "label", "int64"] },
+    Case { name: "padding beyond the positions", spoil: |draft| draft.set("data.pad_to_multiple_of", 48), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.pad_to_multiple_of", "48", "32"] },
+
     // The model folder.
     Case { name: "config not JSON", spoil: |draft| write(draft, "model/config.json", "{"), end: Failed, reason: reasons::MODEL_CONFIG_INVALID, says: &["model/config.json", "JSON"] },
     Case { name: "unknown model type", spoil: |draft| configure(draft, "model_type", json!("elmo")), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["model/config.json", "elmo", "bert"] },
@@ -116,6 +132,29 @@ fn numbered(draft: Draft, num_labels: u32) -> Draft {
     let rows = format!("text,label\ncat,0\ndog,{num_labels}\nfox,2\n");
     let draft = draft.edit("  label_map: [animal, fruit, tool]\n", "");
     write(draft.set("model.num_labels", num_labels), "train.csv", rows)
+}
+
+/// A job of one question, which asks for an answer at a character of its context.
+fn question(draft: Draft, context: &str, start: usize, answer: &str) -> Draft {
+    let answers = json!({"text": [answer], "answer_start": [start]});
+    let row = json!({"question": "one", "context": context, "answers": answers});
+    let data = "{train: train.jsonl, max_length: 12, doc_stride: 2}";
+    let draft = draft.of_task("question-answering", "bert-question-answering", data);
+    write(draft, "train.jsonl", row.to_string())
+}
+
+/// A job of one sentence of labelled words.
+fn words(draft: Draft, row: &str) -> Draft {
+    let data = "{train: train.jsonl}";
+    let draft = draft.of_task("token-classification", "bert-masked-lm", data);
+    write(draft, "train.jsonl", row)
+}
+
+/// A causal language model with 16 positions.
+fn causal(draft: Draft, block_size: u32) -> Draft {
+    let data = format!("{{train: train.jsonl, block_size: {block_size}}}");
+    let draft = draft.of_task("causal-lm", "gpt2-causal-lm", &data);
+    write(draft, "train.jsonl", "{\"text\": \"cat dog\"}\n".repeat(20))
 }
 
 fn parquet_label(draft: Draft) -> Draft {

@@ -1,6 +1,7 @@
-//! Single-label classification: accuracy and F1 from the confusion matrix.
+//! Single-label classification: what the confusion matrix tells.
 
 use super::Metrics;
+use super::averages::{ClassCounts, averages, plain, ratio};
 
 /// Rows of the matrix are true classes, columns are predicted ones.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,41 +20,57 @@ impl ConfusionMatrix {
         self.counts[label * self.classes + predicted] += 1;
     }
 
-    /// `accuracy`, `f1_macro` and `f1_weighted`.
+    /// `accuracy`, `matthews_correlation`, and `precision`, `recall` and `f1`: of class 1
+    /// where there are two classes, else the same as `_macro`; and `_macro`, `_micro` and
+    /// `_weighted`.
     ///
-    /// As in scikit-learn, F1 averages over the classes that occur as a label
-    /// or as a prediction, and a class that is never both has an F1 of 0.
+    /// As in scikit-learn, averages are over the classes that occur as a label or as a
+    /// prediction.
     pub(crate) fn metrics(&self) -> Metrics {
-        let correct: u64 = (0..self.classes).map(|class| self.count(class, class)).sum();
-        let present: Vec<usize> = (0..self.classes)
-            .filter(|&class| self.support(class) + self.predicted(class) > 0)
-            .collect();
-        let macro_sum: f64 = present.iter().map(|&class| self.f1(class)).sum();
-        let weighted_sum: f64 =
-            present.iter().map(|&class| self.f1(class) * self.support(class) as f64).sum();
-        let rows = self.counts.iter().sum::<u64>() as f64;
-        Metrics::from([
-            ("accuracy".to_owned(), correct as f64 / rows),
-            ("f1_macro".to_owned(), macro_sum / present.len() as f64),
-            ("f1_weighted".to_owned(), weighted_sum / rows),
-        ])
+        let classes: Vec<ClassCounts> = (0..self.classes).map(|class| self.class(class)).collect();
+        let occurs = |class: &&ClassCounts| class.support + class.predicted > 0;
+        let present: Vec<ClassCounts> = classes.iter().filter(occurs).copied().collect();
+        let mut metrics = averages(&present);
+        match classes[..] {
+            [_, positive] => metrics.extend(plain(positive)),
+            _ => metrics.extend(["precision", "recall", "f1"].map(|name| {
+                let macro_average = metrics[&format!("{name}_macro")];
+                (name.to_owned(), macro_average)
+            })),
+        }
+        let correct: u64 = classes.iter().map(|class| class.correct).sum();
+        metrics.insert("accuracy".to_owned(), ratio(correct as f64, self.rows()));
+        metrics.insert("matthews_correlation".to_owned(), self.matthews(&classes));
+        metrics
     }
 
-    fn count(&self, label: usize, predicted: usize) -> u64 {
+    pub(crate) fn count(&self, label: usize, predicted: usize) -> u64 {
         self.counts[label * self.classes + predicted]
     }
 
-    fn support(&self, class: usize) -> u64 {
-        (0..self.classes).map(|predicted| self.count(class, predicted)).sum()
+    fn class(&self, class: usize) -> ClassCounts {
+        ClassCounts {
+            correct: self.count(class, class),
+            predicted: (0..self.classes).map(|label| self.count(label, class)).sum(),
+            support: (0..self.classes).map(|predicted| self.count(class, predicted)).sum(),
+        }
     }
 
-    fn predicted(&self, class: usize) -> u64 {
-        (0..self.classes).map(|label| self.count(label, class)).sum()
+    fn rows(&self) -> f64 {
+        self.counts.iter().sum::<u64>() as f64
     }
 
-    fn f1(&self, class: usize) -> f64 {
-        let both = (self.support(class) + self.predicted(class)) as f64;
-        2.0 * self.count(class, class) as f64 / both
+    /// The correlation of labels and predictions (Gorodkin, 2004); 0 where either is the
+    /// same for all rows.
+    fn matthews(&self, classes: &[ClassCounts]) -> f64 {
+        let rows = self.rows();
+        let sum = |of: fn(&ClassCounts) -> f64| classes.iter().map(of).sum::<f64>();
+        let correct = sum(|class| class.correct as f64);
+        let both = sum(|class| class.predicted as f64 * class.support as f64);
+        let predicted = sum(|class| (class.predicted as f64).powi(2));
+        let support = sum(|class| (class.support as f64).powi(2));
+        let spread = (rows * rows - predicted) * (rows * rows - support);
+        ratio(correct * rows - both, spread.sqrt())
     }
 }
 
@@ -66,37 +83,4 @@ pub(crate) fn argmax(values: &[f32]) -> usize {
         }
     }
     best
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `expect` is scikit-learn's accuracy_score, f1_score(average="macro")
-    /// and f1_score(average="weighted") on the same lists.
-    fn check(labels: &[usize], predictions: &[usize], expect: [f64; 3]) {
-        let mut matrix = ConfusionMatrix::new(4);
-        for (&label, &prediction) in labels.iter().zip(predictions) {
-            matrix.add(label, prediction);
-        }
-        let metrics = matrix.metrics();
-        for (name, expected) in ["accuracy", "f1_macro", "f1_weighted"].iter().zip(expect) {
-            let got = metrics[*name];
-            assert!((got - expected).abs() < 1e-12, "{name}: {got}, expected {expected}");
-        }
-    }
-
-    #[test]
-    fn equals_scikit_learn() {
-        check(&[0, 1, 2, 3], &[0, 1, 2, 3], [1.0, 1.0, 1.0]);
-        // Class 3 occurs nowhere and is left out of the averages.
-        check(&[0, 0, 1, 2], &[0, 1, 1, 2], [0.75, 7.0 / 9.0, 0.75]);
-        // Class 2 is only predicted: its F1 of 0 counts in the macro average.
-        check(&[0, 0, 1], &[0, 2, 1], [2.0 / 3.0, 5.0 / 9.0, 7.0 / 9.0]);
-    }
-
-    #[test]
-    fn argmax_takes_the_first_of_equals() {
-        assert_eq!(argmax(&[0.0, 2.0, 2.0, -1.0]), 1);
-    }
 }

@@ -1,9 +1,22 @@
 //! Metrics of a whole split, computed on the host from results in dataset
-//! order. Each equals scikit-learn's of the same name.
+//! order. Each equals that of scikit-learn, scipy, seqeval or SQuAD's scripts, as the
+//! fixture of `scripts/fixtures/metrics.py` shows.
 
+mod averages;
 mod classification;
+mod entities;
+mod multi_label;
+mod regression;
+mod squad;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use classification::{ConfusionMatrix, argmax};
+pub(crate) use entities::entities;
+pub(crate) use multi_label::multi_label;
+pub(crate) use regression::regression;
+pub(crate) use squad::squad;
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,10 @@
 //! The output folder: what transformers loads unmodified, and what people
 //! expect to find beside it.
 
+pub(crate) mod charts;
 mod files;
 mod model_card;
+mod predictions;
 mod tensorboard;
 mod trainer_state;
 
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use files::{folder_bytes, sync_folder, write_atomic};
 pub(crate) use model_card::ModelCard;
+pub(crate) use predictions::{Predictions, number_lists, text_lists};
 pub(crate) use tensorboard::TensorBoardWriter;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
 

@@ -1,6 +1,7 @@
 //! The sections of the job file. Each field's documentation, default and range
 //! stand here and nowhere else.
 
+pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod model;
 pub(crate) mod parallel;
@@ -43,6 +44,17 @@ section! {
 }
 
 impl JobFile {
+    /// Whether there are rows to evaluate on.
+    pub fn has_validation(&self) -> bool {
+        self.data.validation.is_some() || self.data.validation_split.is_some()
+    }
+
+    /// Whether the model is evaluated: where there are rows to do it on, unless it is
+    /// told not to.
+    pub fn evaluates(&self) -> bool {
+        self.train.do_eval.unwrap_or(true) && self.has_validation()
+    }
+
     /// Cores that each see other rows of a batch.
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);

@@ -15,13 +15,41 @@ section! {
         revision: Option<String> = None;
         /// What the model learns to do.
         task: Task;
-        /// Number of classes; counted in `data.label_map` where it is left out.
+        /// What kind of answer sequence classification gives; as `config.json` says, or one
+        /// class a row, where it is left out. One label is regression.
+        problem_type: Option<ProblemType> = None;
+        /// Number of classes; counted in `data.label_map` where it is left out, or for
+        /// token classification in the data. 1 is regression.
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
         /// Begin with random weights as `config.json` describes them, and load none.
         from_config: bool = false;
         /// Values that replace those of `config.json`, for example
         /// `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
+    }
+}
+
+spelled! {
+    /// What sequence classification answers.
+    pub enum ProblemType {
+        /// One class a row.
+        SingleLabelClassification = "single_label_classification",
+        /// Any number of classes a row.
+        MultiLabelClassification = "multi_label_classification",
+        /// A number a row.
+        Regression = "regression",
+    }
+}
+
+impl Task {
+    /// Whether labels of the data are classes (or numbers) in a column of their own.
+    pub fn is_classification(self) -> bool {
+        matches!(self, Self::SequenceClassification | Self::TokenClassification)
+    }
+
+    /// Whether the tokens are their own labels.
+    pub fn is_language_model(self) -> bool {
+        matches!(self, Self::MaskedLm | Self::CausalLm)
     }
 }
 

@@ -8,6 +8,13 @@ use crate::values::{ResumeFrom, StepsOrRatio};
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
     pub struct Train {
+        /// Train the model. Without, it is evaluated or predicts as it is given.
+        do_train: bool = true;
+        /// Evaluate the model after training, and while training as `eval_strategy` says;
+        /// where there are rows to do it on if it is left out.
+        do_eval: Option<bool> = None;
+        /// Predict the rows of `data.test`, into `predictions.parquet` of the output folder.
+        do_predict: bool = false;
         /// Times that the training rows are gone through; may have a fraction.
         num_train_epochs: f64 = 3.0, in above(0.0);
         /// Optimizer steps to do, whatever `num_train_epochs` says; -1 for no such limit.

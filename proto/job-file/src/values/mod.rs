@@ -2,12 +2,14 @@
 
 mod data_files;
 mod label_map;
+mod mapping;
 mod model_source;
 mod resume_from;
 mod steps;
 
 pub use data_files::DataFiles;
 pub use label_map::LabelMap;
+pub use mapping::Mapping;
 pub use model_source::ModelSource;
 pub use resume_from::ResumeFrom;
 pub use steps::StepsOrRatio;

@@ -5,9 +5,8 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::causal_lm::next;
-use super::token_labels::{TokenLabels, is_class};
-use super::weights::{row_weights, weighted};
+use super::token_labels::TokenLabels;
+use super::weights::weighted;
 use crate::error::{Error, Result};
 use crate::model::{Batch, LossSum, OutputKind};
 
@@ -35,19 +34,11 @@ impl LabelSmoother {
         logits: &Tensor,
         batch: &Batch,
     ) -> Result<Option<LossSum>> {
-        let Some(labels) = batch.optional("labels") else { return Ok(None) };
-        if labels.dtype() != DType::S32 {
+        if batch.optional("labels").is_some_and(|labels| labels.dtype() != DType::S32) {
             return Err(Error::UnsmoothableLabels);
         }
-        let (classes, counted) = match kind {
-            OutputKind::Span => return Ok(None),
-            OutputKind::PerRow { classes } => (classes, row_labels(labels, classes, batch)?),
-            OutputKind::PerToken { classes } => {
-                (classes, TokenLabels::new(labels, classes, batch)?)
-            }
-            OutputKind::NextToken { classes } => {
-                (classes, TokenLabels::new(&next(labels)?, classes, batch)?)
-            }
+        let Some((classes, counted)) = TokenLabels::of_output(kind, batch)? else {
+            return Ok(None);
         };
         let logits = logits.reshape(&[logits.shape().element_count() / classes, classes])?;
         weighted(&self.losses(&logits, &counted.labels)?, &counted.weights).map(Some)
@@ -59,9 +50,4 @@ impl LabelSmoother {
         let all = logits.logsumexp(1)?.sub(&logits.mean(&[1])?)?;
         Ok(own.add(&all.mul_scalar(self.factor)?)?)
     }
-}
-
-fn row_labels(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
-    let counted = is_class(labels, classes)?.convert(DType::F32)?;
-    Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&row_weights(batch)?)? })
 }

@@ -1,6 +1,7 @@
 //! What a model is trained to do. A task knows its labels and its loss; a
 //! family brings the logits.
 
+mod accuracy;
 pub(crate) mod causal_lm;
 mod label_smoothing;
 pub(crate) mod question_answering;
@@ -8,6 +9,7 @@ mod sequence_classification;
 pub(crate) mod token_labels;
 mod weights;
 
+pub use accuracy::correct_sum;
 pub use label_smoothing::LabelSmoother;
 pub use sequence_classification::{ProblemType, SequenceClassification};
 

@@ -5,9 +5,10 @@
 
 use traind_xla::{DType, Tensor};
 
+use super::causal_lm::next;
 use super::weights::{row_weights, row_weights_input, weighted};
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, LossSum};
+use crate::model::{Batch, InputDim, InputSpec, LossSum, OutputKind};
 
 /// `labels` s32[B, S] and `weights` f32[B].
 pub(crate) fn inputs() -> Vec<InputSpec> {
@@ -31,6 +32,37 @@ pub(super) struct TokenLabels {
 }
 
 impl TokenLabels {
+    /// The labels that a model's logits are compared with, and how many classes
+    /// there are. `None` where the batch holds none, as in question answering, or
+    /// none that are classes.
+    pub(super) fn of_output(
+        kind: OutputKind,
+        batch: &Batch,
+    ) -> Result<Option<(usize, TokenLabels)>> {
+        let Some(labels) = batch.optional("labels") else { return Ok(None) };
+        if labels.dtype() != DType::S32 {
+            return Ok(None);
+        }
+        Ok(match kind {
+            OutputKind::Span => None,
+            OutputKind::PerRow { classes } => {
+                Some((classes, TokenLabels::of_rows(labels, classes, batch)?))
+            }
+            OutputKind::PerToken { classes } => {
+                Some((classes, TokenLabels::new(labels, classes, batch)?))
+            }
+            OutputKind::NextToken { classes } => {
+                Some((classes, TokenLabels::new(&next(labels)?, classes, batch)?))
+            }
+        })
+    }
+
+    /// From labels s32[B].
+    fn of_rows(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+        let counted = is_class(labels, classes)?.convert(DType::F32)?;
+        Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&row_weights(batch)?)? })
+    }
+
     /// From labels s32[B, S].
     pub(super) fn new(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;

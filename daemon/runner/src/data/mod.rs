@@ -1,0 +1,210 @@
+//! The job's splits, tokenized: the first thing a run does, since everything
+//! else (labels, shapes, step counts) follows from them.
+
+mod questions;
+mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use traind_job_file::DataFiles;
+use traind_loader::{
+    CastType, Columns, DatasetOptions, Files, HuggingFaceTokenizer, LabelEncoder, SetStats, Source,
+    TaskSpec, TextTokenizer, TokenizedSet,
+};
+
+pub(crate) use questions::Questions;
+
+use crate::context::Context;
+use crate::failure::{RunError, RunResult};
+use crate::tasks::{JobTask, Reading};
+
+/// One tokenized split.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    /// `train`, `validation` or `test`.
+    pub name: &'static str,
+    pub set: Arc<TokenizedSet>,
+    /// Whether its rows have labels.
+    pub labelled: bool,
+    /// Those of an evaluated split of questions; empty elsewhere.
+    pub questions: Arc<Questions>,
+}
+
+/// All splits of the job.
+#[derive(Debug, Default)]
+pub(crate) struct Splits {
+    /// `None` where the job does not train.
+    pub train: Option<Split>,
+    pub validation: Option<Split>,
+    pub test: Option<Split>,
+    /// `None` where rows carry no classes.
+    pub encoder: Option<LabelEncoder>,
+}
+
+impl Splits {
+    /// The rows whose steps are planned: those to train on. A job that does not train
+    /// plans no step, so that any others will do.
+    pub(crate) fn planned(&self) -> RunResult<&Split> {
+        let any = self.train.as_ref().or(self.validation.as_ref()).or(self.test.as_ref());
+        any.ok_or_else(|| RunError::Field {
+            name: "data.train",
+            value: String::new(),
+            problem: "there are no rows".to_owned(),
+        })
+    }
+}
+
+/// Reads and tokenizes all splits that the job needs; labels of the others follow
+/// the training split's rule. Rows have at most `max_length` tokens.
+pub(crate) fn prepare(
+    context: &Context,
+    task: &dyn JobTask,
+    tokenizer: &HuggingFaceTokenizer,
+    max_length: u32,
+) -> RunResult<Splits> {
+    let job = &context.spec.job;
+    let mut splits = Splits::default();
+    let mut reader = Reader { context, task, tokenizer, max_length, encoder: None };
+    if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(context)) {
+        let (train, validation) = reader.train(files)?;
+        reader.encoder = train.set.label_encoder().cloned();
+        splits.train = job.train.do_train.then_some(train);
+        splits.validation = validation;
+    }
+    if let Some(files) = job.data.validation.as_ref().filter(|_| job.evaluates()) {
+        splits.validation = Some(reader.other("validation", files)?);
+    }
+    if let Some(files) = &job.data.test {
+        splits.test = Some(reader.other("test", files)?);
+    }
+    splits.encoder = reader.encoder;
+    Ok(splits)
+}
+
+/// Rows of the training files are needed to train on and to keep some aside.
+fn reads_train(context: &Context) -> bool {
+    let job = &context.spec.job;
+    job.train.do_train || (job.evaluates() && job.data.validation_split.is_some())
+}
+
+/// What the splits of a job share.
+struct Reader<'a> {
+    context: &'a Context,
+    task: &'a dyn JobTask,
+    tokenizer: &'a HuggingFaceTokenizer,
+    max_length: u32,
+    encoder: Option<LabelEncoder>,
+}
+
+impl Reader<'_> {
+    /// The training rows, and those of them that are kept aside.
+    fn train(&self, files: &DataFiles) -> RunResult<(Split, Option<Split>)> {
+        let job = &self.context.spec.job;
+        let fraction = job.data.validation_split.filter(|_| job.evaluates());
+        let options = self.options("train", files, true, fraction.is_some())?;
+        let prepared = self.prepare(&options)?;
+        let Some(fraction) = fraction else {
+            let train = split("train", prepared.set.clone(), true);
+            self.report(&train, &prepared)?;
+            return Ok((train, None));
+        };
+        let seed = job.train.data_seed.unwrap_or(job.train.seed);
+        let (train, validation) = prepared.set.split_validation(fraction, seed)?;
+        let train = split("train", Arc::new(train), true);
+        let mut validation = split("validation", Arc::new(validation), true);
+        validation.questions = self.questions(&options, &validation.set)?;
+        self.report(&train, &prepared)?;
+        self.report(&validation, &prepared)?;
+        Ok((train, Some(validation)))
+    }
+
+    /// A split to evaluate or predict on.
+    fn other(&mut self, name: &'static str, files: &DataFiles) -> RunResult<Split> {
+        let labelled = name != "test" || self.has_labels(files)?;
+        let options = self.options(name, files, labelled, true)?;
+        let prepared = self.prepare(&options)?;
+        let mut split = split(name, prepared.set.clone(), labelled);
+        split.questions = self.questions(&options, &split.set)?;
+        self.report(&split, &prepared)?;
+        if self.encoder.is_none() {
+            self.encoder = split.set.label_encoder().cloned();
+        }
+        Ok(split)
+    }
+
+    /// Whether files to predict have the columns of labels too: they need not.
+    fn has_labels(&self, files: &DataFiles) -> RunResult<bool> {
+        if !self.context.spec.job.train.do_predict {
+            return Ok(true);
+        }
+        let labelled = self.options("test", files, true, true)?;
+        let source = Source::open(&labelled.files)?;
+        Ok(labelled.task.columns().iter().all(|name| source.columns().iter().any(|c| c == name)))
+    }
+
+    fn options(
+        &self,
+        split: &str,
+        files: &DataFiles,
+        labelled: bool,
+        evaluated: bool,
+    ) -> RunResult<DatasetOptions> {
+        let reading = Reading {
+            encoder: self.encoder.as_ref(),
+            labelled,
+            evaluated,
+            max_length: self.max_length,
+        };
+        Ok(DatasetOptions {
+            files: Files {
+                patterns: files.patterns.iter().map(|pattern| path_text(pattern)).collect(),
+                split: split.to_owned(),
+                columns: columns(&self.context.spec.job.data.columns),
+            },
+            task: self.task.task_spec(&reading)?,
+            cache_dir: Some(self.context.spec.cache_dir.clone()),
+        })
+    }
+
+    fn prepare(&self, options: &DatasetOptions) -> RunResult<traind_loader::Prepared> {
+        let prepared = traind_loader::prepare(options, self.tokenizer as &dyn TextTokenizer)?;
+        for warning in &prepared.warnings {
+            self.context.journal.warn("TOKEN_CACHE", warning)?;
+        }
+        Ok(prepared)
+    }
+
+    fn questions(&self, options: &DatasetOptions, set: &TokenizedSet) -> RunResult<Arc<Questions>> {
+        match options.task {
+            TaskSpec::QuestionAnswering(_) => Ok(Arc::new(Questions::read(options, set)?)),
+            _ => Ok(Arc::default()),
+        }
+    }
+
+    fn report(&self, split: &Split, prepared: &traind_loader::Prepared) -> RunResult<()> {
+        let stats = SetStats::of(&split.set);
+        let seconds = prepared.duration.as_secs_f64();
+        let event = report::event(split.name, &stats, prepared.cache_hit, seconds);
+        Ok(self.context.journal.record(event)?)
+    }
+}
+
+fn split(name: &'static str, set: Arc<TokenizedSet>, labelled: bool) -> Split {
+    Split { name, set, labelled, questions: Arc::default() }
+}
+
+fn columns(asked: &traind_job_file::Columns) -> Columns {
+    let cast = |kind: &traind_job_file::CastType| {
+        CastType::of_name(kind.as_str()).unwrap_or(CastType::String)
+    };
+    Columns {
+        rename: asked.rename.iter().map(|(from, to)| (from.to_owned(), to.clone())).collect(),
+        drop: asked.drop.clone(),
+        cast: asked.cast.iter().map(|(name, kind)| (name.to_owned(), cast(kind))).collect(),
+    }
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

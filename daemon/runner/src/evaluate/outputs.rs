@@ -1,0 +1,66 @@
+//! Gathers what the cores computed of a split, in dataset order.
+
+use traind_loader::GatherInOrder;
+use traind_xla::runtime::Fetched;
+
+use super::readout::{Readout, RowOutput, scalar};
+use crate::eval_step::{LOSS_SUM, WEIGHT_SUM};
+use crate::failure::RunResult;
+use crate::session::UploadedStep;
+
+/// What the cores computed of a split.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outputs {
+    /// In dataset order.
+    pub rows: Vec<RowOutput>,
+    loss_sum: f64,
+    /// Of the rows or tokens that have a label; 0 in a split without labels.
+    pub weight_sum: f64,
+    /// Of those whose label has the largest logit, where that is counted.
+    pub correct_sum: f64,
+}
+
+impl Outputs {
+    /// The mean loss; `None` without labels.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        (self.weight_sum > 0.0).then(|| self.loss_sum / self.weight_sum)
+    }
+
+    /// The values of all rows, end to end.
+    pub(crate) fn values(&self) -> Vec<f32> {
+        self.rows.iter().flat_map(|row| row.values.iter().copied()).collect()
+    }
+}
+
+/// Takes the results of steps in any order.
+pub(super) struct Gathering {
+    readout: Readout,
+    labelled: bool,
+    rows: GatherInOrder<RowOutput>,
+    sums: Outputs,
+}
+
+impl Gathering {
+    pub(super) fn new(readout: Readout, labelled: bool, rows: usize) -> Gathering {
+        let rows = GatherInOrder::new(rows);
+        Gathering { readout, labelled, rows, sums: Outputs::default() }
+    }
+
+    pub(super) fn add(&mut self, step: &UploadedStep, fetched: &Fetched) -> RunResult<()> {
+        let plan = &step.host.scheduled.plan;
+        for core in 0..plan.cores {
+            let rows = self.readout.rows(fetched, core, plan.batch_per_core)?;
+            self.rows.place(plan, core, rows)?;
+            if self.labelled {
+                self.sums.loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;
+                self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[core])?;
+                self.sums.correct_sum += self.readout.correct_sum(fetched, core)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> RunResult<Outputs> {
+        Ok(Outputs { rows: self.rows.finish()?, ..self.sums })
+    }
+}

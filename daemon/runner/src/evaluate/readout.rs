@@ -1,0 +1,109 @@
+//! What an evaluation step reads back from the cores: as little as the task's metrics
+//! and predictions need.
+//!
+//! B rows, S positions, C classes.
+
+use traind_models::{Batch, Output, OutputKind, tasks};
+use traind_xla::Tensor;
+use traind_xla::runtime::{Fetched, HostArray, Recording};
+
+use crate::failure::RunResult;
+
+const LOGITS: &str = "logits";
+const BEST_CLASSES: &str = "best_classes";
+const PROBABILITIES: &str = "probabilities";
+const CORRECT_SUM: &str = "correct_sum";
+
+/// What is read back besides the sums of the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readout {
+    /// The logits of each row, f32[B, C].
+    Logits,
+    /// The scores of each token as an answer's start, then as its end: f32[B, 2, S].
+    SpanLogits,
+    /// The best class of each token, s32[B, S], and its probability, f32[B, S].
+    BestClasses,
+    /// How many labels have the largest logit: logits over a vocabulary stay where
+    /// they are.
+    CorrectSum,
+}
+
+/// What a row gave; empty where nothing was read back a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RowOutput {
+    /// Logits, or the probabilities of `classes`.
+    pub values: Vec<f32>,
+    /// The best class of each token.
+    pub classes: Vec<i32>,
+}
+
+impl Readout {
+    pub(crate) fn record(
+        self,
+        at: &mut Recording<'_>,
+        kind: OutputKind,
+        output: &Output,
+        batch: &Batch,
+    ) -> RunResult<()> {
+        let logits = &output.logits;
+        match self {
+            Readout::Logits => at.fetch(LOGITS, logits),
+            Readout::SpanLogits => at.fetch(LOGITS, &logits.transpose(&[0, 2, 1])?),
+            Readout::BestClasses => {
+                at.fetch(BEST_CLASSES, &logits.argmax(2)?);
+                at.fetch(PROBABILITIES, &best_probability(logits)?);
+            }
+            Readout::CorrectSum => {
+                if let Some(correct) = tasks::correct_sum(kind, logits, batch)? {
+                    at.fetch(CORRECT_SUM, &correct);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of one core's batch of `rows`, the empty slots among them.
+    pub(crate) fn rows(
+        self,
+        fetched: &Fetched,
+        core: usize,
+        rows: usize,
+    ) -> RunResult<Vec<RowOutput>> {
+        Ok(match self {
+            Readout::Logits | Readout::SpanLogits => {
+                let values = by_row(fetched.per_core(LOGITS)?[core].to_f32()?, rows);
+                values.map(|values| RowOutput { values, classes: Vec::new() }).collect()
+            }
+            Readout::BestClasses => {
+                let classes = by_row(fetched.per_core(BEST_CLASSES)?[core].to_s32()?, rows);
+                let values = by_row(fetched.per_core(PROBABILITIES)?[core].to_f32()?, rows);
+                let pairs = classes.zip(values);
+                pairs.map(|(classes, values)| RowOutput { values, classes }).collect()
+            }
+            Readout::CorrectSum => vec![RowOutput::default(); rows],
+        })
+    }
+
+    /// How many labels of one core's batch have the largest logit; 0 where that is not
+    /// counted.
+    pub(crate) fn correct_sum(self, fetched: &Fetched, core: usize) -> RunResult<f64> {
+        match self {
+            Readout::CorrectSum => scalar(&fetched.per_core(CORRECT_SUM)?[core]),
+            _ => Ok(0.0),
+        }
+    }
+}
+
+/// The softmax of the largest logit, f32[B, S].
+fn best_probability(logits: &Tensor) -> RunResult<Tensor> {
+    Ok(logits.max(&[2])?.sub(&logits.logsumexp(2)?)?.exp()?)
+}
+
+fn by_row<T: Clone>(values: Vec<T>, rows: usize) -> impl Iterator<Item = Vec<T>> {
+    let width = values.len() / rows;
+    (0..rows).map(move |row| values[row * width..(row + 1) * width].to_vec())
+}
+
+pub(super) fn scalar(array: &HostArray) -> RunResult<f64> {
+    Ok(f64::from(array.to_f32()?[0]))
+}

@@ -1,0 +1,46 @@
+//! Regression: distances and correlations of numbers.
+
+use super::Metrics;
+use super::averages::ratio;
+
+/// `mse`, `mae`, `pearson` and `spearmanr`. A correlation with what is the same for all
+/// rows is 0.
+pub(crate) fn regression(labels: &[f32], predictions: &[f32]) -> Metrics {
+    let labels: Vec<f64> = labels.iter().copied().map(f64::from).collect();
+    let predictions: Vec<f64> = predictions.iter().copied().map(f64::from).collect();
+    let differences = || predictions.iter().zip(&labels).map(|(guess, label)| guess - label);
+    let rows = labels.len() as f64;
+    let squares: f64 = differences().map(|difference| difference * difference).sum();
+    let distances: f64 = differences().map(f64::abs).sum();
+    Metrics::from([
+        ("mse".to_owned(), ratio(squares, rows)),
+        ("mae".to_owned(), ratio(distances, rows)),
+        ("pearson".to_owned(), pearson(&labels, &predictions)),
+        ("spearmanr".to_owned(), pearson(&ranks(&labels), &ranks(&predictions))),
+    ])
+}
+
+fn pearson(one: &[f64], other: &[f64]) -> f64 {
+    let (one, other) = (centered(one), centered(other));
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    ratio(dot(&one, &other), dot(&one, &one).sqrt() * dot(&other, &other).sqrt())
+}
+
+fn centered(values: &[f64]) -> Vec<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|value| value - mean).collect()
+}
+
+/// Places in ascending order; equal values share the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
+        let mean = first as f64 + (equal.len() - 1) as f64 / 2.0;
+        equal.iter().for_each(|&place| ranks[place] = mean);
+        first += equal.len();
+    }
+    ranks
+}

@@ -1,0 +1,112 @@
+//! Every metric against its reference: `fixtures/metrics.json`, which
+//! `scripts/fixtures/metrics.py` makes.
+
+use serde::Deserialize;
+
+use super::entities::Sentence;
+use super::*;
+
+#[derive(Deserialize)]
+struct Fixture {
+    classification: Vec<Classification>,
+    multi_label: Vec<MultiLabel>,
+    regression: Vec<Regression>,
+    entities: Vec<Entities>,
+}
+
+#[derive(Deserialize)]
+struct Classification {
+    classes: usize,
+    labels: Vec<usize>,
+    predictions: Vec<usize>,
+    metrics: Metrics,
+}
+
+#[derive(Deserialize)]
+struct MultiLabel {
+    labels: Vec<Vec<f32>>,
+    logits: Vec<Vec<f32>>,
+    metrics: Metrics,
+}
+
+#[derive(Deserialize)]
+struct Regression {
+    labels: Vec<f32>,
+    predictions: Vec<f32>,
+    metrics: Metrics,
+}
+
+#[derive(Deserialize)]
+struct Entities {
+    labels: Vec<Vec<String>>,
+    predictions: Vec<Vec<String>>,
+    metrics: Metrics,
+}
+
+fn fixture() -> Fixture {
+    serde_json::from_str(include_str!("../../fixtures/metrics.json")).unwrap()
+}
+
+/// The same names, and the same values but for rounding.
+#[track_caller]
+fn check(what: &str, case: usize, found: &Metrics, expect: &Metrics) {
+    let names: Vec<&String> = expect.keys().collect();
+    assert_eq!(found.keys().collect::<Vec<_>>(), names, "{what} {case}");
+    for (name, expect) in expect {
+        let found = found[name];
+        assert!((found - expect).abs() < 1e-12, "{what} {case}, {name}: {found} for {expect}");
+    }
+}
+
+#[test]
+fn classification_equals_scikit_learn() {
+    for (case, expect) in fixture().classification.iter().enumerate() {
+        let mut matrix = ConfusionMatrix::new(expect.classes);
+        for (&label, &prediction) in expect.labels.iter().zip(&expect.predictions) {
+            matrix.add(label, prediction);
+        }
+        check("classification", case, &matrix.metrics(), &expect.metrics);
+    }
+}
+
+#[test]
+fn multi_label_classification_equals_scikit_learn() {
+    for (case, expect) in fixture().multi_label.iter().enumerate() {
+        let (labels, logits) = (expect.labels.concat(), expect.logits.concat());
+        let found = multi_label(expect.labels[0].len(), &labels, &logits);
+        check("multi-label", case, &found, &expect.metrics);
+    }
+}
+
+#[test]
+fn regression_equals_scipy() {
+    for (case, expect) in fixture().regression.iter().enumerate() {
+        let found = regression(&expect.labels, &expect.predictions);
+        check("regression", case, &found, &expect.metrics);
+    }
+}
+
+/// scipy has no number for it, and JSON none for scipy's.
+#[test]
+fn what_is_the_same_for_all_rows_correlates_with_nothing() {
+    let found = regression(&[1.0, 2.0, 3.0], &[0.5; 3]);
+    assert_eq!((found["pearson"], found["spearmanr"]), (0.0, 0.0));
+}
+
+#[test]
+fn entities_equal_seqeval() {
+    fn texts(labels: &[String]) -> Vec<&str> {
+        labels.iter().map(String::as_str).collect()
+    }
+    for (case, expect) in fixture().entities.iter().enumerate() {
+        let pairs = expect.labels.iter().zip(&expect.predictions);
+        let sentences: Vec<Sentence<'_>> =
+            pairs.map(|(labels, found)| (texts(labels), texts(found))).collect();
+        check("entities", case, &entities(&sentences), &expect.metrics);
+    }
+}
+
+#[test]
+fn argmax_takes_the_first_of_equals() {
+    assert_eq!(argmax(&[0.0, 2.0, 2.0, -1.0]), 1);
+}

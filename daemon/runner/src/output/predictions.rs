@@ -1,0 +1,66 @@
+//! `predictions.parquet`: what a model makes of rows that it was asked to predict, in
+//! dataset order.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{Float32Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use parquet::arrow::ArrowWriter;
+
+use super::{failed, write};
+use crate::failure::RunResult;
+
+const FILE_NAME: &str = "predictions.parquet";
+
+/// Named columns of one length.
+#[derive(Debug, Default)]
+pub(crate) struct Predictions {
+    columns: Vec<(&'static str, ArrayRef)>,
+}
+
+impl Predictions {
+    /// Adds a column.
+    pub(crate) fn with(mut self, name: &'static str, values: ArrayRef) -> Predictions {
+        self.columns.push((name, values));
+        self
+    }
+
+    /// Writes the file into a folder.
+    pub(crate) fn write(self, folder: &Path) -> RunResult<()> {
+        let path = folder.join(FILE_NAME);
+        let content = self.encode();
+        let content =
+            content.map_err(|error| failed("serialize", &path)(std::io::Error::other(error)))?;
+        write(&path, &content)
+    }
+
+    fn encode(self) -> Result<Vec<u8>, parquet::errors::ParquetError> {
+        let batch = RecordBatch::try_from_iter(self.columns)?;
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None)?;
+        writer.write(&batch)?;
+        writer.close()?;
+        Ok(bytes)
+    }
+}
+
+/// A column of lists of texts.
+pub(crate) fn text_lists<S: AsRef<str>>(rows: impl IntoIterator<Item = Vec<S>>) -> ArrayRef {
+    let mut builder = ListBuilder::new(StringBuilder::new());
+    for row in rows {
+        row.iter().for_each(|text| builder.values().append_value(text));
+        builder.append(true);
+    }
+    Arc::new(builder.finish())
+}
+
+/// A column of lists of numbers.
+pub(crate) fn number_lists(rows: impl IntoIterator<Item = Vec<f32>>) -> ArrayRef {
+    let mut builder = ListBuilder::new(Float32Builder::new());
+    for row in rows {
+        builder.values().append_slice(&row);
+        builder.append(true);
+    }
+    Arc::new(builder.finish())
+}

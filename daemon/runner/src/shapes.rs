@@ -1,0 +1,64 @@
+//! The lengths that rows are cut and padded to.
+
+use traind_job_file::JobFile;
+use traind_loader::{Buckets, Sampler};
+
+use crate::failure::{RunError, RunResult};
+use crate::tasks::JobTask;
+
+/// Refuses rows longer than the model can read.
+pub(crate) fn check_lengths(job: &JobFile, positions: u32) -> RunResult<()> {
+    let asked =
+        [("data.max_length", job.data.max_length), ("data.block_size", job.data.block_size)];
+    for (name, asked) in asked {
+        if let Some(asked) = asked.filter(|&asked| asked > positions) {
+            return Err(too_long(name, asked, positions));
+        }
+    }
+    Ok(())
+}
+
+/// The tokens that rows of a task are cut to.
+pub(crate) fn length_limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
+    match (job.data.max_length, task.max_length()) {
+        (None, Some(usual)) => usual.min(positions),
+        _ => positions,
+    }
+}
+
+/// The lengths that batches are padded to.
+pub(crate) fn buckets(
+    job: &JobFile,
+    task: &dyn JobTask,
+    max_length: u32,
+    positions: u32,
+) -> RunResult<Buckets> {
+    let buckets = match task.block_size(max_length) {
+        Some(block_size) => Buckets::new(block_size, true)?,
+        None => Buckets::new(max_length, job.data.pad_to_max_length)?,
+    };
+    let Some(multiple) = job.data.pad_to_multiple_of else { return Ok(buckets) };
+    let padded = buckets.padded_to_multiple_of(multiple)?;
+    if padded.longest() > positions {
+        let problem =
+            format!("rows of {} would be padded beyond {positions} positions", buckets.longest());
+        let (name, value) = ("data.pad_to_multiple_of", multiple.to_string());
+        return Err(RunError::Field { name, value, problem });
+    }
+    Ok(padded)
+}
+
+/// The sampler with the lengths that suit its batches best, unless the job says what
+/// to pad to.
+pub(crate) fn fitted(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunResult<Sampler> {
+    let data = &job.data;
+    if data.pad_to_max_length || data.pad_to_multiple_of.is_some() {
+        return Ok(sampler);
+    }
+    Ok(sampler.fitted(lengths_max)?)
+}
+
+fn too_long(name: &'static str, asked: u32, positions: u32) -> RunError {
+    let problem = format!("the model has {positions} positions");
+    RunError::Field { name, value: asked.to_string(), problem }
+}

@@ -1,0 +1,52 @@
+//! How labels of the data become class ids.
+
+use traind_job_file::JobFile;
+use traind_loader::{LabelEncoder, LabelKind, LabelTarget};
+use traind_models::ModelConfig;
+
+use crate::failure::RunResult;
+
+/// The rule for labels that are classes: the job's `label_map`; the names that the model
+/// has for them, where it is not trained; else what the data say.
+pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<LabelKind> {
+    let num_labels = job.model.num_labels;
+    if let Some(map) = &job.data.label_map {
+        let entries = label_targets(&map.iter().collect::<Vec<_>>());
+        return Ok(LabelKind::Encoder(LabelEncoder::from_map(&entries, num_labels)?));
+    }
+    if job.train.do_train {
+        return Ok(LabelKind::Infer { num_labels });
+    }
+    let names = config.labels()?;
+    if names_are_numbers(&names) {
+        return Ok(LabelKind::Infer { num_labels: Some(names.len() as u32) });
+    }
+    let ids = names.into_iter().zip(0..).map(|(name, id)| (name, LabelTarget::Id(id)));
+    Ok(LabelKind::Encoder(LabelEncoder::from_map(&ids.collect::<Vec<_>>(), None)?))
+}
+
+/// Tells the config of the classes. Names that only number them do not replace the
+/// config's.
+pub(super) fn configure(config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
+    match encoder {
+        Some(encoder) if names_are_numbers(encoder.id2label()) => {
+            config.set_num_labels(encoder.id2label().len());
+        }
+        Some(encoder) => config.set_labels(encoder.id2label()),
+        None => {}
+    }
+}
+
+/// Class names that are all numbers are class ids.
+fn label_targets(entries: &[(&str, &str)]) -> Vec<(String, LabelTarget)> {
+    let numbered = entries.iter().all(|(_, class)| class.parse::<u32>().is_ok());
+    let target = |class: &str| match class.parse() {
+        Ok(id) if numbered => LabelTarget::Id(id),
+        _ => LabelTarget::Name(class.to_owned()),
+    };
+    entries.iter().map(|(label, class)| ((*label).to_owned(), target(class))).collect()
+}
+
+fn names_are_numbers(names: &[String]) -> bool {
+    names.iter().enumerate().all(|(id, name)| *name == format!("LABEL_{id}"))
+}

@@ -1,0 +1,156 @@
+//! Answers that are spans of a context.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Float64Array, StringArray, UInt32Array};
+use serde_json::{Map, Value, json};
+use traind_job_file::{Data, JobFile};
+use traind_loader::squad::{self, AnswerOptions, Candidate, Prediction, SquadScores, Window};
+use traind_loader::{LabelEncoder, TaskSpec};
+use traind_models::ModelConfig;
+
+use super::{JobTask, Reading, Scored};
+use crate::evaluate::Readout;
+use crate::failure::RunResult;
+use crate::metrics::{self, Metrics};
+use crate::output::{self, Predictions, failed};
+
+/// `run_qa` cuts windows of this many tokens.
+const MAX_LENGTH: u32 = 384;
+
+pub(super) struct QuestionAnswering {
+    data: Data,
+}
+
+impl QuestionAnswering {
+    pub(super) fn new(job: &JobFile) -> QuestionAnswering {
+        QuestionAnswering { data: job.data.clone() }
+    }
+
+    fn options(&self) -> AnswerOptions {
+        AnswerOptions {
+            n_best_size: self.data.n_best_size as usize,
+            max_answer_length: self.data.max_answer_length as usize,
+            version_2_with_negative: self.data.version_2_with_negative,
+            null_score_diff_threshold: self.data.null_score_diff_threshold as f32,
+        }
+    }
+
+    /// The answer to each question of the split, from all of its windows.
+    fn predict(&self, scored: &Scored<'_>) -> Vec<Prediction> {
+        let (set, rows) = (&scored.split.set, &scored.outputs.rows);
+        let options = self.options();
+        let questions = scored.split.questions.all();
+        let mut windows: Vec<Vec<Window<'_>>> = vec![Vec::new(); questions.len()];
+        for (row, output) in rows.iter().enumerate() {
+            let (start_logits, end_logits) = output.values.split_at(output.values.len() / 2);
+            let context_offsets = set.context_offsets(row).unwrap_or_default();
+            let place = scored.split.questions.place(set.source_row(row));
+            if let Some(windows) = place.and_then(|place| windows.get_mut(place)) {
+                windows.push(Window { context_offsets, start_logits, end_logits });
+            }
+        }
+        let pairs = questions.iter().zip(&windows);
+        pairs.map(|(question, windows)| squad::predict(question, windows, &options)).collect()
+    }
+}
+
+impl JobTask for QuestionAnswering {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let data = &self.data;
+        Ok(TaskSpec::QuestionAnswering(traind_loader::QuestionAnswering {
+            id: data.id.clone(),
+            question: data.question.clone(),
+            context: data.context.clone(),
+            answers: reading.labelled.then(|| data.answers.clone()),
+            doc_stride: data.doc_stride,
+            keep_offsets: reading.evaluated,
+        }))
+    }
+
+    /// The family knows its two labels.
+    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
+
+    fn max_length(&self) -> Option<u32> {
+        Some(MAX_LENGTH)
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::SpanLogits
+    }
+
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        let predictions = self.predict(scored);
+        let pairs =
+            scored.split.questions.all().iter().zip(&predictions).map(|(question, answer)| {
+                let right = question.answers.iter().map(|answer| answer.text.as_str());
+                (answer.text.as_str(), right.collect())
+            });
+        let version_2 = self.data.version_2_with_negative;
+        Ok(metrics::squad(&squad::score(pairs, version_2), version_2))
+    }
+
+    fn metric_names(&self, _classes: usize) -> Metrics {
+        metrics::squad(&SquadScores::default(), self.data.version_2_with_negative)
+    }
+
+    /// `predictions.json` and `nbest_predictions.json` in the form of SQuAD's scripts, and
+    /// `null_odds.json` where questions may have no answer.
+    fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
+        let predictions = self.predict(scored);
+        let ids = || scored.split.questions.all().iter().map(|question| question.id.clone());
+        let texts = predictions.iter().map(|answer| json!(answer.text));
+        write_json(&folder.join("predictions.json"), ids().zip(texts).collect())?;
+        let n_best = predictions.iter().map(n_best_json);
+        write_json(&folder.join("nbest_predictions.json"), ids().zip(n_best).collect())?;
+        if self.data.version_2_with_negative {
+            let odds = predictions.iter().map(|answer| json!(answer.null_score_diff));
+            write_json(&folder.join("null_odds.json"), ids().zip(odds).collect())?;
+        }
+        Ok(())
+    }
+
+    /// `id` and `prediction` of each question, `start` and `end` of the answer in the
+    /// characters of its context, and its `probability` among the candidates; the last three
+    /// null where "no answer" is given.
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let predictions = self.predict(scored);
+        let ids = scored.split.questions.all().iter().map(|question| question.id.as_str());
+        let texts = predictions.iter().map(|answer| answer.text.as_str());
+        let given = || predictions.iter().map(Prediction::given);
+        let place = |of: fn(&Candidate) -> u32| -> UInt32Array {
+            given().map(|answer| answer.map(of)).collect()
+        };
+        let probability: Float64Array =
+            given().map(|answer| answer.map(|answer| answer.probability)).collect();
+        Ok(Predictions::default()
+            .with("id", Arc::new(StringArray::from_iter_values(ids)))
+            .with("prediction", Arc::new(StringArray::from_iter_values(texts)))
+            .with("start", Arc::new(place(|answer| answer.start)))
+            .with("end", Arc::new(place(|answer| answer.end)))
+            .with("probability", Arc::new(probability)))
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "question-answering"
+    }
+}
+
+fn n_best_json(prediction: &Prediction) -> Value {
+    let candidates = prediction.n_best.iter().map(|candidate| {
+        json!({
+            "text": candidate.text,
+            "probability": candidate.probability,
+            "start_logit": candidate.start_logit,
+            "end_logit": candidate.end_logit,
+        })
+    });
+    candidates.collect()
+}
+
+fn write_json(path: &Path, answers: Map<String, Value>) -> RunResult<()> {
+    let text = serde_json::to_vec_pretty(&answers)
+        .map_err(|error| failed("serialize", path)(error.into()))?;
+    output::write(path, &text)
+}

@@ -1,0 +1,194 @@
+//! A class a row, several classes a row, or a number a row, of a text or a pair of texts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Float32Array, StringArray};
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use traind_job_file::{Data, JobFile};
+use traind_loader::{LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec};
+use traind_models::ModelConfig;
+use traind_models::tasks::ProblemType;
+
+use super::{JobTask, Reading, Scored, labels};
+use crate::evaluate::{Outputs, Readout};
+use crate::failure::RunResult;
+use crate::metrics::{self, ConfusionMatrix, Metrics, argmax};
+use crate::output::{self, Predictions, charts, failed, number_lists, text_lists};
+
+pub(super) struct SequenceClassification {
+    data: Data,
+    problem_type: ProblemType,
+    kind: LabelKind,
+}
+
+impl SequenceClassification {
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<SequenceClassification> {
+        let problem_type = problem_type(job, config)?;
+        let kind = match problem_type {
+            ProblemType::Regression => LabelKind::Regression,
+            ProblemType::SingleLabel => labels::class_kind(job, config)?,
+            ProblemType::MultiLabel => several(labels::class_kind(job, config)?),
+        };
+        Ok(SequenceClassification { data: job.data.clone(), problem_type, kind })
+    }
+}
+
+/// The job's, else the config's; one label is a number to regress on.
+fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
+    if let Some(asked) = job.model.problem_type {
+        let asked = ProblemType::from_name(asked.as_str());
+        return Ok(asked.unwrap_or(ProblemType::SingleLabel));
+    }
+    if job.model.num_labels == Some(1) {
+        return Ok(ProblemType::Regression);
+    }
+    Ok(config.problem_type()?)
+}
+
+/// The same rule for a list of classes.
+fn several(kind: LabelKind) -> LabelKind {
+    match kind {
+        LabelKind::Infer { num_labels } => LabelKind::MultiLabel { encoder: None, num_labels },
+        LabelKind::Encoder(encoder) => {
+            LabelKind::MultiLabel { encoder: Some(encoder), num_labels: None }
+        }
+        other => other,
+    }
+}
+
+impl JobTask for SequenceClassification {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let kind = match reading.encoder {
+            Some(encoder) => self.kind.with_encoder(encoder.clone()),
+            None => self.kind.clone(),
+        };
+        let label = LabelSpec { column: self.data.label.clone(), kind };
+        Ok(TaskSpec::SequenceClassification(traind_loader::SequenceClassification {
+            text: self.data.text.clone(),
+            text_pair: self.data.text_pair.clone(),
+            label: reading.labelled.then_some(label),
+        }))
+    }
+
+    fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
+        labels::configure(config, encoder);
+        if self.problem_type == ProblemType::Regression {
+            config.set_num_labels(1);
+        }
+        // Transformers leaves the usual kind unsaid.
+        if self.problem_type != ProblemType::SingleLabel {
+            config.set_problem_type(self.problem_type);
+        }
+    }
+
+    fn labels(&self, config: &ModelConfig) -> RunResult<Vec<String>> {
+        match self.problem_type {
+            ProblemType::Regression => Ok(Vec::new()),
+            ProblemType::SingleLabel | ProblemType::MultiLabel => Ok(config.labels()?),
+        }
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::Logits
+    }
+
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        let outputs = scored.outputs;
+        Ok(match scored.split.set.labels() {
+            Labels::Class(ids) => confusion(ids, outputs, scored.labels.len()).metrics(),
+            Labels::Number(numbers) => metrics::regression(numbers, &first_values(outputs)),
+            Labels::MultiLabel { classes, values } => {
+                metrics::multi_label(*classes, values, &outputs.values())
+            }
+            _ => Metrics::new(),
+        })
+    }
+
+    fn metric_names(&self, classes: usize) -> Metrics {
+        match self.problem_type {
+            ProblemType::Regression => metrics::regression(&[], &[]),
+            ProblemType::SingleLabel => ConfusionMatrix::new(classes).metrics(),
+            ProblemType::MultiLabel => metrics::multi_label(classes, &[], &[]),
+        }
+    }
+
+    fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
+        if let Labels::Class(ids) = scored.split.set.labels() {
+            let matrix = confusion(ids, scored.outputs, scored.labels.len());
+            charts::confusion_matrix(folder, &matrix, scored.labels)?;
+        }
+        write_logits(folder, scored.outputs)
+    }
+
+    /// `prediction` and, where there are classes, the `probabilities` of all of them in the
+    /// order of their ids.
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let rows = || scored.outputs.rows.iter().map(|row| row.values.as_slice());
+        let name = |class: usize| scored.labels.get(class).map_or("", String::as_str);
+        let predictions = Predictions::default();
+        Ok(match self.problem_type {
+            ProblemType::Regression => {
+                let numbers = Float32Array::from_iter_values(rows().map(|logits| logits[0]));
+                predictions.with("prediction", Arc::new(numbers))
+            }
+            ProblemType::SingleLabel => {
+                let best = rows().map(|logits| name(argmax(logits)));
+                predictions
+                    .with("prediction", Arc::new(StringArray::from_iter_values(best)))
+                    .with("probabilities", number_lists(rows().map(softmax)))
+            }
+            ProblemType::MultiLabel => {
+                let applies = rows().map(|logits| {
+                    let classes = logits.iter().enumerate().filter(|(_, logit)| **logit > 0.0);
+                    classes.map(|(class, _)| name(class)).collect()
+                });
+                let sigmoids = rows().map(|logits| logits.iter().copied().map(sigmoid).collect());
+                predictions
+                    .with("prediction", text_lists::<&str>(applies))
+                    .with("probabilities", number_lists(sigmoids))
+            }
+        })
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "text-classification"
+    }
+}
+
+fn confusion(labels: &[i32], outputs: &Outputs, classes: usize) -> ConfusionMatrix {
+    let mut matrix = ConfusionMatrix::new(classes);
+    for (&label, row) in labels.iter().zip(&outputs.rows) {
+        matrix.add(label as usize, argmax(&row.values));
+    }
+    matrix
+}
+
+fn first_values(outputs: &Outputs) -> Vec<f32> {
+    outputs.rows.iter().map(|row| row.values[0]).collect()
+}
+
+fn softmax(logits: &[f32]) -> Vec<f32> {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let powers: Vec<f64> = logits.iter().map(|logit| f64::from(logit - largest).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.iter().map(|power| (power / sum) as f32).collect()
+}
+
+fn sigmoid(logit: f32) -> f32 {
+    (1.0 / (1.0 + f64::from(-logit).exp())) as f32
+}
+
+/// `eval_logits.safetensors`: the logits, rows in dataset order, for those who want other
+/// metrics of them.
+fn write_logits(folder: &Path, outputs: &Outputs) -> RunResult<()> {
+    let rows = outputs.rows.len();
+    let values = outputs.values();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let path = folder.join("eval_logits.safetensors");
+    let invalid = |error| failed("serialize", &path)(std::io::Error::other(error));
+    let logits = TensorView::new(Dtype::F32, vec![rows, values.len() / rows], &bytes);
+    let tensors = [("logits", logits.map_err(invalid)?)];
+    output::write(&path, &safetensors::serialize(tensors, None).map_err(invalid)?)
+}

@@ -1,0 +1,101 @@
+//! A class a word: entities, parts of speech.
+
+use std::path::Path;
+
+use traind_job_file::{Data, JobFile};
+use traind_loader::{LabelEncoder, LabelKind, LabelSpec, TaskSpec};
+use traind_models::ModelConfig;
+
+use super::{JobTask, Reading, Scored, labels};
+use crate::evaluate::Readout;
+use crate::failure::RunResult;
+use crate::metrics::{self, ConfusionMatrix, Metrics};
+use crate::output::{Predictions, charts, number_lists, text_lists};
+
+pub(super) struct TokenClassification {
+    data: Data,
+    kind: LabelKind,
+}
+
+impl TokenClassification {
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<TokenClassification> {
+        Ok(TokenClassification { data: job.data.clone(), kind: labels::class_kind(job, config)? })
+    }
+}
+
+impl JobTask for TokenClassification {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let kind = match reading.encoder {
+            Some(encoder) => self.kind.with_encoder(encoder.clone()),
+            None => self.kind.clone(),
+        };
+        let labels = LabelSpec { column: self.data.labels.clone(), kind };
+        Ok(TaskSpec::TokenClassification(traind_loader::TokenClassification {
+            words: self.data.tokens.clone(),
+            labels: reading.labelled.then_some(labels),
+            label_all_tokens: self.data.label_all_tokens,
+        }))
+    }
+
+    fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
+        labels::configure(config, encoder);
+    }
+
+    fn labels(&self, config: &ModelConfig) -> RunResult<Vec<String>> {
+        Ok(config.labels()?)
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::BestClasses
+    }
+
+    /// Of the tokens that have a label, as `run_ner` compares them.
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        let set = &scored.split.set;
+        let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
+        let sentences = scored.outputs.rows.iter().enumerate().map(|(row, output)| {
+            let labels = set.token_labels(row).unwrap_or_default();
+            let tokens = labels.iter().zip(&output.classes).filter(|(label, _)| **label >= 0);
+            tokens.map(|(&label, &class)| (name(label), name(class))).unzip()
+        });
+        Ok(metrics::entities(&sentences.collect::<Vec<_>>()))
+    }
+
+    fn metric_names(&self, _classes: usize) -> Metrics {
+        metrics::entities(&[])
+    }
+
+    /// The confusion matrix of the tokens that have a label.
+    fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
+        let set = &scored.split.set;
+        let mut matrix = ConfusionMatrix::new(scored.labels.len());
+        for (row, output) in scored.outputs.rows.iter().enumerate() {
+            let labels = set.token_labels(row).unwrap_or_default();
+            for (&label, &class) in labels.iter().zip(&output.classes).filter(|(of, _)| **of >= 0) {
+                matrix.add(label as usize, class as usize);
+            }
+        }
+        charts::confusion_matrix(folder, &matrix, scored.labels)
+    }
+
+    /// `prediction`, a label for each word of a row that was not cut off, from the first token
+    /// of the word, and its `probabilities`.
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let set = &scored.split.set;
+        let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
+        let rows = || scored.outputs.rows.iter().enumerate();
+        let labels = rows().map(|(row, output)| {
+            set.first_tokens_of_words(row).map(|token| name(output.classes[token])).collect()
+        });
+        let probabilities = rows().map(|(row, output)| {
+            set.first_tokens_of_words(row).map(|token| output.values[token]).collect()
+        });
+        Ok(Predictions::default()
+            .with("prediction", text_lists::<&str>(labels))
+            .with("probabilities", number_lists(probabilities)))
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "token-classification"
+    }
+}

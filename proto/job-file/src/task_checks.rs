@@ -1,0 +1,138 @@
+//! Fields that must fit the task and each other: columns, labels, metrics.
+
+use std::collections::BTreeMap;
+
+use crate::problems::{FIELD_UNUSED, Problems};
+use crate::schema::JobFile;
+use crate::schema::model::{ProblemType, Task};
+
+/// Reports fields that do not fit the task.
+pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    check_columns(job, problems);
+    check_labels(job, problems);
+    check_problem_type(job, problems);
+    check_label_smoothing(job, problems);
+    check_language_model(job, problems);
+}
+
+/// Columns that a task reads have one meaning each.
+fn check_columns(job: &JobFile, problems: &mut Problems) {
+    let mut meanings: BTreeMap<&str, &str> = BTreeMap::new();
+    for (field, column) in columns(job) {
+        if let Some(first) = meanings.insert(column, field) {
+            problems.violation(field, format!("column `{column}` is `{first}` already"));
+        }
+    }
+}
+
+fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
+    let data = &job.data;
+    match job.model.task {
+        Task::SequenceClassification => {
+            let mut columns = vec![("data.text", data.text.as_str())];
+            columns.extend(data.text_pair.as_deref().map(|column| ("data.text_pair", column)));
+            columns.push(("data.label", &data.label));
+            columns
+        }
+        Task::TokenClassification => {
+            vec![("data.tokens", &data.tokens), ("data.labels", &data.labels)]
+        }
+        Task::QuestionAnswering => {
+            let mut columns = vec![
+                ("data.question", data.question.as_str()),
+                ("data.context", &data.context),
+                ("data.answers", &data.answers),
+            ];
+            columns.extend(data.id.as_deref().map(|column| ("data.id", column)));
+            columns
+        }
+        Task::MaskedLm | Task::CausalLm | Task::Seq2SeqLm => Vec::new(),
+    }
+}
+
+fn check_labels(job: &JobFile, problems: &mut Problems) {
+    let task = job.model.task;
+    if !task.is_classification() {
+        let description = format!("applies to classification, not to {task}");
+        if job.model.num_labels.is_some() {
+            problems.violation("model.num_labels", description.clone());
+        }
+        if job.data.label_map.is_some() {
+            problems.violation("data.label_map", description);
+        }
+        return;
+    }
+    let classes = job.data.label_map.as_ref().map(|map| map.classes().len());
+    match (job.model.num_labels, classes) {
+        (Some(num_labels), Some(classes)) if num_labels as usize != classes => {
+            let description = format!("is {num_labels}, but data.label_map has {classes} classes");
+            problems.violation("model.num_labels", description);
+        }
+        (None, None) if counts_classes(job) => {
+            problems.violation(
+                "model.num_labels",
+                "is required where there is no data.label_map to count classes in",
+            );
+        }
+        _ => {}
+    }
+}
+
+/// Whether the job file must say how many classes there are. A model that is not
+/// trained knows.
+fn counts_classes(job: &JobFile) -> bool {
+    job.model.task == Task::SequenceClassification
+        && job.model.problem_type != Some(ProblemType::Regression)
+        && job.train.do_train
+}
+
+fn check_problem_type(job: &JobFile, problems: &mut Problems) {
+    let Some(problem_type) = job.model.problem_type else { return };
+    let (task, num_labels) = (job.model.task, job.model.num_labels);
+    if task != Task::SequenceClassification {
+        let description = format!("applies to sequence-classification, not to {task}");
+        problems.violation("model.problem_type", description);
+    }
+    match problem_type {
+        ProblemType::Regression if num_labels.is_some_and(|count| count != 1) => {
+            problems.violation("model.num_labels", "must be 1 for regression");
+        }
+        ProblemType::Regression if job.data.label_map.is_some() => {
+            problems.violation("data.label_map", "applies to classes, not to regression");
+        }
+        ProblemType::SingleLabelClassification if num_labels == Some(1) => {
+            let description = "must be at least 2 for single_label_classification";
+            problems.violation("model.num_labels", description);
+        }
+        _ => {}
+    }
+}
+
+fn check_label_smoothing(job: &JobFile, problems: &mut Problems) {
+    let one_class = job.model.num_labels != Some(1)
+        && job.model.problem_type.is_none_or(|it| it == ProblemType::SingleLabelClassification);
+    if job.train.label_smoothing_factor > 0.0 && !one_class {
+        let description = "applies to one class a row, not to numbers or several classes";
+        problems.violation("train.label_smoothing_factor", description);
+    }
+}
+
+fn check_language_model(job: &JobFile, problems: &mut Problems) {
+    let (task, data) = (job.model.task, &job.data);
+    if job.train.do_predict && task.is_language_model() {
+        let description = format!("is true, but {task} has nothing to predict a row");
+        problems.violation("train.do_predict", description);
+    }
+    if data.line_by_line && task != Task::MaskedLm {
+        let description = format!("applies to masked-lm, not to {task}");
+        problems.violation("data.line_by_line", description);
+    }
+    if data.line_by_line && data.block_size.is_some() {
+        let description = "has no effect where each text is a row (data.line_by_line)";
+        problems.warning(FIELD_UNUSED, "data.block_size", description);
+    }
+    if data.block_size.is_some() && !task.is_language_model() {
+        let description = format!("applies to masked-lm and causal-lm, not to {task}");
+        problems.violation("data.block_size", description);
+    }
+}

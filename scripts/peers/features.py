@@ -1,0 +1,106 @@
+"""Rows of each task to what the Trainer trains on, after transformers' example scripts, and to its collators."""
+
+import json
+
+import torch
+import transformers
+
+IGNORED = -100
+MAX_LENGTH = 64
+DOC_STRIDE = 16
+BLOCK_SIZE = 64
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def sequence_classification(rows, tokenizer):
+    return [{**encode(tokenizer, row["text"]), "labels": row["label"]} for row in rows]
+
+
+def encode(tokenizer, text):
+    return dict(tokenizer(text, truncation=True, max_length=MAX_LENGTH))
+
+
+def token_classification(rows, tokenizer):
+    names = sorted({label for row in rows for label in row["labels"]})
+    return [labelled(tokenizer, row, names) for row in rows]
+
+
+def labelled(tokenizer, row, names):
+    encoded = tokenizer(row["tokens"], is_split_into_words=True, truncation=True, max_length=MAX_LENGTH)
+    words, labels, previous = encoded.word_ids(), [], None
+    for word in words:
+        labels.append(IGNORED if word is None or word == previous else names.index(row["labels"][word]))
+        previous = word
+    return {**encoded, "labels": labels}
+
+
+def question_answering(rows, tokenizer):
+    return [window for row in rows for window in windows(tokenizer, row)]
+
+
+def windows(tokenizer, row):
+    encoded = tokenizer(
+        row["question"], row["context"], truncation="only_second", max_length=MAX_LENGTH, stride=DOC_STRIDE,
+        return_overflowing_tokens=True, return_offsets_mapping=True,
+    )  # fmt: skip
+    start = row["answers"]["answer_start"][0]
+    end = start + len(row["answers"]["text"][0])
+    for index in range(len(encoded["input_ids"])):
+        context = [place for place, part in enumerate(encoded.sequence_ids(index)) if part == 1]
+        offsets = encoded["offset_mapping"][index]
+        inside = [place for place in context if offsets[place][1] > start and offsets[place][0] < end]
+        whole = offsets[context[0]][0] <= start and offsets[context[-1]][1] >= end
+        first, last = (inside[0], inside[-1]) if whole else (0, 0)
+        keys = [key for key in tokenizer.model_input_names if key in encoded]
+        yield {**{key: encoded[key][index] for key in keys}, "start_positions": first, "end_positions": last}
+
+
+def masked_lm(rows, tokenizer):
+    """Every token of a text is masked: what is drawn at random would not be the same."""
+    return [masked(encode(tokenizer, row["text"]), tokenizer) for row in rows]
+
+
+def masked(encoded, tokenizer):
+    special = tokenizer.get_special_tokens_mask(encoded["input_ids"], already_has_special_tokens=True)
+    pairs = list(zip(encoded["input_ids"], special, strict=True))
+    hidden = [token if is_special else tokenizer.mask_token_id for token, is_special in pairs]
+    labels = [IGNORED if is_special else token for token, is_special in pairs]
+    return {**encoded, "input_ids": hidden, "labels": labels}
+
+
+def causal_lm(rows, tokenizer):
+    blocks = []
+    # `datasets.map` hands a thousand texts at a time to `group_texts`.
+    for first in range(0, len(rows), 1000):
+        texts = [tokenizer(row["text"])["input_ids"] for row in rows[first : first + 1000]]
+        tokens = [token for text in texts for token in text]
+        starts = range(0, len(tokens) - BLOCK_SIZE + 1, BLOCK_SIZE)
+        blocks += [tokens[start : start + BLOCK_SIZE] for start in starts]
+    return [{"input_ids": block, "attention_mask": [1] * BLOCK_SIZE, "labels": list(block)} for block in blocks]
+
+
+TASKS = {
+    "sequence-classification": sequence_classification,
+    "token-classification": token_classification,
+    "question-answering": question_answering,
+    "masked-lm": masked_lm,
+    "causal-lm": causal_lm,
+}
+
+
+def collator(tokenizer):
+    pad = transformers.DataCollatorWithPadding(tokenizer)
+
+    def collate(rows):
+        labels = [row["labels"] for row in rows if isinstance(row.get("labels"), list)]
+        rows = [{key: value for key, value in row.items() if key != "labels" or not labels} for row in rows]
+        batch = pad(rows)
+        if labels:
+            length = batch["input_ids"].shape[1]
+            batch["labels"] = torch.tensor([row + [IGNORED] * (length - len(row)) for row in labels])
+        return batch
+
+    return collate

@@ -1,0 +1,72 @@
+"""Rows of every task, made from texts by rules that anyone can follow: what is compared is arithmetic, not learning.
+
+usage: task_rows.py TASK TEXTS.parquet OUT.jsonl
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import datafiles
+
+ROWS_MAX = 1000
+
+ROWS = {}
+
+
+def rows_of(task):
+    def register(function):
+        ROWS[task] = function
+        return function
+
+    return register
+
+
+@rows_of("sequence-classification")
+def classified(text, index):
+    return {"text": text, "label": len(text) % 3}
+
+
+@rows_of("token-classification")
+def labelled_words(text, index):
+    words = text.split()
+    return {"tokens": words, "labels": [word_label(word) for word in words]}
+
+
+def word_label(word):
+    if word[:1].isupper():
+        return "B-NAME"
+    return "B-LONG" if len(word) > 7 else "O"
+
+
+@rows_of("question-answering")
+def answered(text, index):
+    """Asks for the word in the middle of the text by the one before it."""
+    words = text.split()
+    middle = len(words) // 2
+    start = len(" ".join(words[:middle])) + (1 if middle else 0)
+    context = " ".join(words)
+    return {
+        "id": f"q{index}",
+        "question": f"what follows {words[middle - 1]}?",
+        "context": context,
+        "answers": {"text": [words[middle]], "answer_start": [start]},
+    }
+
+
+@rows_of("masked-lm")
+@rows_of("causal-lm")
+def plain(text, index):
+    return {"text": text}
+
+
+def main():
+    task, texts, out = sys.argv[1:]
+    texts, _ = datafiles.texts_and_labels(Path(texts))
+    long_enough = [text for text in texts if len(text.split()) > 2][:ROWS_MAX]
+    rows = (ROWS[task](text, index) for index, text in enumerate(long_enough))
+    Path(out).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Trains a model for any task with Hugging Face's Trainer on the CPU, rows in file order, and writes its log history.
+
+usage: task_trainer.py TASK MODEL_DIR ROWS.jsonl OUT.json STEPS BATCH LEARNING_RATE
+"""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TQDM_DISABLE="1")
+
+import transformers
+
+import features
+from random_model import AUTO
+
+
+def main():
+    task, model_dir, rows, out, steps, batch, learning_rate = sys.argv[1:]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir)
+    arguments = transformers.TrainingArguments(
+        tempfile.mkdtemp(prefix="trainer."),
+        max_steps=int(steps),
+        per_device_train_batch_size=int(batch),
+        learning_rate=float(learning_rate),
+        train_sampling_strategy="sequential",
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = transformers.Trainer(
+        AUTO[task].from_pretrained(model_dir),
+        arguments,
+        train_dataset=features.TASKS[task](features.read(Path(rows)), tokenizer),
+        data_collator=features.collator(tokenizer),
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    trainer.train()
+    Path(out).write_text(json.dumps(trainer.state.log_history))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+//! Masked and causal language models.
+
+use traind_tests::Host;
+
+use super::{TaskJob, architecture, assert_pipeline_tag, rows, train};
+
+pub(super) fn masked() -> TaskJob {
+    TaskJob {
+        task: "masked-lm",
+        fixture: "bert-masked-lm",
+        data: "{train: train.jsonl, validation: validation.jsonl, line_by_line: true, mlm_probability: 0.3}",
+        files: files(),
+    }
+}
+
+pub(super) fn causal() -> TaskJob {
+    TaskJob {
+        task: "causal-lm",
+        fixture: "gpt2-causal-lm",
+        data: "{train: train.jsonl, validation: validation.jsonl, block_size: 16}",
+        files: files(),
+    }
+}
+
+fn files() -> Vec<(&'static str, String)> {
+    vec![("train.jsonl", rows::lines(1, 80)), ("validation.jsonl", rows::lines(2, 40))]
+}
+
+#[tokio::test]
+async fn language_models_learn_and_tell_their_perplexity() {
+    let host = Host::started(2).await;
+    let table = [
+        (masked(), "BertForMaskedLM", "fill-mask"),
+        (causal(), "GPT2LMHeadModel", "text-generation"),
+    ];
+    for (job, class, tag) in table {
+        let draft = job
+            .draft(&host, job.task)
+            .set("resources.cores", 2)
+            .set("train.num_train_epochs", 25)
+            .set("train.learning_rate", 1e-2);
+        let (metrics, output) = train(&host, &draft, 0.9).await;
+        let (loss, perplexity) = (metrics["eval_loss"], metrics["eval_perplexity"]);
+        assert!((perplexity - loss.exp()).abs() <= 1e-9 * perplexity, "{metrics:?}");
+        assert!(perplexity > 1.0 && perplexity < 100.0, "{metrics:?}");
+        assert!(metrics["eval_accuracy"] > 0.02 && metrics["eval_accuracy"] < 1.0, "{metrics:?}");
+        assert_eq!(architecture(&output), class);
+        assert_pipeline_tag(&output, tag);
+    }
+}
+
+/// Texts put end to end: every block is full, and so no row is padded.
+#[tokio::test]
+async fn masked_blocks_are_of_one_length() {
+    let host = Host::started(1).await;
+    let mut job = masked();
+    job.data = "{train: train.jsonl, validation_split: 0.2, block_size: 12, whole_word_mask: true}";
+    let draft = job.draft(&host, "blocks");
+    let story = host.complete(&draft).await;
+    let lengths = story.data().into_iter().map(|data| data.lengths.unwrap());
+    assert!(lengths.clone().all(|of| of.p50 == 12 && of.max == 12), "{:?}", story.data());
+    let compiled: Vec<u32> = story.compiled().iter().map(|program| program.bucket_length).collect();
+    assert_eq!(compiled, [12, 12]);
+    let [train, validation] = story.data()[..] else { panic!("{:?}", story.data()) };
+    assert_eq!(validation.rows, (train.rows + validation.rows).div_ceil(5));
+}

@@ -1,0 +1,85 @@
+//! Pairs, numbers, several classes a row.
+
+use serde_json::json;
+use traind_tests::{Host, data};
+
+use super::{TaskJob, rows, train};
+
+fn job(data: &'static str, row: impl Fn(&str, usize) -> serde_json::Value) -> TaskJob {
+    let of = |seed, count| {
+        let rows = data::rows(seed, count, 6).into_iter();
+        let class = |name| data::CLASSES.iter().position(|class| *class == name).unwrap();
+        rows::jsonl(rows.map(|(text, name)| row(&text, class(name))))
+    };
+    TaskJob {
+        task: "sequence-classification",
+        fixture: "bert-masked-lm",
+        data,
+        files: vec![("train.jsonl", of(1, 60)), ("validation.jsonl", of(2, 31))],
+    }
+}
+
+/// A class a row, by name.
+pub(super) fn classes() -> TaskJob {
+    let files =
+        "{train: train.jsonl, validation: validation.jsonl, label_map: [animal, fruit, tool]}";
+    job(files, |text, class| json!({"text": text, "label": data::CLASSES[class]}))
+}
+
+#[tokio::test]
+async fn a_number_is_learnt() {
+    let host = Host::started(2).await;
+    let files = "{train: train.jsonl, validation: validation.jsonl}";
+    let draft = job(files, |text, class| json!({"text": text, "label": class as f64 - 0.5}))
+        .draft(&host, "numbers")
+        .set("model.num_labels", 1)
+        .set("resources.cores", 2)
+        .set("train.num_train_epochs", 10)
+        .set("train.learning_rate", 1e-2);
+    let (metrics, output) = train(&host, &draft, 0.5).await;
+    assert!(metrics["eval_pearson"] > 0.5 && metrics["eval_spearmanr"] > 0.5, "{metrics:?}");
+    assert!((metrics["eval_mse"] - metrics["eval_loss"]).abs() < 1e-5, "{metrics:?}");
+    let config = output.json("config.json");
+    assert_eq!(config["problem_type"], "regression");
+    assert_eq!(config["id2label"], json!({"0": "LABEL_0"}));
+}
+
+#[tokio::test]
+async fn several_classes_apply() {
+    let host = Host::started(1).await;
+    let files =
+        "{train: train.jsonl, validation: validation.jsonl, label_map: [animal, fruit, tool]}";
+    let draft = job(files, |text, class| {
+        let labels: Vec<&str> = data::CLASSES[class..].to_vec();
+        json!({"text": text, "label": labels})
+    });
+    let draft = draft
+        .draft(&host, "several")
+        .set("model.problem_type", "multi_label_classification")
+        .set("train.num_train_epochs", 10)
+        .set("train.learning_rate", 1e-2);
+    let (metrics, output) = train(&host, &draft, 0.5).await;
+    for name in ["eval_accuracy", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_weighted"] {
+        assert!(metrics[name] > 0.7 && metrics[name] <= 1.0, "{name} of {metrics:?}");
+    }
+    assert_eq!(output.json("config.json")["problem_type"], "multi_label_classification");
+}
+
+/// Columns under other names, of which one is text that holds numbers.
+#[tokio::test]
+async fn pairs_from_columns_that_are_renamed_and_cast() {
+    let host = Host::started(1).await;
+    let columns = "{train: train.jsonl, validation_split: 0.3, text_pair: second, \
+                   columns: {rename: {first: text, class: label}, drop: [more], cast: {label: int64}}}";
+    let draft = job(
+        columns,
+        |text, class| json!({"first": text, "second": "the old one", "class": class.to_string(), "more": 1}),
+    );
+    let draft = draft
+        .draft(&host, "pairs")
+        .set("model.num_labels", 3)
+        .set("train.num_train_epochs", 10)
+        .set("train.learning_rate", 1e-2);
+    let (metrics, _) = train(&host, &draft, 0.8).await;
+    assert!(metrics["eval_accuracy"] > 0.5, "{metrics:?}");
+}
