@@ -145,6 +145,7 @@ def completed(browser, job_id):
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
     browser.until("the output", "return document.body.innerText.includes('Checkpoints and output')")
     browser.until("the state", "return document.querySelector('.state.completed')")
+    browser.until("the log", "return document.querySelector('.log').innerText.includes('runner completed')")
     browser.screenshot("completed")
     return browser.text("main")[0]
 

@@ -32,20 +32,24 @@ impl Jobs {
         if self.daemon.closing.is_cancelled() { Err(Error::ShuttingDown) } else { Ok(()) }
     }
 
-    /// A job with its place in the queue.
     fn present(&self, job: Job) -> v1::Job {
-        let pending = job.state == JobState::Pending;
-        let forecast = self.daemon.queue.forecast(&job.id).filter(|_| pending);
-        v1::Job {
-            queue_position: forecast.as_ref().map_or(0, |forecast| forecast.position),
-            estimated_start_time: forecast.and_then(|f| f.start).map(clock::timestamp),
-            ..convert::job(job)
-        }
+        present(&self.daemon, job)
     }
 
     /// A daemon that drains shows its jobs and takes no more.
     fn admit_job(&self) -> Result<(), Error> {
         if self.daemon.draining.is_cancelled() { Err(Error::Draining) } else { self.admit() }
+    }
+}
+
+/// A job with its place in the queue.
+pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
+    let pending = job.state == JobState::Pending;
+    let forecast = daemon.queue.forecast(&job.id).filter(|_| pending);
+    v1::Job {
+        queue_position: forecast.as_ref().map_or(0, |forecast| forecast.position),
+        estimated_start_time: forecast.and_then(|f| f.start).map(clock::timestamp),
+        ..convert::job(job)
     }
 }
 

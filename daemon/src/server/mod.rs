@@ -6,7 +6,7 @@ mod connection;
 mod cores;
 mod guard;
 mod incoming;
-mod jobs;
+pub(crate) mod jobs;
 mod observe;
 pub(crate) mod peer;
 mod permit;

@@ -15,8 +15,8 @@ use super::Site;
 use super::failure::Failure;
 use super::session::User;
 use super::views::{self, Curves};
-use crate::convert;
 use crate::error::Error;
+use crate::server::jobs::present;
 use crate::server::watch;
 use crate::state::JobState;
 use crate::store::{Store, StoreError};
@@ -50,7 +50,7 @@ pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
         "user": user,
         "host": { "platform": host.platform, "device": host.device(0) },
         "cores": cores.iter().map(views::core).collect::<Vec<_>>(),
-        "jobs": jobs.into_iter().map(|job| views::job(&convert::job(job))).collect::<Vec<_>>(),
+        "jobs": jobs.into_iter().map(|job| views::job(&present(&site.daemon, job))).collect::<Vec<_>>(),
     })))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
 pub(super) async fn job(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
     let caller = user.may(&site, "/traind.v1.Jobs/GetJob")?;
     let job = site.daemon.get(&id, caller.scope()).await?;
-    Ok(Json(views::job(&convert::job(job))))
+    Ok(Json(views::job(&present(&site.daemon, job))))
 }
 
 /// `GET /api/jobs/ID/curves`: the course of its figures, thinned out.
@@ -127,5 +127,5 @@ pub(super) async fn cancel(
     }
     let caller = user.may(&site, "/traind.v1.Jobs/CancelJob")?;
     let job = site.daemon.cancel(&id, &caller).await?;
-    Ok(Json(views::job(&convert::job(job))))
+    Ok(Json(views::job(&present(&site.daemon, job))))
 }

@@ -23,6 +23,8 @@ pub(super) fn job(job: &Job) -> Value {
         "owner": job.owner,
         "state": output::state(job.state()),
         "waiting_reason": job.waiting_reason,
+        "queue_position": job.queue_position,
+        "estimated_start_time": seconds(job.estimated_start_time.as_ref()),
         "create_time": seconds(job.create_time.as_ref()),
         "start_time": seconds(job.start_time.as_ref()),
         "end_time": seconds(job.end_time.as_ref()),

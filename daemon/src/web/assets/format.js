@@ -27,6 +27,10 @@ export function ago(time) {
   return time == null ? "" : `${duration(Date.now() / 1000 - time)} ago`;
 }
 
+export function until(time) {
+  return time == null ? "–" : `in ${duration(time - Date.now() / 1000)}`;
+}
+
 export function clock(time) {
   return new Date(time * 1000).toLocaleTimeString([], { hour12: false });
 }

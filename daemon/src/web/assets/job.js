@@ -109,7 +109,7 @@ function showHead(page, head, job) {
   head.replaceChildren(...[
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, started again ${job.restarts} times` : ""}`),
-    job.waiting_reason ? el("p", { class: "note card" }, `Waits: ${job.waiting_reason}`) : null,
+    job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waits: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
     ...job.warnings.map((warning) => el("p", { class: "note dim" }, warning)),
     step ? bar([[share, ""]]) : null,

@@ -3,7 +3,7 @@
 import { heatMap } from "./cores.js";
 import { sparkline } from "./chart.js";
 import { bar, el, state } from "./dom.js";
-import { ago, duration, number, percent } from "./format.js";
+import { ago, duration, number, percent, until } from "./format.js";
 
 const ACTIVE = ["running", "starting", "cancelling"];
 const PERIOD_MS = 2000;
@@ -65,13 +65,17 @@ function card(job, points) {
 
 function showWaiting(section, jobs) {
   if (!jobs.length) return section.replaceChildren();
-  // The order in which they came.
-  const rows = jobs.toReversed().map((job) => el("tr", {},
+  // By their places in the queue, and those without one in the order in which they came.
+  const place = (job) => job.queue_position || Infinity;
+  const inOrder = jobs.toReversed().toSorted((a, b) => (place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0));
+  const rows = inOrder.map((job) => el("tr", {},
+    el("td", { class: "dim num" }, job.queue_position || "–"),
     el("td", {}, el("a", { href: `#/jobs/${job.id}` }, job.name)),
     el("td", {}, job.waiting_reason || "is about to start"),
+    el("td", { class: "num wide" }, until(job.estimated_start_time)),
     el("td", { class: "dim wide" }, job.owner),
     el("td", { class: "dim num" }, ago(job.create_time))));
-  section.replaceChildren(el("h2", {}, `Waiting: ${jobs.length}`), table(["job", "why", "owner", "since"], rows, [2]));
+  section.replaceChildren(el("h2", {}, `Waiting: ${jobs.length}`), table(["", "job", "why", "starts", "owner", "since"], rows, [3, 4]));
 }
 
 function showEnded(section, jobs, chosen) {
