@@ -38,13 +38,13 @@ def table(rows):
     return "\n".join(lines)
 
 
-def complaints(rows, steps):
+def complaints(rows, steps, limit_first=LIMIT_FIRST):
     """What keeps the two from being the same run of `steps` steps; empty where nothing does."""
     found = []
     if len(rows) != steps:
         found.append(f"{len(rows)} steps were logged, not {steps}")
     for index, (step, figures) in enumerate(rows):
-        limit = LIMIT_FIRST if index == 0 else LIMIT
+        limit = limit_first if index == 0 else LIMIT
         for field, (theirs, ours) in figures.items():
             # Written so that a NaN, which compares false with all, is a complaint.
             if not difference(theirs, ours) <= limit:
