@@ -9,11 +9,10 @@ const STEPS: u64 = 600;
 /// No multiple of the steps of an epoch, nor of those between two logs.
 const SAVE_STEPS: u64 = 110;
 
-/// Dropout, rows grouped by length, two shapes, steps of two batches but the last of an epoch,
+/// Dropout, rows grouped by length, steps of two batches but the last of an epoch,
 /// and logs over several steps.
 fn draft(host: &Host, name: &str) -> Draft {
     Draft::new(host, name)
-        .with_two_shapes()
         .set(
             "model.config_overrides",
             "{hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}",
