@@ -33,6 +33,7 @@ pub(crate) const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/ListJobs", Role::Viewer),
     ("/traind.v1.Jobs/WatchJob", Role::Viewer),
     ("/traind.v1.Jobs/CancelJob", Role::Submitter),
+    ("/traind.v1.Jobs/GetSamples", Role::Viewer),
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),

@@ -68,6 +68,8 @@ pub enum Error {
     Store(StoreError),
     #[error("write the resolved job file: {0}")]
     Resolved(serde_json::Error),
+    #[error("read the sample ledger: {0}")]
+    Ledger(std::io::Error),
     #[error("draw random bytes: {0}")]
     Random(std::io::Error),
 }

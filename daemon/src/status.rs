@@ -46,6 +46,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::ShuttingDown | Error::Draining => (Code::Unavailable, reasons::SHUTTING_DOWN),
         Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
         Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
+        Error::Ledger(_) => (Code::Internal, reasons::RUN_DIRECTORY_FAILED),
         Error::Random(_) | Error::Resolved(_) => (Code::Internal, reasons::INTERNAL),
     }
 }

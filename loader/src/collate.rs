@@ -74,6 +74,11 @@ impl Collator {
         Self { masking: Some(masking), ..self }
     }
 
+    /// The set whose rows it collates.
+    pub fn set(&self) -> &TokenizedSet {
+        &self.set
+    }
+
     /// The batches of all cores in one step.
     pub fn collate(&self, scheduled: ScheduledStep) -> HostStep {
         let plan = &scheduled.plan;

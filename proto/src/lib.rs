@@ -4,6 +4,7 @@
 
 pub mod event_log;
 pub mod reasons;
+pub mod sample_ledger;
 
 /// The package `traind.v1`, generated from `traind/v1/*.proto`.
 pub mod v1 {

@@ -11,6 +11,7 @@ use traind_loader::{
 };
 use traind_models::tasks::LabelSmoother;
 use traind_models::{Model, optimizers};
+use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Finished, Outcome, Started};
 use traind_xla::DType;
@@ -94,6 +95,7 @@ fn train(context: &Context) -> RunResult<Ended> {
     let room = resumed.as_ref();
     checkpoint::check_room(context, &session.state, &timetable, &open.folder, room)?;
     let log_folder = job.output_dir.join("runs");
+    let ledger = ledger(context, prepared.collator.set())?;
     let mut trainer = Trainer {
         context,
         timetable,
@@ -105,6 +107,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         best_rule,
         progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),
         open: OpenStep::default(),
+        ledger,
     };
     trainer.run(&mut session)?;
     if let Some(checkpoints) = trainer.checkpoints.take() {
@@ -137,6 +140,15 @@ fn train(context: &Context) -> RunResult<Ended> {
         metrics.extend(evaluation.metrics);
     }
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
+}
+
+/// The record of the rows that each step is given.
+fn ledger(context: &Context, set: &TokenizedSet) -> RunResult<SampleLedger> {
+    let files = set.files().iter().map(|file| (file.path.display().to_string(), file.rows));
+    let rows_per_step = context.spec.job.total_train_batch_size() as u32;
+    let head = LedgerHead { rows_per_step, files: files.collect() };
+    let run_dir = &context.run_dir;
+    SampleLedger::open(run_dir, head).map_err(output::failed("open the sample ledger in", run_dir))
 }
 
 /// With `load_best_model_at_end`, puts the weights of the best checkpoint on

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde_json::json;
 use traind_job_file::SaveStrategy;
 use traind_loader::{Collator, Prefetched, Prefetcher, Sampler};
+use traind_proto::sample_ledger::SampleLedger;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{LossScaled, Phase, Step};
 use traind_xla::runtime::{Fetched, HandOver, Pending};
@@ -18,7 +19,7 @@ use crate::evaluate::Evaluator;
 use crate::failure::{RunError, RunResult};
 use crate::meter::{FinishedStep, Spent};
 use crate::metrics::Metrics;
-use crate::output::{LogEntry, TensorBoardWriter};
+use crate::output::{LogEntry, TensorBoardWriter, failed};
 use crate::progress::Progress;
 use crate::schedule::Timetable;
 use crate::session::{Program, Session, Steps, UploadedStep};
@@ -40,6 +41,7 @@ pub(crate) struct Trainer<'a> {
     pub best_rule: Option<BestRule>,
     pub progress: Progress,
     pub open: OpenStep,
+    pub ledger: SampleLedger,
 }
 
 /// A step of which not all batches have been handed over.
@@ -47,6 +49,8 @@ pub(crate) struct Trainer<'a> {
 pub(crate) struct OpenStep {
     batches: VecDeque<Pending>,
     finished: FinishedStep,
+    /// Rows of the files.
+    rows: Vec<u32>,
 }
 
 /// A step that was handed over and not read back.
@@ -173,6 +177,8 @@ impl Trainer<'_> {
         self.open.finished.samples += batch.host.scheduled.plan.rows.len() as u64;
         self.open.finished.tokens += batch.host.tokens;
         self.open.finished.flos += session.trainer_flos(&batch.host.scheduled.plan);
+        let source = |row: &u32| self.collator.set().source_row(*row as usize) as u32;
+        self.open.rows.extend(batch.host.scheduled.plan.rows.iter().map(source));
         let number = match session.steps() {
             Steps::OneProgram => place.step,
             Steps::Accumulated => {
@@ -189,8 +195,10 @@ impl Trainer<'_> {
             Steps::Accumulated => session.update(self.context, number + 1, learning_rate)?,
         };
         self.spend_hand_over(&pending);
-        let OpenStep { batches, finished } = std::mem::take(&mut self.open);
+        let OpenStep { batches, finished, rows } = std::mem::take(&mut self.open);
         let step = place.step + 1;
+        let run_dir = &self.context.run_dir;
+        self.ledger.write(step, &rows).map_err(failed("write the sample ledger in", run_dir))?;
         in_flight.push_back(InFlight { step, batches, pending, finished, learning_rate });
         Ok(true)
     }

@@ -22,6 +22,7 @@ mod planner;
 mod plugins;
 mod progress;
 mod remote;
+mod samples;
 mod serve;
 mod submit;
 mod token;
@@ -66,6 +67,7 @@ enum Verb {
     Logs(logs::Logs),
     Watch(watch::Watch),
     Cancel(cancel::Cancel),
+    Samples(samples::Samples),
     Cores(cores::Cores),
     Top(top::Top),
     Web(web::Web),
@@ -110,6 +112,7 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
             Verb::Logs(logs) => logs.run(global).await,
             Verb::Watch(watch) => watch.run(global).await,
             Verb::Cancel(cancel) => cancel.run(global).await,
+            Verb::Samples(samples) => samples.run(global).await,
             Verb::Cores(cores) => cores.run(global).await,
             Verb::Top(top) => top.run(global).await,
             Verb::Web(web) => web.run(global).await,

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
 use super::stream::Messages;
-use super::{peer, watch};
+use super::{peer, samples, watch};
 use crate::admission::Submission;
 use crate::clock;
 use crate::convert;
@@ -14,6 +14,7 @@ use crate::daemon::Daemon;
 use crate::error::Error;
 use crate::state::JobState;
 use crate::store::Job;
+use crate::supervisor::RunDir;
 
 const PAGE_SIZE_DEFAULT: usize = 100;
 const PAGE_SIZE_MAX: i32 = 1000;
@@ -128,6 +129,17 @@ impl v1::jobs_server::Jobs for Jobs {
         let by = peer::caller(&request)?;
         let job = self.daemon.cancel(&request.get_ref().job_id, &by).await?;
         Ok(Response::new(self.present(job)))
+    }
+
+    async fn get_samples(
+        &self,
+        request: Request<v1::GetSamplesRequest>,
+    ) -> Result<Response<v1::Samples>, Status> {
+        let scope = peer::caller(&request)?.scope();
+        let v1::GetSamplesRequest { job_id, step } = request.into_inner();
+        let job = self.daemon.get(&job_id, scope).await?;
+        let run_dir = RunDir::new(&self.daemon.settings.state_dir, &job.id);
+        Ok(Response::new(samples::of_step(&run_dir, step).await?))
     }
 }
 

@@ -11,6 +11,7 @@ mod observe;
 pub(crate) mod peer;
 mod permit;
 mod plugins;
+mod samples;
 mod socket;
 mod stream;
 mod tokens;

@@ -15,8 +15,16 @@ use crate::host::Host;
 use crate::runner::STOPS_WHEN_ASKED;
 
 /// What the roles may do beyond those before them.
-pub(crate) const VIEWER: &[&str] =
-    &["GetJob", "ListJobs", "WatchJob", "ListCores", "WatchCores", "ListPlugins", "CreateLogin"];
+pub(crate) const VIEWER: &[&str] = &[
+    "GetJob",
+    "GetSamples",
+    "ListJobs",
+    "WatchJob",
+    "ListCores",
+    "WatchCores",
+    "ListPlugins",
+    "CreateLogin",
+];
 pub(crate) const SUBMITTER: &[&str] = &["CreateJob", "PlanJob", "CancelJob"];
 pub(crate) const ADMIN: &[&str] = &["Drain", "CreateToken", "ListTokens", "RevokeToken"];
 

@@ -51,11 +51,12 @@ async fn check_killed_runs_equal(host: &Host, draft: impl Fn(&Host, &str) -> Dra
     assert_eq!(checkpoints(&killed), checkpoints(&whole));
 }
 
-/// Every attempt after the first went on from a checkpoint.
+/// Attempts after the first went on from checkpoints.
 fn check_went_on(story: &Story, kills: usize) {
-    let resumed = story.resumed();
     assert!(kills > 0, "it was never killed");
-    assert_eq!(resumed.len(), kills, "{:?}", story.chapters());
+    // One that was killed before its first checkpoint was durable began anew.
+    let resumed = story.resumed();
+    assert!((1..=kills).contains(&resumed.len()), "{:?}", story.chapters());
     for resumed in resumed {
         assert!(resumed.step > 0 && resumed.step.is_multiple_of(SAVE_STEPS), "{resumed:?}");
     }

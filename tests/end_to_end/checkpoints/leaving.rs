@@ -5,7 +5,7 @@ use traind_tests::{Draft, Host};
 
 use super::{checkpoints, trace, weights};
 
-const STEPS: u64 = 1000;
+const STEPS: u64 = 2500;
 
 fn draft(host: &Host, name: &str) -> Draft {
     Draft::new(host, name).set("train.max_steps", STEPS).set("train.save_steps", 100_000)

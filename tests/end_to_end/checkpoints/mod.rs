@@ -4,6 +4,7 @@ mod best;
 mod damage;
 mod exact;
 mod leaving;
+mod samples;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,29 @@
+//! `traind samples`.
+
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::{Global, client};
+
+/// Print the rows that a step of a job trained on: file and row, in the order of the batch
+#[derive(clap::Args)]
+pub(crate) struct Samples {
+    /// The job's id, the beginning of it, or its name
+    job: String,
+    /// The step, from 1
+    #[arg(long)]
+    step: u64,
+}
+
+impl Samples {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let mut jobs = client::jobs(&global).await?;
+        let request = v1::GetSamplesRequest { job_id: self.job, step: self.step };
+        let samples = jobs.get_samples(request).await?.into_inner();
+        for sample in &samples.samples {
+            let file = samples.files.get(sample.file as usize).map_or("", String::as_str);
+            println!("{file}\t{}", sample.row);
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,49 @@
+//! The sample ledger: each row once an epoch, and the same after a kill.
+
+use std::collections::BTreeSet;
+
+use traind_proto::v1::{GetSamplesRequest, Job};
+use traind_tests::{Draft, Host};
+
+const STEPS_PER_EPOCH: u64 = 8; // 60 rows, 8 a step
+const STEPS: u64 = 50 * STEPS_PER_EPOCH;
+
+#[tokio::test]
+async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job")
+        .set("train.max_steps", STEPS)
+        .set("train.per_device_train_batch_size", 4)
+        .set("train.gradient_accumulation_steps", 2)
+        .set("train.save_steps", 100)
+        .set("resources.max_restarts", 3);
+    let job = host.create(&draft).await.unwrap();
+    let past = |job: &Job| job.progress.as_ref().is_some_and(|step| step.step > 130);
+    host.until(&job.id, |job| past(job) || job.end_time.is_some()).await;
+    host.kill_runner(&job.id, 1);
+    host.watch(&job.id).await;
+    let mut jobs = host.jobs().await;
+    for epoch in 0..STEPS / STEPS_PER_EPOCH {
+        let mut seen = BTreeSet::new();
+        for step in epoch * STEPS_PER_EPOCH + 1..=(epoch + 1) * STEPS_PER_EPOCH {
+            let request = GetSamplesRequest { job_id: job.id.clone(), step };
+            let samples = jobs.get_samples(request).await.unwrap().into_inner();
+            assert!(samples.files[0].ends_with("train.csv"), "{samples:?}");
+            for sample in samples.samples {
+                assert!(seen.insert(sample.row), "epoch {epoch} has row {} twice", sample.row);
+            }
+        }
+        assert_eq!(seen, (0..60).collect(), "epoch {epoch}");
+    }
+    let said = host.cli(draft.folder(), &["samples", "job", "--step", "8"]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(
+        lines.len(),
+        4,
+        "the last step of an epoch has the rows that are left: {}",
+        said.out
+    );
+    assert!(lines.iter().all(|line| line.contains("train.csv\t")), "{}", said.out);
+    let said = host.cli(draft.folder(), &["samples", "job", "--step", "401"]);
+    assert!(said.code != Some(0) && said.err.contains("no step 401"), "{}", said.err);
+}
