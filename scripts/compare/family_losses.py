@@ -32,7 +32,7 @@ FAMILIES = {
 DATA = {
     "sequence-classification": {"max_length": 64},
     "token-classification": {"max_length": 64},
-    "question-answering": {"max_length": 64, "doc_stride": 16, "id": "id"},
+    "question-answering": {"max_length": 64, "doc_stride": 16, "id": "id", "pad_to_max_length": True},
     "masked-lm": {"max_length": 64, "line_by_line": True, "mlm_probability": 1.0, "whole_word_mask": True},
     "causal-lm": {"block_size": 64},
 }

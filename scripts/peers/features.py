@@ -91,8 +91,10 @@ TASKS = {
 }
 
 
-def collator(tokenizer):
-    pad = transformers.DataCollatorWithPadding(tokenizer)
+def collator(task, tokenizer):
+    """Question answering is padded to one length: its loss runs over all positions, padding among them."""
+    length = {"padding": "max_length", "max_length": MAX_LENGTH} if task == "question-answering" else {}
+    pad = transformers.DataCollatorWithPadding(tokenizer, **length)
 
     def collate(rows):
         labels = [row["labels"] for row in rows if isinstance(row.get("labels"), list)]

@@ -36,7 +36,7 @@ def main():
         AUTO[task].from_pretrained(model_dir),
         arguments,
         train_dataset=features.TASKS[task](features.read(Path(rows)), tokenizer),
-        data_collator=features.collator(tokenizer),
+        data_collator=features.collator(task, tokenizer),
     )
     trainer.remove_callback(transformers.PrinterCallback)
     trainer.train()
