@@ -76,7 +76,7 @@ async fn every_violation_of_a_job_file_is_printed_with_its_line() {
     let (code, _, errors) = text(&host.cli(&["submit", "job.yaml"]));
     assert_eq!(code, Some(1));
     for words in
-        ["train.learning_rat: ", "learning_rate", "(line 2)", "model: ", "(line 3)", "data"]
+        ["train.learning_rat: ", "learning_rate", "(line 2)", "model: ", "(line 3)", "output_dir: "]
     {
         assert!(errors.contains(words), "{errors}");
     }
