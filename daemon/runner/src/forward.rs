@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use traind_models::tasks::LabelSmoother;
+use traind_models::tasks::{LabelSmoother, num_items_in_batch};
 use traind_models::{Forward, Model, Output, Weights};
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::Recording;
@@ -48,6 +48,11 @@ impl ForwardPass {
             && let Some(loss) = smoother.loss(self.model.output(), &output.logits, &batch)?
         {
             output.loss = Some(loss);
+        } else if random.is_some()
+            && let Some(loss) = &mut output.loss
+            && let Some(items) = num_items_in_batch(self.model.output(), &batch)?
+        {
+            loss.weight_sum = items;
         }
         Ok(output)
     }

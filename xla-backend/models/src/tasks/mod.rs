@@ -10,6 +10,7 @@ pub(crate) mod token_labels;
 mod weights;
 
 pub use accuracy::correct_sum;
+pub use causal_lm::num_items_in_batch;
 pub use label_smoothing::LabelSmoother;
 pub use sequence_classification::{ProblemType, SequenceClassification};
 
