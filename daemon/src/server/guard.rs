@@ -14,7 +14,7 @@ use tower::{Layer, Service};
 
 use super::connection::{ConnectionInfo, Peer};
 use super::peer;
-use super::permit::Counted;
+use super::tap::tapped;
 use crate::access::{Caller, Role};
 use crate::daemon::Daemon;
 use crate::error::Error;
@@ -96,7 +96,11 @@ where
                 // What comes behind has no need of the secret.
                 request.headers_mut().remove(AUTHORIZATION);
                 let response = self.inner.call(request);
-                Box::pin(async move { Ok(response.await?.map(|body| Counted::body(body, permit))) })
+                // A call is under way until its answer is gone.
+                let held = move |_: &_| {
+                    let _ = &permit;
+                };
+                Box::pin(async move { Ok(response.await?.map(|body| tapped(body, held))) })
             }
             Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
         }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http_body::Frame;
-use hyper::body::Bytes;
 use hyper::http::{HeaderMap, Request, Response};
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::tap::tapped;
 use crate::metrics::{Call, Calls};
 
 /// Puts an [`Observed`] in front of the services.
@@ -62,7 +61,12 @@ where
             let (parts, body) = answer.await?.into_parts();
             // A call that fails at once has its status among the headers.
             watch.see(&parts.headers);
-            Ok(Response::from_parts(parts, Body::new(ObservedBody { inner: body, watch })))
+            let body = tapped(body, move |frame| {
+                if let Some(trailers) = frame.trailers_ref() {
+                    watch.see(trailers);
+                }
+            });
+            Ok(Response::from_parts(parts, body))
         })
     }
 }
@@ -85,36 +89,5 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let code = self.code.unwrap_or(Code::Cancelled);
         self.calls.ended(&self.call, code, self.since.elapsed());
-    }
-}
-
-struct ObservedBody {
-    inner: Body,
-    watch: Watch,
-}
-
-impl http_body::Body for ObservedBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(trailers) = frame.trailers_ref()
-        {
-            self.watch.see(trailers);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.inner.size_hint()
     }
 }
