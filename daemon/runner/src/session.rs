@@ -139,7 +139,7 @@ impl Session {
         if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
     }
 
-    /// Compiles a program for one shape, unless that was done before.
+    /// Compiles a program for one shape, unless that was done before. Returns its key.
     pub(crate) fn prepare(
         &mut self,
         context: &Context,
@@ -147,23 +147,24 @@ impl Session {
         rows: usize,
         positions: usize,
         ahead: bool,
-    ) -> RunResult<()> {
+    ) -> RunResult<String> {
         let key = program.key(rows, positions);
         if self.device.is_prepared(&key) {
-            return Ok(());
+            return Ok(key);
         }
         context.activity.enter(Phase::Compile);
         let info = self.record(program, &key, rows, positions)?;
         self.learn(program, &key, rows, positions);
         keep_program_text(context, &key, &info);
-        Ok(context.journal.record(Kind::Compiled(Compiled {
+        context.journal.record(Kind::Compiled(Compiled {
             program: program.name().to_owned(),
             bucket_length: positions as u32,
             batch: rows as u32,
             seconds: info.trace_seconds + info.compile.seconds,
             source: compile_source(info.compile.source).into(),
             ahead,
-        }))?)
+        }))?;
+        Ok(key)
     }
 
     fn record(
@@ -174,7 +175,6 @@ impl Session {
         positions: usize,
     ) -> RunResult<StepInfo> {
         let (train, state) = (&self.train, &self.state);
-        let evaluate = if program == Program::Predict { &self.predict } else { &self.evaluate };
         match program {
             Program::Train => self
                 .device
@@ -188,6 +188,7 @@ impl Session {
                 self.device.prepare(key, &inputs, |at| train.record_update(at, state))
             }
             Program::Evaluate | Program::Predict => {
+                let evaluate = self.eval_step(program).clone();
                 let inputs = evaluate.inputs(rows, positions);
                 self.device.prepare(key, &inputs, |at| evaluate.record(at, state))
             }
@@ -240,10 +241,20 @@ impl Session {
     ) -> RunResult<Pending> {
         let plan = &step.host.scheduled.plan;
         let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.prepare(context, program, rows, positions, false)?;
-        let key = program.key(rows, positions);
+        self.launch(context, program, rows, positions, &step.inputs)
+    }
+
+    fn launch(
+        &mut self,
+        context: &Context,
+        program: Program,
+        rows: usize,
+        positions: usize,
+        inputs: &CoreInputs,
+    ) -> RunResult<Pending> {
+        let key = self.prepare(context, program, rows, positions, false)?;
         context.activity.dispatched(self.work(&key));
-        Ok(self.device.mark_step(&key, &step.inputs)?)
+        Ok(self.device.mark_step(&key, inputs)?)
     }
 
     /// Whether a step takes one program.
@@ -292,10 +303,7 @@ impl Session {
         let cores = self.device.cores();
         let upload = |core| Ok::<_, RunError>(vec![cores.upload(core, &scalars)?]);
         let inputs: CoreInputs = (0..cores.len()).map(upload).collect::<Result<_, _>>()?;
-        self.prepare(context, Program::Update, 0, 0, false)?;
-        let key = Program::Update.key(0, 0);
-        context.activity.dispatched(self.work(&key));
-        Ok(self.device.mark_step(&key, &inputs)?)
+        self.launch(context, Program::Update, 0, 0, &inputs)
     }
 
     /// Uploads the batches of an evaluation step.

@@ -99,13 +99,7 @@ impl TrainStep {
         let parameters = read_all(at, state.parameters())?;
         let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
         let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
-        let scaled = match &state.loss_scale {
-            Some(loss_scale) => {
-                let scale = at.read(loss_scale.scale)?.mul_scalar(1.0 / self.loss_divisor)?;
-                loss_sum.mul(&scale)?
-            }
-            None => loss_sum.clone(),
-        };
+        let scaled = self.scaled(at, state, &loss_sum)?;
         let wrt: Vec<&Tensor> = parameters.iter().collect();
         for (&sum, gradient) in sums.gradients.iter().zip(gradients(&scaled, &wrt)?) {
             add(at, sum, &gradient)?;
@@ -126,15 +120,21 @@ impl TrainStep {
         let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
         let gradients = self.reduce(state, &local)?;
         // What the gradients have to be divided by is the scale too.
-        let divisor = match &state.loss_scale {
-            Some(loss_scale) => {
-                let scale = at.read(loss_scale.scale)?.mul_scalar(1.0 / self.loss_divisor)?;
-                weight_sum.mul(&scale)?
-            }
-            None => weight_sum,
-        };
-        self.optimize(at, state, Reduced { gradients, weight_sum: divisor })?;
+        let weight_sum = self.scaled(at, state, &weight_sum)?;
+        self.optimize(at, state, Reduced { gradients, weight_sum })?;
         sums.reset(at)
+    }
+
+    /// `value` times the loss scale, where there is one.
+    fn scaled(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        value: &Tensor,
+    ) -> RunResult<Tensor> {
+        let Some(loss_scale) = &state.loss_scale else { return Ok(value.clone()) };
+        let scale = at.read(loss_scale.scale)?.mul_scalar(1.0 / self.loss_divisor)?;
+        Ok(value.mul(&scale)?)
     }
 
     /// Sums of the loss and of the row weights over this core's rows.
