@@ -6,16 +6,14 @@ Exits with 1 where losses, learning rates or gradient norms differ by more than 
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parents[1]
-sys.path.insert(0, str(SCRIPTS / "lib"))
+import both
+from both import peers
 
-import service
-import steps
+import steps  # found by both
 
 LEARNING_RATE = 1e-3
 # The gradient's norm is a float32 sum of two million squares, nearly all of the word embeddings.
@@ -83,32 +81,12 @@ def same(options, family, task):
     return not complaints
 
 
-def peers(options, script, *arguments):
-    subprocess.run([options.peers_python, SCRIPTS / "peers" / script, *map(str, arguments)], check=True)
-
-
 def run_traind(options, task, model, rows, output):
     labels = {"num_labels": 3} if task == "sequence-classification" else {}
-    job = {
-        "name": "family-losses",
-        "model": {"name_or_path": str(model), "task": task, **labels},
-        "data": {"train": str(rows), **DATA[task]},
-        "train": {
-            "max_steps": options.steps,
-            "per_device_train_batch_size": options.batch // options.cores,
-            "learning_rate": LEARNING_RATE,
-            "train_sampling_strategy": "sequential",
-            "logging_steps": 1,
-        },
-        "resources": {"platform": "cpu", "cores": options.cores},
-        "output_dir": str(output),
-    }
-    with service.Daemon(options.traind) as daemon:
-        return daemon.run(job).trainer_state()["log_history"]
+    model = {"name_or_path": str(model), "task": task, **labels}
+    data = {"train": str(rows), **DATA[task]}
+    return both.run_traind(options, "family-losses", model, data, LEARNING_RATE, output)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except service.JobFailed as failure:
-        sys.exit(f"the job did not complete: {failure}")
+    both.run(main)

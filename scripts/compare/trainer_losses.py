@@ -6,16 +6,14 @@ Exits with 1 where they differ by more than LIMIT_FIRST at the first step or LIM
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parents[1]
-sys.path.insert(0, str(SCRIPTS / "lib"))
+import both
+from both import peers
 
-import service
-import steps
+import steps  # found by both
 
 LEARNING_RATE = 1e-4
 
@@ -48,10 +46,6 @@ def parse_options():
     return parser.parse_args()
 
 
-def peers(options, script, *arguments):
-    subprocess.run([options.peers_python, SCRIPTS / "peers" / script, *map(str, arguments)], check=True)
-
-
 def run_trainer(options, model, labels, out):
     peers(
         options, "trainer.py", "--model", model, "--train", options.data / "train.parquet", "--labels", labels,
@@ -62,36 +56,15 @@ def run_trainer(options, model, labels, out):
 
 
 def run_traind(options, model, labels, output):
-    job = {
-        "name": "trainer-losses",
-        "model": {
-            "name_or_path": str(model),
-            "task": "sequence-classification",
-            "num_labels": labels,
-            "config_overrides": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        },
-        "data": {
-            "train": str(options.data / "train.parquet"),
-            "text": "text",
-            "label": "label",
-            "max_length": 128,
-        },
-        "train": {
-            "max_steps": options.steps,
-            "per_device_train_batch_size": options.batch // options.cores,
-            "learning_rate": LEARNING_RATE,
-            "train_sampling_strategy": "sequential",
-            "logging_steps": 1,
-        },
-        "resources": {"platform": "cpu", "cores": options.cores},
-        "output_dir": str(output),
+    model = {
+        "name_or_path": str(model),
+        "task": "sequence-classification",
+        "num_labels": labels,
+        "config_overrides": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     }
-    with service.Daemon(options.traind) as daemon:
-        return daemon.run(job).trainer_state()["log_history"]
+    data = {"train": str(options.data / "train.parquet"), "text": "text", "label": "label", "max_length": 128}
+    return both.run_traind(options, "trainer-losses", model, data, LEARNING_RATE, output)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except service.JobFailed as failure:
-        sys.exit(f"the job did not complete: {failure}")
+    both.run(main)

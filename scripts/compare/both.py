@@ -1,0 +1,42 @@
+"""What the comparisons with the Trainer share: running the peers' programs, and a traind job that the Trainer can follow."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parents[1]
+sys.path.insert(0, str(SCRIPTS / "lib"))
+
+import service
+
+
+def peers(options, script, *arguments):
+    subprocess.run([options.peers_python, SCRIPTS / "peers" / script, *map(str, arguments)], check=True)
+
+
+def run_traind(options, name, model, data, learning_rate, output):
+    """Trains on the rows in their order; returns what was logged of each step."""
+    job = {
+        "name": name,
+        "model": model,
+        "data": data,
+        "train": {
+            "max_steps": options.steps,
+            "per_device_train_batch_size": options.batch // options.cores,
+            "learning_rate": learning_rate,
+            "train_sampling_strategy": "sequential",
+            "logging_steps": 1,
+        },
+        "resources": {"platform": "cpu", "cores": options.cores},
+        "output_dir": str(output),
+    }
+    with service.Daemon(options.traind) as daemon:
+        return daemon.run(job).trainer_state()["log_history"]
+
+
+def run(main):
+    """Runs a comparison; a job that did not complete ends it with one line."""
+    try:
+        main()
+    except service.JobFailed as failure:
+        sys.exit(f"the job did not complete: {failure}")
