@@ -1,6 +1,6 @@
 //! `traind-runner RUN_DIR`: runs one job on this host; `traind-runner plan` tells what one
-//! would take. The daemon starts it
-//! with a `run.json` in the run directory and follows its `events.log`.
+//! would take. The daemon starts it with a `run.json` in the run directory and follows its
+//! `events.log`.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed. The last event says more.
 
@@ -22,6 +22,7 @@ mod model;
 mod neuron_codes;
 mod output;
 mod plan;
+mod programs;
 mod progress;
 mod run;
 mod save;

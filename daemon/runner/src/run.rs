@@ -30,10 +30,11 @@ use crate::forward::ForwardPass;
 use crate::metrics::Metrics;
 use crate::model::{ModelFolder, OpenModel};
 use crate::output::{self, TensorBoardWriter};
+use crate::programs::{Program, ProgramShape};
 use crate::progress::Progress;
 use crate::save::save;
 use crate::schedule::Timetable;
-use crate::session::{Program, Session, Steps, open_cores};
+use crate::session::{Session, Steps, open_cores};
 use crate::shapes;
 use crate::state::{StartValues, StateSettings, TrainState};
 use crate::tasks;
@@ -270,23 +271,12 @@ impl Inputs {
         let validation = self.evaluator(context, self.splits.validation.clone())?;
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
-        let program = match session.steps() {
-            Steps::OneProgram => Program::Train,
-            Steps::Accumulated => Program::Accumulate,
-        };
-        let rows = job.train.per_device_train_batch_size as usize;
-        for length in self.sampler.shapes(self.timetable.batches_before(self.timetable.max_steps)) {
-            session.prepare(context, program, rows, length as usize, true)?;
+        let evaluators = [&validation, &test].into_iter().flatten();
+        let mut wanted = self.training_programs(job, &session);
+        for evaluator in evaluators {
+            wanted.extend(evaluator.programs(job.train.per_device_eval_batch_size as usize));
         }
-        if session.steps() == Steps::Accumulated {
-            session.prepare(context, Program::Update, 0, 0, true)?;
-        }
-        let rows = job.train.per_device_eval_batch_size as usize;
-        for evaluator in [&validation, &test].into_iter().flatten() {
-            for length in evaluator.lengths() {
-                session.prepare(context, evaluator.program(), rows, length as usize, true)?;
-            }
-        }
+        session.prepare(context, &wanted)?;
         context.activity.holds(session.memory());
         context.activity.can_do(session.peak().unwrap_or_default());
         let train = &self.splits.planned()?.set;
@@ -304,6 +294,21 @@ impl Inputs {
             validation,
             test,
         })
+    }
+
+    fn training_programs(&self, job: &JobFile, session: &Session) -> Vec<ProgramShape> {
+        let program = match session.steps() {
+            Steps::OneProgram => Program::Train,
+            Steps::Accumulated => Program::Accumulate,
+        };
+        let rows = job.train.per_device_train_batch_size as usize;
+        let batches = self.timetable.batches_before(self.timetable.max_steps);
+        let shape = |length: u32| ProgramShape { program, rows, positions: length as usize };
+        let mut programs: Vec<_> = self.sampler.shapes(batches).into_iter().map(shape).collect();
+        if program == Program::Accumulate {
+            programs.push(ProgramShape::UPDATE);
+        }
+        programs
     }
 
     fn evaluator(

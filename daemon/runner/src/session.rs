@@ -4,53 +4,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use traind_loader::{HostStep, StepPlan};
-use traind_pjrt::{Client, ClientOptions, Executable, Plugin};
+use traind_pjrt::{Client, ClientOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
 use traind_xla::DType;
 use traind_xla::runtime::{
-    CoreInputs, Cores, ExecutableCache, ExecutableSource, HostArray, LazyDevice, Pending, StepInfo,
+    CompiledStep, CoreInputs, Cores, ExecutableCache, ExecutableSource, HostArray, LazyDevice,
+    Pending,
 };
 
 use crate::batch::BatchLayout;
 use crate::context::Context;
 use crate::eval_step::EvalStep;
 use crate::failure::{RunError, RunResult};
+use crate::programs::{Program, ProgramFigures, ProgramShape};
 use crate::schedule::Timetable;
 use crate::state::TrainState;
 use crate::train_step::TrainStep;
 use crate::work::{self, Work};
-
-/// Programs of a session, by what they do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    /// A step of one batch.
-    Train,
-    /// A batch of a step.
-    Accumulate,
-    /// The end of a step of several batches.
-    Update,
-    Evaluate,
-    /// The same without labels.
-    Predict,
-}
-
-impl Program {
-    fn name(self) -> &'static str {
-        match self {
-            Program::Train => "train_step",
-            Program::Accumulate => "accumulate_step",
-            Program::Update => "update_step",
-            Program::Evaluate => "eval_step",
-            Program::Predict => "predict_step",
-        }
-    }
-
-    fn key(self, rows: usize, positions: usize) -> String {
-        format!("{}-{rows}x{positions}", self.name())
-    }
-}
 
 /// A step on its way to the cores: its plan and its uploaded inputs.
 #[derive(Debug)]
@@ -73,27 +46,6 @@ pub(crate) struct Session {
     evaluate: EvalStep,
     predict: EvalStep,
     figures: HashMap<String, ProgramFigures>,
-}
-
-/// What the compiler tells of a program.
-#[derive(Clone, Copy, Debug)]
-struct ProgramFigures {
-    work: Work,
-    temporary_bytes: u64,
-    code_bytes: u64,
-}
-
-impl ProgramFigures {
-    /// A plugin that does not tell its memory costs people a figure, and no run its end.
-    fn of(executable: &Executable, forward_flops: f64, trains: bool) -> ProgramFigures {
-        let memory = executable.compiled_memory_stats().ok().flatten();
-        let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
-        ProgramFigures {
-            work: Work::of(executable, forward_flops, trains),
-            temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
-            code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
-        }
-    }
 }
 
 /// Opens the plugin and as many of its devices as the job has cores.
@@ -139,68 +91,77 @@ impl Session {
         if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
     }
 
-    /// Compiles a program for one shape, unless that was done before. Returns its key.
-    pub(crate) fn prepare(
-        &mut self,
-        context: &Context,
-        program: Program,
-        rows: usize,
-        positions: usize,
-        ahead: bool,
-    ) -> RunResult<String> {
-        let key = program.key(rows, positions);
-        if self.device.is_prepared(&key) {
-            return Ok(key);
+    /// Compiles programs before they are needed, as many at a time as the host has processors.
+    pub(crate) fn prepare(&mut self, context: &Context, wanted: &[ProgramShape]) -> RunResult<()> {
+        let mut new: Vec<ProgramShape> = Vec::new();
+        for shape in wanted {
+            if !self.has(shape) && !new.contains(shape) {
+                new.push(*shape);
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
         }
         context.activity.enter(Phase::Compile);
-        let info = self.record(program, &key, rows, positions)?;
-        self.learn(program, &key, rows, positions);
-        keep_program_text(context, &key, &info);
-        context.journal.record(Kind::Compiled(Compiled {
-            program: program.name().to_owned(),
-            bucket_length: positions as u32,
-            batch: rows as u32,
-            seconds: info.trace_seconds + info.compile.seconds,
-            source: compile_source(info.compile.source).into(),
-            ahead,
-        }))?;
-        Ok(key)
+        let compile = |shape: &ProgramShape| self.compile(context, *shape, true);
+        let compiled =
+            new.par_iter().with_max_len(1).map(compile).collect::<RunResult<Vec<_>>>()?;
+        new.iter().zip(compiled).for_each(|(shape, step)| self.install(shape, step));
+        Ok(())
     }
 
-    fn record(
-        &mut self,
-        program: Program,
-        key: &str,
-        rows: usize,
-        positions: usize,
-    ) -> RunResult<StepInfo> {
-        let (train, state) = (&self.train, &self.state);
+    fn has(&self, shape: &ProgramShape) -> bool {
+        self.device.is_prepared(&shape.key())
+    }
+
+    /// `ahead`: before the first step.
+    fn compile(
+        &self,
+        context: &Context,
+        shape: ProgramShape,
+        ahead: bool,
+    ) -> RunResult<CompiledStep> {
+        let step = self.record(shape)?;
+        keep_program_text(context, &shape.key(), &step.program);
+        context.journal.record(Kind::Compiled(Compiled {
+            program: shape.program.name().to_owned(),
+            bucket_length: shape.positions as u32,
+            batch: shape.rows as u32,
+            seconds: step.trace_seconds + step.compile.seconds,
+            source: compile_source(step.compile.source).into(),
+            ahead,
+        }))?;
+        Ok(step)
+    }
+
+    fn record(&self, shape: ProgramShape) -> RunResult<CompiledStep> {
+        let ProgramShape { program, rows, positions } = shape;
+        let (device, train, state) = (&self.device, &self.train, &self.state);
         match program {
-            Program::Train => self
-                .device
-                .prepare(key, &train.inputs(rows, positions), |at| train.record(at, state)),
+            Program::Train => {
+                device.compile(&train.inputs(rows, positions), |at| train.record(at, state))
+            }
             Program::Accumulate => {
                 let inputs = train.accumulate_inputs(rows, positions);
-                self.device.prepare(key, &inputs, |at| train.record_accumulate(at, state))
+                device.compile(&inputs, |at| train.record_accumulate(at, state))
             }
             Program::Update => {
-                let inputs = train.update_inputs();
-                self.device.prepare(key, &inputs, |at| train.record_update(at, state))
+                device.compile(&train.update_inputs(), |at| train.record_update(at, state))
             }
             Program::Evaluate | Program::Predict => {
-                let evaluate = self.eval_step(program).clone();
-                let inputs = evaluate.inputs(rows, positions);
-                self.device.prepare(key, &inputs, |at| evaluate.record(at, state))
+                let evaluate = self.eval_step(program);
+                device.compile(&evaluate.inputs(rows, positions), |at| evaluate.record(at, state))
             }
         }
     }
 
-    /// Keeps what the compiler tells of a program that was prepared.
-    fn learn(&mut self, program: Program, key: &str, rows: usize, positions: usize) {
-        let Some(executable) = self.device.executable(key) else { return };
+    fn install(&mut self, shape: &ProgramShape, step: CompiledStep) {
+        let ProgramShape { program, rows, positions } = *shape;
         let forward = self.train.forward.model.forward_flops(rows, positions);
         let trains = matches!(program, Program::Train | Program::Accumulate);
-        self.figures.insert(key.to_owned(), ProgramFigures::of(executable, forward, trains));
+        let figures = ProgramFigures::of(step.executable(), forward, trains);
+        self.figures.insert(shape.key(), figures);
+        self.device.install(&shape.key(), step);
     }
 
     fn work(&self, key: &str) -> Work {
@@ -241,18 +202,21 @@ impl Session {
     ) -> RunResult<Pending> {
         let plan = &step.host.scheduled.plan;
         let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.launch(context, program, rows, positions, &step.inputs)
+        self.launch(context, ProgramShape { program, rows, positions }, &step.inputs)
     }
 
     fn launch(
         &mut self,
         context: &Context,
-        program: Program,
-        rows: usize,
-        positions: usize,
+        shape: ProgramShape,
         inputs: &CoreInputs,
     ) -> RunResult<Pending> {
-        let key = self.prepare(context, program, rows, positions, false)?;
+        if !self.has(&shape) {
+            context.activity.enter(Phase::Compile);
+            let step = self.compile(context, shape, false)?;
+            self.install(&shape, step);
+        }
+        let key = shape.key();
         context.activity.dispatched(self.work(&key));
         Ok(self.device.mark_step(&key, inputs)?)
     }
@@ -303,7 +267,7 @@ impl Session {
         let cores = self.device.cores();
         let upload = |core| Ok::<_, RunError>(vec![cores.upload(core, &scalars)?]);
         let inputs: CoreInputs = (0..cores.len()).map(upload).collect::<Result<_, _>>()?;
-        self.launch(context, Program::Update, 0, 0, &inputs)
+        self.launch(context, ProgramShape::UPDATE, &inputs)
     }
 
     /// Uploads the batches of an evaluation step.
@@ -358,8 +322,8 @@ fn compile_source(source: ExecutableSource) -> CompileSource {
 
 /// Keeps the lowered program in the run directory, for those who debug one.
 /// Nothing depends on it, so a failure to write it is no failure of the run.
-fn keep_program_text(context: &Context, key: &str, info: &StepInfo) {
+fn keep_program_text(context: &Context, key: &str, program: &str) {
     let folder = context.run_dir.join("programs");
     let _ = std::fs::create_dir_all(&folder);
-    let _ = std::fs::write(folder.join(format!("{key}.mlir")), info.program.as_bytes());
+    let _ = std::fs::write(folder.join(format!("{key}.mlir")), program);
 }

@@ -20,9 +20,10 @@ use crate::failure::{RunError, RunResult};
 use crate::meter::{FinishedStep, Spent};
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, TensorBoardWriter, failed};
+use crate::programs::Program;
 use crate::progress::Progress;
 use crate::schedule::Timetable;
-use crate::session::{Program, Session, Steps, UploadedStep};
+use crate::session::{Session, Steps, UploadedStep};
 use crate::stop::StopReason;
 use crate::train_step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
 

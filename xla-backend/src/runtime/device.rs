@@ -23,14 +23,21 @@ impl Variable {
     }
 }
 
-/// What preparing a step found out.
-#[derive(Clone, Debug)]
-pub struct StepInfo {
+/// A step that was recorded and compiled, to be installed on the device.
+#[derive(Debug)]
+pub struct CompiledStep {
     pub compile: CompileReport,
     /// Time that recording and lowering took, in seconds.
     pub trace_seconds: f64,
     /// The lowered program, as handed to the compiler.
-    pub program: Arc<str>,
+    pub program: String,
+    step: Step,
+}
+
+impl CompiledStep {
+    pub fn executable(&self) -> &Executable {
+        &self.step.executable
+    }
 }
 
 /// Runs recorded steps on the cores of a job.
@@ -111,23 +118,26 @@ impl LazyDevice {
         self.steps.contains_key(key)
     }
 
-    /// Records and compiles the step `key` without running it. `key` stands
-    /// for everything that the recorded program depends on.
-    pub fn prepare<E: From<Error>>(
-        &mut self,
-        key: &str,
+    /// Records and compiles a step without running it. Several threads may do so at once.
+    pub fn compile<E: From<Error>>(
+        &self,
         inputs: &[InputSpec],
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
-    ) -> Result<StepInfo, E> {
+    ) -> Result<CompiledStep, E> {
         let start = Instant::now();
         let mut recording = Recording::new(&self.shapes, inputs)?;
         record(&mut recording)?;
-        let recorded = recording.cut("step", self.cores.len());
+        let (recorded, program) = recording.cut("step", self.cores.len());
         let trace_seconds = start.elapsed().as_secs_f64();
-        let (executable, compile) = self.compiler.compile(&recorded.program)?;
-        let program = recorded.program.text.as_str().into();
-        self.steps.insert(key.to_owned(), Step { executable, recorded });
-        Ok(StepInfo { compile, trace_seconds, program })
+        let (executable, compile) = self.compiler.compile(&program)?;
+        let step = Step { executable, recorded };
+        Ok(CompiledStep { compile, trace_seconds, program: program.text, step })
+    }
+
+    /// Makes a compiled step ready to run. `key` stands for everything that the
+    /// recorded program depends on.
+    pub fn install(&mut self, key: &str, compiled: CompiledStep) {
+        self.steps.insert(key.to_owned(), compiled.step);
     }
 
     /// Replays the prepared step `key` on every core: binds variables and
@@ -164,17 +174,12 @@ impl LazyDevice {
         }
         Ok(Pending {
             names: step.recorded.fetched.clone(),
-            shapes: step.recorded.program.outputs[assigned..].to_vec(),
+            shapes: step.recorded.fetched_shapes.clone(),
             copies,
             time: HandOver::split(dispatch, call, &completed)?,
             completed,
             retired,
         })
-    }
-
-    /// The executable of a prepared step, for its cost and memory figures.
-    pub fn executable(&self, key: &str) -> Option<&Arc<Executable>> {
-        self.steps.get(key).map(|step| &step.executable)
     }
 
     fn check_inputs(&self, step: &Step, inputs: &CoreInputs) -> Result<()> {

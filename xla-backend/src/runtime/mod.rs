@@ -2,8 +2,8 @@
 //! once and replayed, and `mark_step`, which cuts the recorded graph, finds or
 //! compiles its program, runs it on all cores and swaps the donated state.
 //!
-//! Shapes are known before the first step: [`LazyDevice::prepare`] compiles a
-//! step ahead, and a compile later than that is reported to the caller.
+//! Shapes are known before the first step: [`LazyDevice::compile`] compiles a
+//! step ahead, several at once if need be.
 
 mod cache;
 mod compiler;
@@ -17,7 +17,7 @@ mod recording;
 pub use cache::ExecutableCache;
 pub use compiler::{CompileReport, Compiler, ExecutableSource};
 pub use cores::{CoreInputs, Cores};
-pub use device::{LazyDevice, StepInfo, Variable};
+pub use device::{CompiledStep, LazyDevice, Variable};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;

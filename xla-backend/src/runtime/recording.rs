@@ -41,13 +41,13 @@ pub struct Recording<'a> {
     fetched: Vec<(String, Tensor)>,
 }
 
-/// A recorded step: its program and how to bind arguments and results.
+/// How to bind the arguments and results of a recorded step's program.
 #[derive(Debug)]
 pub(super) struct Recorded {
-    pub program: Program,
     pub arguments: Vec<Argument>,
     pub assigned: Vec<Variable>,
     pub fetched: Vec<String>,
+    pub fetched_shapes: Vec<Shape>,
 }
 
 impl<'a> Recording<'a> {
@@ -111,7 +111,7 @@ impl<'a> Recording<'a> {
 
     /// Cuts the graph: the assigned values, then the fetched ones, are its
     /// results.
-    pub(super) fn cut(self, name: &str, num_replicas: usize) -> Recorded {
+    pub(super) fn cut(self, name: &str, num_replicas: usize) -> (Recorded, Program) {
         let position =
             |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
         let assigned = self.assigned.iter().map(|(variable, value)| Output {
@@ -120,11 +120,13 @@ impl<'a> Recording<'a> {
         });
         let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
         let outputs: Vec<Output> = assigned.chain(fetched).collect();
-        Recorded {
-            program: stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas),
+        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas);
+        let recorded = Recorded {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),
+            fetched_shapes: program.outputs[self.assigned.len()..].to_vec(),
             arguments: self.arguments,
-        }
+        };
+        (recorded, program)
     }
 }

@@ -22,7 +22,8 @@ use crate::context::Context;
 use crate::data::Split;
 use crate::failure::{RunError, RunResult};
 use crate::metrics::Metrics;
-use crate::session::{Program, Session};
+use crate::programs::{Program, ProgramShape};
+use crate::session::Session;
 use crate::shapes;
 use crate::tasks::{JobTask, Scored};
 
@@ -77,13 +78,15 @@ impl Evaluator {
         Ok(Evaluator { split, task, labels, sampler, collator })
     }
 
-    /// Every padded length of the evaluation, ascending.
-    pub(crate) fn lengths(&self) -> Vec<u32> {
-        self.sampler.shapes(self.sampler.steps_per_epoch() as u64)
+    /// Every program of the evaluation, by ascending length.
+    pub(crate) fn programs(&self, rows: usize) -> impl Iterator<Item = ProgramShape> + use<> {
+        let program = self.program();
+        let lengths = self.sampler.shapes(self.sampler.steps_per_epoch() as u64).into_iter();
+        lengths.map(move |length| ProgramShape { program, rows, positions: length as usize })
     }
 
     /// The program that it runs.
-    pub(crate) fn program(&self) -> Program {
+    fn program(&self) -> Program {
         if self.split.labelled { Program::Evaluate } else { Program::Predict }
     }
 
