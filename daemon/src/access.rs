@@ -13,6 +13,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use crate::account::Account;
+
 /// Each may do all that those before may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,37 +50,59 @@ pub(crate) const REQUIRED: &[(&str, Role)] = &[
 ];
 
 /// The access file, or what holds without one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Access {
     /// Of users who are not named; without it they may do nothing.
     default_role: Option<Role>,
     #[serde(default)]
     users: BTreeMap<String, Role>,
+    /// Users of this host whose jobs those of callers from the network are.
+    #[serde(default)]
+    accounts: BTreeMap<String, String>,
+    /// Of callers from the network who are not named there; without it the daemon's own.
+    default_account: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AccessError {
+pub enum AccessError {
     #[error("read the access file {path}: {source}", path = .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("the access file {path}: {detail}", path = .path.display())]
     Parse { path: PathBuf, detail: String },
+    #[error("the access file {path}: this host has no user {name}", path = .path.display())]
+    NoAccount { path: PathBuf, name: String },
+    #[error("look up the user {name}: {source}")]
+    LookUp { name: String, source: io::Error },
 }
 
 impl Access {
     pub(crate) fn load(path: &Path) -> Result<Access, AccessError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| AccessError::Read { path: path.to_owned(), source })?;
-        serde_saphyr::from_str(&text).map_err(|error| AccessError::Parse {
+        let access: Access = serde_saphyr::from_str(&text).map_err(|error| AccessError::Parse {
             path: path.to_owned(),
             detail: error.to_string(),
-        })
+        })?;
+        for name in access.accounts.values().chain(&access.default_account) {
+            if account(name)?.is_none() {
+                return Err(AccessError::NoAccount { path: path.to_owned(), name: name.clone() });
+            }
+        }
+        Ok(access)
+    }
+
+    /// The account of this host that jobs of a caller from the network belong to, if the file
+    /// gives one.
+    pub(crate) fn account_of(&self, user: &str) -> Result<Option<Account>, AccessError> {
+        let name = self.accounts.get(user).or(self.default_account.as_ref());
+        name.map_or(Ok(None), |name| account(name))
     }
 
     /// Without an access file: `admins` are admins, everybody else submits.
     pub(crate) fn open(admins: impl IntoIterator<Item = String>) -> Access {
         let users = admins.into_iter().map(|user| (user, Role::Admin)).collect();
-        Access { default_role: Some(Role::Submitter), users }
+        Access { default_role: Some(Role::Submitter), users, ..Access::default() }
     }
 
     /// Whether `user`, who may do no more than `role_max`, may make the call with this path.
@@ -91,10 +115,15 @@ impl Access {
         let required = required(path);
         let role = self.users.get(&user).copied().or(self.default_role);
         match role.map(|role| role_max.map_or(role, |most| role.min(most))) {
-            Some(role) if role >= required => Ok(Caller { user, role }),
+            Some(role) if role >= required => Ok(Caller { user, role, account: None }),
             role => Err(Denied { user, role, required }),
         }
     }
+}
+
+fn account(name: &str) -> Result<Option<Account>, AccessError> {
+    let error = |source| AccessError::LookUp { name: name.to_owned(), source };
+    Account::named(name).map_err(error)
 }
 
 fn required(path: &str) -> Role {
@@ -107,12 +136,19 @@ fn required(path: &str) -> Role {
 pub(crate) struct Caller {
     pub user: String,
     role: Role,
+    /// Whose processes their jobs are, unless the daemon's own.
+    pub account: Option<Account>,
 }
 
 impl Caller {
     /// What this caller may do at most, whatever the access file says of the user.
     pub(crate) fn role(&self) -> Role {
         self.role
+    }
+
+    #[cfg(test)]
+    pub(crate) fn example() -> Caller {
+        Caller { user: "ann".into(), role: Role::Submitter, account: None }
     }
 
     /// Whose jobs are in sight: those of one user, or all.

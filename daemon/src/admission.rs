@@ -4,16 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
 use traind_proto::v1;
 
+use crate::access::Caller;
+use crate::account::{Account, with_rights_of};
 use crate::clock;
 use crate::confine::Roots;
 use crate::error::{Error, FieldViolation};
 use crate::host::Host;
 use crate::job_id;
 use crate::plugins;
+use crate::server::peer::user_name;
 use crate::settings::Settings;
 use crate::store::{Job, JobWarning, NewJob, Resolved, Store};
 
@@ -23,6 +28,7 @@ const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
     pub owner: String,
+    pub account: Option<Account>,
     /// Empty where every request makes a job.
     pub request_id: String,
     /// YAML.
@@ -33,7 +39,8 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
-    pub(crate) fn new(request: v1::CreateJobRequest, owner: String) -> Result<Submission, Error> {
+    pub(crate) fn new(request: v1::CreateJobRequest, caller: Caller) -> Result<Submission, Error> {
+        let Caller { user: owner, account, .. } = caller;
         let v1::CreateJobRequest { request_id, job_file, base_dir, overrides } = request;
         let length = request_id.chars().count();
         if length > REQUEST_ID_CHARACTERS_MAX {
@@ -42,7 +49,7 @@ impl Submission {
             return Err(Error::Request { field: "request_id", description });
         }
         let overrides = overrides.into_iter().collect();
-        Ok(Submission { owner, request_id, job_file, base_dir, overrides })
+        Ok(Submission { owner, account, request_id, job_file, base_dir, overrides })
     }
 
     /// Tells a repeated request from another one under the same id.
@@ -87,7 +94,8 @@ pub(crate) fn admit(
     if !outside.is_empty() {
         return Err(Error::JobFile { violations: outside });
     }
-    let missing = missing_files(&job);
+    let missing = with_rights_of(submission.account, || missing_files(&job));
+    let missing = missing.map_err(Error::Switch)?;
     if !missing.is_empty() {
         return Err(Error::JobFile { violations: missing });
     }
@@ -101,6 +109,7 @@ pub(crate) fn admit(
         create_time: clock::now(),
         name: job.name.clone(),
         owner: submission.owner.clone(),
+        run_as: submission.account,
         request_id: submission.request_id.clone(),
         request_digest: submission.digest(),
         platform: job.resources.platform.to_string(),
@@ -191,10 +200,12 @@ fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
     let mut note = |field: &str, description: String| {
         missing.push(FieldViolation { field: field.to_owned(), description });
     };
-    if let ModelSource::Folder(folder) = &job.model.name_or_path
-        && !folder.is_dir()
-    {
-        note("model.name_or_path", format!("there is no folder {}", folder.display()));
+    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+        if let Err(Errno::ACCESS) = access(folder, Access::READ_OK | Access::EXEC_OK) {
+            note("model.name_or_path", closed("read the folder", folder));
+        } else if !folder.is_dir() {
+            note("model.name_or_path", format!("there is no folder {}", folder.display()));
+        }
     }
     for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
@@ -203,17 +214,31 @@ fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
             }
         }
     }
+    let existing = job.output_dir.ancestors().find(|folder| folder.exists());
     if job.output_dir.exists() && !job.output_dir.is_dir() {
         note("output_dir", format!("{} is there and is no folder", job.output_dir.display()));
+    } else if let Some(folder) = existing
+        && let Err(Errno::ACCESS) = access(folder, Access::WRITE_OK | Access::EXEC_OK)
+    {
+        note("output_dir", closed("write to", folder));
     }
     missing
+}
+
+/// Says that something is there and not for the job's user.
+fn closed(action: &str, path: &Path) -> String {
+    let name = user_name(Account::own().uid);
+    format!("the job's user {name} may not {action} {}", path.display())
 }
 
 fn missing_data(pattern: &Path) -> Option<String> {
     let shown = pattern.display();
     if !DataFiles::is_glob(pattern) {
-        // A folder may be one of `datasets`, which the runner looks into.
-        return (!pattern.exists()).then(|| format!("there is no file {shown}"));
+        return match access(pattern, Access::READ_OK) {
+            Err(Errno::ACCESS) => Some(closed("read", pattern)),
+            // A folder may be one of `datasets`, which the runner looks into.
+            _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
+        };
     }
     let found = glob::glob(pattern.to_str()?).ok()?.flatten().any(|path| path.is_file());
     (!found).then(|| format!("no file matches {shown}"))
@@ -239,6 +264,7 @@ mod tests {
     fn submission(job_file: &str) -> Submission {
         Submission {
             owner: "ann".into(),
+            account: None,
             request_id: "r".into(),
             job_file: job_file.into(),
             base_dir: "/".into(),
@@ -259,7 +285,7 @@ mod tests {
     #[test]
     fn an_overlong_request_id_is_refused() {
         let request = v1::CreateJobRequest { request_id: "x".repeat(129), ..Default::default() };
-        let error = Submission::new(request, "ann".into()).unwrap_err().to_string();
+        let error = Submission::new(request, Caller::example()).unwrap_err().to_string();
         assert_eq!(error, "request_id: has 129 characters; at most 128 are allowed");
     }
 

@@ -1,8 +1,10 @@
 //! The control plane: owns the store, decides who runs, and attends every runner.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use crate::metrics::Calls;
 use crate::planner::{self, Plan, Planner};
 use crate::queue::SharedQueue;
 use crate::record;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{RunAs, Settings, SettingsError};
 use crate::state::JobState;
 use crate::store::{Job, Resolved, Store, StoreError};
 use crate::supervisor::{self, Begin, RunDir, Wishes};
@@ -70,6 +72,16 @@ pub(crate) enum OpenError {
     Store(#[from] StoreError),
 }
 
+/// Users get to the folders of their own jobs, and see no others beside them.
+fn let_users_through(state_dir: &Path) -> io::Result<()> {
+    let jobs = state_dir.join("jobs");
+    DirBuilder::new().recursive(true).create(&jobs)?;
+    for folder in [state_dir, &jobs] {
+        fs::set_permissions(folder, Permissions::from_mode(0o711))?;
+    }
+    Ok(())
+}
+
 impl Daemon {
     /// Takes the state folder for itself and opens the store in it.
     pub(crate) fn open(settings: Settings) -> Result<Arc<Daemon>, OpenError> {
@@ -77,6 +89,10 @@ impl Daemon {
         let path = &settings.state_dir;
         let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
         created.map_err(|source| OpenError::StateDir { path: path.clone(), source })?;
+        if settings.run_as == RunAs::Submitter {
+            let opened = let_users_through(path);
+            opened.map_err(|source| OpenError::StateDir { path: path.clone(), source })?;
+        }
         let lock = StateLock::acquire(&settings.lock_path())?;
         let store = Store::open(&settings.store_path())?;
         let tokens = Tokens::new(store.tokens()?);
@@ -121,7 +137,7 @@ impl Daemon {
                 }
                 let (mut new, job) = admission::admit(&submission, &settings)?;
                 admission::resolve_after(store, &mut new)?;
-                match daemon.planner.plan(&settings, &job) {
+                match daemon.planner.plan(&settings, &job, new.run_as) {
                     Ok(plan) => planner::refuse_misfit(&plan, &job)?,
                     // Its runner says better what is wrong with the model.
                     Err(error) => tracing::debug!(%error, "plan a job"),
@@ -143,8 +159,8 @@ impl Daemon {
     pub(crate) async fn plan(self: &Arc<Daemon>, submission: Submission) -> Result<Plan, Error> {
         let daemon = self.clone();
         let work = move || -> Result<Plan, Error> {
-            let (_, job) = admission::admit(&submission, &daemon.settings)?;
-            let plan = daemon.planner.plan(&daemon.settings, &job)?;
+            let (new, job) = admission::admit(&submission, &daemon.settings)?;
+            let plan = daemon.planner.plan(&daemon.settings, &job, new.run_as)?;
             planner::refuse_misfit(&plan, &job)?;
             Ok(plan)
         };

@@ -39,6 +39,10 @@ pub enum Error {
     #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
+    Access(#[from] crate::access::AccessError),
+    #[error("take the rights of the user: {0}")]
+    Switch(std::io::Error),
+    #[error(transparent)]
     Denied(#[from] crate::access::Denied),
     #[error("the connection does not tell who calls: show a client certificate or a token")]
     Nobody,

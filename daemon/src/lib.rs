@@ -9,6 +9,7 @@
 //! there `dispatch` asks `scheduler` and hands placed jobs to `supervisor`.
 
 mod access;
+mod account;
 mod admission;
 mod board;
 pub mod cli;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Held as long as the daemon lives.
@@ -22,7 +23,7 @@ impl StateLock {
     pub(crate) fn acquire(path: &Path) -> Result<StateLock, LockError> {
         let io_error = |source| LockError::Io { path: path.to_owned(), source };
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(path).map_err(io_error)?;
         match file.try_lock() {
             Ok(()) => {}

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use traind_job_file::{JobFile, ModelSource};
 
+use crate::account::Account;
 use crate::error::Error;
 use crate::settings::Settings;
 
@@ -86,14 +87,19 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// What `job` would take. Blocks for as long as a runner thinks.
-    pub(crate) fn plan(&self, settings: &Settings, job: &JobFile) -> Result<Plan, PlanError> {
+    pub(crate) fn plan(
+        &self,
+        settings: &Settings,
+        job: &JobFile,
+        account: Option<Account>,
+    ) -> Result<Plan, PlanError> {
         let bytes_per_core_max = bytes_per_core_max(settings, job.resources.cores);
-        let key = key(job, bytes_per_core_max)?;
+        let key = key(job, bytes_per_core_max, account)?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
         let request = serde_json::to_vec(&Request { job, bytes_per_core_max })?;
-        let answer = ask(settings, &request)?;
+        let answer = ask(settings, &request, account)?;
         let plan = Plan { bytes_per_core_max, ..serde_json::from_slice(&answer)? };
         let mut answers = self.answers();
         if answers.len() >= CACHE_MAX {
@@ -145,12 +151,17 @@ fn host_memory() -> Option<u64> {
 }
 
 /// Everything that the answer depends on; names and folders of a job do not matter.
-fn key(job: &JobFile, bytes_per_core_max: Option<u64>) -> Result<[u8; 32], PlanError> {
+/// What one user's files say is not for others.
+fn key(
+    job: &JobFile,
+    bytes_per_core_max: Option<u64>,
+    account: Option<Account>,
+) -> Result<[u8; 32], PlanError> {
     let mut same = job.clone();
     same.name.clear();
     same.output_dir = PathBuf::new();
     let mut digest = Sha256::new();
-    digest.update(serde_json::to_vec(&same)?);
+    digest.update(serde_json::to_vec(&(same, account))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
     if let ModelSource::Folder(folder) = &job.model.name_or_path {
         let config = std::fs::metadata(folder.join("config.json"));
@@ -169,13 +180,18 @@ fn existing_ancestor(path: &Path) -> PathBuf {
 }
 
 /// Runs the planner: see the `planner` verb for its limits.
-fn ask(settings: &Settings, request: &[u8]) -> Result<Vec<u8>, PlanError> {
+fn ask(
+    settings: &Settings,
+    request: &[u8],
+    account: Option<Account>,
+) -> Result<Vec<u8>, PlanError> {
     let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
     let environment = ["HOME", "HF_HOME", "HF_HUB_CACHE", "LD_LIBRARY_PATH", "PATH"];
     let environment = environment.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut child = Command::new("/proc/self/exe")
         .arg("planner")
         .args(roots)
+        .args(account.map(|account| format!("--run-as={account}")))
         .arg(&settings.runner)
         .env_clear()
         .envs(environment)

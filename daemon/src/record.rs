@@ -1,5 +1,5 @@
-//! What a job was when it was accepted, beside its run in the job's own folder: enough to
-//! make the store anew where the store itself is lost.
+//! What a job was when it was accepted, in a folder that is the daemon's alone: with the
+//! runner's folder enough to make the store anew where the store itself is lost.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -10,7 +10,7 @@ use crate::supervisor::RunDir;
 
 /// Writes the record of a job that the store has taken. Durable when this returns.
 pub(crate) fn write(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {
-    run_dir.create()?;
+    run_dir.create(new.run_as)?;
     replace(&run_dir.record(), &serde_json::to_vec(new)?)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
 
 /// Notes that somebody asked for the end of the job.
 pub(crate) fn cancel(run_dir: &RunDir) -> io::Result<()> {
-    run_dir.create()?;
+    run_dir.create(None)?;
     replace(&run_dir.cancelled(), b"")
 }
 

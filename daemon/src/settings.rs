@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::access::Access;
+use crate::account::Account;
 use crate::confine::Roots;
 use crate::host::Host;
 
@@ -41,10 +42,29 @@ pub(crate) struct Settings {
     pub memory_per_core: Option<u64>,
     /// Group of the socket, by number; the daemon's own without it.
     pub socket_group: Option<u32>,
+    /// Whose processes jobs are.
+    pub run_as: RunAs,
     /// Served beside the socket.
     pub network: Option<Network>,
     /// Where the web page is served, if it is.
     pub web_address: Option<SocketAddr>,
+}
+
+/// Whose processes jobs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RunAs {
+    /// The daemon's.
+    Daemon,
+    /// Those of the user who submitted them.
+    Submitter,
+}
+
+impl RunAs {
+    /// The account that jobs of somebody with `account` run as; `None` is the daemon's.
+    pub(crate) fn account(self, account: Option<Account>) -> Option<Account> {
+        let own = Account::own();
+        account.filter(|account| self == RunAs::Submitter && account.uid != own.uid)
+    }
 }
 
 /// How the daemon is reached from other hosts.
@@ -90,6 +110,15 @@ impl Settings {
         self.network.as_ref().is_some_and(|network| network.tokens)
     }
 
+    /// Where a job keeps what later ones can use again. Not shared between users: an executable
+    /// is a program.
+    pub(crate) fn cache_dir_of(&self, account: Option<Account>) -> PathBuf {
+        match account {
+            Some(account) => self.cache_dir.join("users").join(account.uid.to_string()),
+            None => self.cache_dir.clone(),
+        }
+    }
+
     pub(crate) fn store_path(&self) -> PathBuf {
         self.state_dir.join("traind.db")
     }
@@ -128,6 +157,7 @@ impl Settings {
             memory_per_core: None,
             socket_group: None,
             network: None,
+            run_as: RunAs::Daemon,
             web_address: None,
         }
     }

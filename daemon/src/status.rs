@@ -47,7 +47,9 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
         Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
         Error::Ledger(_) => (Code::Internal, reasons::RUN_DIRECTORY_FAILED),
-        Error::Random(_) | Error::Resolved(_) => (Code::Internal, reasons::INTERNAL),
+        Error::Access(_) | Error::Switch(_) | Error::Random(_) | Error::Resolved(_) => {
+            (Code::Internal, reasons::INTERNAL)
+        }
     }
 }
 

@@ -67,6 +67,11 @@ impl SampleLedger {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
+        SampleLedger::of_file(file)
+    }
+
+    /// Reads a ledger that was opened before; `None` where it has no head yet.
+    pub fn of_file(file: File) -> io::Result<Option<SampleLedger>> {
         let head = read_head(&file)?;
         Ok(head.map(|(head, records_start)| SampleLedger { file, head, records_start }))
     }

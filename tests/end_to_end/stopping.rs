@@ -37,7 +37,7 @@ async fn a_runner_that_others_tell_to_stop_stops_and_is_started_again() {
     let job = host.create(&draft).await.unwrap();
     host.until_past(&job.id, 10).await;
     let status =
-        std::fs::read_to_string(host.path(&format!("state/jobs/{}/runner-1.json", job.id)));
+        std::fs::read_to_string(host.path(&format!("state/records/{}/runner-1.json", job.id)));
     let claim: serde_json::Value = serde_json::from_str(&status.unwrap()).unwrap();
     terminate(claim["runner"]["pid"].as_u64().unwrap() as u32);
 

@@ -1,6 +1,7 @@
 //! `traind launch`: what the daemon spawns for a job. It leaves the daemon's session,
 //! claims the attempt and becomes the runner, under the same process id.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use traind_job_file::RunSpec;
 
 use super::exit::Exit;
+use crate::account::Account;
 use crate::supervisor::claim::{Claim, Identity, claim};
 use crate::supervisor::fence::Fence;
 
@@ -28,6 +30,9 @@ pub(crate) struct Launch {
     allow_root: Vec<PathBuf>,
     /// File that names who runs the attempt
     claim: PathBuf,
+    /// Account to run as [default: the daemon's]
+    #[arg(long, value_name = "UID:GID")]
+    run_as: Option<Account>,
     /// The runner's program
     runner: PathBuf,
     /// The job's run folder
@@ -48,11 +53,18 @@ impl Launch {
         }
         limit(self.memory).context("limit the runner")?;
         let mut runner = Command::new(&self.runner);
+        // Looked up before the fence, which keeps the places where users are listed out.
+        let entry = self.run_as.map(Account::look_up).transpose().context("look the user up")?;
         if !self.allow_root.is_empty() {
-            let temporary = self.run_dir.join("tmp");
-            std::fs::create_dir_all(&temporary).context("make a folder for temporary files")?;
-            runner.env("TMPDIR", temporary);
             self.fence()?.enter()?;
+        }
+        if let Some(entry) = entry {
+            set(&mut runner, entry.environment());
+            entry.assume().context("become the user")?;
+        }
+        if let Some(folder) = self.temporary() {
+            std::fs::create_dir_all(&folder).context("make a folder for temporary files")?;
+            runner.env("TMPDIR", folder);
         }
         let error = runner.arg(&self.run_dir).exec();
         Err(error).with_context(|| format!("start {}", self.runner.display()))
@@ -60,6 +72,12 @@ impl Launch {
 }
 
 impl Launch {
+    /// `/tmp` is outside the fence, and what the daemon uses may be closed to another user.
+    fn temporary(&self) -> Option<PathBuf> {
+        let own = !self.allow_root.is_empty() || self.run_as.is_some();
+        own.then(|| self.run_dir.join("tmp"))
+    }
+
     fn fence(&self) -> anyhow::Result<Fence> {
         let spec = RunSpec::read(&self.run_dir).context("read what to run")?;
         let mut written = self.allow_root.clone();
@@ -69,6 +87,19 @@ impl Launch {
         let libraries = plugin.parent().map(PathBuf::from);
         let read = libraries.into_iter().chain([self.runner.clone()]).collect();
         Ok(Fence { written, read })
+    }
+}
+
+/// Sets those with a value and removes the others.
+pub(super) fn set<const N: usize>(
+    command: &mut Command,
+    variables: [(&'static str, Option<OsString>); N],
+) {
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
     }
 }
 

@@ -9,6 +9,8 @@ use anyhow::Context;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::exit::Exit;
+use super::launch::set;
+use crate::account::Account;
 use crate::supervisor::fence::Fence;
 
 const LIMITS: [(Resource, u64); 4] = [
@@ -25,6 +27,9 @@ pub(crate) struct Planner {
     /// Folder that the planner may read; without any, it may read all
     #[arg(long)]
     allow_root: Vec<PathBuf>,
+    /// Account to run as [default: the daemon's]
+    #[arg(long, value_name = "UID:GID")]
+    run_as: Option<Account>,
     /// The runner's program
     runner: PathBuf,
 }
@@ -35,11 +40,17 @@ impl Planner {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             setrlimit(resource, limit).context("limit the planner")?;
         }
+        let mut planner = Command::new(&self.runner);
+        let entry = self.run_as.map(Account::look_up).transpose().context("look the user up")?;
         if !self.allow_root.is_empty() {
             let read = self.allow_root.iter().chain([&self.runner]).cloned().collect();
             Fence { written: Vec::new(), read }.enter()?;
         }
-        let error = Command::new(&self.runner).arg("plan").exec();
+        if let Some(entry) = entry {
+            set(&mut planner, entry.environment());
+            entry.assume().context("become the user")?;
+        }
+        let error = planner.arg("plan").exec();
         Err(error).with_context(|| format!("start {}", self.runner.display()))
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
@@ -18,6 +18,7 @@ use super::Global;
 use super::exit::Exit;
 use super::listen::Listen;
 use crate::access::Access;
+use crate::account;
 use crate::confine::Roots;
 use crate::daemon::Daemon;
 use crate::discovery::Places;
@@ -28,7 +29,7 @@ use crate::paths;
 use crate::plugins;
 use crate::server;
 use crate::server::peer::user_name;
-use crate::settings::Settings;
+use crate::settings::{RunAs, Settings};
 use crate::spot;
 use crate::store::Store;
 use crate::supervisor::{delegated_cgroup, fence};
@@ -93,6 +94,11 @@ pub(crate) struct Serve {
     /// share of the host's or of --memory-per-job; else not known]
     #[arg(long, value_name = "GIB")]
     memory_per_core: Option<NonZeroU32>,
+    /// Whose processes jobs are: the daemon's, or those of the user who submitted them, which
+    /// takes root or the capabilities that `scripts/systemd` names [default: submitter where the
+    /// daemon may switch users, else daemon]
+    #[arg(long, value_enum)]
+    run_as: Option<RunAs>,
     /// Group whose members may use the socket [default: the daemon's own]
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
@@ -191,7 +197,9 @@ impl Serve {
             Some(path) => Access::load(path)?,
             None => Access::open([0, rustix::process::getuid().as_raw()].map(user_name)),
         };
+        let run_as = run_as(self.run_as)?;
         Ok(Settings {
+            run_as,
             state_dir: absolute(state_dir)?,
             socket: absolute(socket)?,
             cache_dir: absolute(cache_dir)?,
@@ -210,6 +218,17 @@ impl Serve {
             web_address: None,
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
+    }
+}
+
+fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
+    match (wanted, account::may_switch()) {
+        (Some(RunAs::Submitter), false) => bail!(
+            "--run-as submitter takes root, or CAP_SETUID, CAP_SETGID, CAP_CHOWN, \
+             CAP_DAC_OVERRIDE and CAP_KILL"
+        ),
+        (None, false) => Ok(RunAs::Daemon),
+        (wanted, _) => Ok(wanted.unwrap_or(RunAs::Submitter)),
     }
 }
 

@@ -56,7 +56,7 @@ impl Patient {
 
     /// Ids of the jobs that have folders.
     fn job_ids(&self) -> Result<Vec<String>, DoctorError> {
-        let path = self.state_dir.join("jobs");
+        let path = self.state_dir.join("records");
         let io_error = |source| DoctorError::Io { action: "list", path: path.clone(), source };
         if !path.exists() {
             return Ok(Vec::new());

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use traind_job_file::RunSpec;
-use traind_proto::event_log::EventLogReader;
 use traind_proto::reasons;
 use traind_proto::v1::{self, event::Kind};
 
@@ -99,9 +98,7 @@ fn retell(store: &Store, mut new: NewJob, run_dir: &RunDir) -> Result<(), StoreE
 fn replay(store: &Store, id: &str, run_dir: &RunDir) -> Result<Option<v1::Finished>, StoreError> {
     let (mut offset, mut finished) = (0, None);
     // A log that is damaged or missing tells what it can.
-    while let Ok(logged) =
-        EventLogReader::open(&run_dir.events_log()).and_then(|reader| reader.read_from(offset))
-    {
+    while let Ok(logged) = run_dir.open_events_log().and_then(|log| log.read_from(offset)) {
         let Some(last) = logged.last() else { break };
         offset = last.next_offset;
         let events: Vec<v1::Event> = logged.into_iter().map(|logged| logged.event).collect();

@@ -11,13 +11,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+use crate::account::Account;
 use crate::tls;
 
 /// Who is at the other end, before any call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// A process of this host; the kernel vouches for its user.
-    User(u32),
+    User(Account),
     /// A client on the network, with its certificate's name if it showed one.
     Network { name: Option<String> },
 }
@@ -47,7 +48,9 @@ impl Connection {
         stream: UnixStream,
         places: [Option<OwnedSemaphorePermit>; 2],
     ) -> io::Result<Connection> {
-        let peer = Peer::User(stream.peer_cred()?.uid());
+        let credentials = stream.peer_cred()?;
+        let account = Account { uid: credentials.uid(), gid: credentials.gid() };
+        let peer = Peer::User(account);
         let info = ConnectionInfo { peer, admitted: places[0].is_some() };
         Ok(Connection { stream: Stream::Unix(stream), info, _places: places })
     }

@@ -45,8 +45,15 @@ impl Guard {
         if !info.admitted {
             return Err(Error::Busy { what: "connections" });
         }
+        let settings = &self.daemon.settings;
         let (user, role_max) = self.identify(&info.peer, request.headers())?;
-        let caller = self.daemon.settings.access.admit(user, role_max, request.uri().path())?;
+        let mut caller = settings.access.admit(user, role_max, request.uri().path())?;
+        caller.account = match info.peer {
+            Peer::User(account) => settings.run_as.account(Some(account)),
+            Peer::Network { .. } => {
+                settings.run_as.account(settings.access.account_of(&caller.user)?)
+            }
+        };
         let permit = self.calls.clone().try_acquire_owned();
         Ok((caller, permit.map_err(|_| Error::Busy { what: "calls" })?))
     }
@@ -55,7 +62,7 @@ impl Guard {
     /// than the certificate of the program that carries it.
     fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<(String, Option<Role>), Error> {
         match peer {
-            Peer::User(uid) => Ok((peer::user_name(*uid), None)),
+            Peer::User(account) => Ok((peer::user_name(account.uid), None)),
             Peer::Network { name } => match headers.get(AUTHORIZATION) {
                 Some(value) if self.daemon.settings.accepts_tokens() => {
                     let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));

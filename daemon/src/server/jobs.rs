@@ -63,8 +63,8 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::Job>, Status> {
         self.admit_job()?;
-        let owner = peer::caller(&request)?.user;
-        let submission = Submission::new(request.into_inner(), owner)?;
+        let caller = peer::caller(&request)?;
+        let submission = Submission::new(request.into_inner(), caller)?;
         let job = self.daemon.create(submission).await?;
         Ok(Response::new(self.present(job)))
     }
@@ -73,11 +73,11 @@ impl v1::jobs_server::Jobs for Jobs {
         &self,
         request: Request<v1::PlanJobRequest>,
     ) -> Result<Response<v1::Plan>, Status> {
-        let owner = peer::caller(&request)?.user;
+        let caller = peer::caller(&request)?;
         let v1::PlanJobRequest { job_file, base_dir, overrides } = request.into_inner();
         let request_id = String::new();
         let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
-        let plan = self.daemon.plan(Submission::new(request, owner)?).await?;
+        let plan = self.daemon.plan(Submission::new(request, caller)?).await?;
         Ok(Response::new(convert::plan(plan)))
     }
 

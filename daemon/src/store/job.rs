@@ -8,6 +8,7 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use traind_proto::v1;
 
+use crate::account::Account;
 use crate::state::JobState;
 
 /// What is known about a job. Times are microseconds since 1970.
@@ -18,6 +19,8 @@ pub(crate) struct Job {
     pub id: String,
     pub name: String,
     pub owner: String,
+    /// Whose processes its runners are, unless the daemon's own.
+    pub run_as: Option<Account>,
     pub request_id: String,
     pub state: JobState,
     pub waiting_reason: String,
@@ -67,6 +70,8 @@ pub(crate) struct NewJob {
     pub id: String,
     pub name: String,
     pub owner: String,
+    #[serde(default)]
+    pub run_as: Option<Account>,
     /// Empty where the client gave none.
     pub request_id: String,
     pub request_digest: Vec<u8>,
@@ -94,7 +99,7 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, not_before, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -120,6 +125,7 @@ impl Job {
             id: row.get("id")?,
             name: row.get("name")?,
             owner: row.get("owner")?,
+            run_as: account(row)?,
             request_id: request_id.unwrap_or_default(),
             state: parsed(row, "state", JobState::from_str)?,
             waiting_reason: row.get("waiting_reason")?,
@@ -151,6 +157,12 @@ impl Job {
             failure: message(row, "failure")?,
         })
     }
+}
+
+fn account(row: &Row<'_>) -> rusqlite::Result<Option<Account>> {
+    let text: Option<String> = row.get("run_as")?;
+    let parse = |text: String| serde_json::from_str(&text);
+    text.map(parse).transpose().map_err(|error| unreadable(Type::Text, error))
 }
 
 fn parsed<T, E>(

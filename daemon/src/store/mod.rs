@@ -14,6 +14,9 @@ mod tests;
 mod tokens;
 mod write;
 
+use std::fs::{OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +46,8 @@ struct Inner {
 impl Store {
     /// Opens or creates the store at `path`, checks it and brings it up to date.
     pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
+        // What is wrong with the file, SQLite says better.
+        let _ = close_to_others(path);
         let mut writer = connect(path, OpenFlags::default())?;
         check(&writer, path)?;
         schema::migrate(&mut writer)?;
@@ -88,6 +93,14 @@ impl Store {
     fn reader(&self) -> MutexGuard<'_, Connection> {
         self.inner.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes the file, which SQLite would make as open as it can. What goes along with it gets the
+/// same mode.
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -69,6 +69,9 @@ const MIGRATIONS: &[&str] = &[
         expire_time INTEGER
     ) STRICT;
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN run_as TEXT; -- JSON; NULL for the daemon's own account
+",
 ];
 
 /// Brings the store to the newest version, each step in a transaction of its own.

@@ -4,6 +4,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Event, Finished, Started, Step};
 
 use super::{NewJob, Resolved, Restart, Store, StoreError};
+use crate::account::Account;
 use crate::state::{JobState, Outcome};
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -17,6 +18,7 @@ fn new_job(id: &str) -> NewJob {
         id: id.into(),
         name: "name".into(),
         owner: "ann".into(),
+        run_as: Some(Account { uid: 1000, gid: 100 }),
         create_time: 1,
         request_id: String::new(),
         request_digest: vec![1],

@@ -280,14 +280,15 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
 }
 
 fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
-    let sql = "INSERT INTO jobs (id, name, owner, request_id, request_digest, state, create_time,
+    let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
             platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings)
-        VALUES (:id, :name, :owner, :request_id, :request_digest, :state, :create_time,
+        VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
             :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": new.id,
         ":name": new.name,
         ":owner": new.owner,
+        ":run_as": new.run_as.map(|account| json(&account)).transpose()?,
         ":request_id": Some(&new.request_id).filter(|id| !id.is_empty()),
         ":request_digest": new.request_digest,
         ":state": JobState::Pending.name(),

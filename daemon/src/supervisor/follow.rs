@@ -1,12 +1,13 @@
 //! Following one runner: its event log into the store, and its process to the end.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Instant;
 
-use traind_proto::event_log::{EventLogError, EventLogReader};
+use traind_proto::event_log::EventLogError;
 use traind_proto::{reasons, v1};
 
 use super::ask::ask;
@@ -96,12 +97,14 @@ impl Follower {
     async fn drain(&mut self) -> Result<(), FollowError> {
         let path = self.run_dir.events_log();
         while self.damage.is_none() && self.job.log_offset < length(&path) {
-            let (path, id, offset) = (path.clone(), self.job.id.clone(), self.job.log_offset);
-            let stored = self.daemon.store.run(move |store| copy(store, path, &id, offset)).await;
+            let (run_dir, id, offset) =
+                (self.run_dir.clone(), self.job.id.clone(), self.job.log_offset);
+            let stored =
+                self.daemon.store.run(move |store| copy(store, &run_dir, &id, offset)).await;
             match stored {
                 Ok(Some(job)) => self.job = job,
                 Ok(None) => break,
-                Err(FollowError::Log(error @ EventLogError::Corrupt { .. })) => {
+                Err(FollowError::Log(error)) if is_damage(&error) => {
                     self.damage = Some(damage(&error));
                 }
                 Err(error) => return Err(error),
@@ -157,8 +160,13 @@ impl Follower {
 }
 
 /// Copies a chunk of the log into the store; `None` if there is no whole event yet.
-fn copy(store: &Store, path: PathBuf, id: &str, offset: u64) -> Result<Option<Job>, FollowError> {
-    let logged = EventLogReader::open(&path)?.read_from(offset)?;
+fn copy(
+    store: &Store,
+    run_dir: &RunDir,
+    id: &str,
+    offset: u64,
+) -> Result<Option<Job>, FollowError> {
+    let logged = run_dir.open_events_log()?.read_from(offset)?;
     let Some(end) = logged.last().map(|last| last.next_offset) else { return Ok(None) };
     let events = logged.into_iter().map(|logged| logged.event).collect();
     Ok(Some(store.record(id, events, end)?))
@@ -174,6 +182,15 @@ fn overtime(job: &Job) -> v1::Failure {
     let reason = reasons::MAX_RUN_EXCEEDED.to_owned();
     let field = Some("resources.max_run_seconds".to_owned());
     v1::Failure { reason, message, field, ..Default::default() }
+}
+
+/// Whether waiting will not help: the bytes are wrong, or it is no log at all.
+fn is_damage(error: &EventLogError) -> bool {
+    match error {
+        EventLogError::Corrupt { .. } => true,
+        EventLogError::Io { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+        _ => false,
+    }
 }
 
 fn damage(error: &EventLogError) -> v1::Failure {

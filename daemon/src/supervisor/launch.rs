@@ -1,8 +1,10 @@
 //! Getting hold of a runner: a new one for a job just placed, or the one that an
 //! earlier daemon left.
 
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use traind_job_file::{RunSpec, RunSpecError};
@@ -12,8 +14,10 @@ use super::claim::{self, Claim};
 use super::process::RunnerProcess;
 use super::run_dir::RunDir;
 use super::tree::Tree;
+use crate::account::{self, Account};
 use crate::daemon::Daemon;
 use crate::plugins::{self, PluginError};
+use crate::server::peer::user_name;
 use crate::store::{Job, StoreError};
 
 /// What became of a runner.
@@ -37,6 +41,10 @@ pub(super) enum LaunchError {
     PluginGone { platform: String, instructions: String },
     #[error("prepare the run folder {path}: {source}", path = .path.display())]
     RunDir { path: PathBuf, source: io::Error },
+    #[error("prepare the cache folder {path}: {source}", path = .path.display())]
+    CacheDir { path: PathBuf, source: io::Error },
+    #[error("the job is {user}'s, and this daemon may not switch users: run it as before")]
+    MayNotSwitch { user: String },
     #[error(transparent)]
     Spec(#[from] RunSpecError),
     #[error("start {runner}: {source}", runner = .runner.display())]
@@ -47,10 +55,14 @@ impl LaunchError {
     pub(super) fn failure(&self) -> v1::Failure {
         let reason = match self {
             LaunchError::Plugin(_) | LaunchError::PluginGone { .. } => reasons::PLUGIN_NOT_FOUND,
-            LaunchError::RunDir { .. } | LaunchError::Spec(_) => reasons::RUN_DIRECTORY_FAILED,
+            LaunchError::RunDir { .. } | LaunchError::CacheDir { .. } | LaunchError::Spec(_) => {
+                reasons::RUN_DIRECTORY_FAILED
+            }
             LaunchError::Store(_) => reasons::STORE_FAILED,
             LaunchError::Resolved(_) => reasons::INTERNAL,
-            LaunchError::Spawn { .. } => reasons::RUNNER_START_FAILED,
+            LaunchError::Spawn { .. } | LaunchError::MayNotSwitch { .. } => {
+                reasons::RUNNER_START_FAILED
+            }
         };
         let (reason, message) = (reason.to_owned(), self.to_string());
         v1::Failure { reason, message, ..Default::default() }
@@ -70,17 +82,36 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
                 job: serde_json::from_str(&job.resolved)?,
                 cores: job.cores.clone(),
                 plugin: plugin_path(&job.platform, &settings.cache_dir)?,
-                cache_dir: settings.cache_dir.clone(),
+                cache_dir: settings.cache_dir_of(job.run_as),
             };
+            if let Some(account) = job.run_as {
+                switch(account, &spec.cache_dir)?;
+            }
             let run_dir = RunDir::new(&settings.state_dir, &job.id);
             let path = run_dir.path().to_owned();
-            run_dir.create().map_err(|source| LaunchError::RunDir { path, source })?;
+            run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
             spec.write(run_dir.path())?;
             let runner = settings.runner.clone();
-            RunnerProcess::spawn(&settings, &run_dir, &spec)
+            RunnerProcess::spawn(&settings, &run_dir, &spec, job.run_as)
                 .map_err(|source| LaunchError::Spawn { runner, source })
         })
         .await
+}
+
+/// Makes the cache of another user, who may be none that this daemon can become.
+fn switch(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
+    if !account::may_switch() {
+        return Err(LaunchError::MayNotSwitch { user: user_name(account.uid) });
+    }
+    let make = || {
+        DirBuilder::new().recursive(true).create(cache_dir)?;
+        if let Some(users) = cache_dir.parent() {
+            fs::set_permissions(users, Permissions::from_mode(0o711))?;
+        }
+        fs::set_permissions(cache_dir, Permissions::from_mode(0o700))?;
+        chown(cache_dir, Some(account.uid), Some(account.gid))
+    };
+    make().map_err(|source| LaunchError::CacheDir { path: cache_dir.to_owned(), source })
 }
 
 /// Finds the runner of a job that was active when the daemon before this one ended. An

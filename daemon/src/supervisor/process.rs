@@ -16,6 +16,7 @@ use super::claim::Identity;
 use super::environment::runner_environment;
 use super::run_dir::RunDir;
 use super::tree::Tree;
+use crate::account::Account;
 use crate::settings::Settings;
 
 /// A runner that was alive when this was made.
@@ -34,6 +35,7 @@ impl RunnerProcess {
         settings: &Settings,
         run_dir: &RunDir,
         spec: &RunSpec,
+        account: Option<Account>,
     ) -> io::Result<RunnerProcess> {
         let log = run_dir.open_runner_log()?;
         let tree = Tree::create(run_dir, &spec.job_id, settings);
@@ -45,6 +47,7 @@ impl RunnerProcess {
             .args(cgroup)
             .args(memory)
             .args(roots)
+            .args(account.map(|account| format!("--run-as={account}")))
             .args([run_dir.claim(spec.attempt).as_path(), &settings.runner, run_dir.path()])
             .env_clear()
             .envs(runner_environment(std::env::vars_os(), spec))

@@ -166,7 +166,7 @@ mod tests {
     fn a_double_fork_does_not_escape() {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::new(folder.path(), "tree-test");
-        run_dir.create().unwrap();
+        run_dir.create(None).unwrap();
         let tree = Tree::create_below(&run_dir, "tree-test", None, None);
         let child = folder.path().join("child");
         // In a session of its own and without a parent.
@@ -203,7 +203,7 @@ mod tests {
     fn a_job_found_again_has_the_group_it_was_given() {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::new(folder.path(), "a");
-        run_dir.create().unwrap();
+        run_dir.create(None).unwrap();
         let made = Tree::create_below(&run_dir, "a", Some(folder.path()), None);
         assert_eq!(made.cgroup(), Some(folder.path().join("traind-a").as_path()));
         assert_eq!(Tree::find(&run_dir, "a").cgroup(), made.cgroup());

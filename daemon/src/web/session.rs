@@ -48,7 +48,10 @@ impl User {
     pub(super) fn may(self, site: &Site, call: &str) -> Result<Caller, Failure> {
         let Caller { user, .. } = &self.0;
         let role_max = Some(self.0.role());
-        Ok(site.daemon.settings.access.admit(user.clone(), role_max, call).map_err(Error::from)?)
+        let admitted = site.daemon.settings.access.admit(user.clone(), role_max, call);
+        let mut caller = admitted.map_err(Error::from)?;
+        caller.account = self.0.account;
+        Ok(caller)
     }
 }
 

@@ -138,6 +138,11 @@ impl Host {
         self.path("state/jobs").join(job_id)
     }
 
+    /// What the daemon keeps of a job, out of the runner's reach.
+    pub(crate) fn records(&self, job_id: &str) -> PathBuf {
+        self.path("state/records").join(job_id)
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.path("traind.sock")
     }

@@ -163,7 +163,7 @@ async fn a_double_fork_ends_with_its_runner() {
     let child = std::fs::read_to_string(host.run_dir(&job.id).join("child")).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
     assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the runner's child lives");
-    let named = host.run_dir(&job.id).join("cgroup").exists();
+    let named = host.records(&job.id).join("cgroup").exists();
     assert_eq!(named, cgroups.is_some(), "a job has a group where there can be one");
 }
 

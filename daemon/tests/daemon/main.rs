@@ -25,6 +25,7 @@ mod runner;
 mod serving;
 mod soak;
 mod submitting;
+mod switching;
 mod terminal;
 mod top;
 mod web;

@@ -60,17 +60,22 @@ impl Authority {
 const ACCESS: &str = "users: {ann: admin, sue: submitter, vic: viewer}\n";
 
 /// A host whose daemon is on the network.
-struct Networked {
-    host: Host,
+pub(crate) struct Networked {
+    pub(crate) host: Host,
     authority: Authority,
     port: u16,
 }
 
 impl Networked {
     async fn started(options: &[&str]) -> Networked {
-        let mut host = Host::new(1, COMPLETES);
+        Networked::prepared(COMPLETES, "", options).await
+    }
+
+    /// `access` goes behind the roles in the access file.
+    pub(crate) async fn prepared(script: &str, access: &str, options: &[&str]) -> Networked {
+        let mut host = Host::new(1, script);
         let authority = Authority::new(&host.path(""), "authority");
-        fs::write(host.path("access.yaml"), own_user_too(ACCESS)).unwrap();
+        fs::write(host.path("access.yaml"), own_user_too(ACCESS) + access).unwrap();
         let port = free_port();
         host.options = listen_options(&host, &authority, port);
         host.options.extend(options.iter().map(|option| (*option).to_owned()));
@@ -100,7 +105,11 @@ impl Networked {
     }
 
     /// A `traind` command of a user on another host.
-    fn remote(&self, arguments: &[&str], environment: &[(&str, String)]) -> (bool, String) {
+    pub(crate) fn remote(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, String)],
+    ) -> (bool, String) {
         let mut command = self.host.traind();
         command.env_remove("TRAIND_SOCKET").env("TRAIND_CA", self.authority.ca());
         command.env("TRAIND_ADDRESS", format!("localhost:{}", self.port));
@@ -110,7 +119,7 @@ impl Networked {
         (output.status.success(), String::from_utf8(text).unwrap())
     }
 
-    fn new_token(&self, arguments: &[&str]) -> String {
+    pub(crate) fn new_token(&self, arguments: &[&str]) -> String {
         let output = self.host.cli(&[&["token", "create"], arguments].concat());
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

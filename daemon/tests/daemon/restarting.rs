@@ -30,7 +30,7 @@ async fn a_runner_that_dies_is_started_again_as_often_as_the_job_file_says() {
     let job = host.submit_with("first", "cores: 1, max_restarts: 2").await;
     let job = host.until_state(&job.id, JobState::Completed).await;
     assert_eq!((job.attempt, job.restarts, job.failure), (3, 2, None));
-    let claims = |n: u32| host.run_dir(&job.id).join(format!("runner-{n}.json")).exists();
+    let claims = |n: u32| host.records(&job.id).join(format!("runner-{n}.json")).exists();
     assert!(claims(1) && claims(2) && claims(3));
     let spec = traind_job_file::RunSpec::read(&host.run_dir(&job.id)).unwrap();
     assert_eq!(spec.attempt, 3);

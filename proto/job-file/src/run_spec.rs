@@ -1,7 +1,8 @@
 //! What the daemon hands to a runner: `run.json` in the run directory.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -77,10 +78,16 @@ impl RunSpec {
     }
 }
 
-/// Writes aside, syncs, renames and syncs the folder.
+/// Writes aside, syncs, renames and syncs the folder. The folder may be another user's, who is
+/// to read the file and could have put a link in its place.
 fn replace_file(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("json.tmp");
-    let mut file = File::create(&aside)?;
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(&aside)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&aside, path)?;

@@ -33,7 +33,12 @@ impl EventLogReader {
     /// Opens a log that exists.
     pub fn open(path: &Path) -> Result<Self, EventLogError> {
         let file = File::open(path).map_err(EventLogError::io("open", path))?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self::of_file(file, path))
+    }
+
+    /// Reads a log that was opened before; `path` is for the messages of errors.
+    pub fn of_file(file: File, path: &Path) -> Self {
+        Self { file, path: path.to_owned() }
     }
 
     /// Returns the events from `offset` on, as many as are written and fit into
