@@ -114,7 +114,7 @@ impl Host {
     /// Kills the runner of an attempt, as the kernel does when memory runs out; false where it
     /// has ended by itself.
     pub fn kill_runner(&self, id: &str, attempt: u32) -> bool {
-        let path = self.path(&format!("state/jobs/{id}/runner-{attempt}.json"));
+        let path = self.path(&format!("state/records/{id}/runner-{attempt}.json"));
         let claim: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         let pid = claim["runner"]["pid"].as_u64().unwrap() as u32;
         alive(pid) && kill(pid)
