@@ -16,7 +16,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Finished, Outcome, Started};
 use traind_xla::DType;
 use traind_xla::mesh::{self, Axis, Mesh};
-use traind_xla::runtime::{Cores, ExecutableCache};
+use traind_xla::runtime::{Cores, ExecutableCache, LazyDevice};
 
 use crate::batch::BatchLayout;
 use crate::best::BestRule;
@@ -40,6 +40,7 @@ use crate::state::{StartValues, StateSettings, TrainState};
 use crate::tasks;
 use crate::train_step::TrainStep;
 use crate::trainer::{OpenStep, Trainer};
+use crate::work::Precision;
 
 /// Steps that a padded length must serve on average: each costs a program to compile, and saves
 /// padding in every step.
@@ -254,7 +255,7 @@ fn sampler_config(context: &Context) -> SamplerConfig {
     SamplerConfig {
         batch_per_core: train.per_device_train_batch_size as usize,
         cores: context.spec.cores.len(),
-        seed: train.data_seed.unwrap_or(train.seed),
+        seed: context.spec.job.data_seed(),
         strategy: match train.train_sampling_strategy {
             TrainSamplingStrategy::Random => SamplingStrategy::Random,
             TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
@@ -278,7 +279,7 @@ impl Inputs {
         }
         session.prepare(context, &wanted)?;
         context.activity.holds(session.memory());
-        context.activity.can_do(session.peak().unwrap_or_default());
+        context.activity.can_do(session.peak(precision(&job.train)).unwrap_or_default());
         let train = &self.splits.planned()?.set;
         let (train_rows, collator) = (train.len() as u64, self.padding.collator(train));
         let Inputs { resumed, recipe, open, sampler, timetable, .. } = self;
@@ -344,7 +345,8 @@ impl Inputs {
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let settings = state_settings(job);
-        Session::new(cores, cache, train, evaluate, |device| {
+        let device = LazyDevice::new(cores, Some(cache), job.train.tf32);
+        Session::new(device, train, evaluate, |device| {
             TrainState::create(device, model, &optimizer, &start, settings)
         })
     }
@@ -379,6 +381,14 @@ fn compute_dtype(train: &Train) -> DType {
         Train { bf16: true, .. } => DType::BF16,
         Train { fp16: true, .. } => DType::F16,
         _ => DType::F32,
+    }
+}
+
+fn precision(train: &Train) -> Precision {
+    match compute_dtype(train) {
+        DType::F32 if train.tf32 => Precision::TensorFloat32,
+        DType::F32 => Precision::Float32,
+        _ => Precision::Half,
     }
 }
 

@@ -9,10 +9,8 @@ use traind_loader::{HostStep, StepPlan};
 use traind_pjrt::{Client, ClientOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
-use traind_xla::DType;
 use traind_xla::runtime::{
-    CompiledStep, CoreInputs, Cores, ExecutableCache, ExecutableSource, HostArray, LazyDevice,
-    Pending,
+    CompiledStep, CoreInputs, Cores, ExecutableSource, HostArray, LazyDevice, Pending,
 };
 
 use crate::batch::BatchLayout;
@@ -23,7 +21,7 @@ use crate::programs::{Program, ProgramFigures, ProgramShape};
 use crate::schedule::Timetable;
 use crate::state::TrainState;
 use crate::train_step::TrainStep;
-use crate::work::{self, Work};
+use crate::work::{self, Precision, Work};
 
 /// A step on its way to the cores: its plan and its uploaded inputs.
 #[derive(Debug)]
@@ -73,13 +71,11 @@ fn client_options(platform: &str, count: usize) -> ClientOptions {
 
 impl Session {
     pub(crate) fn new(
-        cores: Cores,
-        cache: ExecutableCache,
+        mut device: LazyDevice,
         train: TrainStep,
         evaluate: EvalStep,
         state: impl FnOnce(&mut LazyDevice) -> RunResult<TrainState>,
     ) -> RunResult<Session> {
-        let mut device = LazyDevice::new(cores, Some(cache));
         let state = state(&mut device)?;
         let predict = evaluate.unlabelled();
         Ok(Session { device, state, train, evaluate, predict, figures: HashMap::new() })
@@ -188,9 +184,8 @@ impl Session {
     }
 
     /// Operations a second that a core can do at most, if its device is a known one.
-    pub(crate) fn peak(&self) -> Option<f64> {
-        let half_precision = self.train.forward.compute_dtype != DType::F32;
-        work::peak(self.device.cores().devices()[0].kind(), half_precision)
+    pub(crate) fn peak(&self, precision: Precision) -> Option<f64> {
+        work::peak(self.device.cores().devices()[0].kind(), precision)
     }
 
     /// Hands one step over to the cores, which may still run when it returns.

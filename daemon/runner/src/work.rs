@@ -90,25 +90,40 @@ impl WorkMeter {
     }
 }
 
-/// What one core of a device can do at most, in operations a second: dense dots of bfloat16,
-/// and of float32. `None` for a device that is not known; a CPU's depends on too much.
+/// What dots are computed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// bfloat16 or float16.
+    Half,
+    TensorFloat32,
+    Float32,
+}
+
+/// What one core of a device can do at most in dense dots, in operations a second. `None` for a device that is not known; a CPU's depends on too much.
 ///
 /// Figures are the vendors' data sheets'. A NeuronCore's is its share of the chip's.
-pub(crate) fn peak(device_kind: &str, half_precision: bool) -> Option<f64> {
+pub(crate) fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
     const TERA: f64 = 1e12;
-    const PEAKS: &[(&str, f64, f64)] = &[
-        ("H200", 989.4, 66.9),
-        ("H100 PCIe", 756.0, 51.2),
-        ("H100", 989.4, 66.9),
-        ("A100", 312.0, 19.5),
-        ("L40S", 362.0, 91.6),
-        ("A10G", 70.0, 31.2),
-        ("L4", 121.0, 30.3),
-        ("NC_v2", 95.0, 23.8),
-        ("NC_v3", 83.4, 22.6),
+    const PEAKS: &[(&str, [f64; 3])] = &[
+        ("H200", [989.4, 494.7, 66.9]),
+        ("H100 PCIe", [756.0, 378.0, 51.2]),
+        ("H100", [989.4, 494.7, 66.9]),
+        ("A100", [312.0, 156.0, 19.5]),
+        ("L40S", [362.0, 183.0, 91.6]),
+        ("A10G", [70.0, 35.0, 31.2]),
+        ("L4", [121.0, 60.0, 30.3]),
+        ("NC_v2", [95.0, 23.8, 23.8]),
+        ("NC_v3", [83.4, 22.6, 22.6]),
     ];
-    let known = PEAKS.iter().find(|(name, ..)| device_kind.contains(name));
-    known.map(|(_, half, single)| TERA * if half_precision { *half } else { *single })
+    let (_, [half, tensor_float_32, float32]) =
+        PEAKS.iter().find(|(name, _)| device_kind.contains(name))?;
+    Some(
+        TERA * match precision {
+            Precision::Half => half,
+            Precision::TensorFloat32 => tensor_float_32,
+            Precision::Float32 => float32,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -149,10 +164,11 @@ mod tests {
 
     #[test]
     fn peaks_are_of_the_named_device() {
-        assert_eq!(peak("NVIDIA H100 80GB HBM3", true), Some(989.4e12));
-        assert_eq!(peak("NVIDIA H100 PCIe", true), Some(756.0e12));
-        assert_eq!(peak("NVIDIA L40S", false), Some(91.6e12));
-        assert_eq!(peak("NVIDIA L4", true), Some(121.0e12));
-        assert_eq!(peak("cpu", false), None);
+        use Precision::{Float32, Half, TensorFloat32};
+        assert_eq!(peak("NVIDIA H100 80GB HBM3", Half), Some(989.4e12));
+        assert_eq!(peak("NVIDIA H100 PCIe", TensorFloat32), Some(378.0e12));
+        assert_eq!(peak("NVIDIA L40S", Float32), Some(91.6e12));
+        assert_eq!(peak("NVIDIA L4", Half), Some(121.0e12));
+        assert_eq!(peak("cpu", Float32), None);
     }
 }

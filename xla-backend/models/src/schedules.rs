@@ -54,16 +54,6 @@ impl Schedule {
     }
 }
 
-/// `warmup_steps` of TrainingArguments: a count, or below 1 a share of all
-/// steps, rounded up.
-pub fn warmup_steps(total_steps: u64, warmup_steps: f64) -> u64 {
-    if warmup_steps >= 1.0 {
-        warmup_steps as u64
-    } else {
-        (total_steps as f64 * warmup_steps).ceil() as u64
-    }
-}
-
 impl Progress {
     fn warmup(&self) -> Option<f64> {
         (self.step < self.warmup_steps).then(|| self.step / self.warmup_steps.max(1.0))
@@ -187,12 +177,5 @@ mod tests {
             "lr_scheduler_type linar is unknown, known are linear, cosine, \
              cosine_with_restarts, polynomial, inverse_sqrt, constant, constant_with_warmup"
         );
-    }
-
-    #[test]
-    fn warmup_is_a_count_or_a_share_rounded_up() {
-        for (steps, expect) in [(0.0, 0), (0.1, 11), (0.06, 7), (1.0, 1), (25.0, 25)] {
-            assert_eq!(warmup_steps(105, steps), expect, "{steps}");
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Backward, Op, Problem, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
-use crate::stablehlo::{Emitter, Value, list};
+use crate::stablehlo::{DotPrecision, Emitter, Value, list};
 use crate::tensor::Tensor;
 
 /// Which axes of the operands belong together. The result has the batch axes,
@@ -165,7 +165,11 @@ impl Op for DotGeneral {
         let pair = |left: &[usize], right: &[usize]| format!("{} x {}", list(left), list(right));
         let batch = pair(&dims.lhs_batch, &dims.rhs_batch);
         let contracting = pair(&dims.lhs_contracting, &dims.rhs_contracting);
-        let attributes = format!("batching_dims = {batch}, contracting_dims = {contracting}");
+        let highest =
+            result.dtype == DType::F32 && emitter.dot_precision() == DotPrecision::Highest;
+        let precision = if highest { ", precision = [HIGHEST, HIGHEST]" } else { "" };
+        let attributes =
+            format!("batching_dims = {batch}, contracting_dims = {contracting}{precision}");
         emitter.typed("dot_general", &[&inputs[0], &inputs[1]], &attributes, result)
     }
 }

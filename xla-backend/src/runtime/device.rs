@@ -8,10 +8,12 @@ use traind_pjrt::{Buffer, Executable, ExecuteOptions};
 
 use super::cores::{CoreInputs, Cores, download};
 use super::pending::HandOver;
+use super::platform::dot_precision;
 use super::recording::{Argument, InputSpec, Recorded, Recording};
 use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
+use crate::stablehlo::DotPrecision;
 
 /// A value that stays on the cores from step to step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,6 +47,7 @@ impl CompiledStep {
 pub struct LazyDevice {
     cores: Cores,
     compiler: Compiler,
+    dots: DotPrecision,
     shapes: Vec<Shape>,
     /// `[variable][core]`; empty while a step that assigns it is handed over.
     buffers: Vec<Vec<Buffer>>,
@@ -58,8 +61,10 @@ struct Step {
 }
 
 impl LazyDevice {
-    pub fn new(cores: Cores, disk: Option<ExecutableCache>) -> LazyDevice {
+    /// `tensor_float_32`: GPUs may round the operands of float32 dots for speed.
+    pub fn new(cores: Cores, disk: Option<ExecutableCache>, tensor_float_32: bool) -> LazyDevice {
         LazyDevice {
+            dots: dot_precision(cores.client().platform_name(), tensor_float_32),
             compiler: Compiler::new(cores.clone(), disk),
             cores,
             shapes: Vec::new(),
@@ -127,7 +132,7 @@ impl LazyDevice {
         let start = Instant::now();
         let mut recording = Recording::new(&self.shapes, inputs)?;
         record(&mut recording)?;
-        let (recorded, program) = recording.cut("step", self.cores.len());
+        let (recorded, program) = recording.cut("step", self.cores.len(), self.dots);
         let trace_seconds = start.elapsed().as_secs_f64();
         let (executable, compile) = self.compiler.compile(&program)?;
         let step = Step { executable, recorded };

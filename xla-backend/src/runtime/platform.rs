@@ -2,6 +2,17 @@
 
 use traind_pjrt::{CompileOptions, OptionOverride};
 
+use crate::stablehlo::DotPrecision;
+
+/// Left to itself, XLA rounds the operands of float32 dots to TensorFloat-32 on GPUs that have
+/// it, ten bits of mantissa. PyTorch does so only if told.
+pub(super) fn dot_precision(platform: &str, tensor_float_32: bool) -> DotPrecision {
+    match platform {
+        "cuda" if !tensor_float_32 => DotPrecision::Highest,
+        _ => DotPrecision::Platform,
+    }
+}
+
 /// Switched off on CPU devices:
 ///
 /// - a dot spread over threads: a CPU device stands for one core of the host, and all devices
@@ -21,4 +32,17 @@ pub fn with_platform_options(options: CompileOptions, platform: &str) -> Compile
     let off: &[&str] = if platform == "cpu" { &CPU_OFF } else { &[] };
     off.iter()
         .fold(options, |options, flag| options.with_override(*flag, OptionOverride::Bool(false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float32_is_float32_on_gpus_unless_told() {
+        assert_eq!(dot_precision("cuda", false), DotPrecision::Highest);
+        assert_eq!(dot_precision("cuda", true), DotPrecision::Platform);
+        assert_eq!(dot_precision("neuron", false), DotPrecision::Platform);
+        assert_eq!(dot_precision("cpu", false), DotPrecision::Platform);
+    }
 }

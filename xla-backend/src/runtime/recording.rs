@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::device::Variable;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::stablehlo::{self, Output, Program};
+use crate::stablehlo::{self, DotPrecision, Output, Program};
 use crate::tensor::{Tensor, Trace};
 
 /// An input of a step, uploaded anew for each run. The shape is one core's.
@@ -111,7 +111,12 @@ impl<'a> Recording<'a> {
 
     /// Cuts the graph: the assigned values, then the fetched ones, are its
     /// results.
-    pub(super) fn cut(self, name: &str, num_replicas: usize) -> (Recorded, Program) {
+    pub(super) fn cut(
+        self,
+        name: &str,
+        num_replicas: usize,
+        dots: DotPrecision,
+    ) -> (Recorded, Program) {
         let position =
             |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
         let assigned = self.assigned.iter().map(|(variable, value)| Output {
@@ -120,7 +125,7 @@ impl<'a> Recording<'a> {
         });
         let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
         let outputs: Vec<Output> = assigned.chain(fetched).collect();
-        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas);
+        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas, dots);
         let recorded = Recorded {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),

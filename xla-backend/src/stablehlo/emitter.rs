@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use super::DotPrecision;
 use crate::graph::{DType, Graph, NodeId, Shape};
 
 /// An SSA value of the module being written.
@@ -24,13 +25,23 @@ impl Value {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Emitter {
     body: String,
     next: usize,
+    dots: DotPrecision,
 }
 
 impl Emitter {
+    pub(super) fn new(dots: DotPrecision) -> Emitter {
+        Emitter { body: String::new(), next: 0, dots }
+    }
+
+    /// How exactly dots of float32 are to be computed.
+    pub fn dot_precision(&self) -> DotPrecision {
+        self.dots
+    }
+
     /// Writes `%n = text` and returns `%n`. `text` ends with its type.
     pub fn emit(&mut self, text: &str, result: &Shape) -> Value {
         let name = format!("%{}", self.next);

@@ -25,6 +25,16 @@ impl Output {
     }
 }
 
+/// How exactly dots of float32 are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DotPrecision {
+    /// As the platform does by itself.
+    #[default]
+    Platform,
+    /// In float32, also where the platform would rather round operands first.
+    Highest,
+}
+
 /// A lowered program, ready to be compiled.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -35,8 +45,14 @@ pub struct Program {
 }
 
 /// Lowers the nodes that `outputs` depend on; others leave no trace.
-pub fn lower(graph: &Graph, name: &str, outputs: &[Output], num_replicas: usize) -> Program {
-    let body = lower_body(graph, outputs);
+pub fn lower(
+    graph: &Graph,
+    name: &str,
+    outputs: &[Output],
+    num_replicas: usize,
+    dots: DotPrecision,
+) -> Program {
+    let body = lower_body(graph, outputs, dots);
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -55,8 +71,8 @@ pub fn lower(graph: &Graph, name: &str, outputs: &[Output], num_replicas: usize)
     Program { text, parameters, outputs: results, num_replicas }
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output]) -> String {
-    let mut emitter = Emitter::default();
+fn lower_body(graph: &Graph, outputs: &[Output], dots: DotPrecision) -> String {
+    let mut emitter = Emitter::new(dots);
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
     };

@@ -10,7 +10,7 @@ use traind_pjrt::{
 };
 use traind_xla::graph::verify::verify;
 use traind_xla::runtime::with_platform_options;
-use traind_xla::stablehlo::{Output, Program, lower};
+use traind_xla::stablehlo::{DotPrecision, Output, Program, lower};
 use traind_xla::{DType, Shape, Tensor};
 
 /// One argument or result in row-major order.
@@ -38,7 +38,7 @@ impl Compiled {
         let graph = outputs[0].trace().graph();
         verify(&graph).unwrap();
         let outputs: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let program = lower(&graph, "test", &outputs, num_replicas);
+        let program = lower(&graph, "test", &outputs, num_replicas, DotPrecision::Highest);
         let options = CompileOptions::replicas(num_replicas);
         let options = with_platform_options(options, CLIENT.platform_name());
         let executable = CLIENT

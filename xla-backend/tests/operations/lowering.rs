@@ -2,7 +2,7 @@
 
 use traind_xla::graph::print::print;
 use traind_xla::ops::ReduceKind;
-use traind_xla::stablehlo::{Output, lower};
+use traind_xla::stablehlo::{DotPrecision, Output, lower};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 /// The lowered body of what `build` makes of a parameter.
@@ -12,7 +12,7 @@ fn body(shape: Shape, build: impl FnOnce(&Trace, &Tensor) -> Result<Tensor>) -> 
     let result = build(&trace, &x).unwrap();
     let graph = trace.graph();
     traind_xla::graph::verify::verify(&graph).unwrap();
-    lower(&graph, "test", &[Output::new(result.node())], 1).text
+    lower(&graph, "test", &[Output::new(result.node())], 1, DotPrecision::Platform).text
 }
 
 fn f32(dims: &[usize]) -> Shape {
@@ -26,7 +26,13 @@ fn a_program_has_arguments_results_and_aliases() {
     let unused = trace.parameter("unused", Shape::scalar(DType::S32)).unwrap();
     let next = weight.mul_scalar(0.5).unwrap();
     let output = Output { node: next.node(), aliases_parameter: Some(0) };
-    let program = lower(&trace.graph(), "step", &[Output::new(unused.node()), output], 2);
+    let program = lower(
+        &trace.graph(),
+        "step",
+        &[Output::new(unused.node()), output],
+        2,
+        DotPrecision::Platform,
+    );
     insta::assert_snapshot!(program.text, @r#"
     module @step attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32} {
       func.func public @main(%arg0: tensor<2xf32> {tf.aliasing_output = 1 : i32}, %arg1: tensor<i32>) -> (tensor<i32>, tensor<2xf32>) {
@@ -179,4 +185,17 @@ fn the_printer_names_scopes() {
     %2 = f32[3,2] Tanh(%1) // encoder.layer.0
     %3 = f32[2] Reduce { fold: Sum, axes: [0] }(%2)
     "#);
+}
+
+#[test]
+fn dots_of_float32_are_exact_where_asked() {
+    let trace = Trace::new();
+    let dot = |dtype| {
+        let x = trace.parameter("x", Shape::new(dtype, [2, 2])).unwrap();
+        Output::new(x.matmul(&x).unwrap().node())
+    };
+    let outputs = [dot(DType::F32), dot(DType::BF16)];
+    let text = |dots| lower(&trace.graph(), "dots", &outputs, 1, dots).text;
+    assert_eq!(text(DotPrecision::Highest).matches("precision = [HIGHEST, HIGHEST]").count(), 1);
+    assert!(!text(DotPrecision::Platform).contains("precision"));
 }

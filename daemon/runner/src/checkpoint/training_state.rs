@@ -49,7 +49,7 @@ impl Recipe {
         Recipe {
             optim: train.optim.to_string(),
             seed: train.seed,
-            data_seed: train.data_seed.unwrap_or(train.seed),
+            data_seed: job.data_seed(),
             train_sampling_strategy: train.train_sampling_strategy.to_string(),
             dataloader_drop_last: train.dataloader_drop_last,
             train_rows,

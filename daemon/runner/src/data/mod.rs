@@ -109,8 +109,7 @@ impl Reader<'_> {
             self.report(&train, &prepared)?;
             return Ok((train, None));
         };
-        let seed = job.train.data_seed.unwrap_or(job.train.seed);
-        let (train, validation) = prepared.set.split_validation(fraction, seed)?;
+        let (train, validation) = prepared.set.split_validation(fraction, job.data_seed())?;
         let train = split("train", Arc::new(train), true);
         let mut validation = split("validation", Arc::new(validation), true);
         validation.questions = self.questions(&options, &validation.set)?;

@@ -16,8 +16,7 @@ pub(super) struct MaskedLm {
 
 impl MaskedLm {
     pub(super) fn new(job: &JobFile) -> MaskedLm {
-        let seed = job.train.data_seed.unwrap_or(job.train.seed);
-        MaskedLm { data: job.data.clone(), seed }
+        MaskedLm { data: job.data.clone(), seed: job.data_seed() }
     }
 }
 

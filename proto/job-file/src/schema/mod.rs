@@ -68,6 +68,11 @@ impl JobFile {
             * u64::from(self.train.gradient_accumulation_steps)
             * u64::from(self.data_parallel_size())
     }
+
+    /// Seed of what concerns data: the order of rows, a split, masks.
+    pub fn data_seed(&self) -> u64 {
+        self.train.data_seed.unwrap_or(self.train.seed)
+    }
 }
 
 /// A resolved job file is itself a job file: it is read by the same rules, so

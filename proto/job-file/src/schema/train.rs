@@ -49,6 +49,9 @@ section! {
         bf16: bool = false;
         /// Compute in float16 with dynamic loss scaling, with weights in float32.
         fp16: bool = false;
+        /// Let NVIDIA GPUs round the operands of float32 dots to TensorFloat-32: faster, with
+        /// three digits.
+        tf32: bool = false;
         /// Compute activations again in the backward pass instead of keeping them.
         gradient_checkpointing: bool = false;
         /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.

@@ -2,7 +2,7 @@
 
 use traind_pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Value};
 use traind_xla::runtime::{Cores, HostArray};
-use traind_xla::stablehlo::{self, Output};
+use traind_xla::stablehlo::{self, DotPrecision, Output};
 use traind_xla::{Tensor, Trace};
 
 /// A compiled trace: arguments in, values of the chosen tensors out.
@@ -16,7 +16,7 @@ impl Program {
     pub(crate) fn compile(trace: &Trace, outputs: &[&Tensor]) -> Program {
         traind_xla::graph::verify::verify(&trace.graph()).unwrap();
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1);
+        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, DotPrecision::Platform);
         let cores = cores();
         let executable = cores.client().compile(&program.text, &CompileOptions::default()).unwrap();
         Program { cores, executable, outputs: program.outputs }
