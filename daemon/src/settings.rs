@@ -42,12 +42,25 @@ pub(crate) struct Settings {
     pub memory_per_core: Option<u64>,
     /// Group of the socket, by number; the daemon's own without it.
     pub socket_group: Option<u32>,
+    /// How much callers may ask for.
+    pub limits: Limits,
     /// Whose processes jobs are.
     pub run_as: RunAs,
     /// Served beside the socket.
     pub network: Option<Network>,
     /// Where the web page is served, if it is.
     pub web_address: Option<SocketAddr>,
+}
+
+/// How much callers may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Connections of one user that are served at a time.
+    pub connections_per_user: usize,
+    /// Calls of one user that are under way at a time, streams with them.
+    pub calls_per_user: usize,
+    /// Until a response begins; streams may last.
+    pub request_timeout: Duration,
 }
 
 /// Whose processes jobs are.
@@ -158,6 +171,11 @@ impl Settings {
             socket_group: None,
             network: None,
             run_as: RunAs::Daemon,
+            limits: Limits {
+                connections_per_user: 1,
+                calls_per_user: 1,
+                request_timeout: Duration::from_secs(1),
+            },
             web_address: None,
         }
     }

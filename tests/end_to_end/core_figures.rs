@@ -26,8 +26,12 @@ async fn a_core_tells_operations_memory_and_steps() {
             + memory.temporary_bytes
             + memory.code_bytes;
         assert_eq!(usage.memory_used_bytes, sum);
+        assert!(usage.memory_total_bytes > sum, "{usage:?}");
     }
     let said = host.cli(&host.path(""), &["cores"]).out;
     assert!(said.contains("TFLOP/S") && said.contains("figures"), "{said}");
     host.cancel(&job.id).await;
+    let story = host.watch(&job.id).await;
+    let kind = &story.started().device_kind;
+    assert!(!kind.is_empty() && *kind == cores[0].device, "{kind} of {cores:?}");
 }

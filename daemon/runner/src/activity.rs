@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     pub step: u64,
     pub max_steps: u64,
     pub memory: MemoryUsage,
+    /// Of a core, in bytes; 0 where that is not known.
+    pub memory_total: u64,
     pub utilization_1s: f64,
     pub utilization_1m: f64,
     /// A second, over the last minute.
@@ -40,6 +42,7 @@ struct Shared {
     step: u64,
     max_steps: u64,
     memory: MemoryUsage,
+    memory_total: u64,
     peak: f64,
     busy: BusyMeter,
     work: WorkMeter,
@@ -52,6 +55,7 @@ impl Activity {
             step: 0,
             max_steps: 0,
             memory: MemoryUsage::default(),
+            memory_total: 0,
             peak: 0.0,
             busy: BusyMeter::new(Instant::now()),
             work: WorkMeter::new(Instant::now(), HISTORY),
@@ -72,6 +76,11 @@ impl Activity {
     /// What the job holds on each core.
     pub(crate) fn holds(&self, memory: MemoryUsage) {
         self.lock().memory = memory;
+    }
+
+    /// How many bytes a core has.
+    pub(crate) fn has(&self, memory_bytes: u64) {
+        self.lock().memory_total = memory_bytes;
     }
 
     /// How many operations a second a core can do at most.
@@ -100,6 +109,7 @@ impl Activity {
             step: shared.step,
             max_steps: shared.max_steps,
             memory: shared.memory,
+            memory_total: shared.memory_total,
             work: shared.work.rate(now),
             peak: shared.peak,
             utilization_1s: shared.busy.share(now, Duration::from_secs(1)),

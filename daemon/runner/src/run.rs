@@ -280,6 +280,7 @@ impl Inputs {
         session.prepare(context, &wanted)?;
         context.activity.holds(session.memory());
         context.activity.can_do(session.peak(precision(&job.train)).unwrap_or_default());
+        context.activity.has(session.memory_of_a_core().unwrap_or_default());
         let train = &self.splits.planned()?.set;
         let (train_rows, collator) = (train.len() as u64, self.padding.collator(train));
         let Inputs { resumed, recipe, open, sampler, timetable, .. } = self;
@@ -436,7 +437,7 @@ pub(crate) fn started(context: &Context) -> RunResult<()> {
         pid: std::process::id(),
         cores: spec.cores.clone(),
         platform: spec.job.resources.platform.to_string(),
-        device_kind: String::new(),
+        device_kind: spec.device_kind.clone(),
         attempt: spec.attempt,
     }))?)
 }

@@ -72,7 +72,7 @@ impl RunnerService {
             utilization_percent_1s: now.utilization_1s * 100.0,
             utilization_percent_1m: now.utilization_1m * 100.0,
             memory_used_bytes: total_bytes(&now.memory),
-            memory_total_bytes: 0,
+            memory_total_bytes: now.memory_total,
             phase: now.phase.into(),
             step: now.step,
             max_steps: now.max_steps,

@@ -188,6 +188,17 @@ impl Session {
         work::peak(self.device.cores().devices()[0].kind(), precision)
     }
 
+    /// Memory of a core, where its device tells; cores of a CPU have that of the machine.
+    pub(crate) fn memory_of_a_core(&self) -> Option<u64> {
+        let stats = self.device.cores().devices()[0].memory_stats().ok().flatten();
+        let told = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
+        told.or_else(|| work::host_memory().filter(|_| self.is_cpu()))
+    }
+
+    fn is_cpu(&self) -> bool {
+        self.device.cores().devices()[0].kind().eq_ignore_ascii_case("cpu")
+    }
+
     /// Hands one step over to the cores, which may still run when it returns.
     pub(crate) fn run(
         &mut self,

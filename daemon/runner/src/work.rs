@@ -107,6 +107,7 @@ pub(crate) fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
     const PEAKS: &[(&str, [f64; 3])] = &[
         ("H200", [989.4, 494.7, 66.9]),
         ("H100 PCIe", [756.0, 378.0, 51.2]),
+        ("H100 NVL", [835.5, 417.7, 60.0]),
         ("H100", [989.4, 494.7, 66.9]),
         ("A100", [312.0, 156.0, 19.5]),
         ("L40S", [362.0, 183.0, 91.6]),
@@ -124,6 +125,13 @@ pub(crate) fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
             Precision::Float32 => float32,
         },
     )
+}
+
+/// All memory of this machine, in bytes.
+pub(crate) fn host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 #[cfg(test)]
@@ -167,6 +175,7 @@ mod tests {
         use Precision::{Float32, Half, TensorFloat32};
         assert_eq!(peak("NVIDIA H100 80GB HBM3", Half), Some(989.4e12));
         assert_eq!(peak("NVIDIA H100 PCIe", TensorFloat32), Some(378.0e12));
+        assert_eq!(peak("NVIDIA H100 NVL", Half), Some(835.5e12));
         assert_eq!(peak("NVIDIA L40S", Float32), Some(91.6e12));
         assert_eq!(peak("NVIDIA L4", Half), Some(121.0e12));
         assert_eq!(peak("cpu", Float32), None);

@@ -29,7 +29,7 @@ use crate::paths;
 use crate::plugins;
 use crate::server;
 use crate::server::peer::user_name;
-use crate::settings::{RunAs, Settings};
+use crate::settings::{Limits, RunAs, Settings};
 use crate::spot;
 use crate::store::Store;
 use crate::supervisor::{delegated_cgroup, fence};
@@ -99,6 +99,8 @@ pub(crate) struct Serve {
     /// daemon may switch users, else daemon]
     #[arg(long, value_enum)]
     run_as: Option<RunAs>,
+    #[command(flatten)]
+    limits: LimitsArgs,
     /// Group whose members may use the socket [default: the daemon's own]
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
@@ -114,6 +116,30 @@ pub(crate) struct Serve {
     /// Drain when EC2 announces that it takes this instance away
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
+}
+
+/// How much callers may ask for.
+#[derive(clap::Args)]
+struct LimitsArgs {
+    /// Most connections of one user that are served at a time
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    connections_per_user: usize,
+    /// Most calls of one user that are under way at a time, streams with them
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    calls_per_user: usize,
+    /// Seconds that a call may take until its answer begins
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    request_timeout: u64,
+}
+
+impl LimitsArgs {
+    fn resolve(&self) -> Limits {
+        Limits {
+            connections_per_user: self.connections_per_user,
+            calls_per_user: self.calls_per_user,
+            request_timeout: Duration::from_secs(self.request_timeout),
+        }
+    }
 }
 
 /// Where Neuron's driver and tools are.
@@ -200,6 +226,7 @@ impl Serve {
         let run_as = run_as(self.run_as)?;
         Ok(Settings {
             run_as,
+            limits: self.limits.resolve(),
             state_dir: absolute(state_dir)?,
             socket: absolute(socket)?,
             cache_dir: absolute(cache_dir)?,

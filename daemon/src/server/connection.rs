@@ -2,15 +2,16 @@
 //! the other end. Both serve the same calls.
 
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+use super::incoming::{Entered, Places};
 use crate::account::Account;
 use crate::tls;
 
@@ -27,15 +28,15 @@ pub(super) enum Peer {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     pub(super) peer: Peer,
-    /// Whether it is among those that the daemon serves at a time.
-    pub(super) admitted: bool,
+    /// Of what there is too much for its calls to be served.
+    pub(super) refused: Option<&'static str>,
 }
 
 pub(super) struct Connection {
     stream: Stream,
     info: ConnectionInfo,
     /// Counts the connection for as long as it is open.
-    _places: [Option<OwnedSemaphorePermit>; 2],
+    _places: Places,
 }
 
 enum Stream {
@@ -44,24 +45,28 @@ enum Stream {
 }
 
 impl Connection {
-    pub(super) fn unix(
-        stream: UnixStream,
-        places: [Option<OwnedSemaphorePermit>; 2],
-    ) -> io::Result<Connection> {
+    pub(super) fn unix(stream: UnixStream, entered: Entered) -> io::Result<Connection> {
         let credentials = stream.peer_cred()?;
         let account = Account { uid: credentials.uid(), gid: credentials.gid() };
         let peer = Peer::User(account);
-        let info = ConnectionInfo { peer, admitted: places[0].is_some() };
+        let (places, refused) = entered.seat(&account.uid.to_string());
+        let info = ConnectionInfo { peer, refused };
         Ok(Connection { stream: Stream::Unix(stream), info, _places: places })
     }
 
     pub(super) fn tls(
         stream: TlsStream<TcpStream>,
-        places: [Option<OwnedSemaphorePermit>; 2],
+        address: IpAddr,
+        entered: Entered,
     ) -> Connection {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let peer = Peer::Network { name: shown.and_then(tls::common_name) };
-        let info = ConnectionInfo { peer, admitted: places[0].is_some() };
+        let name = shown.and_then(tls::common_name);
+        // Who has a token says so with each call; till then a host counts as a user.
+        let (places, refused) = match &name {
+            Some(name) => entered.seat(name),
+            None => entered.seat(&address.to_string()),
+        };
+        let info = ConnectionInfo { peer: Peer::Network { name }, refused };
         Connection { stream: Stream::Tls(Box::new(stream)), info, _places: places }
     }
 }

@@ -14,6 +14,7 @@ use tower::{Layer, Service};
 
 use super::connection::{ConnectionInfo, Peer};
 use super::peer;
+use super::quota::{Place, Quota};
 use super::tap::tapped;
 use crate::access::{Caller, Role};
 use crate::daemon::Daemon;
@@ -27,6 +28,7 @@ const CALLS_MAX: usize = 4096;
 pub(super) struct Guard {
     daemon: Arc<Daemon>,
     calls: Arc<Semaphore>,
+    of_users: Quota,
 }
 
 #[derive(Clone)]
@@ -35,15 +37,22 @@ pub(super) struct Guarded<S> {
     inner: S,
 }
 
+/// A call for as long as it lasts.
+struct UnderWay {
+    _of_user: Place,
+    _of_all: OwnedSemaphorePermit,
+}
+
 impl Guard {
     pub(super) fn new(daemon: Arc<Daemon>) -> Guard {
-        Guard { daemon, calls: Arc::new(Semaphore::new(CALLS_MAX)) }
+        let of_users = Quota::new(daemon.settings.limits.calls_per_user);
+        Guard { daemon, calls: Arc::new(Semaphore::new(CALLS_MAX)), of_users }
     }
 
-    fn admit(&self, request: &Request<Body>) -> Result<(Caller, OwnedSemaphorePermit), Error> {
+    fn admit(&self, request: &Request<Body>) -> Result<(Caller, UnderWay), Error> {
         let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Nobody)?;
-        if !info.admitted {
-            return Err(Error::Busy { what: "connections" });
+        if let Some(what) = info.refused {
+            return Err(Error::Busy { what });
         }
         let settings = &self.daemon.settings;
         let (user, role_max) = self.identify(&info.peer, request.headers())?;
@@ -54,8 +63,10 @@ impl Guard {
                 settings.run_as.account(settings.access.account_of(&caller.user)?)
             }
         };
-        let permit = self.calls.clone().try_acquire_owned();
-        Ok((caller, permit.map_err(|_| Error::Busy { what: "calls" })?))
+        let busy = |what| move || Error::Busy { what };
+        let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
+        let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
+        Ok((caller, UnderWay { _of_user: of_user, _of_all: of_all }))
     }
 
     /// The caller's name, and the most that it may do. On the network a token counts more
@@ -98,14 +109,14 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         match self.guard.admit(&request) {
-            Ok((caller, permit)) => {
+            Ok((caller, under_way)) => {
                 request.extensions_mut().insert(caller);
                 // What comes behind has no need of the secret.
                 request.headers_mut().remove(AUTHORIZATION);
                 let response = self.inner.call(request);
                 // A call is under way until its answer is gone.
                 let held = move |_: &_| {
-                    let _ = &permit;
+                    let _ = &under_way;
                 };
                 Box::pin(async move { Ok(response.await?.map(|body| tapped(body, held))) })
             }

@@ -5,6 +5,7 @@
 //! so that a client that never ends its own delays nobody.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
+use super::quota::{Place, Quota};
 
 /// Connections whose calls are served.
 const SERVED_MAX: usize = 4096;
@@ -26,19 +28,52 @@ const RETRY: Duration = Duration::from_millis(100);
 const CHANNEL: usize = 64;
 
 type Accepted = io::Result<Connection>;
-type Places = [Option<OwnedSemaphorePermit>; 2];
 
 /// The places that connections take.
 #[derive(Clone)]
 struct Room {
     served: Arc<Semaphore>,
     open: Arc<Semaphore>,
+    of_users: Quota,
+}
+
+/// What a connection holds for as long as it is open.
+pub(super) struct Places {
+    _open: Option<OwnedSemaphorePermit>,
+    _served: Option<(OwnedSemaphorePermit, Place)>,
+}
+
+/// A connection that is open, before it is known whose it is.
+pub(super) struct Entered {
+    room: Room,
+    open: Option<OwnedSemaphorePermit>,
 }
 
 impl Room {
-    async fn enter(&self) -> Places {
-        let open = self.open.clone().acquire_owned().await.ok();
-        [self.served.clone().try_acquire_owned().ok(), open]
+    fn new(connections_per_user: usize) -> Room {
+        Room {
+            served: Arc::new(Semaphore::new(SERVED_MAX)),
+            open: Arc::new(Semaphore::new(OPEN_MAX)),
+            of_users: Quota::new(connections_per_user),
+        }
+    }
+
+    async fn enter(&self) -> Entered {
+        Entered { room: self.clone(), open: self.open.clone().acquire_owned().await.ok() }
+    }
+}
+
+impl Entered {
+    /// A place among the connections of `who`, or what there is too much of.
+    pub(super) fn seat(self, who: &str) -> (Places, Option<&'static str>) {
+        let of_user = self.room.of_users.take(who);
+        let of_all = of_user.is_some().then(|| self.room.served.try_acquire_owned().ok()).flatten();
+        let refused = match (&of_user, &of_all) {
+            (None, _) => Some("connections of one user"),
+            (_, None) => Some("connections"),
+            _ => None,
+        };
+        (Places { _open: self.open, _served: of_all.zip(of_user) }, refused)
     }
 }
 
@@ -46,13 +81,11 @@ impl Room {
 pub(super) fn accept(
     unix: UnixListener,
     network: Option<(TcpListener, TlsAcceptor)>,
+    connections_per_user: usize,
     closing: &CancellationToken,
 ) -> ReceiverStream<Accepted> {
     let (sender, receiver) = mpsc::channel(CHANNEL);
-    let room = Room {
-        served: Arc::new(Semaphore::new(SERVED_MAX)),
-        open: Arc::new(Semaphore::new(OPEN_MAX)),
-    };
+    let room = Room::new(connections_per_user);
     let accepting = accept_unix(unix, room.clone(), sender.clone());
     tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
     if let Some((listener, acceptor)) = network {
@@ -64,9 +97,9 @@ pub(super) fn accept(
 
 async fn accept_unix(listener: UnixListener, room: Room, sender: mpsc::Sender<Accepted>) {
     loop {
-        let places = room.enter().await;
+        let entered = room.enter().await;
         match listener.accept().await {
-            Ok((stream, _)) => match Connection::unix(stream, places) {
+            Ok((stream, _)) => match Connection::unix(stream, entered) {
                 Ok(connection) => drop(sender.send(Ok(connection)).await),
                 Err(error) => tracing::debug!(%error, "learn who calls"),
             },
@@ -82,11 +115,11 @@ async fn accept_network(
     sender: mpsc::Sender<Accepted>,
 ) {
     loop {
-        let places = room.enter().await;
+        let entered = room.enter().await;
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 let (acceptor, sender) = (acceptor.clone(), sender.clone());
-                tokio::spawn(shake_hands(acceptor, stream, places, sender));
+                tokio::spawn(shake_hands(acceptor, stream, address.ip(), entered, sender));
             }
             Err(error) => complain(&error).await,
         }
@@ -96,13 +129,14 @@ async fn accept_network(
 async fn shake_hands(
     acceptor: TlsAcceptor,
     stream: TcpStream,
-    places: Places,
+    address: IpAddr,
+    entered: Entered,
     sender: mpsc::Sender<Accepted>,
 ) {
     // Calls are short messages back and forth; a client that is gone is of no consequence.
     let _ = stream.set_nodelay(true);
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => drop(sender.send(Ok(Connection::tls(stream, places))).await),
+        Ok(Ok(stream)) => drop(sender.send(Ok(Connection::tls(stream, address, entered))).await),
         Ok(Err(error)) => tracing::debug!(%error, "shake hands"),
         Err(_) => tracing::debug!("a client did not end its handshake"),
     }

@@ -10,6 +10,7 @@ pub(crate) mod jobs;
 mod observe;
 pub(crate) mod peer;
 mod plugins;
+mod quota;
 mod samples;
 mod socket;
 mod stream;
@@ -39,8 +40,6 @@ const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 const REQUESTS_PER_CONNECTION_MAX: usize = 64;
 const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
 const PENDING_RESETS_MAX: usize = 32;
-/// Until the response begins; streams may last.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long calls that are under way may go on when the daemon leaves.
@@ -84,7 +83,8 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
     health.set_serving::<v1::web_server::WebServer<web::Web>>().await;
 
     let closing = daemon.closing.clone();
-    let served = builder()
+    let connections_per_user = daemon.settings.limits.connections_per_user;
+    let served = builder(daemon.settings.limits.request_timeout)
         // Outermost, so that refused calls count too.
         .layer(observe::Observe::new(daemon.calls.clone()))
         .layer(guard::Guard::new(daemon.clone()))
@@ -100,7 +100,7 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
         .add_service(limited!(v1::web_server::WebServer<_>, web::Web::new(daemon.clone())))
         .add_service(limited!(v1::plugins_server::PluginsServer<_>, plugins::Plugins::new(daemon)))
         .serve_with_incoming_shutdown(
-            incoming::accept(listener, network, &closing),
+            incoming::accept(listener, network, connections_per_user, &closing),
             closing.clone().cancelled_owned(),
         );
     ready();
@@ -126,9 +126,9 @@ async fn deadline(closing: tokio_util::sync::CancellationToken) {
 }
 
 /// tonic limits nothing by itself.
-fn builder() -> Server {
+fn builder(request_timeout: Duration) -> Server {
     Server::builder()
-        .timeout(REQUEST_TIMEOUT)
+        .timeout(request_timeout)
         .load_shed(true)
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION_MAX)
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

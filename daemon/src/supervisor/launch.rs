@@ -16,6 +16,7 @@ use super::run_dir::RunDir;
 use super::tree::Tree;
 use crate::account::{self, Account};
 use crate::daemon::Daemon;
+use crate::host::Host;
 use crate::plugins::{self, PluginError};
 use crate::server::peer::user_name;
 use crate::store::{Job, StoreError};
@@ -83,6 +84,7 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
                 cores: job.cores.clone(),
                 plugin: plugin_path(&job.platform, &settings.cache_dir)?,
                 cache_dir: settings.cache_dir_of(job.run_as),
+                device_kind: device_kind(&settings.host, &job.cores),
             };
             if let Some(account) = job.run_as {
                 switch(account, &spec.cache_dir)?;
@@ -96,6 +98,10 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
                 .map_err(|source| LaunchError::Spawn { runner, source })
         })
         .await
+}
+
+fn device_kind(host: &Host, cores: &[u32]) -> String {
+    cores.first().map(|core| host.device(*core).to_owned()).unwrap_or_default()
 }
 
 /// Makes the cache of another user, who may be none that this daemon can become.

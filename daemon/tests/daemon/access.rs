@@ -1,11 +1,8 @@
-//! Every call under every role, and other users' jobs.
+//! The access file, and other users' jobs.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use hyper::http::uri::PathAndQuery;
-use prost::Message;
-use prost_types::FileDescriptorSet;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
@@ -13,35 +10,6 @@ use traind_proto::v1::{self, JobState};
 
 use crate::host::Host;
 use crate::runner::STOPS_WHEN_ASKED;
-
-/// What the roles may do beyond those before them.
-pub(crate) const VIEWER: &[&str] = &[
-    "GetJob",
-    "GetSamples",
-    "ListJobs",
-    "WatchJob",
-    "ListCores",
-    "WatchCores",
-    "ListPlugins",
-    "CreateLogin",
-];
-pub(crate) const SUBMITTER: &[&str] = &["CreateJob", "PlanJob", "CancelJob"];
-pub(crate) const ADMIN: &[&str] = &["Drain", "CreateToken", "ListTokens", "RevokeToken"];
-
-/// Paths of all calls that the daemon describes of itself.
-pub(crate) fn calls() -> Vec<String> {
-    let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
-    let services = files.iter().flat_map(|file| &file.service);
-    let served = services.filter(|service| service.name() != "Runner");
-    let methods = served.flat_map(|service| {
-        let path = |method: &str| format!("/traind.v1.{}/{method}", service.name());
-        service.method.iter().map(move |method| path(method.name()))
-    });
-    let mut calls: Vec<String> = methods.collect();
-    // Draining ends the daemon, so it comes last.
-    calls.sort_by_key(|path| path.ends_with("/Drain"));
-    calls
-}
 
 pub(crate) fn own_user() -> String {
     let output = std::process::Command::new("id").arg("-un").output().unwrap();
@@ -69,28 +37,6 @@ pub(crate) async fn code_over(channel: Channel, path: &str) -> Code {
         Ok(_) => Code::Ok,
         Err(status) => status.code(),
     }
-}
-
-async fn check(access: &str, allowed: &[&[&str]]) {
-    let host = host_with(access).await;
-    let allowed: BTreeSet<&str> = allowed.iter().flat_map(|names| names.iter().copied()).collect();
-    for path in calls() {
-        let name = path.rsplit('/').next().unwrap();
-        let denied = code_over(host.channel().await, &path).await == Code::PermissionDenied;
-        assert_eq!(denied, !allowed.contains(name), "{path} under {access}");
-    }
-}
-
-#[tokio::test]
-async fn every_call_is_open_to_its_roles_alone() {
-    let known: BTreeSet<&str> = [VIEWER, SUBMITTER, ADMIN].concat().into_iter().collect();
-    assert_eq!(calls().len(), known.len(), "a call without a role in this test");
-    let user = own_user();
-    check("users: {}", &[]).await;
-    check(&format!("users: {{{user}: viewer}}"), &[VIEWER]).await;
-    check("default_role: viewer", &[VIEWER]).await;
-    check(&format!("users: {{{user}: submitter}}"), &[VIEWER, SUBMITTER]).await;
-    check(&format!("users: {{{user}: admin}}"), &[VIEWER, SUBMITTER, ADMIN]).await;
 }
 
 #[tokio::test]

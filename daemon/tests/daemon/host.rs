@@ -25,6 +25,8 @@ pub(crate) struct Host {
     folder: TempDir,
     cores: u32,
     pub(crate) options: Vec<String>,
+    /// What the daemon's environment has beside the tests' own.
+    pub(crate) environment: Vec<(String, String)>,
     daemon: Option<Child>,
 }
 
@@ -38,7 +40,7 @@ impl Host {
         fs::create_dir(path.join("model")).unwrap();
         fs::write(path.join("train.csv"), "text,label\na,0\n").unwrap();
         runner::install(path, script);
-        Host { folder, cores, options: Vec::new(), daemon: None }
+        Host { folder, cores, options: Vec::new(), environment: Vec::new(), daemon: None }
     }
 
     /// The same with a daemon that answers.
@@ -80,6 +82,7 @@ impl Host {
         command.arg("--runner").arg(self.path("runner"));
         command.args(["--grace-period", "1", "--cores", &self.cores.to_string()]);
         command.args(&self.options);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         command
     }

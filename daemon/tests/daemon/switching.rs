@@ -15,7 +15,7 @@ use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Job, JobState};
 
 use crate::host::{Host, try_connect};
-use crate::network::Networked;
+use crate::network::{ACCESS, Networked, own_user_too};
 use crate::runner;
 
 /// Nobody's number; its group is one that every system has.
@@ -307,7 +307,8 @@ async fn callers_from_the_network_have_the_accounts_that_the_access_file_gives_t
     if !may_switch() {
         return;
     }
-    let network = Networked::prepared(TELLS, "accounts: {sue: nobody}\n", &["--tokens"]).await;
+    let access = own_user_too(ACCESS) + "accounts: {sue: nobody}\n";
+    let network = Networked::prepared(TELLS, &access, &["--tokens"]).await;
     let host = &network.host;
     open_to_others(host);
     fs::write(host.path("job.yaml"), host.request("sues", 1).job_file).unwrap();

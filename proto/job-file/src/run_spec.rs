@@ -27,6 +27,9 @@ pub struct RunSpec {
     pub plugin: PathBuf,
     /// Folder for tokens and executables that later jobs can use again.
     pub cache_dir: PathBuf,
+    /// What the cores are, in words: "NVIDIA H200", or a CPU's model name.
+    #[serde(default)]
+    pub device_kind: String,
 }
 
 /// Why a `run.json` cannot be read or written.

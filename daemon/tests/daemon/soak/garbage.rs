@@ -1,59 +1,14 @@
 //! Job files and messages that nobody means: the daemon refuses them and lives.
 
-use hyper::body::Bytes;
 use prost::Message;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::{Request, Status};
+use tonic::Request;
 use traind_proto::v1;
 
 use super::{Random, count};
-use crate::access::calls;
 use crate::host::Host;
+use crate::matrix::calls;
+use crate::raw::Raw;
 use crate::runner::STOPS_WHEN_ASKED;
-
-/// Sends bytes as they are and takes none.
-#[derive(Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = ();
-    type Encoder = Raw;
-    type Decoder = Raw;
-
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-
-    fn decoder(&mut self) -> Raw {
-        Raw
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        bytes_into(buffer, Bytes::from(item));
-        Ok(())
-    }
-}
-
-fn bytes_into(buffer: &mut EncodeBuf<'_>, bytes: Bytes) {
-    prost::bytes::BufMut::put(buffer, bytes);
-}
-
-impl Decoder for Raw {
-    type Item = ();
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        let left = prost::bytes::Buf::remaining(buffer);
-        prost::bytes::Buf::advance(buffer, left);
-        Ok(Some(()))
-    }
-}
 
 /// Changes, drops, doubles or adds a few bytes.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
@@ -77,7 +32,11 @@ async fn garbage_is_refused_and_the_daemon_lives() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let sound = host.request("garbage", 1);
     let mut random = Random(11);
-    let paths: Vec<String> = calls().into_iter().filter(|path| !path.ends_with("/Drain")).collect();
+    let paths: Vec<String> = calls()
+        .into_iter()
+        .map(|call| call.path)
+        .filter(|path| !path.ends_with("/Drain"))
+        .collect();
     let channel = host.channel().await;
     let messages = count("TRAIND_SOAK_MESSAGES", 300);
     for number in 0..messages {

@@ -1,0 +1,193 @@
+//! `traind plan`: what it prints, what it refuses, and how near its estimate of memory comes to
+//! what the compiler takes.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use traind_proto::v1::{self, MemoryUsage, Plan};
+use traind_tests::{Draft, Host, JOB_FILE, PATIENCE};
+
+/// How far the estimate may be from the compiler's figure, as a share of it.
+const TOLERANCE: f64 = 0.2;
+const POSITIONS: usize = 128;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_tells_parameters_and_memory_by_category() {
+    let host = Host::started(2).await;
+    let draft = Draft::new(&host, "planned");
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    let said = host.cli(draft.folder(), &["plan", "job.yaml"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let parameters = parameters_of(&draft.path("model/model.safetensors"));
+    assert!(said.out.contains(&format!("bert, {parameters} parameters")), "{}", said.out);
+    for category in ["weights", "gradients", "optimizer", "activations", "a checkpoint", "on disk"]
+    {
+        let line = said.out.lines().find(|line| line.trim_start().starts_with(category));
+        let line = line.unwrap_or_else(|| panic!("no {category} in {}", said.out));
+        assert!(line.ends_with("iB"), "{line}");
+    }
+    assert!(host.cli(draft.folder(), &["ls"]).out.lines().count() <= 1, "no job was made");
+}
+
+/// Values in a safetensors file, by its header.
+fn parameters_of(weights: &Path) -> u64 {
+    let bytes = fs::read(weights).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let tensors = header.as_object().unwrap().iter().filter(|(name, _)| *name != "__metadata__");
+    let elements = |tensor: &Value| -> u64 {
+        tensor["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).product()
+    };
+    tensors.map(|(_, tensor)| elements(tensor)).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_fit_is_refused_with_the_change_that_makes_it_fit() {
+    let host = Host::started_with(1, &["--memory-per-core=1"]).await;
+    let shape = Shape { rows: 256, ..BERT };
+    let draft = shape.draft(&host, "large").set("train.gradient_checkpointing", "true");
+    fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
+    let overrides: Vec<String> =
+        draft.overrides.iter().map(|(field, value)| format!("--set={field}={value}")).collect();
+    let plan = |more: &[&str]| {
+        let given = overrides.iter().map(String::as_str);
+        let all: Vec<&str> =
+            ["plan", "job.yaml"].into_iter().chain(given).chain(more.iter().copied()).collect();
+        host.cli(draft.folder(), &all)
+    };
+    let refused = plan(&["--set=train.per_device_train_batch_size=1024"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let fits = "it fits with train.per_device_train_batch_size: ";
+    let (_, advice) = refused.err.split_once(fits).unwrap_or_else(|| panic!("{refused:?}"));
+    let rows: String = advice.chars().take_while(char::is_ascii_digit).collect();
+    let taken = plan(&[&format!("--set=train.per_device_train_batch_size={rows}")]);
+    assert_eq!(taken.code, Some(0), "what is advised is taken: {taken:?}");
+    let request = draft.set("train.per_device_train_batch_size", 1024);
+    assert!(host.create(&request).await.unwrap_err().message().contains(fits), "submitting too");
+}
+
+/// A model and batches of one shape.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    task: &'static str,
+    fixture: &'static str,
+    data: &'static str,
+    rows: usize,
+    width: usize,
+    checkpointing: bool,
+}
+
+const BERT: Shape = Shape {
+    task: "sequence-classification",
+    fixture: "bert-sequence-classification",
+    data: "{train: train.jsonl, text: text, label_map: [animal, fruit, tool], max_length: 128, pad_to_max_length: true}",
+    rows: 16,
+    width: 64,
+    checkpointing: false,
+};
+const GPT2: Shape = Shape {
+    task: "causal-lm",
+    fixture: "gpt2-causal-lm",
+    data: "{train: train.jsonl, text: text, block_size: 128}",
+    ..BERT
+};
+
+impl Shape {
+    fn draft(self, host: &Host, name: &str) -> Draft {
+        let draft = Draft::new(host, name).of_task(self.task, self.fixture, self.data);
+        let row = json!({"text": "cat ".repeat(POSITIONS), "label": "animal"});
+        let other = json!({"text": "dog ".repeat(POSITIONS), "label": "fruit"});
+        let rows = format!("{row}\n{other}\n").repeat(2 * self.rows);
+        self.widen(&draft.path("model/config.json"));
+        let draft = draft.write("train.jsonl", rows);
+        draft
+            .set("model.from_config", true)
+            .set("train.per_device_train_batch_size", self.rows)
+            .set("train.gradient_checkpointing", self.checkpointing)
+            .endless()
+    }
+
+    /// A model large enough for its activations to count.
+    fn widen(self, path: &Path) {
+        let mut config: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let sizes = [
+            ("hidden_size", self.width),
+            ("n_embd", self.width),
+            ("intermediate_size", 4 * self.width),
+            ("num_hidden_layers", 2),
+            ("n_layer", 2),
+            ("max_position_embeddings", POSITIONS),
+            ("n_positions", POSITIONS),
+        ];
+        for (key, size) in sizes {
+            if config.get(key).is_some() {
+                config[key] = json!(size);
+            }
+        }
+        for dropout in [
+            "attention_probs_dropout_prob",
+            "hidden_dropout_prob",
+            "attn_pdrop",
+            "embd_pdrop",
+            "resid_pdrop",
+        ] {
+            if config.get(dropout).is_some() {
+                config[dropout] = json!(0.1);
+            }
+        }
+        fs::write(path, config.to_string()).unwrap();
+    }
+}
+
+/// What the compiler took for the largest program of a job that trains.
+async fn compiled(host: &Host, draft: &Draft) -> MemoryUsage {
+    let job = host.create(draft).await.unwrap();
+    let start = std::time::Instant::now();
+    let memory = loop {
+        let core = host.cores().await.remove(0);
+        match core.usage.and_then(|usage| usage.memory).filter(|memory| memory.temporary_bytes > 0)
+        {
+            Some(memory) => break memory,
+            None => assert!(start.elapsed() < PATIENCE, "{}", host.runner_log(&job.id)),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    host.cancel(&job.id).await;
+    host.watch(&job.id).await;
+    memory
+}
+
+async fn planned(host: &Host, draft: &Draft) -> Plan {
+    let request = v1::PlanJobRequest {
+        job_file: draft.job_file.clone(),
+        base_dir: draft.base_dir.clone(),
+        overrides: draft.overrides.clone(),
+    };
+    host.jobs().await.plan_job(request).await.unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn the_estimate_of_activations_is_near_the_compilers() {
+    let host = Host::started(1).await;
+    let mut off = Vec::new();
+    for shape in [BERT, GPT2] {
+        for checkpointing in [false, true] {
+            let shape = Shape { checkpointing, ..shape };
+            let draft = shape.draft(&host, &format!("{}-{checkpointing}", shape.task));
+            let plan = planned(&host, &draft).await;
+            let memory = compiled(&host, &draft).await;
+            // The compiler's temporaries are the gradients too.
+            let estimate = (plan.activations_bytes + plan.gradients_bytes) as f64;
+            let ratio = estimate / memory.temporary_bytes as f64;
+            println!(
+                "{} checkpointing {checkpointing}: estimate {estimate} of {} bytes, ratio {ratio:.2}",
+                shape.fixture, memory.temporary_bytes
+            );
+            if (ratio - 1.0).abs() > TOLERANCE {
+                off.push((shape, ratio));
+            }
+        }
+    }
+    assert!(off.is_empty(), "{off:?}");
+}
