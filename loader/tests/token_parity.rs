@@ -1,10 +1,13 @@
 //! Token ids equal those of Python's `tokenizers`: on texts written for this (committed with
 //! their ids) and on this machine's package descriptions (which are not ours to commit).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
+use serde_json::Value as Json;
+use tempfile::TempDir;
 use traind_loader::{Encoded, HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
 
 const DESCRIPTIONS: usize = 1_000;
@@ -65,6 +68,67 @@ fn texts_of_all_kinds() {
             check(&tokenizer, text, text_pair.as_deref(), expected);
         }
     }
+}
+
+/// What older folders hold instead of a `tokenizer.json`.
+#[test]
+fn vocabularies_give_the_same_ids() {
+    let cases = std::fs::read_to_string(fixtures().join("cases.json")).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&cases).unwrap();
+    let folders = [wordpiece_vocabulary(&fixtures().join("wordpiece")), byte_level_vocabulary()];
+    for Case { text, text_pair, max_length, wordpiece, byte_level_bpe } in &cases {
+        for (folder, expected) in folders.iter().zip([wordpiece, byte_level_bpe]) {
+            let tokenizer = open(folder.path(), *max_length);
+            check(&tokenizer, text, text_pair.as_deref(), expected);
+        }
+    }
+    let Some(model) = pretrained_model() else { return };
+    let (whole, folder) = (open(&model, 32), wordpiece_vocabulary(&model));
+    let vocabulary = open(folder.path(), 32);
+    for Case { text, text_pair, .. } in &cases {
+        let pair = text_pair.as_deref();
+        assert_eq!(vocabulary.encode(text, pair), whole.encode(text, pair), "{text:?}");
+    }
+}
+
+fn wordpiece_vocabulary(model: &Path) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tokens: Vec<(String, u64)> = vocabulary(model).into_iter().collect();
+    tokens.sort_by_key(|(_, id)| *id);
+    let lines: String = tokens.iter().map(|(token, _)| format!("{token}\n")).collect();
+    std::fs::write(folder.path().join("vocab.txt"), lines).unwrap();
+    let settings = "tokenizer_config.json";
+    std::fs::copy(model.join(settings), folder.path().join(settings)).unwrap();
+    folder
+}
+
+fn byte_level_vocabulary() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let model = fixtures().join("byte_level_bpe");
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    write("vocab.json", serde_json::to_string(&vocabulary(&model)).unwrap());
+    let json = tokenizer_json(&model);
+    let merge = |merge: &Json| match merge {
+        Json::Array(pair) => {
+            pair.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" ") + "\n"
+        }
+        line => format!("{}\n", line.as_str().unwrap()),
+    };
+    let merges: String = json["model"]["merges"].as_array().unwrap().iter().map(merge).collect();
+    write("merges.txt", format!("#version: 0.2\n{merges}"));
+    // A mask that takes no space with it, as that of the fixture.
+    let mask = r#"{"mask_token": {"content": "<mask>", "lstrip": false}}"#;
+    write("special_tokens_map.json", mask.to_owned());
+    write("config.json", r#"{"model_type": "roberta"}"#.to_owned());
+    folder
+}
+
+fn vocabulary(model: &Path) -> BTreeMap<String, u64> {
+    serde_json::from_value(tokenizer_json(model)["model"]["vocab"].clone()).unwrap()
+}
+
+fn tokenizer_json(model: &Path) -> Json {
+    serde_json::from_slice(&std::fs::read(model.join("tokenizer.json")).unwrap()).unwrap()
 }
 
 #[test]

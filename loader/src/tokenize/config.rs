@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokenizers::{Tokenizer, TruncationDirection};
 
@@ -24,13 +25,7 @@ pub(super) struct TokenizerConfig {
 
 impl TokenizerConfig {
     pub(super) fn read(file: &Path) -> Result<Self> {
-        match std::fs::read(file) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Error::io(file, "read the tokenizer's settings")(error)),
-        }
+        read_settings(file)
     }
 
     pub(super) fn max_length(&self) -> Option<u32> {
@@ -62,12 +57,26 @@ impl TokenizerConfig {
     }
 }
 
+/// What a JSON file says; nothing where there is no such file.
+pub(super) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
+    match std::fs::read(file) {
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(Error::io(file, "read the tokenizer's settings")(error)),
+    }
+}
+
+/// The text of a special token, however it is written.
+pub(super) fn token_content(token: &Json) -> Option<String> {
+    token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned)
+}
+
 /// The id of a token, or where the settings do not name it, of its usual spellings: settings of
 /// old tokenizers leave out what was their class's default.
 fn id(tokenizer: &Tokenizer, named: &Option<Json>, usual: &[&str]) -> Option<u32> {
-    let content =
-        |token: &Json| token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned);
-    match named.as_ref().and_then(content) {
+    match named.as_ref().and_then(token_content) {
         Some(token) => tokenizer.token_to_id(&token),
         None => usual.iter().find_map(|token| tokenizer.token_to_id(token)),
     }

@@ -1,7 +1,8 @@
-//! `tokenizer.json` by the `tokenizers` crate, called as
+//! A model folder's tokenizer by the `tokenizers` crate, called as
 //! `AutoTokenizer(...)(text, text_pair, truncation=True, max_length=N)` calls it: truncation and
 //! padding settings that lie in the file are overridden.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -13,6 +14,7 @@ use tokenizers::{
 };
 
 use super::config::TokenizerConfig;
+use super::vocabulary_files;
 use super::{Encoded, Pieces, Place, TextTokenizer, Windows};
 use crate::guard::guard;
 use crate::{Error, Result};
@@ -44,10 +46,15 @@ pub struct HuggingFaceTokenizer {
 }
 
 impl HuggingFaceTokenizer {
-    /// Loads `tokenizer.json` and, if there is one, `tokenizer_config.json` from `folder`.
+    /// Loads `tokenizer.json`, or a vocabulary where there is none, and `tokenizer_config.json`
+    /// if there is one, from `folder`.
     pub fn open(folder: &Path, options: &TokenizerOptions) -> Result<Self> {
         let file = folder.join("tokenizer.json");
-        let bytes = std::fs::read(&file).map_err(Error::io(&file, "read the tokenizer"))?;
+        let (file, bytes) = match std::fs::read(&file) {
+            Ok(bytes) => (file, bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => vocabulary_files::read(folder)?,
+            Err(error) => return Err(Error::io(&file, "read the tokenizer")(error)),
+        };
         let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
         guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, options))
     }
@@ -194,7 +201,7 @@ impl HuggingFaceTokenizer {
         truncate_encodings(encoding, pair, &params)
     }
 
-    /// The `tokenizer.json` it was loaded from.
+    /// The `tokenizer.json` or vocabulary it was loaded from.
     pub fn file(&self) -> &Path {
         &self.file
     }

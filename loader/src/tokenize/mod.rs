@@ -5,6 +5,7 @@ mod config;
 mod hugging_face;
 #[cfg(test)]
 mod tests;
+mod vocabulary_files;
 
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
 

@@ -70,7 +70,23 @@ fn what_is_not_a_tokenizer_is_named() {
         let shown = folder.shown(&error);
         assert!(shown.starts_with(expect), "{shown:?} for {expect:?}");
     };
-    check(&[], None, "tokenizer.json: cannot read the tokenizer: No such file or directory");
+    check(&[], None, "tokenizer.json: cannot read the tokenizer: there is none, nor a vocab.txt");
+    check(
+        &[("spiece.model", "")],
+        None,
+        "tokenizer.json: cannot read the tokenizer: there is none, and SentencePiece models",
+    );
+    check(&[("vocab.txt", "[UNK]\na")], None, "vocab.txt: not a tokenizer: lacks the token [CLS]");
+    check(
+        &[("vocab.json", "[]"), ("merges.txt", "")],
+        None,
+        "vocab.json: not a tokenizer: invalid type: sequence, expected a map",
+    );
+    check(
+        &[("vocab.json", r#"{"a": 0, "b": 1}"#), ("merges.txt", "a")],
+        None,
+        "vocab.json: not a tokenizer: ",
+    );
     check(
         &[("tokenizer.json", "not json")],
         None,
