@@ -9,7 +9,7 @@ use std::io;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use nix::unistd::{Gid, Uid, User, getgrouplist};
+use nix::unistd::{Gid, Uid, User, getgrouplist, setfsgid, setfsuid};
 use rustix::process::getgid;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
@@ -112,12 +112,32 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// Gives this thread the account's rights to files and no others than those. It stays the
+    /// daemon's: who had its number could end the daemon with a signal to the thread.
+    fn assume_for_files(&self) -> io::Result<()> {
+        set_thread_groups(&self.groups)?;
+        let (uid, gid) = (Uid::from_raw(self.account.uid), Gid::from_raw(self.account.gid));
+        setfsgid(gid);
+        setfsuid(uid);
+        // These calls do not fail; they tell what was before.
+        let (now_uid, now_gid) = (setfsuid(uid), setfsgid(gid));
+        if (now_uid, now_gid) != (uid, gid) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let none = CapabilitySet::empty();
+        let permitted = capabilities(None)?.permitted;
+        let sets = CapabilitySets { effective: none, permitted, inheritable: none };
+        Ok(set_capabilities(None, sets)?)
+    }
+}
+
 /// Whether this process may become other users.
 pub(crate) fn may_switch() -> bool {
     capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED))
 }
 
-/// Does `work` with the rights of `account`, or with one's own without any.
+/// Does `work`, which looks at files, with the rights of `account`, or with one's own without any.
 pub(crate) fn with_rights_of<T: Send>(
     account: Option<Account>,
     work: impl FnOnce() -> T + Send,
@@ -126,7 +146,7 @@ pub(crate) fn with_rights_of<T: Send>(
     let entry = account.look_up()?;
     // Rights are a thread's own in Linux; this one ends with the work.
     std::thread::scope(|scope| {
-        let worker = scope.spawn(move || entry.assume().map(|()| work()));
+        let worker = scope.spawn(move || entry.assume_for_files().map(|()| work()));
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -153,7 +173,7 @@ impl FromStr for Account {
 mod tests {
     use super::*;
     use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn an_account_is_told_on_a_command_line() {
@@ -183,9 +203,16 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let stranger = Account { uid: 4242, gid: 4243 };
+        let own = Account::own();
         let look = || (Account::own(), std::fs::File::open(&path).is_ok(), may_switch());
         let seen = with_rights_of(Some(stranger), look).unwrap();
-        assert_eq!(seen, (stranger, false, false), "a file of mode 0600 is closed to it");
-        assert_eq!(with_rights_of(None, look).unwrap(), (Account::own(), true, true));
+        assert_eq!(seen, (own, false, false), "a file of mode 0600 is closed to it");
+        assert_eq!(with_rights_of(None, look).unwrap(), (own, true, true));
+        let made = folder.path().join("made");
+        let make = || std::fs::write(&made, "").is_ok();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(with_rights_of(Some(stranger), make).unwrap());
+        let owner = std::fs::metadata(&made).unwrap();
+        assert_eq!((owner.uid(), owner.gid()), (4242, 4243), "its files are the account's");
     }
 }

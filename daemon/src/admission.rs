@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
@@ -94,7 +94,7 @@ pub(crate) fn admit(
     if !outside.is_empty() {
         return Err(Error::JobFile { violations: outside });
     }
-    let missing = with_rights_of(submission.account, || missing_files(&job));
+    let missing = with_rights_of(submission.account, || missing_files(&job, submission.account));
     let missing = missing.map_err(Error::Switch)?;
     if !missing.is_empty() {
         return Err(Error::JobFile { violations: missing });
@@ -195,21 +195,22 @@ fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
 }
 
 /// Every path of the job file that leads nowhere.
-fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
+fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
+    let user = Reader { account };
     let mut missing = Vec::new();
     let mut note = |field: &str, description: String| {
         missing.push(FieldViolation { field: field.to_owned(), description });
     };
     if let ModelSource::Folder(folder) = &job.model.name_or_path {
-        if let Err(Errno::ACCESS) = access(folder, Access::READ_OK | Access::EXEC_OK) {
-            note("model.name_or_path", closed("read the folder", folder));
+        if let Err(Errno::ACCESS) = user.may(folder, Access::READ_OK | Access::EXEC_OK) {
+            note("model.name_or_path", user.closed("read the folder", folder));
         } else if !folder.is_dir() {
             note("model.name_or_path", format!("there is no folder {}", folder.display()));
         }
     }
     for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
-            if let Some(description) = missing_data(pattern) {
+            if let Some(description) = missing_data(pattern, &user) {
                 note(field, description);
             }
         }
@@ -218,24 +219,35 @@ fn missing_files(job: &JobFile) -> Vec<FieldViolation> {
     if job.output_dir.exists() && !job.output_dir.is_dir() {
         note("output_dir", format!("{} is there and is no folder", job.output_dir.display()));
     } else if let Some(folder) = existing
-        && let Err(Errno::ACCESS) = access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        && let Err(Errno::ACCESS) = user.may(folder, Access::WRITE_OK | Access::EXEC_OK)
     {
-        note("output_dir", closed("write to", folder));
+        note("output_dir", user.closed("write to", folder));
     }
     missing
 }
 
-/// Says that something is there and not for the job's user.
-fn closed(action: &str, path: &Path) -> String {
-    let name = user_name(Account::own().uid);
-    format!("the job's user {name} may not {action} {}", path.display())
+/// The job's user, whose rights to files this thread has.
+struct Reader {
+    account: Option<Account>,
 }
 
-fn missing_data(pattern: &Path) -> Option<String> {
+impl Reader {
+    fn may(&self, path: &Path, access: Access) -> Result<(), Errno> {
+        accessat(CWD, path, access, AtFlags::EACCESS)
+    }
+
+    /// Says that something is there and not for the job's user.
+    fn closed(&self, action: &str, path: &Path) -> String {
+        let name = user_name(self.account.unwrap_or_else(Account::own).uid);
+        format!("the job's user {name} may not {action} {}", path.display())
+    }
+}
+
+fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
     let shown = pattern.display();
     if !DataFiles::is_glob(pattern) {
-        return match access(pattern, Access::READ_OK) {
-            Err(Errno::ACCESS) => Some(closed("read", pattern)),
+        return match user.may(pattern, Access::READ_OK) {
+            Err(Errno::ACCESS) => Some(user.closed("read", pattern)),
             // A folder may be one of `datasets`, which the runner looks into.
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };

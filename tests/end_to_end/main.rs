@@ -16,6 +16,7 @@ mod grpcurl;
 mod main_story;
 mod outliving;
 mod planning;
+mod prometheus;
 mod python_client;
 mod queueing;
 mod stopping;
