@@ -5,9 +5,11 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
@@ -34,6 +36,8 @@ pub(crate) struct ConnectionInfo {
 
 pub(super) struct Connection {
     stream: Stream,
+    /// Until it has said that it speaks HTTP/2.
+    greeting: Option<Greeting>,
     info: ConnectionInfo,
     /// Counts the connection for as long as it is open.
     _places: Places,
@@ -44,14 +48,31 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// What a client sends before all else; who does not holds a place for nothing.
+struct Greeting {
+    bytes_left: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl Greeting {
+    /// `PRI * HTTP/2.0` and two empty lines around `SM`.
+    const BYTES: usize = 24;
+
+    fn within(patience: Duration) -> Option<Greeting> {
+        let deadline = Box::pin(tokio::time::sleep(patience));
+        Some(Greeting { bytes_left: Greeting::BYTES, deadline })
+    }
+}
+
 impl Connection {
     pub(super) fn unix(stream: UnixStream, entered: Entered) -> io::Result<Connection> {
         let credentials = stream.peer_cred()?;
         let account = Account { uid: credentials.uid(), gid: credentials.gid() };
         let peer = Peer::User(account);
+        let greeting = Greeting::within(entered.patience());
         let (places, refused) = entered.seat(&account.uid.to_string());
         let info = ConnectionInfo { peer, refused };
-        Ok(Connection { stream: Stream::Unix(stream), info, _places: places })
+        Ok(Connection { stream: Stream::Unix(stream), greeting, info, _places: places })
     }
 
     pub(super) fn tls(
@@ -61,13 +82,14 @@ impl Connection {
     ) -> Connection {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let name = shown.and_then(tls::common_name);
+        let greeting = Greeting::within(entered.patience());
         // Who has a token says so with each call; till then a host counts as a user.
         let (places, refused) = match &name {
             Some(name) => entered.seat(name),
             None => entered.seat(&address.to_string()),
         };
         let info = ConnectionInfo { peer: Peer::Network { name }, refused };
-        Connection { stream: Stream::Tls(Box::new(stream)), info, _places: places }
+        Connection { stream: Stream::Tls(Box::new(stream)), greeting, info, _places: places }
     }
 }
 
@@ -85,10 +107,20 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let before = buffer.filled().len();
+        let read = match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        };
+        let Some(greeting) = &mut self.greeting else { return read };
+        let received = buffer.filled().len() - before;
+        greeting.bytes_left = greeting.bytes_left.saturating_sub(received);
+        if greeting.bytes_left == 0 {
+            self.greeting = None;
+        } else if read.is_pending() && greeting.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        read
     }
 }
 

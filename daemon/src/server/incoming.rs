@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::quota::{Place, Quota};
+use crate::settings::Limits;
 
 /// Connections whose calls are served.
 const SERVED_MAX: usize = 4096;
@@ -35,6 +36,7 @@ struct Room {
     served: Arc<Semaphore>,
     open: Arc<Semaphore>,
     of_users: Quota,
+    patience: Duration,
 }
 
 /// What a connection holds for as long as it is open.
@@ -50,11 +52,12 @@ pub(super) struct Entered {
 }
 
 impl Room {
-    fn new(connections_per_user: usize) -> Room {
+    fn new(limits: Limits) -> Room {
         Room {
             served: Arc::new(Semaphore::new(SERVED_MAX)),
             open: Arc::new(Semaphore::new(OPEN_MAX)),
-            of_users: Quota::new(connections_per_user),
+            of_users: Quota::new(limits.connections_per_user),
+            patience: limits.request_timeout.min(HANDSHAKE_TIMEOUT),
         }
     }
 
@@ -64,6 +67,11 @@ impl Room {
 }
 
 impl Entered {
+    /// How long a client may take to begin.
+    pub(super) fn patience(&self) -> Duration {
+        self.room.patience
+    }
+
     /// A place among the connections of `who`, or what there is too much of.
     pub(super) fn seat(self, who: &str) -> (Places, Option<&'static str>) {
         let of_user = self.room.of_users.take(who);
@@ -81,11 +89,11 @@ impl Entered {
 pub(super) fn accept(
     unix: UnixListener,
     network: Option<(TcpListener, TlsAcceptor)>,
-    connections_per_user: usize,
+    limits: Limits,
     closing: &CancellationToken,
 ) -> ReceiverStream<Accepted> {
     let (sender, receiver) = mpsc::channel(CHANNEL);
-    let room = Room::new(connections_per_user);
+    let room = Room::new(limits);
     let accepting = accept_unix(unix, room.clone(), sender.clone());
     tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
     if let Some((listener, acceptor)) = network {

@@ -83,7 +83,7 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
     health.set_serving::<v1::web_server::WebServer<web::Web>>().await;
 
     let closing = daemon.closing.clone();
-    let connections_per_user = daemon.settings.limits.connections_per_user;
+    let limits = daemon.settings.limits;
     let served = builder(daemon.settings.limits.request_timeout)
         // Outermost, so that refused calls count too.
         .layer(observe::Observe::new(daemon.calls.clone()))
@@ -100,7 +100,7 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
         .add_service(limited!(v1::web_server::WebServer<_>, web::Web::new(daemon.clone())))
         .add_service(limited!(v1::plugins_server::PluginsServer<_>, plugins::Plugins::new(daemon)))
         .serve_with_incoming_shutdown(
-            incoming::accept(listener, network, connections_per_user, &closing),
+            incoming::accept(listener, network, limits, &closing),
             closing.clone().cancelled_owned(),
         );
     ready();

@@ -97,3 +97,23 @@ async fn a_client_that_is_no_http2_keeps_no_connection() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+#[tokio::test]
+async fn a_client_that_says_nothing_keeps_no_connection() {
+    let options = ["--connections-per-user=1", "--request-timeout=1"];
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &options).await;
+    let silent = UnixStream::connect(host.socket()).unwrap();
+    let start = Instant::now();
+    let mut served = loop {
+        let mut jobs = host.jobs().await;
+        if jobs.list_jobs(list()).await.is_ok() {
+            break jobs;
+        }
+        assert!(start.elapsed() < crate::host::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    drop(silent);
+    // Who has begun may then be silent as long as it likes.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    served.list_jobs(list()).await.unwrap();
+}
