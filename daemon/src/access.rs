@@ -92,6 +92,11 @@ impl Access {
         Ok(access)
     }
 
+    /// Whether callers from the network may have no account of this host.
+    pub(crate) fn leaves_strangers(&self) -> bool {
+        self.default_account.is_none()
+    }
+
     /// The account of this host that jobs of a caller from the network belong to, if the file
     /// gives one.
     pub(crate) fn account_of(&self, user: &str) -> Result<Option<Account>, AccessError> {

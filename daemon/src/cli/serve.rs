@@ -178,6 +178,7 @@ impl Serve {
         let web = bind("--web-address", self.web_address).await?;
         let mut settings = self.settings(global)?;
         settings.web_address = web.as_ref().map(TcpListener::local_addr).transpose()?;
+        warn_of_roots_jobs(&settings);
         let daemon = Daemon::open(settings)?;
         daemon.start().await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
@@ -256,6 +257,17 @@ fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
         ),
         (None, false) => Ok(RunAs::Daemon),
         (wanted, _) => Ok(wanted.unwrap_or(RunAs::Submitter)),
+    }
+}
+
+/// An operator who did not mean it should know.
+fn warn_of_roots_jobs(settings: &Settings) {
+    let root = rustix::process::getuid().is_root();
+    if root && settings.network.is_some() && settings.access.leaves_strangers() {
+        tracing::warn!(
+            "jobs of callers from the network without an account run as root: give accounts or \
+             default_account in the access file"
+        );
     }
 }
 

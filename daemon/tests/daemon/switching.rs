@@ -310,6 +310,7 @@ async fn callers_from_the_network_have_the_accounts_that_the_access_file_gives_t
     let access = own_user_too(ACCESS) + "accounts: {sue: nobody}\n";
     let network = Networked::prepared(TELLS, &access, &["--tokens"]).await;
     let host = &network.host;
+    assert!(host.log().contains("without an account run as root"), "{}", host.log());
     open_to_others(host);
     fs::write(host.path("job.yaml"), host.request("sues", 1).job_file).unwrap();
     let token = [("TRAIND_TOKEN", network.new_token(&["sue"]))];
