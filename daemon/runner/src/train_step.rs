@@ -153,7 +153,9 @@ impl TrainStep {
         Ok((loss.loss_sum, loss.weight_sum))
     }
 
-    /// Fetches the mean loss over all cores; returns the sum of the weights.
+    /// Fetches the mean loss over all cores; returns what it was divided by: the sum of the
+    /// weights, and 1 where nothing has a weight. The loss and the gradients of such a step
+    /// are 0, not 0 divided by 0: then the weights would be lost.
     fn fetch_loss(
         &self,
         at: &mut Recording<'_>,
@@ -161,6 +163,8 @@ impl TrainStep {
         weight_sum: &Tensor,
     ) -> RunResult<Tensor> {
         let weight_sum = self.all_reduce(weight_sum)?;
+        let one = at.trace().scalar(1.0, DType::F32)?;
+        let weight_sum = weight_sum.gt_scalar(0.0)?.select(&weight_sum, &one)?;
         let loss = self.all_reduce(loss_sum)?.div(&weight_sum)?;
         at.fetch(LOSS, &loss);
         Ok(weight_sum)

@@ -64,3 +64,25 @@ async fn masked_blocks_are_of_one_length() {
     let [train, validation] = story.data()[..] else { panic!("{:?}", story.data()) };
     assert_eq!(validation.rows, (train.rows + validation.rows).div_ceil(5));
 }
+
+/// So few tokens are masked that most steps have none: their loss is 0, and so are their gradients.
+#[tokio::test]
+async fn a_step_without_a_label_is_passed_over() {
+    let host = Host::started(1).await;
+    let mut job = masked();
+    job.data = "{train: train.jsonl, line_by_line: true, mlm_probability: 0.002}";
+    for (name, accumulated) in [("one", 1), ("several", 2)] {
+        let draft = job
+            .draft(&host, name)
+            .set("train.gradient_accumulation_steps", accumulated)
+            .set("train.per_device_train_batch_size", 8 / accumulated);
+        host.complete(&draft).await;
+        let state = draft.output("out").trainer_state();
+        let (losses, norms) = (state.series("loss"), state.series("grad_norm"));
+        let (without, with): (Vec<_>, Vec<_>) =
+            losses.into_iter().zip(norms).partition(|(loss, _)| *loss == 0.0);
+        assert!(without.len() > 4, "{without:?}, {with:?}");
+        assert!(without.iter().all(|(_, norm)| *norm == 0.0), "{without:?}");
+        assert!(with.iter().all(|(loss, norm)| *loss > 1.0 && *norm > 0.0), "{with:?}");
+    }
+}

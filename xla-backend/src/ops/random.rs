@@ -1,20 +1,21 @@
-//! Random bits as a function of where they are used: seed, step, site and the
-//! element's place in the global batch. Nothing is carried from one draw to
+//! Random bits as a function of where they are used: seed, step, site, row of
+//! the global batch and place in the row. Nothing is carried from one draw to
 //! the next, so that any number of cores, a replay and a resumed run draw the
-//! same, and plain u32 arithmetic gives the same bits on every backend.
+//! same, and plain u32 arithmetic gives the same bits on every backend. A place
+//! has the same number whatever length its row is padded to.
 //!
 //! The mixing function is the 32-bit integer hash with multipliers 21f0aaad
 //! and d35a2d97 and shifts 16, 15, 15 that the "hash prospector" project
 //! (github.com/skeeto/hash-prospector, public domain) found to have the least
-//! bias of its kind. A site has two keys, one added before the first
-//! multiplication and one before the second: with a single key, two sites
+//! bias of its kind. A block of places has two keys, one added before the first
+//! multiplication and one before the second: with a single key, two blocks
 //! would draw shifted parts of one sequence.
 
 use std::cell::Cell;
 
 use crate::error::Result;
 use crate::graph::DType;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Trace};
 
 const MULTIPLIERS: [u32; 2] = [0x21f0_aaad, 0xd35a_2d97];
 const SHIFTS: [u32; 3] = [16, 15, 15];
@@ -22,6 +23,8 @@ const SHIFTS: [u32; 3] = [16, 15, 15];
 const GOLDEN: u32 = 0x9e37_79b9;
 /// Set the two keys apart: the first digits of π and of e.
 const KEY_SALTS: [u32; 2] = [0x243f_6a88, 0xb7e1_5162];
+/// Between neighbours on the first axis of a block: more than the second is long.
+const PLACE_STRIDE: u32 = 1 << 16;
 
 /// The source of a trace's random bits. Each draw is a site of its own,
 /// numbered in the order of tracing.
@@ -39,10 +42,8 @@ impl Random {
     /// All three are u32 scalars; `row_offset` is the place in the global
     /// batch of the first row that this core has.
     pub fn new(seed: &Tensor, step: &Tensor, row_offset: &Tensor) -> Result<Random> {
-        let key = |salt: u32| -> Result<Tensor> {
-            let seeded = mix(&seed.xor_scalar(salt.into())?)?;
-            mix(&seeded.add(&step.mul_scalar(GOLDEN.into())?)?)
-        };
+        let key =
+            |salt: u32| -> Result<Tensor> { next_key(&mix(&seed.xor_scalar(salt.into())?)?, step) };
         let keys = [key(KEY_SALTS[0])?, key(KEY_SALTS[1])?];
         Ok(Random { row_offset: row_offset.clone(), rows: None, keys, site: Cell::new(0) })
     }
@@ -54,28 +55,50 @@ impl Random {
     }
 
     /// u32 bits for each element of a tensor whose axis 0 counts batch rows,
-    /// unless [`Random::with_rows`] says how many there are.
+    /// unless [`Random::with_rows`] says how many there are. The last two axes
+    /// of a row are those that padding may lengthen.
     pub fn bits(&self, dims: &[usize]) -> Result<Tensor> {
         let site = self.site.replace(self.site.get() + 1);
+        let by_row = self.dims_by_row(dims);
+        let (blocks, places) = by_row.split_at(by_row.len() - 2);
         let [first, second] = &self.keys;
-        let keys = [site_key(first, site)?, site_key(second, site)?];
-        hash(&self.places(dims)?, &keys)?.reshape(dims)
+        let keys = [self.block_keys(first, site, blocks)?, self.block_keys(second, site, blocks)?];
+        hash(&numbered(self.row_offset.trace(), places)?, &keys)?.reshape(dims)
     }
 
-    /// The number of each element in the global batch, modulo 2³², as
-    /// `[rows, elements of a row]`.
-    fn places(&self, dims: &[usize]) -> Result<Tensor> {
-        let rows = self.rows.or(dims.first().copied()).unwrap_or(1).max(1);
-        let row_elements = dims.iter().product::<usize>() / rows;
+    /// `[rows, blocks of a row…, places, places]`.
+    fn dims_by_row(&self, dims: &[usize]) -> Vec<usize> {
+        let first = dims.first().copied().unwrap_or(1);
+        let rows = self.rows.unwrap_or(first).max(1);
+        let mut by_row = vec![rows, first / rows];
+        by_row.extend(dims.iter().skip(1));
+        by_row.resize(by_row.len().max(3), 1);
+        by_row
+    }
+
+    /// A site's key for each block of each row, `[rows, blocks of a row…, 1, 1]`.
+    fn block_keys(&self, key: &Tensor, site: u32, blocks: &[usize]) -> Result<Tensor> {
+        let (rows, count) = (blocks[0], blocks[1..].iter().product());
         let trace = self.row_offset.trace();
         let row = trace.iota(DType::U32, &[rows, 1], 0)?.add(&self.row_offset)?;
-        let first = row.mul_scalar(row_elements as f64)?;
-        first.add(&trace.iota(DType::U32, &[1, row_elements], 1)?)
+        let mut keys = next_key(&next_key(key, &trace.scalar(site.into(), DType::U32)?)?, &row)?;
+        if count > 1 {
+            keys = next_key(&keys, &trace.iota(DType::U32, &[1, count], 1)?)?;
+        }
+        keys.reshape(&[blocks, &[1, 1]].concat())
     }
 }
 
-fn site_key(key: &Tensor, site: u32) -> Result<Tensor> {
-    mix(&key.add_scalar(site.wrapping_mul(GOLDEN).into())?)
+/// The number of each place of a block.
+fn numbered(trace: &Trace, places: &[usize]) -> Result<Tensor> {
+    let &[first, second] = places else { return trace.iota(DType::U32, places, 0) };
+    let first = trace.iota(DType::U32, &[first, 1], 0)?.mul_scalar(PLACE_STRIDE.into())?;
+    first.add(&trace.iota(DType::U32, &[1, second], 1)?)
+}
+
+/// The key of number `n` among those that follow from `key`.
+fn next_key(key: &Tensor, n: &Tensor) -> Result<Tensor> {
+    mix(&n.mul_scalar(GOLDEN.into())?.add(key)?)
 }
 
 fn mix(x: &Tensor) -> Result<Tensor> {
@@ -98,15 +121,30 @@ fn shift_xor(x: &Tensor, by: u32) -> Result<Tensor> {
     x.xor(&x.shift_right_logical_scalar(by.into())?)
 }
 
-/// What [`Random::bits`] gives for one element, computed here: `site` counts
-/// from 0 and `place` is the element's number in the global batch.
-pub fn reference_bits(seed: u32, step: u32, site: u32, place: u32) -> u32 {
+/// What [`Random::bits`] gives for one element, computed here.
+pub fn reference_bits(seed: u32, step: u32, at: Place) -> u32 {
     let keys = KEY_SALTS.map(|salt| {
-        let seeded = reference_hash(seed ^ salt, [0; 2]);
-        let stepped = reference_hash(seeded.wrapping_add(step.wrapping_mul(GOLDEN)), [0; 2]);
-        reference_hash(stepped.wrapping_add(site.wrapping_mul(GOLDEN)), [0; 2])
+        let next =
+            |key: u32, n: u32| reference_hash(n.wrapping_mul(GOLDEN).wrapping_add(key), [0; 2]);
+        let row = next(next(next(reference_hash(seed ^ salt, [0; 2]), step), at.site), at.row);
+        at.block.map_or(row, |block| next(row, block))
     });
-    reference_hash(place, keys)
+    reference_hash(at.first.wrapping_mul(PLACE_STRIDE).wrapping_add(at.second), keys)
+}
+
+/// Where an element is, for [`reference_bits`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// Draws before it.
+    pub site: u32,
+    /// Of the global batch.
+    pub row: u32,
+    /// Of its row, where that has several.
+    pub block: Option<u32>,
+    /// On the last axis but one.
+    pub first: u32,
+    /// On the last axis.
+    pub second: u32,
 }
 
 fn reference_hash(mut x: u32, keys: [u32; 2]) -> u32 {

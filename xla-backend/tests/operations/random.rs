@@ -2,7 +2,7 @@
 //! good enough for dropout and for drawing weights.
 
 use traind_xla::ops::Random;
-use traind_xla::ops::random::reference_bits;
+use traind_xla::ops::random::{Place, reference_bits};
 use traind_xla::{DType, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers};
@@ -30,11 +30,46 @@ fn device_bits_equal_the_reference() {
     let compiled = Compiled::new(&sites.iter().collect::<Vec<_>>(), 1);
     for (seed, step, row_offset) in [(42, 0, 0), (u32::MAX, 1_000_000, 12), (0, 7, u32::MAX)] {
         for (site, got) in (0..).zip(draw(&compiled, seed, step, row_offset)) {
-            let first = row_offset.wrapping_mul(15);
-            let reference = |index| reference_bits(seed, step, site, first.wrapping_add(index));
+            let reference = |index: u32| {
+                let row = row_offset.wrapping_add(index / 15);
+                let place =
+                    Place { site, row, block: None, first: index / 5 % 3, second: index % 5 };
+                reference_bits(seed, step, place)
+            };
             let expected: Numbers = (0..60).map(|index| reference(index).into()).collect();
             assert_eq!(got, expected, "seed {seed}, step {step}, site {site}");
         }
+    }
+}
+
+#[test]
+fn heads_of_a_row_draw_by_their_number() {
+    let (_, random) = random();
+    let compiled = Compiled::new(&[&random.bits(&[2, 3, 4, 5]).unwrap()], 1);
+    let got = draw(&compiled, 42, 1, 6).remove(0);
+    let reference = |index: u32| {
+        let (row, block) = (6 + index / 60, Some(index / 20 % 3));
+        let place = Place { site: 0, row, block, first: index / 5 % 4, second: index % 5 };
+        f64::from(reference_bits(42, 1, place))
+    };
+    assert_eq!(got, (0..120).map(reference).collect::<Numbers>());
+}
+
+/// What is drawn for a place hangs on no axis but that of the features.
+#[test]
+fn padded_rows_draw_what_they_draw_without_padding() {
+    let draws = |dims: &[usize]| {
+        let (_, random) = random();
+        let random = random.with_rows(2);
+        draw(&Compiled::new(&[&random.bits(dims).unwrap()], 1), 42, 1, 6).remove(0)
+    };
+    let (short, long) = (draws(&[2 * 3, 5]), draws(&[2 * 4, 5]));
+    assert_eq!(short[..15], long[..15]);
+    assert_eq!(short[15..], long[20..35]);
+    let (short, long) = (draws(&[2, 2, 3, 3]), draws(&[2, 2, 4, 4]));
+    for (index, bits) in short.into_iter().enumerate() {
+        let (head, query, key) = (index / 9, index / 3 % 3, index % 3);
+        assert_eq!(bits, long[head * 16 + query * 4 + key]);
     }
 }
 
@@ -75,7 +110,7 @@ fn dropout_keeps_and_scales() {
 #[test]
 fn bits_are_balanced_and_uniform() {
     for (seed, step, site) in [(0, 0, 0), (42, 1, 0), (42, 0, 1), (43, 0, 0), (u32::MAX, 9, 25)] {
-        let draws: Vec<u32> = (0..COUNT).map(|i| reference_bits(seed, step, site, i)).collect();
+        let draws: Vec<u32> = (0..COUNT).map(stream(seed, step, site, 0)).collect();
         let mean =
             draws.iter().map(|&x| f64::from(x)).sum::<f64>() / f64::from(COUNT) / 2f64.powi(32);
         assert!((mean - 0.5).abs() < 5.0 * 0.289 / 256.0, "mean {mean}");
@@ -98,13 +133,27 @@ fn chi_square_of_top_byte(draws: &[u32]) -> f64 {
     counts.iter().map(|count| (count - expected).powi(2) / expected).sum()
 }
 
-/// Neighbouring elements, sites, steps and seeds: the difference in each bit
+/// The bits of one row: places of 256 features each.
+fn stream(seed: u32, step: u32, site: u32, row: u32) -> impl Fn(u32) -> u32 {
+    move |index| {
+        let (first, second) = (index / 256, index % 256);
+        reference_bits(seed, step, Place { site, row, block: None, first, second })
+    }
+}
+
+/// Neighbouring elements, rows, sites, steps and seeds: the difference in each bit
 /// is a fair coin, and so is it against every small shift of the other.
 #[test]
 fn streams_are_independent() {
-    let stream = |seed, step, site| move |index: u32| reference_bits(seed, step, site, index);
-    let base = stream(42, 10, 3);
-    let others = [stream(42, 10, 4), stream(42, 11, 3), stream(43, 10, 3), stream(42, 3, 10)];
+    let base = stream(42, 10, 3, 0);
+    let others = [
+        stream(42, 10, 4, 0),
+        stream(42, 11, 3, 0),
+        stream(43, 10, 3, 0),
+        stream(42, 3, 10, 0),
+        stream(42, 10, 3, 1),
+        stream(42, 10, 0, 3),
+    ];
     for (number, other) in others.iter().enumerate() {
         for shift in 0..4 {
             check_coins(|i| base(i) ^ other(i + shift), &format!("stream {number}, shift {shift}"));

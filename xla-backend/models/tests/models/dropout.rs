@@ -1,5 +1,5 @@
 //! Dropout is on where there are random bits, and is the same for the same row
-//! of the global batch, whichever core has it.
+//! of the global batch, whichever core has it and whatever it is padded to.
 
 use serde_json::{Map, json};
 use traind_models::{Batch, Forward, ModelConfig, Task, Weights, registry, weights};
@@ -9,10 +9,21 @@ use traind_xla::{DType, Shape, Tensor, Trace};
 
 use crate::support::Program;
 
-const POSITIONS: usize = 4;
+/// Tokens of each row.
+const TOKENS: usize = 4;
 
 /// Logits of rows that all hold the same tokens, from `row_offset` on.
 fn logits(dropout: f64, training: bool, rows: usize, row_offset: u32) -> Vec<f32> {
+    padded_logits(dropout, training, rows, row_offset, TOKENS)
+}
+
+fn padded_logits(
+    dropout: f64,
+    training: bool,
+    rows: usize,
+    row_offset: u32,
+    positions: usize,
+) -> Vec<f32> {
     let keys: Map<_, _> = json!({
         "model_type": "bert", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
         "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,
@@ -28,8 +39,10 @@ fn logits(dropout: f64, training: bool, rows: usize, row_offset: u32) -> Vec<f32
     let seeds = ["seed", "step", "row_offset"].map(scalar);
     let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(rows);
     let mut batch = Batch::new();
+    let dims = [rows, positions];
+    let is_token = trace.iota(DType::S32, &dims, 1).unwrap().lt_scalar(TOKENS as f64).unwrap();
     for name in ["input_ids", "attention_mask"] {
-        batch.insert(name, trace.full(1.0, Shape::new(DType::S32, [rows, POSITIONS])).unwrap());
+        batch.insert(name, is_token.convert(DType::S32).unwrap());
     }
     let specs = model.parameters();
     let parameter = |spec: &traind_models::ParameterSpec| -> Tensor {
@@ -62,4 +75,11 @@ fn rows_are_dropped_by_their_place_in_the_global_batch() {
     assert_ne!(all[..2], all[2..4], "equal rows are dropped differently");
     let second_core = logits(0.5, true, 2, 2);
     crate::support::check_close("rows 2 and 3", &second_core, &all[4..], 1e-5);
+}
+
+#[test]
+fn tokens_are_dropped_by_their_place_in_the_row() {
+    let short = padded_logits(0.5, true, 2, 6, TOKENS);
+    let long = padded_logits(0.5, true, 2, 6, 2 * TOKENS + 3);
+    crate::support::check_close("padded rows", &long, &short, 1e-5);
 }
