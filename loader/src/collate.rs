@@ -29,8 +29,11 @@ pub enum LabelBatch {
     None,
     /// `[B]`
     Class(Vec<i32>),
-    /// `[B]`
-    Number(Vec<f32>),
+    /// `[B, width]`, `[B]` where that is 1.
+    Numbers {
+        width: usize,
+        values: Vec<f32>,
+    },
     /// `[B, C]`
     MultiLabel {
         classes: usize,
@@ -152,7 +155,9 @@ impl Collator {
             }
             Labels::None => LabelBatch::None,
             Labels::Class(ids) => LabelBatch::Class(pick(ids, rows, batch, 1)),
-            Labels::Number(numbers) => LabelBatch::Number(pick(numbers, rows, batch, 1)),
+            Labels::Numbers { width, values } => {
+                LabelBatch::Numbers { width: *width, values: pick(values, rows, batch, *width) }
+            }
             Labels::MultiLabel { classes, values } => LabelBatch::MultiLabel {
                 classes: *classes,
                 values: pick(values, rows, batch, *classes),

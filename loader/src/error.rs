@@ -173,6 +173,8 @@ pub enum LabelProblem {
     NotAClass { found: String },
     #[error("{found} is not a number to regress on")]
     NotANumber { found: String },
+    #[error("{found} numbers to regress on, where model.num_labels is {num_labels}")]
+    Count { found: usize, num_labels: u32 },
 }
 
 /// Why an answer cannot be trained on or scored against.

@@ -65,7 +65,7 @@ fn class_histogram(set: &TokenizedSet) -> Vec<(String, u64)> {
             let applies = values.iter().enumerate().filter(|(_, value)| **value > 0.0);
             applies.for_each(|(place, _)| count(place % classes));
         }
-        Labels::None | Labels::Number(_) | Labels::Span { .. } | Labels::InputIds => {}
+        Labels::None | Labels::Numbers { .. } | Labels::Span { .. } | Labels::InputIds => {}
     }
     histogram
 }

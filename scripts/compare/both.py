@@ -14,14 +14,14 @@ def peers(options, script, *arguments):
     subprocess.run([options.peers_python, SCRIPTS / "peers" / script, *map(str, arguments)], check=True)
 
 
-def run_traind(options, name, model, data, learning_rate, output):
+def run_traind(options, name, model, data, learning_rate, steps, output):
     """Trains on the rows in their order; returns what was logged of each step."""
     job = {
         "name": name,
         "model": model,
         "data": data,
         "train": {
-            "max_steps": options.steps,
+            "max_steps": steps,
             "per_device_train_batch_size": options.batch // options.cores,
             "learning_rate": learning_rate,
             "train_sampling_strategy": "sequential",

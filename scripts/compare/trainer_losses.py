@@ -63,7 +63,7 @@ def run_traind(options, model, labels, output):
         "config_overrides": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     }
     data = {"train": str(options.data / "train.parquet"), "text": "text", "label": "label", "max_length": 128}
-    return both.run_traind(options, "trainer-losses", model, data, LEARNING_RATE, output)
+    return both.run_traind(options, "trainer-losses", model, data, LEARNING_RATE, options.steps, output)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ def difference(theirs, ours):
     return abs(ours - theirs) / abs(theirs) if theirs else abs(ours)
 
 
+def largest_difference(rows, field):
+    return max((difference(*figures[field]) for _, figures in rows), default=math.nan)
+
+
 def table(rows):
     lines = ["step " + " ".join(f"{field + ' Trainer':>22} {'traind':>12} {'rel. diff':>9}" for field in FIELDS)]
     for step, figures in rows:
@@ -38,13 +42,13 @@ def table(rows):
     return "\n".join(lines)
 
 
-def complaints(rows, steps, limit_first=LIMIT_FIRST):
+def complaints(rows, steps):
     """What keeps the two from being the same run of `steps` steps; empty where nothing does."""
     found = []
     if len(rows) != steps:
         found.append(f"{len(rows)} steps were logged, not {steps}")
     for index, (step, figures) in enumerate(rows):
-        limit = limit_first if index == 0 else LIMIT
+        limit = LIMIT_FIRST if index == 0 else LIMIT
         for field, (theirs, ours) in figures.items():
             # Written so that a NaN, which compares false with all, is a complaint.
             if not difference(theirs, ours) <= limit:

@@ -54,7 +54,10 @@ def config(family, task, tokenizer):
 
 if __name__ == "__main__":
     family, task, source, out = sys.argv[1:]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(source, model_max_length=POSITIONS)
+    # RoBERTa has one segment.
+    inputs = ["input_ids", "attention_mask"] + ([] if "roberta" in family else ["token_type_ids"])
+    names = {"model_input_names": inputs, "model_max_length": POSITIONS}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source, **names)
     transformers.set_seed(42)
     AUTO[task].from_config(config(family, task, tokenizer)).save_pretrained(out)
     tokenizer.save_pretrained(out)

@@ -66,8 +66,11 @@ fn array(spec: &InputSpec, batch: &HostBatch) -> RunResult<HostArray> {
         ("token_type_ids", DType::S32, _) => tokens(rows, positions, &batch.token_type_ids),
         ("weights", DType::F32, _) => HostArray::from_f32(&[rows], &batch.weights),
         ("labels", DType::S32, LabelBatch::Class(ids)) => HostArray::from_s32(&[rows], ids),
-        ("labels", DType::F32, LabelBatch::Number(numbers)) => {
-            HostArray::from_f32(&[rows], numbers)
+        ("labels", DType::F32, LabelBatch::Numbers { width: 1, values }) => {
+            HostArray::from_f32(&[rows], values)
+        }
+        ("labels", DType::F32, LabelBatch::Numbers { width, values }) => {
+            HostArray::from_f32(&[rows, *width], values)
         }
         ("labels", DType::F32, LabelBatch::MultiLabel { classes, values }) => {
             HostArray::from_f32(&[rows, *classes], values)

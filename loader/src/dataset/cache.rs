@@ -120,7 +120,9 @@ impl Cache {
             LabelArrays::InputIds => Labels::InputIds,
             LabelArrays::Class => Labels::Class(self.read_array(manifest, LABELS)?),
             LabelArrays::Token => Labels::Token(self.read_array(manifest, LABELS)?),
-            LabelArrays::Number => Labels::Number(self.read_array(manifest, NUMBERS)?),
+            LabelArrays::Numbers { width } => {
+                Labels::Numbers { width, values: self.read_array(manifest, NUMBERS)? }
+            }
             LabelArrays::MultiLabel { classes } => {
                 Labels::MultiLabel { classes, values: self.read_array(manifest, NUMBERS)? }
             }
@@ -236,7 +238,7 @@ fn arrays(set: &TokenizedSet) -> Vec<(&'static str, &[u8])> {
         Labels::Class(ids) | Labels::Token(ids) => {
             arrays.push((LABELS, bytemuck::cast_slice(ids)));
         }
-        Labels::Number(values) | Labels::MultiLabel { values, .. } => {
+        Labels::Numbers { values, .. } | Labels::MultiLabel { values, .. } => {
             arrays.push((NUMBERS, bytemuck::cast_slice(values)));
         }
         Labels::Span { start_positions, end_positions } => {

@@ -8,8 +8,11 @@ pub enum Labels {
     None,
     /// A class a row.
     Class(Vec<i32>),
-    /// A number a row.
-    Number(Vec<f32>),
+    /// `width` numbers a row.
+    Numbers {
+        width: usize,
+        values: Vec<f32>,
+    },
     /// 1 for each class that applies, 0 for the others: `classes` a row.
     MultiLabel {
         classes: usize,
@@ -32,7 +35,9 @@ pub(super) enum LabelArrays {
     #[default]
     None,
     Class,
-    Number,
+    Numbers {
+        width: usize,
+    },
     MultiLabel {
         classes: usize,
     },
@@ -47,8 +52,9 @@ impl Labels {
         match self {
             Self::None | Self::InputIds => true,
             Self::Class(ids) => ids.len() == rows,
-            Self::Number(numbers) => numbers.len() == rows,
-            Self::MultiLabel { classes, values } => Some(values.len()) == classes.checked_mul(rows),
+            Self::Numbers { width: each, values } | Self::MultiLabel { classes: each, values } => {
+                Some(values.len()) == each.checked_mul(rows)
+            }
             Self::Token(ids) => ids.len() == tokens,
             Self::Span { start_positions, end_positions } => {
                 start_positions.len() == rows && end_positions.len() == rows
@@ -61,7 +67,7 @@ impl Labels {
         match self {
             Self::None => LabelArrays::None,
             Self::Class(_) => LabelArrays::Class,
-            Self::Number(_) => LabelArrays::Number,
+            Self::Numbers { width, .. } => LabelArrays::Numbers { width: *width },
             Self::MultiLabel { classes, .. } => LabelArrays::MultiLabel { classes: *classes },
             Self::Token(_) => LabelArrays::Token,
             Self::Span { .. } => LabelArrays::Span,

@@ -57,7 +57,9 @@ impl TokenizedSet {
             Labels::None => Labels::None,
             Labels::InputIds => Labels::InputIds,
             Labels::Class(ids) => Labels::Class(of_rows(ids, rows, 1)),
-            Labels::Number(numbers) => Labels::Number(of_rows(numbers, rows, 1)),
+            Labels::Numbers { width, values } => {
+                Labels::Numbers { width: *width, values: of_rows(values, rows, *width) }
+            }
             Labels::MultiLabel { classes, values } => {
                 Labels::MultiLabel { classes: *classes, values: of_rows(values, rows, *classes) }
             }

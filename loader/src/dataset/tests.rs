@@ -105,7 +105,10 @@ fn other_options_are_another_set() {
     };
     check(SequenceClassification { text: "other".to_owned(), ..task.clone() });
     check(SequenceClassification { text_pair: Some("other".to_owned()), ..task.clone() });
-    check(SequenceClassification { label: label(LabelKind::Regression), ..task.clone() });
+    check(SequenceClassification {
+        label: label(LabelKind::Regression { num_labels: 1 }),
+        ..task.clone()
+    });
     check(SequenceClassification { label: None, ..task.clone() });
 }
 

@@ -39,8 +39,8 @@ pub enum LabelKind {
     Infer { num_labels: Option<u32> },
     /// Class ids by a fixed rule: a `label_map`, or what the training split arrived at.
     Encoder(LabelEncoder),
-    /// One number a row.
-    Regression,
+    /// A number a row, or a list of so many.
+    Regression { num_labels: u32 },
     /// A list of classes a row, all of which apply; ids by `encoder`, or as with `Infer`.
     MultiLabel { encoder: Option<LabelEncoder>, num_labels: Option<u32> },
 }
@@ -50,14 +50,14 @@ impl LabelKind {
         match self {
             Self::Encoder(encoder) => Some(encoder),
             Self::MultiLabel { encoder, .. } => encoder.as_ref(),
-            Self::Infer { .. } | Self::Regression => None,
+            Self::Infer { .. } | Self::Regression { .. } => None,
         }
     }
 
     fn num_labels(&self) -> Option<u32> {
         match self {
             Self::Infer { num_labels } | Self::MultiLabel { num_labels, .. } => *num_labels,
-            Self::Encoder(_) | Self::Regression => None,
+            Self::Encoder(_) | Self::Regression { .. } => None,
         }
     }
 
@@ -68,7 +68,7 @@ impl LabelKind {
                 Self::MultiLabel { encoder: Some(encoder), num_labels: *num_labels }
             }
             Self::Infer { .. } | Self::Encoder(_) => Self::Encoder(encoder),
-            Self::Regression => Self::Regression,
+            Self::Regression { num_labels } => Self::Regression { num_labels: *num_labels },
         }
     }
 }
@@ -78,7 +78,7 @@ impl LabelKind {
 pub(crate) enum RowLabel {
     Id(i32),
     Raw(RawLabel),
-    Number(f32),
+    Numbers(Vec<f32>),
     /// For each token the number of its word's label, or None.
     Tokens(Vec<Option<TokenLabel>>),
     /// The numbers of the classes that apply.
@@ -141,7 +141,9 @@ impl<'spec> LabelReader<'spec> {
 
     fn row_label(&self, value: &Value) -> Result<RowLabel, LabelProblem> {
         match (&self.spec.kind, &self.lookup) {
-            (LabelKind::Regression, _) => raw::number(value).map(RowLabel::Number),
+            (LabelKind::Regression { num_labels }, _) => {
+                raw::numbers(value, *num_labels).map(RowLabel::Numbers)
+            }
             (_, Some(lookup)) => lookup.id(&RawLabel::read(value)?).map(RowLabel::Id),
             (_, None) => RawLabel::read(value).map(RowLabel::Raw),
         }
@@ -153,12 +155,13 @@ impl<'spec> LabelReader<'spec> {
         rows: &[RowLabel],
         at: impl Fn(usize) -> Location,
     ) -> Result<(Labels, Option<LabelEncoder>)> {
-        if let LabelKind::Regression = self.spec.kind {
+        if let LabelKind::Regression { num_labels } = self.spec.kind {
             let numbers = rows.iter().filter_map(|row| match row {
-                RowLabel::Number(number) => Some(*number),
+                RowLabel::Numbers(numbers) => Some(numbers),
                 _ => None,
             });
-            return Ok((Labels::Number(numbers.collect()), None));
+            let values = numbers.flatten().copied().collect();
+            return Ok((Labels::Numbers { width: num_labels as usize, values }, None));
         }
         let numbered = self.interner.labels();
         let encoder = match self.spec.kind.encoder() {
@@ -237,7 +240,7 @@ impl<'encoder> Targets<'encoder> {
                     ids.push(token.map_or(Ok(IGNORED_LABEL), |label| self.token(label))?);
                 }
             }
-            RowLabel::Number(_) | RowLabel::Many(_) | RowLabel::Span(..) => {
+            RowLabel::Numbers(_) | RowLabel::Many(_) | RowLabel::Span(..) => {
                 return Err(LabelProblem::Missing);
             }
         }

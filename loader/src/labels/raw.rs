@@ -46,8 +46,23 @@ impl fmt::Display for RawLabel {
     }
 }
 
-/// The value as a regression target: finite, or an error.
-pub(super) fn number(value: &Value) -> Result<f32, LabelProblem> {
+/// The value as `count` regression targets: a number, or a list where there are several.
+pub(super) fn numbers(value: &Value, count: u32) -> Result<Vec<f32>, LabelProblem> {
+    match (value, count) {
+        (_, 1) => Ok(vec![number(value)?]),
+        (Value::List(items), _) if items.len() == count as usize => {
+            items.iter().map(number).collect()
+        }
+        (Value::List(items), _) => {
+            Err(LabelProblem::Count { found: items.len(), num_labels: count })
+        }
+        (Value::Null, _) => Err(LabelProblem::Missing),
+        (other, _) => Err(LabelProblem::NotAList { found: other.kind() }),
+    }
+}
+
+/// Finite, or an error.
+fn number(value: &Value) -> Result<f32, LabelProblem> {
     let number = match value {
         Value::Null => return Err(LabelProblem::Missing),
         Value::Int(integer) => Some(*integer as f32),

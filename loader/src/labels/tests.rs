@@ -94,13 +94,27 @@ fn what_the_training_split_arrived_at_holds_for_the_others() {
 #[test]
 fn regression_takes_numbers() {
     let values = [Value::Float(1.5), Value::Int(2), Value::Text("-0.25".to_owned())];
-    let (labels, encoder) = encode(LabelKind::Regression, &values).unwrap();
-    assert_eq!((labels, encoder), (Labels::Number(vec![1.5, 2.0, -0.25]), None));
+    let one = || LabelKind::Regression { num_labels: 1 };
+    let (labels, encoder) = encode(one(), &values).unwrap();
+    let numbers = Labels::Numbers { width: 1, values: vec![1.5, 2.0, -0.25] };
+    assert_eq!((labels, encoder), (numbers, None));
     let at = r#"data.csv, row 0, column "label":"#;
-    let check = |value, expect: &str| {
-        check_error(LabelKind::Regression, &[value], &format!("{at} {expect}"))
-    };
+    let check = |value, expect: &str| check_error(one(), &[value], &format!("{at} {expect}"));
     check(Value::Text("NaN".to_owned()), r#""NaN" is not a number to regress on"#);
+    check(Value::Null, "no label");
+}
+
+#[test]
+fn regression_takes_lists_of_numbers() {
+    let two = || LabelKind::Regression { num_labels: 2 };
+    let list = |values: &[f64]| Value::List(values.iter().map(|v| Value::Float(*v)).collect());
+    let (labels, _) = encode(two(), &[list(&[1.5, 2.0]), list(&[-0.25, 0.0])]).unwrap();
+    assert_eq!(labels, Labels::Numbers { width: 2, values: vec![1.5, 2.0, -0.25, 0.0] });
+    let at = r#"data.csv, row 0, column "label":"#;
+    let check = |value, expect: &str| check_error(two(), &[value], &format!("{at} {expect}"));
+    check(list(&[1.0]), "1 numbers to regress on, where model.num_labels is 2");
+    check(Value::Float(1.0), "expected a list of labels, found a float");
+    check(list(&[1.0, f64::NAN]), "a float is not a number to regress on");
     check(Value::Null, "no label");
 }
 

@@ -65,7 +65,7 @@ fn words_and_labels_must_pair() {
     let error = prepared(&task, rows, 32).unwrap_err();
     let expect = r#"a.jsonl, row 1, column "tags": label 2 is outside 0..2 (num_labels is 2)"#;
     assert_eq!(error, expect);
-    let error = prepared(&words(LabelKind::Regression), good, 32).unwrap_err();
+    let error = prepared(&words(LabelKind::Regression { num_labels: 1 }), good, 32).unwrap_err();
     assert_eq!(error, "data.label: words have one class each");
 }
 

@@ -26,10 +26,12 @@ impl Task for TokenClassification {
 
     fn check(&self, _tokenizer: &dyn TextTokenizer) -> Result<()> {
         match self.labels.as_ref().map(|labels| &labels.kind) {
-            Some(LabelKind::Regression | LabelKind::MultiLabel { .. }) => Err(Error::BadOption {
-                field: "data.label",
-                message: "words have one class each".to_owned(),
-            }),
+            Some(LabelKind::Regression { .. } | LabelKind::MultiLabel { .. }) => {
+                Err(Error::BadOption {
+                    field: "data.label",
+                    message: "words have one class each".to_owned(),
+                })
+            }
             _ => Ok(()),
         }
     }

@@ -94,9 +94,6 @@ fn check_problem_type(job: &JobFile, problems: &mut Problems) {
         problems.violation("model.problem_type", description);
     }
     match problem_type {
-        ProblemType::Regression if num_labels.is_some_and(|count| count != 1) => {
-            problems.violation("model.num_labels", "must be 1 for regression");
-        }
         ProblemType::Regression if job.data.label_map.is_some() => {
             problems.violation("data.label_map", "applies to classes, not to regression");
         }

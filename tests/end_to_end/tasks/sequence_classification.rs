@@ -45,6 +45,27 @@ async fn a_number_is_learnt() {
 }
 
 #[tokio::test]
+async fn two_numbers_a_row_are_learnt() {
+    let host = Host::started(1).await;
+    let files = "{train: train.jsonl, validation: validation.jsonl, test: validation.jsonl}";
+    let numbers = |class: usize| [class as f64 - 0.5, 1.0 - class as f64];
+    let draft = job(files, |text, class| json!({"text": text, "label": numbers(class)}))
+        .draft(&host, "two-numbers")
+        .set("model.problem_type", "regression")
+        .set("model.num_labels", 2)
+        .set("train.do_predict", true)
+        .set("train.num_train_epochs", 10)
+        .set("train.learning_rate", 1e-2);
+    let (metrics, output) = train(&host, &draft, 0.5).await;
+    assert!(metrics["eval_pearson"] > 0.5 && metrics["eval_spearmanr"] > 0.5, "{metrics:?}");
+    assert!((metrics["eval_mse"] - metrics["eval_loss"]).abs() < 1e-5, "{metrics:?}");
+    let config = output.json("config.json");
+    assert_eq!(config["problem_type"], "regression");
+    assert_eq!(config["id2label"], json!({"0": "LABEL_0", "1": "LABEL_1"}));
+    assert!(output.names().contains(&"predictions.parquet".to_owned()), "{:?}", output.names());
+}
+
+#[tokio::test]
 async fn several_classes_apply() {
     let host = Host::started(1).await;
     let files =

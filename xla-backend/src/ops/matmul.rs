@@ -2,13 +2,10 @@
 
 use super::DotDims;
 use crate::error::{Error, Result};
-use crate::graph::DType;
 use crate::tensor::Tensor;
 
-/// Rows that [`Tensor::sum_of_squares`] folds a large tensor into.
-const FOLDED_ROWS: usize = 8;
-/// Below this many elements folding gains nothing.
-const FOLDED_ELEMENTS_MIN: usize = 1 << 14;
+/// Of the rows in which [`Tensor::sum_of_squares`] adds up a vector.
+const ROW_ELEMENTS: usize = 1 << 10;
 
 impl Tensor {
     /// The product over the last axis of this tensor and the last but one of
@@ -47,33 +44,25 @@ impl Tensor {
         }
     }
 
-    /// Σ x² over all elements.
-    ///
-    /// A large tensor is folded into a few rows whose products with each other
-    /// are taken, and the diagonal of those is summed: XLA's CPU backend sums
-    /// products one by one, each waiting for the one before, but a product of
-    /// matrices runs at full speed, though most of it is thrown away.
+    /// Σ x² over all elements, summed axis by axis: in one float32 sum, small elements are lost
+    /// to what millions before them came to, and no dot says in what order it adds.
     pub fn sum_of_squares(&self) -> Result<Tensor> {
-        let x = self.widen()?;
-        let elements = x.shape().element_count();
-        if elements < FOLDED_ELEMENTS_MIN || !elements.is_multiple_of(FOLDED_ROWS) {
-            let axes: Vec<usize> = (0..x.rank()).collect();
-            return x.contract(&x, &axes);
+        let x = self.widen()?.in_rows()?;
+        let mut sums = x.mul(&x)?;
+        for axis in (0..sums.rank()).rev() {
+            sums = sums.sum(&[axis])?;
         }
-        let rows = x.reshape(&[FOLDED_ROWS, elements / FOLDED_ROWS])?;
-        let products = rows.contract(&rows, &[1])?;
-        let index = |axis| self.trace().iota(DType::S32, &[FOLDED_ROWS, FOLDED_ROWS], axis);
-        let diagonal = index(0)?.eq(&index(1)?)?;
-        let zero = self.trace().scalar(0.0, products.dtype())?;
-        diagonal.select(&products, &zero)?.sum(&[0, 1])
+        Ok(sums)
     }
 
-    fn contract(&self, rhs: &Tensor, axes: &[usize]) -> Result<Tensor> {
-        let dims = DotDims {
-            lhs_contracting: axes.to_vec(),
-            rhs_contracting: axes.to_vec(),
-            ..DotDims::default()
-        };
-        self.dot_general(rhs, dims)
+    /// A long vector as rows, the last one filled up with zeros.
+    fn in_rows(&self) -> Result<Tensor> {
+        let elements = self.shape().element_count();
+        if self.rank() != 1 || elements <= ROW_ELEMENTS {
+            return Ok(self.clone());
+        }
+        let rows = elements.div_ceil(ROW_ELEMENTS);
+        let filled = self.pad(0, 0, rows * ROW_ELEMENTS - elements, 0.0)?;
+        filled.reshape(&[rows, ROW_ELEMENTS])
     }
 }

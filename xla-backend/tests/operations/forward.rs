@@ -155,17 +155,17 @@ fn reductions_fold_axes() {
     assert_eq!(values(|t| grid(t).convert(DType::F32)?.mean(&[0])), [1.0, 2.5, 3.0]);
 }
 
-/// In bf16 itself the sum would stop at 256, where adding 1 changes nothing.
-/// 96 elements are summed as they are, 128 x 256 folded into rows.
+/// Long vectors are summed in rows.
 #[test]
 fn sums_of_squares_are_those_of_any_size() {
-    for dims in [[8, 12], [128, 256]] {
-        let numbers = spread_numbers(dims[0] * dims[1], 3, -2.0, 2.0);
-        let got = values(|t| t.constant(DType::F64, &dims, &numbers)?.sum_of_squares());
+    for dims in [&[8, 12][..], &[3, 5, 7], &[100], &[2048], &[5000]] {
+        let numbers = spread_numbers(dims.iter().product(), 3, -2.0, 2.0);
+        let got = values(|t| t.constant(DType::F64, dims, &numbers)?.sum_of_squares());
         assert_near(&got, &[numbers.iter().map(|x| x * x).sum()], 1e-12);
     }
 }
 
+/// In bf16 itself the sum would stop at 256, where adding 1 changes nothing.
 #[test]
 fn half_precision_is_summed_in_f32() {
     let ones = |t: &Trace| t.full(1.0, Shape::new(DType::BF16, [4096])).unwrap();

@@ -3,20 +3,31 @@
 use super::Metrics;
 use super::averages::ratio;
 
-/// `mse`, `mae`, `pearson` and `spearmanr`. A correlation with what is the same for all
-/// rows is 0.
-pub(crate) fn regression(labels: &[f32], predictions: &[f32]) -> Metrics {
-    let labels: Vec<f64> = labels.iter().copied().map(f64::from).collect();
-    let predictions: Vec<f64> = predictions.iter().copied().map(f64::from).collect();
-    let differences = || predictions.iter().zip(&labels).map(|(guess, label)| guess - label);
+/// `mse`, `mae`, `pearson` and `spearmanr` of `width` numbers a row: the mean of what each gives
+/// by itself. A correlation with what is the same for all rows is 0.
+pub(crate) fn regression(width: usize, labels: &[f32], predictions: &[f32]) -> Metrics {
+    let mut metrics = Metrics::new();
+    for place in 0..width {
+        let column = |values: &[f32]| -> Vec<f64> {
+            values.iter().skip(place).step_by(width).copied().map(f64::from).collect()
+        };
+        for (name, value) in of_one(&column(labels), &column(predictions)) {
+            *metrics.entry(name).or_default() += value / width as f64;
+        }
+    }
+    metrics
+}
+
+fn of_one(labels: &[f64], predictions: &[f64]) -> Metrics {
+    let differences = || predictions.iter().zip(labels).map(|(guess, label)| guess - label);
     let rows = labels.len() as f64;
     let squares: f64 = differences().map(|difference| difference * difference).sum();
     let distances: f64 = differences().map(f64::abs).sum();
     Metrics::from([
         ("mse".to_owned(), ratio(squares, rows)),
         ("mae".to_owned(), ratio(distances, rows)),
-        ("pearson".to_owned(), pearson(&labels, &predictions)),
-        ("spearmanr".to_owned(), pearson(&ranks(&labels), &ranks(&predictions))),
+        ("pearson".to_owned(), pearson(labels, predictions)),
+        ("spearmanr".to_owned(), pearson(&ranks(labels), &ranks(predictions))),
     ])
 }
 

@@ -31,6 +31,7 @@ struct MultiLabel {
 
 #[derive(Deserialize)]
 struct Regression {
+    width: usize,
     labels: Vec<f32>,
     predictions: Vec<f32>,
     metrics: Metrics,
@@ -81,7 +82,7 @@ fn multi_label_classification_equals_scikit_learn() {
 #[test]
 fn regression_equals_scipy() {
     for (case, expect) in fixture().regression.iter().enumerate() {
-        let found = regression(&expect.labels, &expect.predictions);
+        let found = regression(expect.width, &expect.labels, &expect.predictions);
         check("regression", case, &found, &expect.metrics);
     }
 }
@@ -89,7 +90,7 @@ fn regression_equals_scipy() {
 /// scipy has no number for it, and JSON none for scipy's.
 #[test]
 fn what_is_the_same_for_all_rows_correlates_with_nothing() {
-    let found = regression(&[1.0, 2.0, 3.0], &[0.5; 3]);
+    let found = regression(1, &[1.0, 2.0, 3.0], &[0.5; 3]);
     assert_eq!((found["pearson"], found["spearmanr"]), (0.0, 0.0));
 }
 

@@ -1,4 +1,5 @@
-//! A class a row, several classes a row, or a number a row, of a text or a pair of texts.
+//! A class a row, several classes a row, or one number or several a row, of a text or a pair of
+//! texts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl SequenceClassification {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<SequenceClassification> {
         let problem_type = problem_type(job, config)?;
         let kind = match problem_type {
-            ProblemType::Regression => LabelKind::Regression,
+            ProblemType::Regression => LabelKind::Regression { num_labels: numbers(job, config)? },
             ProblemType::SingleLabel => labels::class_kind(job, config)?,
             ProblemType::MultiLabel => several(labels::class_kind(job, config)?),
         };
@@ -45,6 +46,15 @@ fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
         return Ok(ProblemType::Regression);
     }
     Ok(config.problem_type()?)
+}
+
+/// How many numbers a row: the job's, those of a config made for regression, else one.
+fn numbers(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
+    Ok(match job.model.num_labels {
+        Some(num_labels) => num_labels,
+        None if config.problem_type()? == ProblemType::Regression => config.num_labels()? as u32,
+        None => 1,
+    })
 }
 
 /// The same rule for a list of classes.
@@ -74,8 +84,8 @@ impl JobTask for SequenceClassification {
 
     fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
         labels::configure(config, encoder);
-        if self.problem_type == ProblemType::Regression {
-            config.set_num_labels(1);
+        if let LabelKind::Regression { num_labels } = self.kind {
+            config.set_num_labels(num_labels as usize);
         }
         // Transformers leaves the usual kind unsaid.
         if self.problem_type != ProblemType::SingleLabel {
@@ -98,7 +108,9 @@ impl JobTask for SequenceClassification {
         let outputs = scored.outputs;
         Ok(match scored.split.set.labels() {
             Labels::Class(ids) => confusion(ids, outputs, scored.labels.len()).metrics(),
-            Labels::Number(numbers) => metrics::regression(numbers, &first_values(outputs)),
+            Labels::Numbers { width, values } => {
+                metrics::regression(*width, values, &outputs.values())
+            }
             Labels::MultiLabel { classes, values } => {
                 metrics::multi_label(*classes, values, &outputs.values())
             }
@@ -108,7 +120,7 @@ impl JobTask for SequenceClassification {
 
     fn metric_names(&self, classes: usize) -> Metrics {
         match self.problem_type {
-            ProblemType::Regression => metrics::regression(&[], &[]),
+            ProblemType::Regression => metrics::regression(1, &[], &[]),
             ProblemType::SingleLabel => ConfusionMatrix::new(classes).metrics(),
             ProblemType::MultiLabel => metrics::multi_label(classes, &[], &[]),
         }
@@ -129,9 +141,12 @@ impl JobTask for SequenceClassification {
         let name = |class: usize| scored.labels.get(class).map_or("", String::as_str);
         let predictions = Predictions::default();
         Ok(match self.problem_type {
-            ProblemType::Regression => {
+            ProblemType::Regression if rows().all(|logits| logits.len() == 1) => {
                 let numbers = Float32Array::from_iter_values(rows().map(|logits| logits[0]));
                 predictions.with("prediction", Arc::new(numbers))
+            }
+            ProblemType::Regression => {
+                predictions.with("prediction", number_lists(rows().map(<[f32]>::to_vec)))
             }
             ProblemType::SingleLabel => {
                 let best = rows().map(|logits| name(argmax(logits)));
@@ -163,10 +178,6 @@ fn confusion(labels: &[i32], outputs: &Outputs, classes: usize) -> ConfusionMatr
         matrix.add(label as usize, argmax(&row.values));
     }
     matrix
-}
-
-fn first_values(outputs: &Outputs) -> Vec<f32> {
-    outputs.rows.iter().map(|row| row.values[0]).collect()
 }
 
 fn softmax(logits: &[f32]) -> Vec<f32> {

@@ -19,7 +19,8 @@ section! {
         /// class a row, where it is left out. One label is regression.
         problem_type: Option<ProblemType> = None;
         /// Number of classes; counted in `data.label_map` where it is left out, or for
-        /// token classification in the data. 1 is regression.
+        /// token classification in the data. 1 is regression. Of `problem_type: regression`,
+        /// how many numbers a row has.
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
         /// Begin with random weights as `config.json` describes them, and load none.
         from_config: bool = false;
@@ -36,7 +37,7 @@ spelled! {
         SingleLabelClassification = "single_label_classification",
         /// Any number of classes a row.
         MultiLabelClassification = "multi_label_classification",
-        /// A number a row.
+        /// A number a row, or a list of `num_labels` numbers.
         Regression = "regression",
     }
 }

@@ -45,7 +45,7 @@ impl Fixture {
         assert!(report.unexpected.is_empty(), "{report:?}");
         let file = std::fs::read(folder.join("expected.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&file).unwrap();
-        let input = |name| Some((name, integers(&tensors, name)?));
+        let input = |name| Some((name, input(&tensors, name)?));
         let inputs = model.inputs().iter().filter_map(|spec| input(spec.name)).collect();
         let expected = tensors
             .names()
@@ -124,8 +124,12 @@ impl Fixture {
     }
 }
 
-fn integers(tensors: &SafeTensors<'_>, name: &str) -> Option<HostArray> {
+/// Token ids and classes are integers, numbers to regress on are not.
+fn input(tensors: &SafeTensors<'_>, name: &str) -> Option<HostArray> {
     let view = tensors.tensor(name).ok()?;
+    if let Some(values) = floats(tensors, name) {
+        return Some(HostArray::from_f32(view.shape(), &values).unwrap());
+    }
     assert_eq!(view.dtype(), Dtype::I64, "{name}");
     let values = view.data().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes) as i32);
     Some(HostArray::from_s32(view.shape(), &values.collect::<Vec<_>>()).unwrap())

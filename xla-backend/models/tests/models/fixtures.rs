@@ -15,26 +15,41 @@ use crate::support::Program;
 
 /// A folder of `fixtures/` and the task that it trains.
 #[rustfmt::skip]
-const FIXTURES: &[(&str, Task)] = &[
+pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("bert-sequence-classification", Task::SequenceClassification),
+    ("bert-regression", Task::SequenceClassification),
+    ("bert-regression-of-two", Task::SequenceClassification),
+    ("bert-multi-label", Task::SequenceClassification),
     ("bert-token-classification", Task::TokenClassification),
     ("bert-question-answering", Task::QuestionAnswering),
     ("bert-masked-lm", Task::MaskedLm),
     ("distilbert-sequence-classification", Task::SequenceClassification),
+    ("distilbert-regression", Task::SequenceClassification),
+    ("distilbert-regression-of-two", Task::SequenceClassification),
+    ("distilbert-multi-label", Task::SequenceClassification),
     ("distilbert-token-classification", Task::TokenClassification),
     ("distilbert-question-answering", Task::QuestionAnswering),
     ("distilbert-masked-lm", Task::MaskedLm),
     ("roberta-sequence-classification", Task::SequenceClassification),
+    ("roberta-regression", Task::SequenceClassification),
+    ("roberta-regression-of-two", Task::SequenceClassification),
+    ("roberta-multi-label", Task::SequenceClassification),
     ("roberta-token-classification", Task::TokenClassification),
     ("roberta-question-answering", Task::QuestionAnswering),
     ("roberta-masked-lm", Task::MaskedLm),
     ("xlm-roberta-sequence-classification", Task::SequenceClassification),
+    ("xlm-roberta-regression", Task::SequenceClassification),
+    ("xlm-roberta-regression-of-two", Task::SequenceClassification),
+    ("xlm-roberta-multi-label", Task::SequenceClassification),
     ("xlm-roberta-token-classification", Task::TokenClassification),
     ("xlm-roberta-question-answering", Task::QuestionAnswering),
     ("xlm-roberta-masked-lm", Task::MaskedLm),
     ("gpt2-causal-lm", Task::CausalLm),
     ("gpt2-untied-causal-lm", Task::CausalLm),
     ("gpt2-sequence-classification", Task::SequenceClassification),
+    ("gpt2-regression", Task::SequenceClassification),
+    ("gpt2-regression-of-two", Task::SequenceClassification),
+    ("gpt2-multi-label", Task::SequenceClassification),
 ];
 
 /// All fixtures of one family compute what transformers computes.

@@ -1,7 +1,7 @@
 //! Runs traced tensors on one CPU device, and compares what comes out.
 
 use traind_pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Value};
-use traind_xla::runtime::{Cores, HostArray};
+use traind_xla::runtime::{Cores, HostArray, with_platform_options};
 use traind_xla::stablehlo::{self, DotPrecision, Output};
 use traind_xla::{Tensor, Trace};
 
@@ -18,7 +18,9 @@ impl Program {
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, DotPrecision::Platform);
         let cores = cores();
-        let executable = cores.client().compile(&program.text, &CompileOptions::default()).unwrap();
+        let platform = cores.client().platform_name();
+        let options = with_platform_options(CompileOptions::default(), platform);
+        let executable = cores.client().compile(&program.text, &options).unwrap();
         Program { cores, executable, outputs: program.outputs }
     }
 
