@@ -6,6 +6,7 @@ The machine's speed drifts, so a side is compared with the others of its round, 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
+import memory
 import peer_sides
 import report
+import saving
 import service
 import startup
 import traind_side
@@ -26,6 +29,9 @@ SIDES = {
     "jax": peer_sides.jax,
     "jax-grouped": peer_sides.jax_grouped,
 }
+FAMILIES = ["bert", "distilbert", "gpt2"]
+# JAX's side is a BERT.
+FAMILY_SIDES = ["traind", "trainer"]
 
 
 @dataclass(frozen=True)
@@ -45,22 +51,36 @@ class Work:
 def main():
     options = parse_options()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
+        bench(options, Path(scratch))
+
+
+def bench(options, scratch):
     work = Work(
-        model=options.model,
+        model=small_model(options, scratch) if options.family else options.model,
         train=options.data / "train.parquet",
         validation=options.data / "validation.csv",
         labels=len(json.loads((options.data / "labels.json").read_text())),
         rows=options.rows,
         epochs=options.epochs,
     )
-    with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
-        results = alternate(options, work, Path(scratch))
-        print(report.sides(results))
-        if "traind" in results:
-            print(report.step_time(results["traind"]))
-            print(report.startup(startup.measure(options, work, Path(scratch))))
+    results = alternate(options, work, scratch)
+    print(report.sides(results))
+    if "traind" in results:
+        print(report.step_time(results["traind"]))
+        print(report.saving(saving.measure(options, work, scratch)))
+        print(report.memory(memory.measure(options, work, scratch)))
+        print(report.startup(startup.measure(options, work, scratch)))
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
+
+
+def small_model(options, scratch):
+    """A model of the family with random weights, of MiniLM's shape."""
+    out = scratch / "model"
+    arguments = [options.family, "sequence-classification", options.model, out, "small"]
+    subprocess.run([options.peers_python, peer_sides.PEERS / "random_model.py", *map(str, arguments)], check=True)
+    return out
 
 
 def parse_options():
@@ -74,9 +94,12 @@ def parse_options():
     parser.add_argument("--rows", required=True, type=int)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--sides", type=parse_sides, default=list(SIDES), help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--sides", type=parse_sides, help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--family", choices=FAMILIES, help="a small model with random weights, not the one of --model")
     parser.add_argument("--out", type=Path, help="write every run's figures here as JSON")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.sides = options.sides or (FAMILY_SIDES if options.family else list(SIDES))
+    return options
 
 
 def parse_sides(text):

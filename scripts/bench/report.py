@@ -39,8 +39,28 @@ def step_time(runs):
     lines = [f"\ntraind's step: {total * 1e3:.1f} ms"]
     for part, seconds in run["step_time"].items():
         lines.append(f"  {part.replace('_', ' '):12} {seconds * 1e3:9.2f} ms {seconds / total:7.2%}")
+    lines.append(f"  input-bound: {run['step_time']['input_wait'] / total:.2%} of the time")
     lines.append("  (dispatch is tracing or replaying the step and handing it to the device)")
     lines.append(f"  programs compiled after the first step: {run['late_compilations']}")
+    return "\n".join(lines)
+
+
+def saving(measured):
+    return (
+        f"\na checkpoint of {measured['bytes'] / 2**20:.0f} MiB: steps stall {measured['stall_seconds'] * 1e3:.1f} ms, "
+        f"{measured['stall_share']:.2%} of {measured['steps_between']} steps; "
+        f"written in {measured['write_seconds']:.2f} s while training goes on"
+    )
+
+
+def memory(measured):
+    kept, recomputed = measured["kept"], measured["recomputed"]
+    pairs = zip(kept["losses"], recomputed["losses"], strict=True)
+    difference = max(abs(one - other) / abs(one) for one, other in pairs)
+    lines = [f"\n{'activations':12} {'temporaries MiB':>16} {'s/step':>8}"]
+    for name, figures in measured.items():
+        lines.append(f"{name:12} {figures['temporary_bytes'] / 2**20:16.1f} {figures['seconds_per_step']:8.3f}")
+    lines.append(f"largest relative difference of the losses of {len(kept['losses'])} steps: {difference:.1e}")
     return "\n".join(lines)
 
 

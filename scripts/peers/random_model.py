@@ -1,8 +1,10 @@
-"""Saves a small model of a family for a task with random weights, and a tokenizer with it.
+"""Saves a model of a family for a task with random weights, and a tokenizer with it.
 
-Dropout is off. All families get the same tokenizer: a comparison of arithmetic does not mind which.
+All families get the same tokenizer: a comparison of arithmetic does not mind which. A tiny model, the default, has no
+dropout; a small one has the shape of MiniLM (6 layers of 384; DistilBERT has 3), the family's own dropout and, as
+pretrained models, no head.
 
-usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR
+usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [small]
 """
 
 import os
@@ -22,42 +24,61 @@ AUTO = {
 POSITIONS = 128
 
 
-def config(family, task, tokenizer):
+TINY = {"hidden": 64, "layers": 2, "heads": 4, "inner": 128}
+SMALL = {"hidden": 384, "layers": 6, "heads": 12, "inner": 1536}
+DROPOUT = {
+    "bert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
+    "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"],
+    "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
+}
+
+
+def config(family, task, tokenizer, small=False):
     labels = 2 if task == "question-answering" else 3
-    sizes = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
-    encoder = {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 128,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    if family == "bert":
-        return transformers.BertConfig(max_position_embeddings=POSITIONS, **encoder, **sizes)
+    common = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
+    size = SMALL if small else TINY
+    if not small:
+        common |= dict.fromkeys(DROPOUT.get(family, DROPOUT["bert"]), 0.0)
     if family == "distilbert":
+        layers = size["layers"] // 2 if small else size["layers"]
         return transformers.DistilBertConfig(
-            dim=64, n_layers=2, n_heads=4, hidden_dim=128, dropout=0.0, attention_dropout=0.0,
-            seq_classif_dropout=0.0, qa_dropout=0.0, max_position_embeddings=POSITIONS, **sizes,
+            dim=size["hidden"], n_layers=layers, n_heads=size["heads"], hidden_dim=size["inner"],
+            max_position_embeddings=POSITIONS, **common,
         )  # fmt: skip
-    if family in ("roberta", "xlm-roberta"):
-        positions = POSITIONS + tokenizer.pad_token_id + 1
-        kind = transformers.RobertaConfig if family == "roberta" else transformers.XLMRobertaConfig
-        return kind(max_position_embeddings=positions, type_vocab_size=1, **encoder, **sizes)
     if family == "gpt2":
         return transformers.GPT2Config(
-            n_embd=64, n_layer=2, n_head=4, n_positions=POSITIONS, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-            bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **sizes,
+            n_embd=size["hidden"], n_layer=size["layers"], n_head=size["heads"], n_positions=POSITIONS,
+            bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
         )  # fmt: skip
-    sys.exit(f"no such family: {family}")
+    kind, segments, positions = ENCODERS[family]
+    return kind(
+        hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+        intermediate_size=size["inner"], type_vocab_size=segments,
+        max_position_embeddings=POSITIONS + positions(tokenizer), **common,
+    )  # fmt: skip
+
+
+def behind_padding(tokenizer):
+    """RoBERTa counts positions from behind the padding token's id."""
+    return tokenizer.pad_token_id + 1
+
+
+# Class, segments, positions beyond those of a row's tokens.
+ENCODERS = {
+    "bert": (transformers.BertConfig, 2, lambda tokenizer: 0),
+    "roberta": (transformers.RobertaConfig, 1, behind_padding),
+    "xlm-roberta": (transformers.XLMRobertaConfig, 1, behind_padding),
+}
 
 
 if __name__ == "__main__":
-    family, task, source, out = sys.argv[1:]
-    # RoBERTa has one segment.
-    inputs = ["input_ids", "attention_mask"] + ([] if "roberta" in family else ["token_type_ids"])
+    family, task, source, out = sys.argv[1:5]
+    # The other families have no segments, and GPT-2 would take their numbers for tokens.
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family == "bert" else [])
     names = {"model_input_names": inputs, "model_max_length": POSITIONS}
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, **names)
     transformers.set_seed(42)
-    AUTO[task].from_config(config(family, task, tokenizer)).save_pretrained(out)
+    small = sys.argv[5:] == ["small"]
+    auto = transformers.AutoModel if small else AUTO[task]
+    auto.from_config(config(family, task, tokenizer, small)).save_pretrained(out)
     tokenizer.save_pretrained(out)

@@ -59,7 +59,7 @@ def parse_options():
     parser.add_argument("--epochs", type=float, default=1)
     parser.add_argument("--max-steps", type=int, default=-1)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
-    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--dropout", type=float, help="of every kind, in place of the config's")
     parser.add_argument("--sampling", default="random", choices=["random", "sequential", "group_by_length"])
     parser.add_argument("--logging-steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
@@ -69,12 +69,10 @@ def parse_options():
 
 def make_trainer(options):
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        options.model,
-        num_labels=options.labels,
-        hidden_dropout_prob=options.dropout,
-        attention_probs_dropout_prob=options.dropout,
-    )
+    config = transformers.AutoConfig.from_pretrained(options.model, num_labels=options.labels)
+    if options.dropout is not None:
+        config.update({"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout})
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(options.model, config=config)
     arguments = transformers.TrainingArguments(
         tempfile.mkdtemp(prefix="trainer."),
         num_train_epochs=options.epochs,

@@ -1,0 +1,36 @@
+"""Gradient checkpointing: the temporaries of the largest program, as the compiler counts them, and the losses."""
+
+import service
+import stubs
+import traind_side
+
+STEPS = 12
+
+cores, cores_grpc = stubs.load("cores")
+
+
+def measure(options, work, scratch):
+    """{whether activations are recomputed: temporary bytes of a core, seconds a step and losses}"""
+    return {
+        name: figures(options, work, scratch / name, on) for name, on in {"kept": False, "recomputed": True}.items()
+    }
+
+
+def figures(options, work, output, recomputed):
+    train = {"max_steps": STEPS, "eval_strategy": "no", "logging_steps": 1, "gradient_checkpointing": recomputed}
+    seen = []
+    with service.Daemon(options.traind) as daemon:
+        stub = cores_grpc.CoresStub(daemon.channel)
+
+        def see(event):
+            if event.WhichOneof("kind") == "step":
+                listed = stub.ListCores(cores.ListCoresRequest()).cores
+                seen.extend(core.usage.memory.temporary_bytes for core in listed)
+
+        done = daemon.run(traind_side.job(work, output, **train), on_event=see)
+    steps = done.of_kind("step")
+    return {
+        "temporary_bytes": max(seen),
+        "seconds_per_step": (steps[-1][0] - steps[0][0]) / (len(steps) - 1),
+        "losses": [message.loss for _, message in steps],
+    }
