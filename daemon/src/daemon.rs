@@ -244,7 +244,7 @@ impl Daemon {
         let daemon = self.clone();
         self.tasks.spawn(async move {
             let id = job.id.clone();
-            supervisor::attend(&daemon, job, begin, wishes).await;
+            supervisor::attend(daemon.clone(), job, begin, wishes).await;
             daemon.attendants().remove(&id);
             daemon.wake.notify_one();
         });

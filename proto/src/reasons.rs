@@ -56,7 +56,7 @@ reasons! {
     WEB_DISABLED
     /// The daemon could not read or write its store.
     STORE_FAILED
-    /// The run directory could not be made.
+    /// The run directory could not be made or written.
     RUN_DIRECTORY_FAILED
     /// The runner could not be started.
     RUNNER_START_FAILED

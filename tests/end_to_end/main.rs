@@ -12,6 +12,7 @@ mod command_line;
 mod core_figures;
 mod data_parallel;
 mod evaluation;
+mod faults;
 mod grpcurl;
 mod main_story;
 mod outliving;

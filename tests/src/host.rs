@@ -27,6 +27,8 @@ pub struct Host {
     folder: TempDir,
     cores: u32,
     options: Vec<String>,
+    /// What the daemon gets besides the environment of the tests.
+    environment: Vec<(String, String)>,
     daemon: Option<Child>,
 }
 
@@ -47,11 +49,22 @@ impl Host {
 
     /// The same with a daemon that was given more options.
     pub async fn started_with(cores: u32, options: &[&str]) -> Host {
-        let mut host = Host::new(cores);
+        let mut host = Host::prepared(cores);
         host.options = options.iter().map(|option| (*option).to_owned()).collect();
-        symlink(binaries::shared_executables(), host.path("cache/executables")).unwrap();
         host.start().await;
         host
+    }
+
+    /// The same before its daemon is started.
+    pub fn prepared(cores: u32) -> Host {
+        let host = Host::new(cores);
+        symlink(binaries::shared_executables(), host.path("cache/executables")).unwrap();
+        host
+    }
+
+    /// Gives the daemon more environment when it is started.
+    pub fn set_environment(&mut self, environment: Vec<(String, String)>) {
+        self.environment = environment;
     }
 
     /// The same with nothing compiled.
@@ -63,7 +76,8 @@ impl Host {
 
     fn new(cores: u32) -> Host {
         let folder = tempfile::Builder::new().prefix("traind-").tempdir().unwrap();
-        let host = Host { folder, cores, options: Vec::new(), daemon: None };
+        let host =
+            Host { folder, cores, options: Vec::new(), environment: Vec::new(), daemon: None };
         host.install_plugin();
         host
     }
@@ -87,7 +101,7 @@ impl Host {
         let mut command = self.traind();
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
         command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
-        command.args(&self.options);
+        command.args(&self.options).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         self.daemon = Some(command.spawn().unwrap());
         let start = Instant::now();
@@ -146,7 +160,7 @@ impl Host {
         self.path("traind.sock")
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(self.path("daemon.log")).unwrap_or_default()
     }
 

@@ -45,6 +45,9 @@ pub(crate) enum RunError {
     #[error("start a thread: {0}")]
     Thread(std::io::Error),
 
+    #[error("serve the runner's status: {0:#}")]
+    Service(anyhow::Error),
+
     #[error("{} holds no checkpoint to resume from", folder.display())]
     CheckpointNotFound { folder: PathBuf },
 
@@ -88,7 +91,7 @@ impl RunError {
     pub(crate) fn failure(&self) -> Failure {
         let mut failure = Failure {
             reason: self.reason().to_owned(),
-            message: self.to_string(),
+            message: chain(self),
             ..Failure::default()
         };
         let of_device = matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
@@ -122,6 +125,9 @@ impl RunError {
             RunError::Field { .. } => reasons::JOB_FILE_INVALID,
             RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
             RunError::Output { .. } => reasons::OUTPUT_FAILED,
+            RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
+                reasons::RUN_DIRECTORY_FAILED
+            }
             RunError::EventLog(_) => reasons::EVENT_LOG_CORRUPT,
             RunError::NoSuchInput { .. } => reasons::MODEL_UNSUPPORTED,
             RunError::CheckpointNotFound { .. } => reasons::CHECKPOINT_NOT_FOUND,
@@ -134,6 +140,18 @@ impl RunError {
             }
         }
     }
+}
+
+/// An error with its causes, as far as it does not quote them itself.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    for cause in causes.map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn blame_data(failure: &mut Failure, error: &LoaderError) {

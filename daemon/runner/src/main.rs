@@ -2,7 +2,8 @@
 //! would take. The daemon starts it with a `run.json` in the run directory and follows its
 //! `events.log`.
 //!
-//! Exit codes: 0 completed, 3 cancelled, 1 failed. The last event says more.
+//! Exit codes: 0 completed, 3 cancelled, 1 failed; the last event says more. 74: events could not
+//! be written.
 
 mod activity;
 mod batch;
@@ -43,28 +44,31 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use traind_job_file::RunSpec;
+use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 
 use activity::Activity;
 use context::Context;
-use journal::Journal;
-use service::RunnerService;
+use failure::RunError;
+use journal::{Journal, say};
 use stop::Stop;
 
 const CANCELLED: u8 = 3;
+/// As in sysexits.h; the daemon knows it too.
+const IO_ERROR: u8 = 74;
 /// In the place of a run directory, which is always an absolute path.
 const PLAN: &str = "plan";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: traind-runner RUN_DIR, or traind-runner plan < REQUEST.json");
+        say("usage: traind-runner RUN_DIR, or traind-runner plan < REQUEST.json");
         return ExitCode::from(2);
     };
     if run_dir == Path::new(PLAN) {
         return match plan::answer() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("{error:#}");
+                say(format_args!("{error:#}"));
                 ExitCode::FAILURE
             }
         };
@@ -74,10 +78,16 @@ fn main() -> ExitCode {
         Ok(Outcome::Cancelled) => ExitCode::from(CANCELLED),
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            say(format_args!("error: {error:#}"));
+            if is_mute(&error) { ExitCode::from(IO_ERROR) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether the events that should tell of it could not be written.
+fn is_mute(error: &anyhow::Error) -> bool {
+    error.is::<EventLogError>()
+        || matches!(error.downcast_ref::<RunError>(), Some(RunError::EventLog(_)))
 }
 
 fn execute(run_dir: &Path) -> anyhow::Result<Outcome> {
@@ -94,18 +104,5 @@ fn execute(run_dir: &Path) -> anyhow::Result<Outcome> {
         stop,
         started,
     };
-    run::started(&context)?;
-    serve(&context)?;
     Ok(run::run(&context)?)
-}
-
-fn serve(context: &Context) -> anyhow::Result<()> {
-    let service = RunnerService {
-        job_id: context.spec.job_id.clone(),
-        attempt: context.spec.attempt,
-        cores: context.spec.cores.clone(),
-        activity: context.activity.clone(),
-        stop: context.stop.clone(),
-    };
-    service::spawn(service, context.run_dir.join("runner.sock"))
 }

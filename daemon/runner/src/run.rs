@@ -27,6 +27,7 @@ use crate::eval_step::EvalStep;
 use crate::evaluate::{Batching, Evaluator};
 use crate::failure::{RunError, RunResult};
 use crate::forward::ForwardPass;
+use crate::journal::say;
 use crate::metrics::Metrics;
 use crate::model::{ModelFolder, OpenModel};
 use crate::output::{self, TensorBoardWriter};
@@ -34,6 +35,7 @@ use crate::programs::{Program, ProgramShape};
 use crate::progress::Progress;
 use crate::save::save;
 use crate::schedule::Timetable;
+use crate::service;
 use crate::session::{Session, Steps, open_cores};
 use crate::shapes;
 use crate::state::{StartValues, StateSettings, TrainState};
@@ -56,7 +58,12 @@ struct Ended {
 
 /// Runs the job and records how it ended; a panic is a failure like others.
 pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
-    let result = catch_unwind(AssertUnwindSafe(|| train(context)))
+    let work = || {
+        started(context)?;
+        service::serve(context).map_err(RunError::Service)?;
+        train(context)
+    };
+    let result = catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
     let mut finished = Finished {
         seconds: context.started.elapsed().as_secs_f64(),
@@ -70,8 +77,9 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             if ended.stopped { Outcome::Cancelled } else { Outcome::Completed }
         }
         Err(error) => {
-            eprintln!("error: {error}");
-            finished.failure = Some(error.failure());
+            let failure = error.failure();
+            say(format_args!("error: {}", failure.message));
+            finished.failure = Some(failure);
             Outcome::Failed
         }
     };
@@ -79,8 +87,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     if outcome == Outcome::Completed {
         finished.output_dir = context.spec.job.output_dir.display().to_string();
     }
-    context.journal.record(Kind::Finished(finished))?;
-    context.journal.sync()?;
+    context.journal.conclude(Kind::Finished(finished))?;
     Ok(outcome)
 }
 
@@ -431,7 +438,7 @@ fn state_settings(job: &JobFile) -> StateSettings {
 }
 
 /// The run's first event.
-pub(crate) fn started(context: &Context) -> RunResult<()> {
+fn started(context: &Context) -> RunResult<()> {
     let spec = &context.spec;
     Ok(context.journal.record(Kind::Started(Started {
         pid: std::process::id(),

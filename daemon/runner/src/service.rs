@@ -1,10 +1,10 @@
 //! The runner's gRPC service on `runner.sock`: what the daemon asks of a
 //! living runner. What must not be lost goes through the event log instead.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
@@ -16,20 +16,30 @@ use traind_proto::v1::{
 };
 
 use crate::activity::Activity;
+use crate::context::Context;
+use crate::journal::say;
 use crate::stop::{Stop, StopReason};
 
 /// What the service needs to know of the run.
 #[derive(Clone, Debug)]
-pub(crate) struct RunnerService {
-    pub job_id: String,
-    pub attempt: u32,
-    pub cores: Vec<u32>,
-    pub activity: Activity,
-    pub stop: Stop,
+struct RunnerService {
+    job_id: String,
+    attempt: u32,
+    cores: Vec<u32>,
+    activity: Activity,
+    stop: Stop,
 }
 
 /// Serves on a thread of its own until the process ends.
-pub(crate) fn spawn(service: RunnerService, socket: PathBuf) -> anyhow::Result<()> {
+pub(crate) fn serve(context: &Context) -> anyhow::Result<()> {
+    let service = RunnerService {
+        job_id: context.spec.job_id.clone(),
+        attempt: context.spec.attempt,
+        cores: context.spec.cores.clone(),
+        activity: context.activity.clone(),
+        stop: context.stop.clone(),
+    };
+    let socket = context.run_dir.join("runner.sock");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = listen(&runtime, &socket)?;
     std::thread::Builder::new().name("service".to_owned()).spawn(move || {
@@ -41,7 +51,7 @@ pub(crate) fn spawn(service: RunnerService, socket: PathBuf) -> anyhow::Result<(
             .add_service(RunnerServer::new(service))
             .serve_with_incoming(incoming);
         if let Err(error) = runtime.block_on(server) {
-            eprintln!("runner service ended: {error}");
+            say(format_args!("runner service ended: {error}"));
         }
     })?;
     Ok(())
@@ -133,7 +143,7 @@ impl Runner for RunnerService {
     }
 
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopResponse>, Status> {
-        eprintln!("asked to stop: {}", request.into_inner().reason);
+        say(format_args!("asked to stop: {}", request.into_inner().reason));
         self.stop.request(StopReason::Interrupted);
         Ok(Response::new(StopResponse {}))
     }

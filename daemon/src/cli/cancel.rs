@@ -14,8 +14,12 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let mut jobs = client::jobs(&global).await?;
-        let job = jobs.cancel_job(v1::CancelJobRequest { job_id: self.job }).await?.into_inner();
+        let jobs = client::jobs(&global).await?;
+        let cancel = || {
+            let (mut jobs, job_id) = (jobs.clone(), self.job.clone());
+            async move { jobs.cancel_job(v1::CancelJobRequest { job_id }).await }
+        };
+        let job = client::repeat(cancel).await?;
         println!("{} {}", job.id, output::state(job.state()));
         Ok(Exit::Done)
     }

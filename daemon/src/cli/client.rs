@@ -1,8 +1,9 @@
 //! Reaching the daemon: by its socket, or through TLS on another host.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use hyper_util::rt::TokioIo;
@@ -15,8 +16,10 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Response, Status};
+use tonic_types::StatusExt;
 use tower::service_fn;
+use traind_proto::v1;
 use traind_proto::v1::admin_client::AdminClient;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
@@ -30,6 +33,12 @@ use crate::paths;
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How long a daemon that is killed and started again may be away.
+const AWAY_MAX: Duration = Duration::from_secs(10);
+/// How long its socket may refuse a first connection.
+const REFUSED_MAX: Duration = Duration::from_secs(3);
+const RETRY_FIRST: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that shows its token with each call, if it has one.
 pub(crate) type Connection = InterceptedService<Channel, Authorization>;
@@ -67,6 +76,42 @@ pub(crate) async fn web(global: &Global) -> anyhow::Result<WebClient<Connection>
     Ok(WebClient::new(connection(global).await?))
 }
 
+/// Makes a call that may be made twice: again, ever less often, while the daemon is away.
+pub(crate) async fn repeat<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
+where
+    F: Future<Output = Result<Response<T>, Status>>,
+{
+    let (start, mut delay) = (Instant::now(), RETRY_FIRST);
+    loop {
+        match call().await {
+            Err(status) if is_absence(&status) && start.elapsed() < AWAY_MAX => {
+                tokio::time::sleep(delay).await;
+                delay = (2 * delay).min(RETRY_MAX);
+            }
+            result => return result.map(Response::into_inner),
+        }
+    }
+}
+
+/// The job meant by an id, the beginning of one, or a name.
+pub(crate) async fn get_job(
+    jobs: &JobsClient<Connection>,
+    reference: &str,
+) -> Result<v1::Job, Status> {
+    repeat(|| {
+        let (mut jobs, job_id) = (jobs.clone(), reference.to_owned());
+        async move { jobs.get_job(v1::GetJobRequest { job_id }).await }
+    })
+    .await
+}
+
+/// Whether nobody answered. A broken connection comes as `Unknown`; a daemon that is there and
+/// refuses tells why.
+fn is_absence(status: &Status) -> bool {
+    let broken = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
+    broken && status.get_details_error_info().is_none()
+}
+
 async fn connection(global: &Global) -> anyhow::Result<Connection> {
     let Some(address) = &global.remote.address else {
         let channel = connect_unix(&socket(global)).await?;
@@ -83,7 +128,7 @@ fn socket(global: &Global) -> PathBuf {
 
 /// Connects now, so that a missing daemon is said at once; reconnects by itself later.
 async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
-    UnixStream::connect(path).await.with_context(|| {
+    reach(path).await.with_context(|| {
         format!(
             "no daemon answers on {}; start one with `traind serve`, or name its socket with --socket",
             path.display()
@@ -96,6 +141,22 @@ async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
     endpoint().connect_with_connector(connector).await.context("connect to the daemon")
+}
+
+/// A socket that is there and refuses may be that of a daemon which is just started again.
+async fn reach(path: &Path) -> std::io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused
+                    && start.elapsed() < REFUSED_MAX =>
+            {
+                tokio::time::sleep(RETRY_FIRST).await;
+            }
+            result => return result.map(drop),
+        }
+    }
 }
 
 async fn connect_network(address: &str, tls: Arc<ClientConfig>) -> anyhow::Result<Channel> {

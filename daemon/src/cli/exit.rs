@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use traind_proto::v1::JobState;
 
+use crate::supervisor::EXIT_IO_ERROR;
+
 /// Part of the interface: scripts tell a failed job from a failed command by it.
 pub(crate) const HELP: &str = "\
 Exit codes:
@@ -21,6 +23,8 @@ pub(crate) enum Exit {
     JobFailed,
     JobCancelled,
     Detached,
+    /// Of the launcher alone: the disk of the run folder takes nothing.
+    DiskFailed,
 }
 
 impl Exit {
@@ -42,6 +46,7 @@ impl From<Exit> for ExitCode {
             Exit::JobFailed => 3,
             Exit::JobCancelled => 4,
             Exit::Detached => 130,
+            Exit::DiskFailed => EXIT_IO_ERROR,
         })
     }
 }

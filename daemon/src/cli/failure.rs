@@ -1,12 +1,14 @@
 //! Printing why a command failed: once, whole, and with every violation on its own line.
 
+use std::io::Write;
+
 use anyhow::Error;
 use tonic::Status;
 use tonic_types::StatusExt;
 
-/// To standard error.
+/// To standard error. One that takes nothing, as a log on a full disk, is no reason to panic.
 pub(crate) fn print(error: &Error) {
-    eprintln!("error: {}", text(error));
+    let _ = writeln!(std::io::stderr(), "error: {}", text(error));
 }
 
 fn text(error: &Error) -> String {

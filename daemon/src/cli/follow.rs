@@ -7,9 +7,9 @@ use tonic::{Code, Status};
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::jobs_client::JobsClient;
-use traind_proto::v1::{Event, GetJobRequest, Job, WatchJobRequest};
+use traind_proto::v1::{Event, Job, WatchJobRequest};
 
-use super::client::Connection;
+use super::client::{self, Connection};
 use super::exit::Exit;
 use super::progress::Progress;
 
@@ -34,8 +34,7 @@ pub(crate) async fn follow(
     let exit = exit?;
     progress.close();
     if exit != Exit::Detached {
-        let request = GetJobRequest { job_id: job.id.clone() };
-        progress.conclude(&jobs.clone().get_job(request).await?.into_inner());
+        progress.conclude(&client::get_job(&jobs, &job.id).await?);
     }
     Ok(exit)
 }

@@ -27,8 +27,8 @@ enum Format {
 
 impl Get {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let mut jobs = client::jobs(&global).await?;
-        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        let jobs = client::jobs(&global).await?;
+        let job = client::get_job(&jobs, &self.job).await?;
         match self.output {
             Format::Table => print_pairs(&job),
             Format::Json => {

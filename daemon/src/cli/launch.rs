@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use traind_job_file::RunSpec;
 
 use super::exit::Exit;
+use super::failure;
 use crate::account::Account;
 use crate::supervisor::claim::{Claim, Identity, claim};
 use crate::supervisor::fence::Fence;
@@ -47,7 +48,13 @@ impl Launch {
             std::fs::write(cgroup.join("cgroup.procs"), "0").context("enter the control group")?;
         }
         let own = Claim::Runner(Identity::own().context("identify this process")?);
-        let holder = claim(&self.claim, &own).context("claim the attempt")?;
+        let holder = match claim(&self.claim, &own).context("claim the attempt") {
+            Ok(holder) => holder,
+            Err(error) => {
+                failure::print(&error);
+                return Ok(Exit::DiskFailed);
+            }
+        };
         if holder != own {
             bail!("this attempt of the job is not to run any more");
         }

@@ -18,7 +18,7 @@ pub(crate) struct Logs {
 impl Logs {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut jobs = client::jobs(&global).await?;
-        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        let job = client::get_job(&jobs, &self.job).await?;
         if self.follow {
             return follow::each_event(jobs, &job, print).await;
         }

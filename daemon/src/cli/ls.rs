@@ -30,14 +30,18 @@ enum State {
 
 impl Ls {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let mut jobs = client::jobs(&global).await?;
+        let jobs = client::jobs(&global).await?;
         let states: Vec<i32> = self.state.iter().map(|state| state.to_proto().into()).collect();
         let mut rows = Vec::new();
         let mut page_token = String::new();
         while rows.len() < self.limit {
             let page_size = (self.limit - rows.len()).min(1000) as i32;
             let request = v1::ListJobsRequest { page_size, page_token, states: states.clone() };
-            let page = jobs.list_jobs(request).await?.into_inner();
+            let list = || {
+                let (mut jobs, request) = (jobs.clone(), request.clone());
+                async move { jobs.list_jobs(request).await }
+            };
+            let page = client::repeat(list).await?;
             rows.extend(page.jobs.iter().map(row));
             page_token = page.next_page_token;
             if page_token.is_empty() {

@@ -312,6 +312,8 @@ fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colored = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colored);
+    // It would tell on stderr that stderr takes nothing, and panic: a full disk must not end a task.
+    let subscriber = subscriber.log_internal_errors(false);
     subscriber.with_writer(std::io::stderr).init();
 }
 

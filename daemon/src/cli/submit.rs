@@ -37,8 +37,13 @@ impl Submit {
         };
         let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
         let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
-        let mut jobs = client::jobs(&global).await?;
-        let job = jobs.create_job(request).await?.into_inner();
+        let jobs = client::jobs(&global).await?;
+        // The request has an id, so that however often it is sent, it makes one job.
+        let create = || {
+            let (mut jobs, request) = (jobs.clone(), request.clone());
+            async move { jobs.create_job(request).await }
+        };
+        let job = client::repeat(create).await?;
         for warning in &job.warnings {
             eprintln!("warning: {}", warning.message);
         }

@@ -1,7 +1,5 @@
 //! `traind watch`.
 
-use traind_proto::v1;
-
 use super::exit::Exit;
 use super::{Global, client, follow};
 
@@ -14,8 +12,8 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let mut jobs = client::jobs(&global).await?;
-        let job = jobs.get_job(v1::GetJobRequest { job_id: self.job }).await?.into_inner();
+        let jobs = client::jobs(&global).await?;
+        let job = client::get_job(&jobs, &self.job).await?;
         follow::follow(jobs, client::cores(&global).await?, &job).await
     }
 }

@@ -51,7 +51,8 @@ pub(crate) fn claim(path: &Path, claim: &Claim) -> io::Result<Claim> {
     file.write_all(&serde_json::to_vec(claim)?)?;
     file.sync_all()?;
     let linked = fs::hard_link(&draft, path);
-    fs::remove_file(&draft)?;
+    // What is left of it on a disk that fails now harms nobody.
+    let _ = fs::remove_file(&draft);
     match linked {
         Ok(()) => Ok(claim.clone()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -1,6 +1,7 @@
 //! Getting hold of a runner: a new one for a job just placed, or the one that an
 //! earlier daemon left.
 
+use std::error::Error as _;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -46,7 +47,7 @@ pub(super) enum LaunchError {
     CacheDir { path: PathBuf, source: io::Error },
     #[error("the job is {user}'s, and this daemon may not switch users: run it as before")]
     MayNotSwitch { user: String },
-    #[error(transparent)]
+    #[error("{0}: {cause}", cause = .0.source().map(ToString::to_string).unwrap_or_default())]
     Spec(#[from] RunSpecError),
     #[error("start {runner}: {source}", runner = .runner.display())]
     Spawn { runner: PathBuf, source: io::Error },

@@ -27,6 +27,7 @@ use crate::store::{Job, Store, StoreError};
 pub(crate) use ask::ask;
 pub(crate) use run_dir::RunDir;
 pub(crate) use tree::delegated_cgroup;
+pub(crate) use verdict::EXIT_IO_ERROR;
 
 use follow::{Ended, Follower};
 use launch::Found;
@@ -60,8 +61,36 @@ pub(crate) struct Wishes {
     pub leave: Arc<OnceLock<String>>,
 }
 
-/// Sees a job through to its end, or until the daemon closes.
-pub(crate) async fn attend(daemon: &Arc<Daemon>, job: Job, begin: Begin, wishes: Wishes) {
+/// Sees a job through to its end, or until the daemon closes. Not even a defect leaves a runner
+/// without somebody who follows it.
+pub(crate) async fn attend(daemon: Arc<Daemon>, mut job: Job, mut begin: Begin, wishes: Wishes) {
+    loop {
+        let (daemon_of_task, id, wishes) = (daemon.clone(), job.id.clone(), wishes.clone());
+        let attending = tokio::spawn(async move {
+            attend_once(&daemon_of_task, job, begin, wishes).await;
+        });
+        let Err(error) = attending.await else { return };
+        tracing::error!(job = id, %error, "attend a runner; will try again");
+        match reload(&daemon, &id).await {
+            Some(found) if found.state.is_active() => (job, begin) = (found, Begin::Attach),
+            _ => return,
+        }
+    }
+}
+
+/// Reads a job until it can be read; `None` if the daemon closes meanwhile.
+async fn reload(daemon: &Daemon, id: &str) -> Option<Job> {
+    loop {
+        pause(daemon, RETRY).await?;
+        let wanted = id.to_owned();
+        match daemon.store.run(move |store| store.get(&wanted)).await {
+            Ok(job) => return Some(job),
+            Err(error) => tracing::error!(job = id, %error, "read a job; will try again"),
+        }
+    }
+}
+
+async fn attend_once(daemon: &Arc<Daemon>, job: Job, begin: Begin, wishes: Wishes) {
     let found = match begin {
         Begin::Launch => launch::launch(daemon, &job).await.map(Found::Alive),
         Begin::Attach => match attach(daemon, &job).await {

@@ -8,6 +8,12 @@ use traind_proto::{reasons, v1};
 use crate::convert;
 use crate::state::Outcome;
 
+/// What runners and their launchers exit with that cannot write into the run folder, and so cannot
+/// tell more.
+pub(crate) const EXIT_IO_ERROR: u8 = 74;
+const MUTE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
+                    was full, read-only or failing";
+
 /// What is known once the runner's process is gone.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
@@ -53,6 +59,11 @@ fn unexplained() -> v1::Failure {
 }
 
 fn death(evidence: &Evidence) -> v1::Failure {
+    if evidence.exit.and_then(|status| status.code()) == Some(i32::from(EXIT_IO_ERROR)) {
+        let reason = reasons::RUN_DIRECTORY_FAILED.to_owned();
+        let message = MUTE.to_owned();
+        return v1::Failure { reason, message, step: evidence.step, ..Default::default() };
+    }
     let mut message = match evidence.exit {
         Some(status) => format!("the runner {}", manner(status)),
         None => "the runner died while no daemon watched it; how is not known".to_owned(),
@@ -149,6 +160,11 @@ mod tests {
             Evidence { exit: exit(3 << 8), ..Default::default() },
             Outcome::Failed,
             &["code 3", "printed nothing"],
+        );
+        check(
+            Evidence { exit: exit(i32::from(EXIT_IO_ERROR) << 8), ..Default::default() },
+            Outcome::Failed,
+            &["RUN_DIRECTORY_FAILED", "run folder"],
         );
         check(Evidence { exit: exit(9), ..Default::default() }, Outcome::Failed, &["memory"]);
         check(Evidence::default(), Outcome::Failed, &["no daemon watched"]);

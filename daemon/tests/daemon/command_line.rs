@@ -40,6 +40,22 @@ async fn submit_prints_the_id_and_watch_shows_the_whole_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_submission_waits_for_a_daemon_that_is_started_again() {
+    let mut host = Host::started(1, STOPS_WHEN_ASKED).await;
+    write_job(&host, "first");
+    host.kill_daemon();
+    assert!(host.socket().exists(), "a killed daemon leaves its socket");
+    let mut submit = host.traind();
+    submit.args(["submit", "job.yaml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let submitting = submit.spawn().unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    host.start().await;
+    let (code, id, errors) = text(&submitting.wait_with_output().unwrap());
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert_eq!(host.get(id.trim()).await.name, "first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_prints_as_json_and_yaml() {
     let host = Host::started(1, COMPLETES).await;
     let job = host.submit("first", 1).await;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::UnixStream;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Status};
 use tower::service_fn;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
@@ -66,12 +66,24 @@ impl Host {
     pub(crate) async fn start_with(&mut self, mut serve: Command) {
         let mut daemon = serve.spawn().unwrap();
         let start = Instant::now();
-        while UnixStream::connect(self.socket()).await.is_err() {
+        while !self.answers().await {
             assert_eq!(daemon.try_wait().unwrap(), None, "{}", self.log());
             assert!(start.elapsed() < PATIENCE, "{}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         self.daemon = Some(daemon);
+    }
+
+    /// Whether a call is answered. That somebody can connect does not say so: a launcher that has
+    /// not become a runner yet may hold the socket of a killed daemon open for a moment.
+    async fn answers(&self) -> bool {
+        let Ok(channel) = try_connect(self.socket()).await else { return false };
+        match JobsClient::new(channel).list_jobs(v1::ListJobsRequest::default()).await {
+            Ok(_) => true,
+            Err(status) => {
+                !matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled)
+            }
+        }
     }
 
     /// The command that starts this host's daemon.

@@ -24,6 +24,8 @@ pub struct EventLogWriter {
     end: u64,
     next_sequence: u64,
     truncated_bytes: u64,
+    /// There may be a piece of a frame behind the end, which could not be cut off.
+    torn: bool,
     syncer: Syncer,
 }
 
@@ -43,6 +45,7 @@ impl EventLogWriter {
             end: intact.end,
             next_sequence: intact.last_sequence + 1,
             truncated_bytes: bytes.len() as u64 - intact.end,
+            torn: false,
             syncer,
         })
     }
@@ -59,6 +62,18 @@ impl EventLogWriter {
             return Err(EventLogError::io("sync", &self.path)(error));
         }
         let urgent = !may_be_synced_late(&kind);
+        let event = self.write(kind)?;
+        if urgent {
+            self.sync()?;
+        } else {
+            self.syncer.request();
+        }
+        Ok(event)
+    }
+
+    /// The same without regard to the disk: what this returns can be read, and where the machine
+    /// goes down before the next `sync`, it may be lost.
+    pub fn write(&mut self, kind: event::Kind) -> Result<Event, EventLogError> {
         let event = Event {
             sequence: self.next_sequence,
             time: Some(SystemTime::now().into()),
@@ -66,11 +81,6 @@ impl EventLogWriter {
         };
         self.write_frame(&frame::encode(&event)?)?;
         self.next_sequence += 1;
-        if urgent {
-            self.sync()?;
-        } else {
-            self.syncer.request();
-        }
         Ok(event)
     }
 
@@ -82,10 +92,15 @@ impl EventLogWriter {
     /// Writes a whole frame or nothing: half a frame in front of the next one
     /// would be damage.
     fn write_frame(&mut self, frame: &[u8]) -> Result<(), EventLogError> {
-        if let Err(error) = self.file.write_all(frame) {
+        if self.torn {
             self.file.set_len(self.end).map_err(EventLogError::io("truncate", &self.path))?;
+        }
+        self.torn = true;
+        if let Err(error) = self.file.write_all(frame) {
+            self.torn = self.file.set_len(self.end).is_err();
             return Err(EventLogError::io("append to", &self.path)(error));
         }
+        self.torn = false;
         self.end += frame.len() as u64;
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! A daemon that is killed again and again while jobs are submitted and run.
 
 use std::fs;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, JobState};
 
 use super::{Random, count, is_long, percentile};
-use crate::host::{Host, try_connect};
+use crate::host::Host;
 use crate::recovery::assert_whole;
 use crate::runner::{self, WAITS_FOR_GO};
 
@@ -23,25 +23,21 @@ async fn kills_lose_and_double_nothing() {
     for kill in 0..kills {
         let mut request = host.request(&format!("short-{kill}"), 1);
         request.request_id = format!("request-{kill}");
-        let (socket, again) = (host.socket(), request.clone());
-        let submitting = tokio::spawn(async move {
-            let mut jobs = JobsClient::new(try_connect(socket).await.ok()?);
-            jobs.create_job(request).await.ok()
-        });
-        tokio::time::sleep(Duration::from_micros(random.below(40_000))).await;
+        fs::write(host.path("job.yaml"), &request.job_file).unwrap();
+        let mut submit = host.traind();
+        submit.args(["submit", "job.yaml", "--request-id", &request.request_id]);
+        let submitting = submit.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_micros(random.below(60_000))).await;
         host.kill_daemon();
-        let acknowledged = submitting.await.unwrap();
-        // A launcher that has not become a runner yet may hold the old socket open.
-        fs::remove_file(host.socket()).unwrap();
         let start = Instant::now();
         host.start().await;
         assert_eq!(host.get(&long.id).await.state(), JobState::Running);
         attached.push(start.elapsed());
         assert_eq!(runner::pids(&host.run_dir(&long.id)), pids, "the same runner, and only it");
-        let job = host.create(again).await.unwrap();
-        if let Some(acknowledged) = acknowledged {
-            assert_eq!(acknowledged.into_inner().id, job.id, "kept, and made once");
-        }
+        let submitted = submitting.wait_with_output().unwrap();
+        let job = host.create(request).await.unwrap();
+        let text = String::from_utf8_lossy(&submitted.stdout);
+        assert_eq!(text.trim(), job.id, "kept, and made once: {submitted:?}");
         let _ = fs::create_dir_all(host.run_dir(&job.id));
         fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
         ids.push(job.id);
