@@ -67,13 +67,13 @@ fn boot_id() -> io::Result<String> {
 }
 
 /// What `/proc/<pid>/stat` says.
-struct Stat {
+pub(crate) struct Stat {
     start_time: u64,
-    ended: bool,
+    pub(crate) ended: bool,
 }
 
 impl Stat {
-    fn read(pid: u32) -> io::Result<Stat> {
+    pub(crate) fn read(pid: u32) -> io::Result<Stat> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         Stat::parse(&text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, text))
     }

@@ -39,7 +39,8 @@ fn read(path: &Path, name: &str) -> Result<(), String> {
 }
 
 fn parse(path: &Path) -> Result<serde_json::Value, String> {
-    serde_json::from_slice(&fs::read(path).unwrap()).map_err(|error| error.to_string())
+    let content = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&content).map_err(|error| error.to_string())
 }
 
 fn weights(path: &Path) -> Result<(), String> {

@@ -15,7 +15,7 @@ pub(crate) fn folder_name(step: u64) -> String {
     format!("{PREFIX}{step}")
 }
 
-/// Where the checkpoint of a step is written before it gets its name.
+/// The checkpoint of a step before it gets its name, and after it lost it.
 pub(super) fn partial(output_dir: &Path, step: u64) -> PathBuf {
     output_dir.join(folder_name(step) + PARTIAL)
 }

@@ -12,7 +12,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Saved, SavedKind};
 
 use super::folder;
-use super::list::folder_name;
+use super::list::{folder_name, partial};
 use super::rotation::Rotation;
 use super::snapshot::Snapshot;
 use crate::failure::{RunError, RunResult};
@@ -117,10 +117,12 @@ impl Target {
         Ok(())
     }
 
-    /// One that cannot be removed takes up room and harms nothing else.
+    /// One that cannot be removed takes up room and harms nothing else. It loses its name first:
+    /// half a checkpoint must not look like one.
     fn remove(&self, step: u64) -> RunResult<()> {
         let path = self.output_dir.join(folder_name(step));
-        if let Err(error) = fs::remove_dir_all(&path) {
+        let aside = partial(&self.output_dir, step);
+        if let Err(error) = fs::rename(&path, &aside).and_then(|()| fs::remove_dir_all(&aside)) {
             let message = format!("remove {}: {error}", path.display());
             self.journal.warn("CHECKPOINT_NOT_REMOVED", message)?;
         }
