@@ -1,6 +1,10 @@
 //! What is promised to those who wait: by example, and over random histories.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 
@@ -98,106 +102,235 @@ fn a_user_at_the_limit_waits_and_holds_nobody_back() {
     );
 }
 
-/// A job of a random history: cores, priority, `max_run` if it has one, how long it runs.
-type Drawn = (u32, i64, Option<i64>, i64);
+/// A job of a random history.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    cores: u32,
+    priority: i64,
+    owner: &'static str,
+    max_run: Option<i64>,
+    /// How long it would run.
+    runs: i64,
+    /// How long it takes to make room.
+    leaves: i64,
+}
 
-/// Submits a job a tick, ends them as drawn, and checks every plan on the way.
-fn play(cores: u32, aligned: bool, drawn: &[Drawn]) {
-    let all: Vec<u32> = (0..cores).collect();
-    let rules = Rules { cores: &all, aligned, cores_per_user: None };
-    let mut waiting: Vec<Pending> = Vec::new();
-    let mut running: Vec<(Active, i64)> = Vec::new();
-    let mut started = 0;
-    let mut promised: Option<(String, i64)> = None;
-    let mut now = 0;
-    while started < drawn.len() || !running.is_empty() {
-        if let Some((cores, priority, max_run, _)) = drawn.get(now as usize) {
-            let (priority, max_run) = (*priority, *max_run);
-            waiting.push(Pending { priority, max_run, ..pending(&now.to_string(), *cores) });
+impl Drawn {
+    fn pending(&self, id: &str) -> Pending {
+        let (priority, max_run, owner) = (self.priority, self.max_run, self.owner.into());
+        Pending { priority, max_run, owner, ..pending(id, self.cores) }
+    }
+}
+
+/// A job on its cores, and when it will be gone.
+struct Running {
+    job: Active,
+    end: i64,
+}
+
+/// A host on which a history is played, a tick at a time.
+struct Game<'a> {
+    rules: Rules<'a>,
+    drawn: &'a [Drawn],
+    /// In the order of submission.
+    waiting: Vec<Pending>,
+    running: Vec<Running>,
+    now: i64,
+    /// How many jobs of each priority have been placed.
+    placed: BTreeMap<i64, usize>,
+    /// By job: how many of a higher priority had been placed when it last had to make room.
+    made_room: BTreeMap<usize, usize>,
+    /// The head of the queue after the last tick, and when it was to start at the latest.
+    promised: Option<(String, i64)>,
+}
+
+fn number(id: &str) -> usize {
+    id.parse().unwrap()
+}
+
+impl Game<'_> {
+    /// Plays until all jobs have run; returns how many ticks that took.
+    fn play(mut self) -> usize {
+        loop {
+            let submitted = self.drawn.get(self.now as usize);
+            self.waiting.extend(submitted.map(|job| job.pending(&self.now.to_string())));
+            self.end();
+            if self.now as usize >= self.drawn.len()
+                && self.waiting.is_empty()
+                && self.running.is_empty()
+            {
+                return self.now as usize;
+            }
+            let plan = plan(self.rules, &self.active(), &self.waiting, self.now);
+            assert_eq!(plan.placements.len() + plan.waiting.len(), self.waiting.len(), "once each");
+            plan.preemptions.iter().for_each(|preemption| self.preempt(preemption));
+            let urgent = plan.placements.iter().map(|placement| self.place(placement)).max();
+            self.check_cores();
+            self.check_promise(urgent);
+            self.now += 1;
+            assert!(self.now < 1_000_000, "somebody starves: {:?}", self.waiting);
         }
-        running.retain(|(_, end)| *end > now);
-        let active: Vec<Active> = running.iter().map(|(active, _)| active.clone()).collect();
-        let plan = plan(rules, &active, &waiting, now);
-        assert_eq!(plan.placements.len() + plan.waiting.len(), waiting.len(), "each job once");
-        let mut urgent = i64::MIN;
-        let makes_room = !plan.preemptions.is_empty();
-        for preemption in &plan.preemptions {
-            let at = running.iter().position(|(job, _)| job.id == preemption.id).unwrap();
-            let (victim, _) = running.remove(at);
-            assert!(waiting.iter().any(|job| job.priority > victim.priority), "for its betters");
-            let (cores, priority, max_run, _) = drawn[victim.id.parse::<usize>().unwrap()];
-            let again = Pending { priority, max_run, ..pending(&victim.id, cores) };
-            let number = |job: &Pending| job.id.parse::<usize>().unwrap();
-            let place = waiting.partition_point(|job| number(job) < number(&again));
-            waiting.insert(place, again);
-            started -= 1;
+    }
+
+    fn active(&self) -> Vec<Active> {
+        self.running.iter().map(|running| running.job.clone()).collect()
+    }
+
+    /// Takes those off their cores whose time has come; who had to make room waits again.
+    fn end(&mut self) {
+        let (now, drawn) = (self.now, self.drawn);
+        for gone in self.running.extract_if(.., |running| running.end <= now) {
+            if gone.job.leaving {
+                let again = drawn[number(&gone.job.id)].pending(&gone.job.id);
+                let before = |job: &Pending| number(&job.id) < number(&again.id);
+                let place = self.waiting.partition_point(before);
+                self.waiting.insert(place, again);
+            }
         }
-        for placement in plan.placements {
-            let at = waiting.iter().position(|job| job.id == placement.id).unwrap();
-            let job = waiting.remove(at);
-            assert_eq!(placement.cores.len(), job.cores as usize, "a whole gang");
-            assert!(!aligned || placement.cores[0].is_multiple_of(job.cores), "aligned");
-            urgent = urgent.max(job.priority);
-            let runs = drawn[job.id.parse::<usize>().unwrap()].3;
-            let end = now + job.max_run.map_or(runs, |max_run| runs.min(max_run));
-            let active = Active {
-                end: job.max_run.map(|max_run| now + max_run),
-                priority: job.priority,
-                since: now,
-                ..active_of(&job, placement.cores)
-            };
-            running.push((active, end));
-            started += 1;
-        }
-        let mut held: Vec<u32> = running.iter().flat_map(|(job, _)| job.cores.clone()).collect();
+    }
+
+    fn placed_above(&self, priority: i64) -> usize {
+        self.placed.range(priority + 1..).map(|(_, count)| count).sum()
+    }
+
+    fn preempt(&mut self, preemption: &Preemption) {
+        let at = self.running.iter().position(|it| it.job.id == preemption.id).unwrap();
+        let (id, priority) = (number(&preemption.id), self.running[at].job.priority);
+        assert!(!self.running[at].job.leaving, "told once");
+        assert!(self.waiting.iter().any(|job| job.priority > priority), "for its betters");
+        let above = self.placed_above(priority);
+        let before = self.made_room.insert(id, above);
+        assert!(before.is_none_or(|before| before < above), "{id} made room for nobody");
+        let victim = &mut self.running[at];
+        victim.job.leaving = true;
+        victim.end = self.now + self.drawn[id].leaves;
+    }
+
+    /// Returns the job's priority.
+    fn place(&mut self, placement: &Placement) -> i64 {
+        let at = self.waiting.iter().position(|job| job.id == placement.id).unwrap();
+        let job = self.waiting.remove(at);
+        assert_eq!(placement.cores.len(), job.cores as usize, "a whole gang");
+        assert!(!self.rules.aligned || placement.cores[0].is_multiple_of(job.cores), "aligned");
+        let runs = self.drawn[number(&job.id)].runs;
+        let end = self.now + job.max_run.map_or(runs, |max_run| runs.min(max_run));
+        let active = Active {
+            owner: job.owner.clone(),
+            priority: job.priority,
+            since: self.now,
+            ..active(&job.id, &placement.cores, job.max_run.map(|max_run| self.now + max_run))
+        };
+        self.running.push(Running { job: active, end });
+        *self.placed.entry(job.priority).or_default() += 1;
+        job.priority
+    }
+
+    fn check_cores(&self) {
+        let jobs = || self.running.iter().map(|running| &running.job);
+        let mut held: Vec<u32> = jobs().flat_map(|job| job.cores.clone()).collect();
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a core belongs to one job");
-        assert!(held.iter().all(|core| all.contains(core)));
-        let idle = running.is_empty() && !makes_room;
-        assert!(waiting.is_empty() || !idle, "the head fits an idle host");
-
-        let active: Vec<Active> = running.iter().map(|(active, _)| active.clone()).collect();
-        let head = waiting.iter().rev().max_by_key(|job| job.priority);
-        let now_promised = head.and_then(|head| {
-            promise(rules, &active, head, now).map(|promise| (head.id.clone(), promise))
-        });
-        // While room is made, the head is next and nothing has to be promised.
-        let now_promised = now_promised.filter(|_| !makes_room);
-        // A promise holds against all but those of a higher priority.
-        let overtaken = head.is_some_and(|head| urgent > head.priority);
-        if let (Some((id, before)), Some((same, after))) = (&promised, &now_promised) {
-            assert!(
-                overtaken || id != same || after <= before,
-                "{id} was promised {before}, now {after}"
-            );
+        assert!(held.iter().all(|core| self.rules.cores.contains(core)));
+        assert!(self.waiting.is_empty() || !held.is_empty(), "the head fits an idle host");
+        for owner in OWNERS {
+            let own: usize = jobs().filter(|it| it.owner == owner).map(|it| it.cores.len()).sum();
+            assert!(self.rules.cores_per_user.is_none_or(|limit| own <= limit as usize));
         }
-        promised = now_promised;
-        now += 1;
+    }
+
+    /// What the head was promised holds against all but those of a higher priority; `urgent` is
+    /// the highest that was placed now.
+    fn check_promise(&mut self, urgent: Option<i64>) {
+        let active = self.active();
+        let may_start = |job: &&Pending| beyond_limits(self.rules, &active, job).is_none();
+        let head = self.waiting.iter().rev().filter(may_start).max_by_key(|job| job.priority);
+        // While room is made, the head is next and nothing has to be promised.
+        let makes_room = active.iter().any(|job| job.leaving);
+        let promised = head.filter(|_| !makes_room).and_then(|head| {
+            promise(self.rules, &active, head, self.now).map(|time| (head.id.clone(), time))
+        });
+        if let Some((id, before)) = &self.promised
+            && let Some(job) = self.waiting.iter().find(|job| job.id == *id)
+            && !makes_room
+            && urgent.is_none_or(|urgent| urgent <= job.priority)
+        {
+            let comes_first = head.is_some_and(|head| head.priority > job.priority);
+            let kept = promised.as_ref().is_some_and(|(same, after)| same == id && after <= before);
+            assert!(comes_first || kept, "{id} was promised {before}, and now {promised:?}");
+        }
+        self.promised = promised;
     }
 }
 
-fn active_of(job: &Pending, cores: Vec<u32>) -> Active {
-    active(&job.id, &cores, None)
+const OWNERS: [&str; 2] = ["ann", "bob"];
+
+/// A host's cores, whether gangs are aligned, how many cores a user may hold, and jobs.
+type History = (u32, bool, Option<u32>, Vec<Drawn>);
+
+fn histories() -> impl Strategy<Value = History> {
+    let max_run = proptest::option::of(1i64..20);
+    let job = (0u32..5, -1i64..2, 0usize..2, max_run, 1i64..20, 1i64..4);
+    let jobs = proptest::collection::vec(job, 1..60);
+    (0u32..5, any::<bool>(), any::<bool>(), jobs).prop_map(|(log_cores, aligned, limited, jobs)| {
+        let cores = 1u32 << log_cores;
+        let limit = limited.then_some(cores.div_ceil(2));
+        let drawn = jobs.into_iter().map(|(size, priority, owner, max_run, runs, leaves)| {
+            let size = if aligned { 1 << size } else { size * 3 + 1 };
+            let cores = size.min(limit.unwrap_or(cores));
+            Drawn { cores, priority, owner: OWNERS[owner], max_run, runs, leaves }
+        });
+        (cores, aligned, limit, drawn.collect())
+    })
 }
 
-fn histories() -> impl Strategy<Value = (u32, bool, Vec<Drawn>)> {
-    let job = (0u32..5, -1i64..2, proptest::option::of(1i64..20), 1i64..20);
-    (1u32..6, any::<bool>(), proptest::collection::vec(job, 1..60)).prop_map(
-        |(log_cores, aligned, mut drawn)| {
-            let cores = 1 << (log_cores - 1);
-            for job in &mut drawn {
-                job.0 = if aligned { 1 << job.0 } else { job.0 * 3 + 1 }.min(cores);
-            }
-            (cores, aligned, drawn)
-        },
-    )
+fn play((cores, aligned, cores_per_user, drawn): &History) -> usize {
+    let cores: Vec<u32> = (0..*cores).collect();
+    let game = Game {
+        rules: Rules { cores: &cores, aligned: *aligned, cores_per_user: *cores_per_user },
+        drawn,
+        waiting: Vec::new(),
+        running: Vec::new(),
+        now: 0,
+        placed: BTreeMap::new(),
+        made_room: BTreeMap::new(),
+        promised: None,
+    };
+    game.play()
 }
 
-proptest! {
-    #[test]
-    fn no_core_twice_no_partial_gang_no_starvation_no_broken_promise(
-        (cores, aligned, drawn) in histories(),
-    ) {
-        play(cores, aligned, &drawn);
+/// The long form takes a million steps: see `scripts/soak/run`.
+#[test]
+fn no_core_twice_no_partial_gang_no_starvation_no_broken_promise() {
+    let wanted = std::env::var("TRAIND_SOAK_STEPS").map_or(20_000, |text| text.parse().unwrap());
+    let (steps, histories_played) = (Cell::new(0), Cell::new(0));
+    while steps.get() < wanted {
+        let mut runner = TestRunner::new(Config { cases: 100, ..Config::default() });
+        let played = runner.run(&histories(), |history| {
+            steps.set(steps.get() + play(&history));
+            histories_played.set(histories_played.get() + 1);
+            Ok(())
+        });
+        if let Err(error) = played {
+            panic!("{error}");
+        }
     }
+    println!("{} steps of {} histories", steps.get(), histories_played.get());
+}
+
+#[test]
+fn a_short_job_of_the_heads_own_user_does_not_push_the_head_over_the_limit() {
+    // The head fits when `a` is gone, and only if ann holds nothing else then.
+    let running = [Active { owner: "bob".into(), ..active("a", &[0, 1], Some(100)) }];
+    let head = pending("b", 3);
+    let long = Pending { max_run: Some(200), ..pending("c", 1) };
+    let head_waits = "b needs 3 cores, 2 of 4 free: a uses 2";
+    let behind = "c waits behind job b, which comes first and needs 3 cores";
+    check_rules(
+        (4, Some(3)),
+        &running,
+        &[head.clone(), long.clone()],
+        &format!("{head_waits}\n{behind}"),
+    );
+    let other = Pending { owner: "bob".into(), ..long };
+    check_rules((4, Some(3)), &running, &[head, other], &format!("c on [2]\n{head_waits}"));
 }

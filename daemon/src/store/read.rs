@@ -58,17 +58,15 @@ impl Store {
         before: i64,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        let names: Vec<String> = states.iter().map(|state| format!("'{state}'")).collect();
-        let filter = match names.len() {
-            0 => String::new(),
-            _ => format!("AND state IN ({})", names.join(", ")),
-        };
         let sql = format!(
-            "SELECT {SUMMARY} FROM jobs
-             WHERE number < ?1 AND (?3 IS NULL OR owner = ?3) {filter}
-             ORDER BY number DESC LIMIT ?2"
+            "SELECT {SUMMARY} FROM jobs WHERE number IN ({}) ORDER BY number DESC LIMIT ?2",
+            newest(states, owner.is_some())
         );
-        self.many(&sql, params![before, limit, owner], Job::from_row, "list jobs")
+        let action = "list jobs";
+        match owner {
+            Some(owner) => self.many(&sql, params![before, limit, owner], Job::from_row, action),
+            None => self.many(&sql, params![before, limit], Job::from_row, action),
+        }
     }
 
     /// Jobs that have not ended, in the order of submission.
@@ -170,6 +168,23 @@ impl Store {
         };
         query().map_err(StoreError::sqlite(action))
     }
+}
+
+/// Selects the numbers of candidates for a page: the newest ones of each state, each of which is
+/// a walk along an index, however many jobs there are.
+fn newest(states: &[JobState], owned: bool) -> String {
+    let owner = if owned { "AND owner = ?3" } else { "" };
+    let page = |condition: &str| {
+        format!(
+            "SELECT * FROM (SELECT number FROM jobs WHERE number < ?1 {owner} {condition}
+             ORDER BY number DESC LIMIT ?2)"
+        )
+    };
+    if states.is_empty() {
+        return page("");
+    }
+    let pages = states.iter().map(|state| page(&format!("AND state = '{state}'")));
+    pages.collect::<Vec<_>>().join(" UNION ALL ")
 }
 
 fn event_from_row(row: &Row<'_>) -> rusqlite::Result<v1::Event> {

@@ -70,6 +70,10 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT;
 ",
     "
+    CREATE INDEX jobs_by_owner ON jobs (owner, number);
+    CREATE INDEX jobs_by_owner_and_state ON jobs (owner, state, number);
+",
+    "
     ALTER TABLE jobs ADD COLUMN run_as TEXT; -- JSON; NULL for the daemon's own account
 ",
 ];

@@ -71,6 +71,40 @@ async fn a_runner_that_died_meanwhile_fails_its_job() {
     assert!(failure.message.contains("last words"), "{}", failure.message);
 }
 
+/// After a reboot, or when numbers have gone round, a runner's number is another's.
+#[tokio::test]
+async fn another_process_with_a_runners_number_is_left_alone() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let mut innocent = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", innocent.id())).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let start_time: u64 = fields.split_whitespace().nth(19).unwrap().parse().unwrap();
+    for (name, differs) in [("first", "start_time"), ("second", "boot_id")] {
+        let job = host.submit(name, 1).await;
+        host.until_state(&job.id, JobState::Running).await;
+        host.kill_daemon();
+        for pid in runner::pids(&host.run_dir(&job.id)) {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+        let path = host.records(&job.id).join("runner-1.json");
+        let mut claim: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        claim["runner"]["pid"] = innocent.id().into();
+        claim["runner"]["start_time"] = start_time.into();
+        match differs {
+            "start_time" => claim["runner"]["start_time"] = (start_time + 1).into(),
+            _ => claim["runner"]["boot_id"] = "another".into(),
+        }
+        fs::write(&path, claim.to_string()).unwrap();
+        host.start().await;
+        let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+        assert_eq!(failure.reason, "RUNNER_DIED", "{differs}");
+        assert_eq!(innocent.try_wait().unwrap(), None, "{differs}");
+    }
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+}
+
 #[tokio::test]
 async fn many_kills_lose_and_double_nothing() {
     let script = "

@@ -2,6 +2,7 @@
 //! and the runner that changes a file. What was acknowledged is there afterwards and ends, with words
 //! that tell why, and no file is torn. `scripts/soak/faults` goes through all calls; here are some.
 
+mod full;
 mod injector;
 mod whole;
 

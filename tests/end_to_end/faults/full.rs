@@ -1,0 +1,79 @@
+//! A disk that is really full: a small file system of its own under the daemon's state.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tonic::Code;
+use traind_proto::v1::JobState;
+use traind_tests::{Draft, Host};
+
+use super::whole::torn;
+
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where this user may not mount one.
+    fn mount(path: PathBuf) -> Option<SmallDisk> {
+        fs::create_dir(&path).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m,mode=700", "traind-test"]).arg(&path);
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then_some(SmallDisk(path))
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+
+    /// Leaves not a byte.
+    fn fill(&self) {
+        let mut filler = File::create(self.filler()).unwrap();
+        while filler.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Processes of the test may still be there.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_jobs_and_keeps_those_it_has() {
+    let mut host = Host::prepared(1);
+    let Some(disk) = SmallDisk::mount(host.path("state")) else {
+        return println!("left out: this user may not mount a file system");
+    };
+    host.start().await;
+    let running = host.create(&Draft::new(&host, "running").endless()).await.unwrap();
+    host.until_past(&running.id, 0).await;
+    disk.fill();
+    let second = Draft::new(&host, "second");
+    let refused = host.create(&second).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Internal, "{refused:?}");
+    assert!(refused.message().contains("full"), "{refused:?}");
+    // The running job's next event finds no room either.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    disk.empty();
+    let story = host.watch(&running.id).await;
+    let told = story.job.failure.as_ref().map(|failure| failure.message.clone());
+    assert_eq!(story.job.state(), JobState::Failed);
+    assert!(told.as_ref().is_some_and(|told| told.contains("No space left")), "{told:?}");
+    host.complete(&second).await;
+    host.kill_daemon();
+    host.start().await;
+    assert_eq!(host.get(&running.id).await, story.job);
+    assert_eq!(torn(disk.path()), [""; 0]);
+}
