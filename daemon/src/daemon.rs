@@ -143,6 +143,8 @@ impl Daemon {
                     Err(error) => tracing::debug!(%error, "plan a job"),
                 }
                 let job = store.create(&new)?;
+                // It may start while its record is written.
+                daemon.wake.notify_one();
                 let run_dir = RunDir::new(&settings.state_dir, &job.id);
                 // The store has the job; the record is for the day on which it is lost.
                 if let Err(error) = record::write(&run_dir, &new) {
@@ -151,7 +153,6 @@ impl Daemon {
                 Ok(job)
             })
             .await?;
-        self.wake.notify_one();
         self.get(&job.id, None).await
     }
 

@@ -126,7 +126,7 @@ fn socket(global: &Global) -> PathBuf {
     global.socket.clone().unwrap_or_else(paths::client_socket)
 }
 
-/// Connects now, so that a missing daemon is said at once; reconnects by itself later.
+/// Looks now, so that a missing daemon is said at once; reconnects by itself later.
 async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
     reach(path).await.with_context(|| {
         format!(
@@ -140,7 +140,8 @@ async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    endpoint().connect_with_connector(connector).await.context("connect to the daemon")
+    // Calls connect, and those that may be repeated survive a daemon that dies right now.
+    Ok(endpoint().connect_with_connector_lazy(connector))
 }
 
 /// A socket that is there and refuses may be that of a daemon which is just started again.

@@ -1,6 +1,7 @@
 //! What is promised to those who wait: by example, and over random histories.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -148,6 +149,13 @@ fn number(id: &str) -> usize {
     id.parse().unwrap()
 }
 
+/// The greater, the sooner: by priority, then by submission.
+type Rank = (i64, Reverse<usize>);
+
+fn rank(job: &Pending) -> Rank {
+    (job.priority, Reverse(number(&job.id)))
+}
+
 impl Game<'_> {
     /// Plays until all jobs have run; returns how many ticks that took.
     fn play(mut self) -> usize {
@@ -164,9 +172,9 @@ impl Game<'_> {
             let plan = plan(self.rules, &self.active(), &self.waiting, self.now);
             assert_eq!(plan.placements.len() + plan.waiting.len(), self.waiting.len(), "once each");
             plan.preemptions.iter().for_each(|preemption| self.preempt(preemption));
-            let urgent = plan.placements.iter().map(|placement| self.place(placement)).max();
+            let first = plan.placements.iter().map(|placement| self.place(placement)).max();
             self.check_cores();
-            self.check_promise(urgent);
+            self.check_promise(first);
             self.now += 1;
             assert!(self.now < 1_000_000, "somebody starves: {:?}", self.waiting);
         }
@@ -206,8 +214,8 @@ impl Game<'_> {
         victim.end = self.now + self.drawn[id].leaves;
     }
 
-    /// Returns the job's priority.
-    fn place(&mut self, placement: &Placement) -> i64 {
+    /// Returns the job's rank.
+    fn place(&mut self, placement: &Placement) -> Rank {
         let at = self.waiting.iter().position(|job| job.id == placement.id).unwrap();
         let job = self.waiting.remove(at);
         assert_eq!(placement.cores.len(), job.cores as usize, "a whole gang");
@@ -222,7 +230,7 @@ impl Game<'_> {
         };
         self.running.push(Running { job: active, end });
         *self.placed.entry(job.priority).or_default() += 1;
-        job.priority
+        rank(&job)
     }
 
     fn check_cores(&self) {
@@ -238,12 +246,12 @@ impl Game<'_> {
         }
     }
 
-    /// What the head was promised holds against all but those of a higher priority; `urgent` is
-    /// the highest that was placed now.
-    fn check_promise(&mut self, urgent: Option<i64>) {
+    /// What the head was promised holds against all but those before it, whose user may have been at
+    /// the limit; `first` is the first in the queue of those that were placed now.
+    fn check_promise(&mut self, first: Option<Rank>) {
         let active = self.active();
         let may_start = |job: &&Pending| beyond_limits(self.rules, &active, job).is_none();
-        let head = self.waiting.iter().rev().filter(may_start).max_by_key(|job| job.priority);
+        let head = self.waiting.iter().filter(may_start).max_by_key(|job| rank(job));
         // While room is made, the head is next and nothing has to be promised.
         let makes_room = active.iter().any(|job| job.leaving);
         let promised = head.filter(|_| !makes_room).and_then(|head| {
@@ -252,9 +260,9 @@ impl Game<'_> {
         if let Some((id, before)) = &self.promised
             && let Some(job) = self.waiting.iter().find(|job| job.id == *id)
             && !makes_room
-            && urgent.is_none_or(|urgent| urgent <= job.priority)
+            && first.is_none_or(|first| first < rank(job))
         {
-            let comes_first = head.is_some_and(|head| head.priority > job.priority);
+            let comes_first = head.is_some_and(|head| rank(head) > rank(job));
             let kept = promised.as_ref().is_some_and(|(same, after)| same == id && after <= before);
             assert!(comes_first || kept, "{id} was promised {before}, and now {promised:?}");
         }
@@ -304,7 +312,8 @@ fn no_core_twice_no_partial_gang_no_starvation_no_broken_promise() {
     let wanted = std::env::var("TRAIND_SOAK_STEPS").map_or(20_000, |text| text.parse().unwrap());
     let (steps, histories_played) = (Cell::new(0), Cell::new(0));
     while steps.get() < wanted {
-        let mut runner = TestRunner::new(Config { cases: 100, ..Config::default() });
+        let mut runner =
+            TestRunner::new(Config { cases: 100, failure_persistence: None, ..Config::default() });
         let played = runner.run(&histories(), |history| {
             steps.set(steps.get() + play(&history));
             histories_played.set(histories_played.get() + 1);
