@@ -150,8 +150,10 @@ async fn reach(path: &Path) -> std::io::Result<()> {
     loop {
         match UnixStream::connect(path).await {
             Err(error)
-                if error.kind() == ErrorKind::ConnectionRefused
-                    && start.elapsed() < REFUSED_MAX =>
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+                ) && start.elapsed() < REFUSED_MAX =>
             {
                 tokio::time::sleep(RETRY_FIRST).await;
             }

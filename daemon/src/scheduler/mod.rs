@@ -168,6 +168,10 @@ fn keeps_promise(
 ) -> bool {
     let Some(promised) = head.promise else { return false };
     let with: Vec<Active> = active.iter().chain([started]).cloned().collect();
+    // A head that its own user's job pushes over the limit would hold back nobody any more.
+    if beyond_limits(rules, &with, head.job).is_some() {
+        return false;
+    }
     promise(rules, &with, head.job, now).is_some_and(|promise| promise <= promised)
 }
 
@@ -176,25 +180,21 @@ fn promise(rules: Rules<'_>, active: &[Active], job: &Pending, now: i64) -> Opti
     let mut ends: Vec<i64> = active.iter().filter_map(|job| job.end).collect();
     ends.sort_unstable();
     let fits = |time: &i64| {
-        let left = || active.iter().filter(|job| job.end.is_none_or(|end| end > *time));
-        beyond_limits(rules, left(), job).is_none() && gang(rules, left(), job.cores).is_some()
+        let left = active.iter().filter(|job| job.end.is_none_or(|end| end > *time));
+        gang(rules, left, job.cores).is_some()
     };
     // A job that should be gone by now is on its way.
     ends.into_iter().find(fits).map(|end| end.max(now))
 }
 
 /// Why a job cannot start that waits for nobody but its own user.
-fn beyond_limits<'a>(
-    rules: Rules<'_>,
-    active: impl IntoIterator<Item = &'a Active>,
-    job: &Pending,
-) -> Option<String> {
+fn beyond_limits(rules: Rules<'_>, active: &[Active], job: &Pending) -> Option<String> {
     let (needs, total) = (count(job.cores as usize), rules.cores.len());
     if job.cores as usize > total {
         return Some(format!("needs {needs}, but this host has {total}"));
     }
     let limit = rules.cores_per_user? as usize;
-    let own = active.into_iter().filter(|active| active.owner == job.owner);
+    let own = active.iter().filter(|active| active.owner == job.owner);
     let held: usize = own.map(|active| active.cores.len()).sum();
     (held + job.cores as usize > limit).then(|| {
         let owner = &job.owner;
