@@ -160,23 +160,28 @@ fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error>
 /// Every path of the job file that leads out of the allowed folders.
 fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     let mut outside = Vec::new();
-    let mut check = |field: &str, path: &Path| {
-        if let Some(description) = roots.objection(path) {
-            outside.push(FieldViolation { field: field.to_owned(), description });
-        }
+    let mut note = |field: &str, objection: Option<String>| {
+        let field = field.to_owned();
+        outside.extend(objection.map(|description| FieldViolation { field, description }));
     };
     if roots.is_empty() {
         return outside;
     }
     if let ModelSource::Folder(folder) = &job.model.name_or_path {
-        check("model.name_or_path", folder);
+        note("model.name_or_path", roots.objection(folder));
     }
     for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
-            check(field, &fixed_part(pattern));
+            note(
+                field,
+                match DataFiles::is_url(pattern) {
+                    true => roots.objection_to_url(&pattern.to_string_lossy()),
+                    false => roots.objection(&fixed_part(pattern)),
+                },
+            );
         }
     }
-    check("output_dir", &job.output_dir);
+    note("output_dir", roots.objection(&job.output_dir));
     outside
 }
 
@@ -244,6 +249,10 @@ impl Reader {
 }
 
 fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
+    if DataFiles::is_url(pattern) {
+        // The runner has the credentials, and asks.
+        return None;
+    }
     let shown = pattern.display();
     if !DataFiles::is_glob(pattern) {
         return match user.may(pattern, Access::READ_OK) {

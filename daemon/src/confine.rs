@@ -16,6 +16,8 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roots {
     roots: Arc<Vec<Root>>,
+    /// Beginnings of the URLs that jobs may read, where folders are set.
+    urls: Arc<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -32,11 +34,13 @@ pub(crate) struct RootError {
 }
 
 impl Roots {
-    pub(crate) fn open(paths: &[PathBuf]) -> Result<Roots, RootError> {
+    pub(crate) fn open(paths: &[PathBuf], urls: &[String]) -> Result<Roots, RootError> {
         let roots = paths.iter().map(|path| {
             Root::open(path).map_err(|source| RootError { path: path.clone(), source })
         });
-        Ok(Roots { roots: Arc::new(roots.collect::<Result<_, _>>()?) })
+        let urls = urls.iter().map(|url| format!("{}/", url.trim_end_matches('/')));
+        let (roots, urls) = (roots.collect::<Result<_, _>>()?, urls.collect());
+        Ok(Roots { roots: Arc::new(roots), urls: Arc::new(urls) })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -55,6 +59,20 @@ impl Roots {
         let roots: Vec<String> = self.paths().map(|root| root.display().to_string()).collect();
         let (path, roots) = (path.display(), roots.join(", "));
         Some(format!("{path} leads out of the folders that this daemon allows: {roots}"))
+    }
+}
+
+impl Roots {
+    /// Why a job may not read what `url` names. A URL has no `..` and no links, so that how it
+    /// begins is where it leads.
+    pub(crate) fn objection_to_url(&self, url: &str) -> Option<String> {
+        if self.is_empty() || self.urls.iter().any(|allowed| url.starts_with(allowed)) {
+            return None;
+        }
+        Some(match self.urls.is_empty() {
+            true => format!("{url} leads out of this host, which this daemon does not allow"),
+            false => format!("{url} is not below {}", self.urls.join(", ")),
+        })
     }
 }
 
@@ -112,6 +130,25 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
+    fn urls_must_be_below_an_allowed_one() {
+        let host = tempfile::tempdir().unwrap();
+        let roots = |urls: &[&str]| {
+            let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+            Roots::open(&[host.path().to_owned()], &urls).unwrap()
+        };
+        assert_eq!(Roots::default().objection_to_url("s3://b/k"), None);
+        let none = roots(&[]).objection_to_url("s3://b/k").unwrap();
+        assert!(none.contains("which this daemon does not allow"), "{none}");
+        for allowed in ["s3://b/data", "s3://b/data/"] {
+            let roots = roots(&[allowed]);
+            assert_eq!(roots.objection_to_url("s3://b/data/*.csv"), None);
+            for other in ["s3://b/database/k", "s3://c/data/k", "s3://b/data", "s3://b/*/k"] {
+                assert!(roots.objection_to_url(other).is_some(), "{other}");
+            }
+        }
+    }
+
+    #[test]
     fn nothing_leads_out_of_a_root() {
         let host = tempfile::tempdir().unwrap();
         let (root, other) = (host.path().join("root"), host.path().join("other"));
@@ -122,7 +159,7 @@ mod tests {
         symlink(&other, root.join("out")).unwrap();
         symlink(other.join("not-there"), root.join("dangling")).unwrap();
         symlink("data", root.join("inside")).unwrap();
-        let roots = Roots::open(std::slice::from_ref(&root)).unwrap();
+        let roots = Roots::open(std::slice::from_ref(&root), &[]).unwrap();
         let allowed = |path: &str| roots.objection(&root.join(path)).is_none();
         for path in ["", "data/train.csv", "inside/train.csv", "data/../data", "new/folder"] {
             assert!(allowed(path), "{path}");

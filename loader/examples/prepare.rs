@@ -1,14 +1,16 @@
-//! Tokenizes data files as a job would and prints what they hold:
+//! Tokenizes data files as a job would, reads an epoch of batches, and prints what they hold and
+//! what that took:
 //!
 //! `cargo run -p traind-loader --example prepare -- MODEL_FOLDER CACHE_DIR TEXT LABEL FILE...`
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use traind_loader::{
-    Buckets, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Sampler, SamplerConfig,
-    SamplingStrategy, SequenceClassification, SetStats, TaskSpec, TextTokenizer, TokenizerOptions,
-    padding_share, prepare,
+    Buckets, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Sampler,
+    SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec, TextTokenizer,
+    TokenizerOptions, padding_share, prepare,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -25,8 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         cache_dir: Some(PathBuf::from(cache_dir)),
     };
     let prepared = prepare(&options, &tokenizer)?;
-    println!("{:#?}", SetStats::of(&prepared.set));
-    println!("{:?}, cache hit: {}", prepared.duration, prepared.cache_hit);
+    println!("{:#?}", SetStats::of(&prepared.set)?);
+    println!("prepared: {:?}, cache hit: {}", prepared.duration, prepared.cache_hit);
     for strategy in [SamplingStrategy::Random, SamplingStrategy::GroupByLength] {
         let config =
             SamplerConfig { batch_per_core: 8, cores: 2, seed: 42, strategy, drop_last: false };
@@ -35,6 +37,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let shapes = sampler.shapes(3 * sampler.steps_per_epoch() as u64);
         let padding = padding_share(sampler.epoch(0).steps(), sampler.lengths());
         println!("{strategy:?}: padding {:.1} %, shapes of 3 epochs {shapes:?}", 100.0 * padding);
+        let start = Instant::now();
+        let collator = Collator::new(prepared.set.clone(), 0);
+        for step in sampler.run(0, sampler.steps_per_epoch() as u64) {
+            collator.collate(step)?;
+        }
+        println!("epoch: {:?}", start.elapsed());
     }
+    println!("peak: {:.1} MB", peak_megabytes()?);
     Ok(())
+}
+
+/// The most memory that the process ever had.
+fn peak_megabytes() -> Result<f64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    Ok(peak.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{IGNORED_LABEL, Labels, Masking, ScheduledStep, StepPlan, TokenizedSet};
+use crate::{IGNORED_LABEL, Labels, Masking, Result, ScheduledStep, StepPlan, TokenizedSet};
 
 /// The arrays of one core in one step. `B` slots, `S` tokens each.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,15 +82,17 @@ impl Collator {
         &self.set
     }
 
-    /// The batches of all cores in one step.
-    pub fn collate(&self, scheduled: ScheduledStep) -> HostStep {
+    /// The batches of all cores in one step. Fails where the rows cannot be read from the disk.
+    pub fn collate(&self, scheduled: ScheduledStep) -> Result<HostStep> {
         let plan = &scheduled.plan;
-        let batches = (0..plan.cores).map(|core| self.batch(plan, core, scheduled.epoch)).collect();
-        let tokens = plan.rows.iter().map(|&row| self.set.input_ids(row as usize).len() as u64);
-        HostStep { tokens: tokens.sum(), batches, scheduled }
+        let batches = (0..plan.cores).map(|core| self.batch(plan, core, scheduled.epoch));
+        let batches = batches.collect::<Result<_>>()?;
+        let lengths = self.set.lengths();
+        let tokens = plan.rows.iter().map(|&row| u64::from(lengths[row as usize])).sum();
+        Ok(HostStep { tokens, batches, scheduled })
     }
 
-    fn batch(&self, plan: &StepPlan, core: usize, epoch: u64) -> HostBatch {
+    fn batch(&self, plan: &StepPlan, core: usize, epoch: u64) -> Result<HostBatch> {
         let (batch, length) = (plan.batch_per_core, plan.length as usize);
         let rows = plan.rows_of_core(core);
         let mut collated = HostBatch {
@@ -105,52 +107,61 @@ impl Collator {
         for slot in 0..batch {
             match rows.get(slot) {
                 Some(&row) => {
-                    self.fill(&mut collated, slot, row as usize);
-                    self.fill_targets(&mut collated, slot, row as usize, epoch);
+                    self.fill(&mut collated, slot, row as usize)?;
+                    self.fill_targets(&mut collated, slot, row as usize, epoch)?;
                 }
                 None => collated.attention_mask[slot * length] = 1,
             }
         }
-        collated
+        Ok(collated)
     }
 
-    fn fill(&self, batch: &mut HostBatch, slot: usize, row: usize) {
-        let ids = self.set.input_ids(row);
+    fn fill(&self, batch: &mut HostBatch, slot: usize, row: usize) -> Result<()> {
+        let ids = self.set.input_ids(row)?;
         let span = slot * batch.length..slot * batch.length + ids.len();
-        for (place, &id) in batch.input_ids[span.clone()].iter_mut().zip(ids) {
+        for (place, &id) in batch.input_ids[span.clone()].iter_mut().zip(&ids) {
             *place = id as i32;
         }
-        if let Some(types) = self.set.token_type_ids(row) {
-            for (place, &id) in batch.token_type_ids[span.clone()].iter_mut().zip(types) {
+        if let Some(types) = self.set.token_type_ids(row)? {
+            for (place, &id) in batch.token_type_ids[span.clone()].iter_mut().zip(&types) {
                 *place = i32::from(id);
             }
         }
         batch.attention_mask[span].fill(1);
         batch.weights[slot] = 1.0;
+        Ok(())
     }
 
     /// The targets of the tokens of one row, where tokens have some.
-    fn fill_targets(&self, batch: &mut HostBatch, slot: usize, row: usize, epoch: u64) {
+    fn fill_targets(
+        &self,
+        batch: &mut HostBatch,
+        slot: usize,
+        row: usize,
+        epoch: u64,
+    ) -> Result<()> {
         let LabelBatch::Token(targets) = &mut batch.labels else {
-            return;
+            return Ok(());
         };
         let start = slot * batch.length;
-        let span = start..start + self.set.input_ids(row).len();
+        let span = start..start + self.set.lengths()[row] as usize;
         let ids = &mut batch.input_ids[span.clone()];
-        match (&self.masking, self.set.token_labels(row)) {
-            (Some(masking), _) => {
-                let found = masking.mask(ids, self.set.masking(row), epoch, row as u64);
-                targets[span].copy_from_slice(&found);
-            }
-            (None, Some(found)) => targets[span].copy_from_slice(found),
-            (None, None) => targets[span].copy_from_slice(ids),
+        if let Some(masking) = &self.masking {
+            let found = masking.mask(ids, &self.set.masking(row)?, epoch, row as u64);
+            targets[span].copy_from_slice(&found);
+            return Ok(());
         }
+        match self.set.token_labels(row)? {
+            Some(found) => targets[span].copy_from_slice(&found),
+            None => targets[span].copy_from_slice(ids),
+        }
+        Ok(())
     }
 
     fn labels(&self, rows: &[u32], batch: usize, length: usize) -> LabelBatch {
         match self.set.labels() {
             _ if self.masking.is_some() => LabelBatch::Token(vec![IGNORED_LABEL; batch * length]),
-            Labels::Token(_) | Labels::InputIds => {
+            Labels::Token | Labels::InputIds => {
                 LabelBatch::Token(vec![IGNORED_LABEL; batch * length])
             }
             Labels::None => LabelBatch::None,
@@ -158,10 +169,13 @@ impl Collator {
             Labels::Numbers { width, values } => {
                 LabelBatch::Numbers { width: *width, values: pick(values, rows, batch, *width) }
             }
-            Labels::MultiLabel { classes, values } => LabelBatch::MultiLabel {
-                classes: *classes,
-                values: pick(values, rows, batch, *classes),
-            },
+            Labels::MultiLabel(labels) => {
+                let classes = labels.classes;
+                let mut values: Vec<f32> =
+                    rows.iter().flat_map(|&row| labels.hot(row as usize)).collect();
+                values.resize(batch * classes, 0.0);
+                LabelBatch::MultiLabel { classes, values }
+            }
             Labels::Span { start_positions, end_positions } => LabelBatch::Span {
                 start_positions: pick(start_positions, rows, batch, 1),
                 end_positions: pick(end_positions, rows, batch, 1),
@@ -191,7 +205,7 @@ mod tests {
         let set = set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]);
         let plan = StepPlan { length: 4, rows: rows.to_vec(), batch_per_core, cores };
         let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
-        Collator::new(Arc::new(set), 99).collate(scheduled)
+        Collator::new(Arc::new(set), 99).collate(scheduled).unwrap()
     }
 
     #[test]
@@ -227,7 +241,7 @@ mod tests {
         let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());
         let collator = Collator::new(prepare(&options, &tokenizer).unwrap().set, 99);
         let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
-        (collator.collate(scheduled), collator)
+        (collator.collate(scheduled).unwrap(), collator)
     }
 
     fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> StepPlan {
@@ -259,7 +273,8 @@ mod tests {
         let collator = collator.with_masking(Masking::new(3, 0.3, false, 1, 60).unwrap());
         let of = |epoch, rows: &[u32], batch_per_core, cores| {
             let plan = plan(40, rows, batch_per_core, cores);
-            let step = collator.collate(ScheduledStep { step: 9, epoch, step_in_epoch: 0, plan });
+            let scheduled = ScheduledStep { step: 9, epoch, step_in_epoch: 0, plan };
+            let step = collator.collate(scheduled).unwrap();
             let ids = step.batches.iter().flat_map(|batch| batch.input_ids.clone());
             let targets = step.batches.iter().flat_map(|batch| match &batch.labels {
                 LabelBatch::Token(targets) => targets.clone(),

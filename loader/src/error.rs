@@ -64,6 +64,8 @@ pub enum Error {
     FieldCount { at: Location, expected: usize, found: usize },
     #[error("{at}: a quoted field is never closed")]
     UnclosedQuote { at: Location },
+    #[error("{at}: the row is longer than {max} bytes; is a line end or a closing quote missing?")]
+    RowTooLong { at: Location, max: u64 },
     #[error("{at}, column {column}: not valid UTF-8")]
     InvalidUtf8 { at: Location, column: String },
     #[error("{at}: {message}")]
@@ -72,6 +74,18 @@ pub enum Error {
     BadFile { file: PathBuf, format: &'static str, message: String },
     #[error("{}: malformed: reading it broke off in {operation}: {message}", .file.display())]
     Panicked { file: PathBuf, operation: &'static str, message: String },
+    #[error("{}: cannot keep the tokenized rows: {source}", .path.display())]
+    Store { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{}: the disk has {available} bytes left, too few for {what}; make room or move the cache \
+         folder",
+        .path.display()
+    )]
+    DiskFull { path: PathBuf, what: &'static str, available: u64 },
+    #[error("{url}: {problem}")]
+    Object { url: String, problem: Box<ObjectProblem> },
+    #[error("the rows are not wanted any more")]
+    Abandoned,
     #[error("{}: changed while it was being read", .file.display())]
     FileChanged { file: PathBuf },
     #[error("{at}, column {column:?}: no text")]
@@ -82,6 +96,8 @@ pub enum Error {
     Cast { at: Location, column: String, found: String, kind: &'static str },
     #[error("{at}, column {column:?}: {problem}")]
     Label { at: Location, column: String, problem: Box<LabelProblem> },
+    #[error("column {column:?} has more than {max} different labels; is it the column of labels?")]
+    TooManyLabels { column: String, max: usize },
     #[error("{at}, column {column:?}: {labels} labels for {words} words")]
     LabelCount { at: Location, column: String, labels: usize, words: usize },
     #[error("{at}, column {column:?}: {problem}")]
@@ -104,6 +120,12 @@ impl Error {
     ) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let file = file.to_path_buf();
         move |source| Self::Io { file, operation, source }
+    }
+
+    /// A failure to write tokenized rows at `path`.
+    pub(crate) fn store(path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |source| Self::Store { path, source }
     }
 
     /// A data file that its format's reader refuses.
@@ -129,9 +151,32 @@ impl Error {
             | Self::BadFile { file, .. }
             | Self::Panicked { file, .. }
             | Self::FileChanged { file }
+            | Self::Store { path: file, .. }
+            | Self::DiskFull { path: file, .. }
             | Self::BadTokenizer { file, .. } => Some(file),
+            Self::Object { url, .. } => Some(Path::new(url)),
             _ => self.location().map(|at| at.file.as_path()),
         }
+    }
+
+    /// The same error about a data file that goes by another name.
+    pub(crate) fn renamed(mut self, name: &Path) -> Self {
+        match &mut self {
+            Self::Io { file, .. }
+            | Self::UnknownFormat { file, .. }
+            | Self::EmptyFile { file }
+            | Self::BadFile { file, .. }
+            | Self::Panicked { file, .. }
+            | Self::MissingColumn { file, .. }
+            | Self::FieldCount { at: Location { file, .. }, .. }
+            | Self::UnclosedQuote { at: Location { file, .. } }
+            | Self::RowTooLong { at: Location { file, .. }, .. }
+            | Self::InvalidUtf8 { at: Location { file, .. }, .. }
+            | Self::BadRow { at: Location { file, .. }, .. } => *file = name.to_path_buf(),
+            // Those of tasks have the name already.
+            _ => {}
+        }
+        self
     }
 
     /// The row the error is about, if it is about one.
@@ -139,6 +184,7 @@ impl Error {
         match self {
             Self::FieldCount { at, .. }
             | Self::UnclosedQuote { at }
+            | Self::RowTooLong { at, .. }
             | Self::InvalidUtf8 { at, .. }
             | Self::BadRow { at, .. }
             | Self::EmptyText { at, .. }
@@ -152,6 +198,27 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Why an object of a bucket cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectProblem {
+    #[error("expected s3://BUCKET/KEY")]
+    NotAUrl,
+    #[error("there is no such bucket")]
+    NoBucket,
+    #[error("the bucket has no such object")]
+    NotFound,
+    #[error("access denied; the credentials in use may not read it")]
+    Denied,
+    #[error("the server does not accept the credentials")]
+    Unauthenticated,
+    #[error("it changed while it was being fetched")]
+    Changed,
+    #[error("cannot be fetched: {message}")]
+    Failed { message: String },
+    #[error("this build of traind reads no s3:// URLs")]
+    Unsupported,
 }
 
 /// Why a value is not a label.

@@ -1,7 +1,7 @@
 //! Files of text to tokenized, sharded, prefetched batches.
 //!
 //! ```text
-//! Source ──rows──> Task + TextTokenizer ──examples──> TokenizedSet (cached on disk)
+//! Source ──rows──> Task + TextTokenizer ──examples──> TokenizedSet (tokens on disk)
 //!                                                          │ lengths
 //!                                   Sampler, Buckets ──────┴─> StepPlan ──> Collator ──> Prefetcher
 //! ```
@@ -10,8 +10,8 @@
 //!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a step
 //! trains on, and which of their tokens are masked, depends on seed, epoch and the global batch,
-//! never on the number of cores; every shape a run needs is known before its first step. Nothing
-//! here knows of devices or jobs.
+//! never on the number of cores; every shape a run needs is known before its first step; memory
+//! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
 mod buckets;
 mod collate;
@@ -22,6 +22,7 @@ mod labels;
 mod masking;
 mod prefetch;
 mod random;
+mod room;
 mod sampler;
 mod source;
 pub mod squad;
@@ -33,8 +34,10 @@ mod tokenize;
 
 pub use buckets::Buckets;
 pub use collate::{Collator, HostBatch, HostStep, LabelBatch};
-pub use dataset::{DatasetOptions, FileRows, Labels, Prepared, TokenizedSet, prepare};
-pub use error::{AnswerProblem, Error, LabelProblem, Location, Result};
+pub use dataset::{
+    DatasetOptions, FileRows, Labels, MultiLabels, Prepared, TokenizedSet, prepare, prepare_watched,
+};
+pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
 pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget};
 pub use masking::Masking;

@@ -30,6 +30,8 @@ pub struct Prefetched<T> {
 pub enum PrefetchError<E> {
     #[error(transparent)]
     Transfer(E),
+    #[error(transparent)]
+    Collate(crate::Error),
     #[error("start the prefetch thread: {0}")]
     Spawn(std::io::Error),
     #[error("the prefetch thread panicked: {message}")]
@@ -83,11 +85,15 @@ fn run<T, E>(
     mut transfer: impl FnMut(HostStep) -> Result<T, E>,
     sender: &SyncSender<Result<T, PrefetchError<E>>>,
 ) {
-    let mut next = || steps.next().map(|step| transfer(collator.collate(step)));
+    let mut next = || {
+        let step = steps.next()?;
+        let collated = collator.collate(step).map_err(PrefetchError::Collate);
+        Some(collated.and_then(|step| transfer(step).map_err(PrefetchError::Transfer)))
+    };
     loop {
         let outcome = match catch_unwind(AssertUnwindSafe(&mut next)) {
             Ok(None) => return,
-            Ok(Some(outcome)) => outcome.map_err(PrefetchError::Transfer),
+            Ok(Some(outcome)) => outcome,
             Err(panic) => Err(PrefetchError::Panicked { message: panic_message(panic.as_ref()) }),
         };
         let failed = outcome.is_err();

@@ -1,6 +1,6 @@
 //! What a set looks like: the figures of a job's first event.
 
-use crate::{Labels, StepPlan, TokenizedSet};
+use crate::{Labels, Result, StepPlan, TokenizedSet};
 
 /// Figures of one set.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,15 +26,15 @@ pub struct LengthPercentiles {
 
 impl SetStats {
     /// Counts the rows of `set`.
-    pub fn of(set: &TokenizedSet) -> Self {
-        Self {
+    pub fn of(set: &TokenizedSet) -> Result<Self> {
+        Ok(Self {
             rows: set.len() as u64,
             files: set.files().len() as u64,
             tokens: set.tokens(),
             truncated_rows: set.truncated_rows(),
-            lengths: LengthPercentiles::of(set.lengths()),
-            class_histogram: class_histogram(set),
-        }
+            lengths: LengthPercentiles::of(set.lengths().to_vec()),
+            class_histogram: class_histogram(set)?,
+        })
     }
 }
 
@@ -50,24 +50,26 @@ impl LengthPercentiles {
     }
 }
 
-fn class_histogram(set: &TokenizedSet) -> Vec<(String, u64)> {
+fn class_histogram(set: &TokenizedSet) -> Result<Vec<(String, u64)>> {
     let Some(encoder) = set.label_encoder() else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let mut histogram: Vec<(String, u64)> =
-        encoder.id2label().iter().map(|name| (name.clone(), 0)).collect();
-    let mut count = |class: usize| histogram[class].1 += 1;
+    let mut counts = vec![0; encoder.id2label().len()];
+    let mut count = |ids: &[i32]| {
+        let classes = ids.iter().filter_map(|&id| usize::try_from(id).ok());
+        classes.for_each(|class| counts[class] += 1);
+    };
     match set.labels() {
-        Labels::Class(ids) | Labels::Token(ids) => {
-            ids.iter().filter_map(|&id| usize::try_from(id).ok()).for_each(count);
-        }
-        Labels::MultiLabel { classes, values } => {
-            let applies = values.iter().enumerate().filter(|(_, value)| **value > 0.0);
-            applies.for_each(|(place, _)| count(place % classes));
+        Labels::Class(ids) => count(ids),
+        Labels::MultiLabel(labels) => (0..set.len()).for_each(|row| count(labels.of(row))),
+        Labels::Token => {
+            for row in 0..set.len() {
+                count(&set.token_labels(row)?.unwrap_or_default());
+            }
         }
         Labels::None | Labels::Numbers { .. } | Labels::Span { .. } | Labels::InputIds => {}
     }
-    histogram
+    Ok(encoder.id2label().iter().cloned().zip(counts).collect())
 }
 
 /// The share of computed token positions that hold no token, over `steps`; 0 without steps.
@@ -99,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_set_counts_rows_tokens_and_classes() {
-        let stats = SetStats::of(&set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 2]));
+        let stats = SetStats::of(&set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 2])).unwrap();
         assert_eq!((stats.rows, stats.files, stats.tokens), (3, 1, 6));
         let histogram = [("LABEL_0", 1), ("LABEL_1", 0), ("LABEL_2", 2)];
         let histogram = histogram.map(|(name, rows)| (name.to_owned(), rows));

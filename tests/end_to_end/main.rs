@@ -20,6 +20,7 @@ mod planning;
 mod prometheus;
 mod python_client;
 mod queueing;
+mod remote;
 mod stopping;
 mod submitters;
 mod tasks;

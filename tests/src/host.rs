@@ -67,6 +67,15 @@ impl Host {
         self.environment = environment;
     }
 
+    /// The same with a daemon that has more in its environment.
+    pub async fn started_knowing(cores: u32, environment: Vec<(&'static str, String)>) -> Host {
+        let mut host = Host::prepared(cores);
+        let named = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
+        host.set_environment(named.collect());
+        host.start().await;
+        host
+    }
+
     /// The same with nothing compiled.
     pub async fn started_cold(cores: u32) -> Host {
         let mut host = Host::new(cores);
@@ -110,6 +119,11 @@ impl Host {
             assert!(start.elapsed() < PATIENCE, "{}", self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Options of the daemon from its next start on.
+    pub fn add_options(&mut self, options: &[&str]) {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
     }
 
     /// As a power cut does: no goodbye.

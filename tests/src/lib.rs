@@ -13,7 +13,10 @@ mod processes;
 mod story;
 mod tensorboard;
 
+pub mod bucket;
 pub mod data;
+pub mod http;
+pub mod hub;
 pub mod model;
 
 pub use draft::{Draft, JOB_FILE};

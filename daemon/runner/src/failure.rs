@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use traind_loader::{Error as LoaderError, SamplerError};
+use traind_loader::{Error as LoaderError, ObjectProblem, SamplerError};
 use traind_models::Error as ModelError;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
 use traind_proto::event_log::EventLogError;
@@ -11,6 +11,7 @@ use traind_proto::reasons;
 use traind_proto::v1::Failure;
 use traind_xla::{DType, Error as XlaError};
 
+use crate::hub::HubProblem;
 use crate::neuron_codes;
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
@@ -28,6 +29,9 @@ pub(crate) enum RunError {
 
     #[error("{name} of the job file names {value:?}: {problem}")]
     Field { name: &'static str, value: String, problem: String },
+
+    #[error("model {id}: {problem}")]
+    Hub { id: String, problem: Box<HubProblem> },
 
     /// The model wants an input that the loader does not make.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
@@ -102,6 +106,7 @@ impl RunError {
             RunError::Data(error) => blame_data(&mut failure, error),
             RunError::Model(error) => blame_model(&mut failure, error),
             RunError::Field { name, .. } => failure.field = Some((*name).to_owned()),
+            RunError::Hub { .. } => failure.field = Some("model.name_or_path".to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
             RunError::Output { path, .. }
             | RunError::CheckpointNotFound { folder: path }
@@ -123,6 +128,7 @@ impl RunError {
             RunError::Device(error) => device_reason(error),
             RunError::Sampling(_) => reasons::DATA_EMPTY,
             RunError::Field { .. } => reasons::JOB_FILE_INVALID,
+            RunError::Hub { problem, .. } => hub_reason(problem),
             RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
             RunError::Output { .. } => reasons::OUTPUT_FAILED,
             RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
@@ -154,6 +160,23 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+fn hub_reason(problem: &HubProblem) -> &'static str {
+    match problem {
+        HubProblem::NotFound
+        | HubProblem::NoRevision { .. }
+        | HubProblem::NoFile { .. }
+        | HubProblem::PickleOnly
+        | HubProblem::NotCached { .. } => reasons::FILE_NOT_FOUND,
+        HubProblem::Corrupt { .. } => reasons::WEIGHTS_CORRUPT,
+        HubProblem::DiskFull { .. } => reasons::DISK_FULL,
+        HubProblem::Io { .. } => reasons::OUTPUT_FAILED,
+        HubProblem::Gated
+        | HubProblem::BadToken
+        | HubProblem::Refused { .. }
+        | HubProblem::Unreachable { .. } => reasons::FILE_UNREADABLE,
+    }
+}
+
 fn blame_data(failure: &mut Failure, error: &LoaderError) {
     failure.file = error.file().map(|file| file.display().to_string());
     failure.row = error.location().map(|at| at.row);
@@ -169,12 +192,17 @@ fn data_reason(error: &LoaderError) -> &'static str {
             reasons::FILE_NOT_FOUND
         }
         LoaderError::Io { .. } | LoaderError::IsFolder { .. } => reasons::FILE_UNREADABLE,
+        LoaderError::Object { problem, .. } => match **problem {
+            ObjectProblem::NoBucket | ObjectProblem::NotFound => reasons::FILE_NOT_FOUND,
+            _ => reasons::FILE_UNREADABLE,
+        },
         LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,
         LoaderError::EmptyFile { .. } | LoaderError::NoRows { .. } => reasons::DATA_EMPTY,
         LoaderError::MissingColumn { .. } | LoaderError::DuplicateColumn { .. } => {
             reasons::COLUMN_NOT_FOUND
         }
         LoaderError::FieldCount { .. }
+        | LoaderError::RowTooLong { .. }
         | LoaderError::EmptyText { .. }
         | LoaderError::LabelCount { .. }
         | LoaderError::Answer { .. } => reasons::DATA_ROW_INVALID,
@@ -187,6 +215,12 @@ fn data_reason(error: &LoaderError) -> &'static str {
         LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
             reasons::TOKENIZER_INVALID
         }
+        LoaderError::DiskFull { .. } => reasons::DISK_FULL,
+        LoaderError::Store { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            reasons::DISK_FULL
+        }
+        LoaderError::Store { .. } => reasons::OUTPUT_FAILED,
+        LoaderError::TooManyLabels { .. } => reasons::LABEL_INVALID,
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
         _ => reasons::DATA_CORRUPT,
     }

@@ -13,6 +13,7 @@ use traind_xla::runtime::HostArray;
 
 use crate::context::Context;
 use crate::failure::{RunError, RunResult};
+use crate::hub;
 use crate::tasks::JobTask;
 
 /// A model folder, read but for its weights.
@@ -23,8 +24,12 @@ pub(crate) struct ModelFolder {
 }
 
 impl ModelFolder {
-    pub(crate) fn open(section: &ModelSection) -> RunResult<ModelFolder> {
-        let path = resolve(section)?;
+    /// Where there is a `context`, a model of the hub may be fetched.
+    pub(crate) fn open(
+        section: &ModelSection,
+        context: Option<&Context>,
+    ) -> RunResult<ModelFolder> {
+        let path = resolve(section, context)?;
         let mut config = ModelConfig::load(&path, &section.config_overrides)?;
         if let Some(num_labels) = section.num_labels {
             config.set_num_labels(num_labels as usize);
@@ -133,10 +138,10 @@ impl std::fmt::Debug for OpenModel {
     }
 }
 
-fn resolve(section: &ModelSection) -> RunResult<PathBuf> {
+fn resolve(section: &ModelSection, context: Option<&Context>) -> RunResult<PathBuf> {
     match &section.name_or_path {
         ModelSource::Folder(path) => folder(path),
-        ModelSource::Hub(id) => crate::hub::snapshot(id, section.revision.as_deref()),
+        ModelSource::Hub(id) => hub::snapshot(section, id, context),
     }
 }
 

@@ -76,6 +76,10 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             finished.metrics = ended.metrics.into_iter().collect();
             if ended.stopped { Outcome::Cancelled } else { Outcome::Completed }
         }
+        // Stopped while rows were tokenized: there is nothing to save yet.
+        Err(RunError::Data(traind_loader::Error::Abandoned)) if context.stop.reason().is_some() => {
+            Outcome::Cancelled
+        }
         Err(error) => {
             let failure = error.failure();
             say(format_args!("error: {}", failure.message));
@@ -218,7 +222,7 @@ struct Inputs {
 fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let job = &context.spec.job;
     let resumed = checkpoint::find(context)?;
-    let folder = ModelFolder::open(&job.model)?;
+    let folder = ModelFolder::open(&job.model, Some(context))?;
     let positions = folder.positions(&job.model)?;
     shapes::check_lengths(job, positions)?;
     let task = tasks::of_job(job, &folder.config)?;

@@ -6,6 +6,9 @@ use traind_proto::v1::{self, Event, event::Kind};
 
 use super::output::{bytes, duration, number, plain, state};
 
+/// Classes of a data set that a line lists.
+const CLASSES_SHOWN: usize = 12;
+
 /// One line, or several where a message has several.
 pub(crate) fn describe(event: &Event) -> String {
     match &event.kind {
@@ -46,16 +49,38 @@ fn state_changed(changed: &v1::StateChanged) -> String {
 fn data_prepared(data: &v1::DataPrepared) -> String {
     let cached = if data.cache_hit { ", cached" } else { "" };
     let lengths = data.lengths.as_ref().map(|lengths| {
-        format!(", lengths p50 {} p99 {} max {}", lengths.p50, lengths.p99, lengths.max)
+        let v1::TokenLengths { p50, p90, p99, max, .. } = lengths;
+        format!(", lengths p50 {p50} p90 {p90} p99 {p99} max {max}")
     });
+    let cut = match data.truncated_rows {
+        0 => String::new(),
+        rows => format!(", {rows} rows cut"),
+    };
     format!(
-        "{} data: {} rows, {} tokens{} in {}{cached}",
+        "{} data: {} rows, {} tokens{}{cut}{} in {}{cached}",
         data.split,
         data.rows,
         data.tokens,
         lengths.unwrap_or_default(),
+        classes(&data.classes),
         duration(data.seconds)
     )
+}
+
+/// The classes with how many rows each has, the most frequent ones where there are many.
+fn classes(counts: &[v1::ClassCount]) -> String {
+    let mut counts: Vec<&v1::ClassCount> = counts.iter().collect();
+    let more = counts.len().saturating_sub(CLASSES_SHOWN);
+    if more > 0 {
+        counts.sort_by_key(|count| std::cmp::Reverse(count.rows));
+    }
+    let shown = counts.iter().take(CLASSES_SHOWN);
+    let shown: Vec<String> = shown.map(|count| format!("{} {}", count.label, count.rows)).collect();
+    match (shown.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(", classes {}", shown.join(", ")),
+        (false, more) => format!(", classes {} and {more} more", shown.join(", ")),
+    }
 }
 
 fn model_loaded(model: &v1::ModelLoaded) -> String {
@@ -133,4 +158,36 @@ fn finished(finished: &v1::Finished) -> String {
 pub(crate) fn metrics(metrics: &BTreeMap<String, f64>) -> String {
     let pair = |(name, value): (&String, &f64)| format!("{name} {}", number(*value));
     metrics.iter().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(classes: usize) -> Vec<v1::ClassCount> {
+        let count = |rows: usize| v1::ClassCount { label: format!("c{rows}"), rows: rows as u64 };
+        (0..classes).map(count).collect()
+    }
+
+    #[test]
+    fn a_data_set_tells_its_classes_and_lengths() {
+        let data = |classes| v1::DataPrepared {
+            split: "train".to_owned(),
+            rows: 3,
+            tokens: 20,
+            lengths: Some(v1::TokenLengths { mean: 6.7, p50: 6, p90: 8, p99: 9, max: 10 }),
+            classes: counts(classes),
+            truncated_rows: 1,
+            seconds: 2.0,
+            ..Default::default()
+        };
+        let lengths = "train data: 3 rows, 20 tokens, lengths p50 6 p90 8 p99 9 max 10, 1 rows cut";
+        let text = data_prepared(&data(0));
+        assert!(text.starts_with(&format!("{lengths} in ")), "{text}");
+        let text = data_prepared(&data(3));
+        assert!(text.starts_with(&format!("{lengths}, classes c0 0, c1 1, c2 2 in ")), "{text}");
+        let text = data_prepared(&data(15));
+        assert!(text.contains("classes c14 14, c13 13,"), "{text}");
+        assert!(text.contains("c3 3 and 3 more in "), "{text}");
+    }
 }

@@ -87,6 +87,10 @@ pub(crate) struct Serve {
     /// runners inside [default: everywhere where the daemon's user may]
     #[arg(long, value_name = "DIR")]
     allow_root: Vec<PathBuf>,
+    /// URL below which jobs may read where folders are set by --allow-root, as
+    /// s3://BUCKET/FOLDER; may be given several times [default: none then, else all]
+    #[arg(long, value_name = "URL")]
+    allow_url: Vec<String>,
     /// Most memory of a job, in GiB [default: no such limit]
     #[arg(long, value_name = "GIB")]
     memory_per_job: Option<NonZeroU32>,
@@ -237,7 +241,7 @@ impl Serve {
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),
             access,
-            roots: Roots::open(&self.allow_root)?,
+            roots: Roots::open(&self.allow_root, &self.allow_url)?,
             memory_per_job: self.memory_per_job.map(|gib| u64::from(gib.get()) << 30),
             memory_per_core: self.memory_per_core.map(|gib| u64::from(gib.get()) << 30),
             socket_group: self.socket_group.as_deref().map(group_id).transpose()?,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use traind_job_file::{Platform, RunSpec};
+use traind_job_file::{JobFile, Platform, RunSpec};
 
 use super::tree;
 
@@ -31,6 +31,46 @@ const PASSED: &[&str] = &[
 const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY"];
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
+
+/// Jobs that read objects of a bucket get the credentials that the daemon has for that, and
+/// no others.
+const FOR_OBJECTS: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_ALLOW_HTTP",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_REGION",
+    "AWS_REQUEST_PAYER",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
+/// The same for jobs whose model is on the hub.
+const FOR_HUB: &[&str] = &["HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_TOKEN"];
+/// Those of both that are secrets by themselves.
+const SECRETS: &[&str] =
+    &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
+/// How either gets there.
+const FOR_NETWORK: &[&str] = &[
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
 
 /// Libraries of XLA report their start on stderr, which would hide what matters.
 const TF_CPP_MIN_LOG_LEVEL: &str = "2";
@@ -62,7 +102,8 @@ pub(super) fn runner_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
 ) -> Variables {
-    let mut variables: Variables = own.into_iter().filter(|(name, _)| is_passed(name)).collect();
+    let mut variables: Variables =
+        own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)).collect();
     for (name, value) in defaults(spec) {
         variables.entry(name.into()).or_insert(value);
     }
@@ -72,10 +113,20 @@ pub(super) fn runner_environment(
     variables
 }
 
-fn is_passed(name: &OsStr) -> bool {
+/// Whether whoever reads the variable can act as the daemon elsewhere.
+pub(super) fn is_secret(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| SECRETS.contains(&name))
+}
+
+fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     let Some(name) = name.to_str() else { return false };
     if WITHHELD.contains(&name) {
         return false;
+    }
+    let (objects, hub) = (job.reads_objects(), job.reads_hub());
+    let asked = [(objects, FOR_OBJECTS), (hub, FOR_HUB), (objects || hub, FOR_NETWORK)];
+    if asked.iter().any(|(asked, names)| *asked && names.contains(&name)) {
+        return true;
     }
     PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -164,6 +215,8 @@ fn ranges(cores: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use traind_job_file::{DataFiles, ModelSource};
+
     use super::*;
 
     fn spec(platform: &str, cores: &[u32]) -> RunSpec {
@@ -271,6 +324,37 @@ mod tests {
             "TRAIND_CACHE_DIR=x",
         ];
         check(&spec("cuda", &[0]), &own, &expect);
+    }
+
+    #[test]
+    fn only_jobs_that_need_them_get_credentials() {
+        let own = ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HTTPS_PROXY", "AWS_PROFILE"];
+        let own = || own.iter().map(|name| (OsString::from(name), OsString::from("x")));
+        let check = |change: fn(&mut RunSpec), expect: &[&str]| {
+            let mut spec = spec("cpu", &[0]);
+            change(&mut spec);
+            let variables = runner_environment(own(), &spec);
+            let secrets = variables.iter().filter(|(_, value)| *value == "x");
+            assert_eq!(secrets.map(|(name, _)| name).collect::<Vec<_>>(), expect);
+        };
+        check(|_| {}, &[]);
+        check(
+            |spec| spec.job.data.test = Some(DataFiles { patterns: vec!["s3://b/a.csv".into()] }),
+            &["AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"],
+        );
+        check(
+            |spec| spec.job.model.name_or_path = ModelSource::Hub("org/name".into()),
+            &["HF_TOKEN", "HTTPS_PROXY"],
+        );
+    }
+
+    #[test]
+    fn secrets_are_among_what_jobs_may_get() {
+        for secret in SECRETS {
+            assert!(is_secret(OsStr::new(secret)));
+            assert!(FOR_OBJECTS.contains(secret) || FOR_HUB.contains(secret), "{secret}");
+        }
+        assert!(!is_secret(OsStr::new("AWS_REGION")));
     }
 
     #[test]

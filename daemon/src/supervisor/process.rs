@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use traind_job_file::RunSpec;
 
 use super::claim::Identity;
-use super::environment::runner_environment;
+use super::environment::{is_secret, runner_environment};
 use super::run_dir::RunDir;
 use super::tree::Tree;
 use crate::account::Account;
@@ -42,6 +42,9 @@ impl RunnerProcess {
         let cgroup = tree.cgroup().map(|path| format!("--cgroup={}", path.display()));
         let memory = settings.memory_per_job.map(|bytes| format!("--memory={bytes}"));
         let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
+        // Whose process it is can read its environment: another user's gets no secrets.
+        let environment =
+            std::env::vars_os().filter(|(name, _)| account.is_none() || !is_secret(name));
         let child = Command::new("/proc/self/exe")
             .arg("launch")
             .args(cgroup)
@@ -50,7 +53,7 @@ impl RunnerProcess {
             .args(account.map(|account| format!("--run-as={account}")))
             .args([run_dir.claim(spec.attempt).as_path(), &settings.runner, run_dir.path()])
             .env_clear()
-            .envs(runner_environment(std::env::vars_os(), spec))
+            .envs(runner_environment(environment, spec))
             .current_dir(run_dir.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

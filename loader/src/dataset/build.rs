@@ -1,83 +1,185 @@
-//! Reads and tokenizes all rows. Parts of files are read in parallel, and so are the rows within
-//! a part tokenized, by one pool; results are put together in data set order.
+//! Reads and tokenizes all rows in one pass with bounded memory: a thread reads some rows ahead,
+//! the pool tokenizes those of one batch at a time, and what they became goes to disk, in data
+//! set order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
 
+use super::array::Seal;
 use super::blocks;
 use super::labels::Labels;
+use super::rows::Rows;
 use super::set::{About, FileRows, TokenizedSet, origin};
-use crate::labels::{LabelReader, RowLabel};
+use super::targets::{BadLabel, Settled, Targets};
+use super::tokens::TokensWriter;
+use crate::labels::LabelReader;
+use crate::room;
 use crate::tasks::{Context, Example, Row, Task};
 use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
 
-/// The examples of consecutive rows.
-#[derive(Default)]
-struct Examples {
-    input_ids: Vec<u32>,
-    token_type_ids: Vec<u8>,
-    lengths: Vec<u32>,
-    masking: Vec<u8>,
-    context_offsets: Vec<[u32; 2]>,
-    labels: Vec<RowLabel>,
-    truncated_rows: u64,
-    /// The row, from 0 in these, that each example came from.
-    rows_of_examples: Vec<u64>,
-    rows: u64,
+/// Batches read ahead: one waits while another is read.
+const BATCHES_READY: usize = 1;
+
+/// Bytes of tokens after which the disk is looked at again.
+const LOOK_EVERY_BYTES: u64 = 64 << 20;
+
+/// Rows and examples of a set are numbered by 32 bits.
+const ROWS_MAX: u64 = u32::MAX as u64;
+
+/// A set with the seals of those of its arrays that are on disk already.
+pub(super) struct Built {
+    pub(super) set: TokenizedSet,
+    pub(super) seals: Vec<Seal>,
 }
 
+/// Tokenizes the rows of `source` into array files in `folder`.
 pub(super) fn build(
     source: &Source,
     task: &TaskSpec,
     tokenizer: &dyn TextTokenizer,
-) -> Result<TokenizedSet> {
+    folder: &Path,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<Built> {
     let columns = task.columns();
     let task = task.task();
     let labels = task.labels();
     let labels = labels.map(|spec| LabelReader::new(spec, source.class_names(&spec.column)));
     let context = Context { tokenizer, labels };
-    let parts = source.parts();
-    let examples: Vec<Result<Examples>> =
-        parts.par_iter().map(|&part| read_part(source, part, &columns, task, &context)).collect();
-    let examples = examples.into_iter().collect::<Result<Vec<_>>>()?;
-    let files = rows_of_files(source, &parts, &examples)?;
-    let set = assemble(examples, files, task, context.labels.as_ref())?;
-    match task.block_size() {
-        Some(block_size) => blocks::cut_into_blocks(set, block_size),
-        None => Ok(set),
-    }
-}
-
-fn read_part(
-    source: &Source,
-    part: Part,
-    columns: &[&str],
-    task: &dyn Task,
-    context: &Context<'_>,
-) -> Result<Examples> {
-    let mut examples = Examples::default();
-    source.read(part, columns, &mut |records: &Records| {
-        let encode = |record| task.encode(&Row { source, part, records, record }, context);
-        let encoded: Vec<Result<Vec<Example>>> =
-            (0..records.len()).into_par_iter().map(encode).collect();
-        encoded.into_iter().try_for_each(|row| row.map(|row| examples.push_row(row)))
+    let mut builder = Builder::new(source, folder)?;
+    std::thread::scope(|scope| {
+        let (sender, batches) = sync_channel(BATCHES_READY);
+        scope.spawn(|| read_ahead(source, &columns, sender));
+        builder.take_all(batches, task, &context, watch)
     })?;
-    Ok(examples)
+    builder.finish(task, context.labels.as_ref())
 }
 
-fn rows_of_files(source: &Source, parts: &[Part], examples: &[Examples]) -> Result<Vec<FileRows>> {
-    let new = |path: &Path| FileRows { path: path.to_path_buf(), rows: 0 };
-    let mut files: Vec<FileRows> = source.files().map(new).collect();
-    for (part, examples) in parts.iter().zip(examples) {
-        files[part.file].rows += examples.rows;
+/// Rows that came from one part of the files, or why there are no more.
+type Batch = Result<(Part, Records)>;
+
+/// Reads until the end, the first error, or until nobody takes the batches any more.
+fn read_ahead(source: &Source, columns: &[&str], sender: SyncSender<Batch>) {
+    let read = source.parts().into_iter().try_for_each(|part| {
+        let send = |records| sender.send(Ok((part, records))).map_err(|_| Error::Abandoned);
+        source.read(part, columns, &mut { send }).map(drop)
+    });
+    if let Err(error) = read {
+        // Nobody to tell is nobody to mind.
+        let _ = sender.send(Err(error));
     }
-    let rows: u64 = files.iter().map(|file| file.rows).sum();
-    let max = u64::from(u32::MAX);
-    match rows {
-        0 => Err(no_rows(&files)),
-        rows if rows > max => Err(Error::TooManyRows { rows, max }),
-        _ => Ok(files),
+}
+
+/// The set so far.
+struct Builder<'source> {
+    source: &'source Source,
+    tokens: TokensWriter,
+    rows: Rows,
+    targets: Targets,
+    files: Vec<FileRows>,
+    source_rows: u64,
+    truncated_rows: u64,
+    folder: PathBuf,
+    /// Of the tokens, when the disk was last looked at.
+    bytes_at_look: u64,
+}
+
+impl<'source> Builder<'source> {
+    fn new(source: &'source Source, folder: &Path) -> Result<Self> {
+        let new = |path: &Path| FileRows { path: path.to_path_buf(), rows: 0 };
+        Ok(Self {
+            source,
+            tokens: TokensWriter::create(folder)?,
+            rows: Rows::default(),
+            targets: Targets::new(folder),
+            files: source.files().map(new).collect(),
+            source_rows: 0,
+            truncated_rows: 0,
+            folder: folder.to_path_buf(),
+            bytes_at_look: 0,
+        })
+    }
+
+    fn take_all(
+        &mut self,
+        batches: Receiver<Batch>,
+        task: &dyn Task,
+        context: &Context<'_>,
+        watch: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        for batch in batches {
+            let (part, records) = batch?;
+            let source = self.source;
+            let encode = |record| {
+                let row = Row { source, part, records: &records, record };
+                task.encode(&row, context)
+            };
+            let encoded: Vec<Result<Vec<Example>>> =
+                (0..records.len()).into_par_iter().map(encode).collect();
+            encoded.into_iter().try_for_each(|row| self.push_row(part, row?))?;
+            context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
+            self.check_room()?;
+            if !watch(self.source_rows) {
+                return Err(Error::Abandoned);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the disk now and then: a full one is noticed before it is full to the last byte.
+    fn check_room(&mut self) -> Result<()> {
+        let bytes = self.tokens.bytes();
+        if bytes < self.bytes_at_look + LOOK_EVERY_BYTES && self.bytes_at_look > 0 {
+            return Ok(());
+        }
+        self.bytes_at_look = bytes;
+        room::require(&self.folder, LOOK_EVERY_BYTES, "the tokenized rows")
+    }
+
+    fn push_row(&mut self, part: Part, examples: Vec<Example>) -> Result<()> {
+        let source_row = self.source_rows as u32;
+        examples.into_iter().try_for_each(|example| self.push(source_row, example))?;
+        self.files[part.file].rows += 1;
+        self.source_rows += 1;
+        match self.source_rows.max(self.rows.len() as u64) {
+            rows if rows > ROWS_MAX => Err(Error::TooManyRows { rows, max: ROWS_MAX }),
+            _ => Ok(()),
+        }
+    }
+
+    fn push(&mut self, source_row: u32, example: Example) -> Result<()> {
+        let length = example.encoded.input_ids.len() as u32;
+        self.rows.push(self.tokens.len(), length, source_row);
+        self.truncated_rows += u64::from(example.encoded.truncated);
+        self.tokens.push(&example)?;
+        example.label.map_or(Ok(()), |label| self.targets.push(label))
+    }
+
+    fn finish(self, task: &dyn Task, reader: Option<&LabelReader<'_>>) -> Result<Built> {
+        if self.rows.len() == 0 {
+            return Err(no_rows(&self.files));
+        }
+        let Self { tokens, rows, targets, files, .. } = self;
+        let (mut tokens, mut seals) = tokens.finish()?;
+        let settled = targets.settle(reader, |bad| label_error(bad, reader, &rows, &files))?;
+        let Settled { labels, of_tokens, encoder: label_encoder } = settled;
+        tokens.labels = of_tokens.map(|(array, seal)| {
+            seals.push(seal);
+            array
+        });
+        let labels = match (labels, task.predicts_inputs()) {
+            (Labels::None, true) => Labels::InputIds,
+            (labels, _) => labels,
+        };
+        let rows = match task.block_size() {
+            Some(block_size) => blocks::cut_into_blocks(&rows, block_size)?,
+            None => rows,
+        };
+        let (truncated_rows, arrays) = (self.truncated_rows, labels.arrays());
+        let about = About { files, label_encoder, truncated_rows, labels: arrays };
+        Ok(Built { set: TokenizedSet { tokens: Arc::new(tokens), rows, labels, about }, seals })
     }
 }
 
@@ -86,101 +188,19 @@ fn no_rows(files: &[FileRows]) -> Error {
     Error::NoRows { files: paths.collect::<Vec<_>>().join(", ") }
 }
 
-fn assemble(
-    parts: Vec<Examples>,
-    files: Vec<FileRows>,
-    task: &dyn Task,
+/// A label without id, with the row that it stands in.
+fn label_error(
+    bad: BadLabel,
     reader: Option<&LabelReader<'_>>,
-) -> Result<TokenizedSet> {
-    let mut all = Examples::default();
-    parts.into_iter().for_each(|part| all.append(part));
-    check_examples(&all, &files)?;
-    let at = |example: usize| {
-        let row = all.rows_of_examples[example];
-        origin(&files, row as usize).unwrap_or_else(|| Location::of_row(Path::new(""), row))
-    };
-    let (labels, label_encoder) = match reader {
-        Some(reader) => reader.finish(&all.labels, at)?,
-        None if task.predicts_inputs() => (Labels::InputIds, None),
-        None => (spans(&all.labels), None),
-    };
-    let one_segment = all.token_type_ids.iter().all(|&id| id == 0);
-    let row_each = all.rows_of_examples.iter().copied().eq(0..all.rows);
-    let source_rows = || all.rows_of_examples.iter().map(|&row| row as u32).collect();
-    Ok(TokenizedSet {
-        source_rows: (!row_each).then(source_rows),
-        offsets: offsets(&all.lengths),
-        input_ids: all.input_ids,
-        token_type_ids: (!one_segment).then_some(all.token_type_ids),
-        masking: (!all.masking.is_empty()).then_some(all.masking),
-        context_offsets: (!all.context_offsets.is_empty()).then_some(all.context_offsets),
-        about: About {
-            files,
-            label_encoder,
-            truncated_rows: all.truncated_rows,
-            labels: labels.arrays(),
-        },
-        labels,
-    })
-}
-
-/// Rows are limited where they are counted; here are the examples that rows fall into.
-fn check_examples(all: &Examples, files: &[FileRows]) -> Result<()> {
-    let (rows, max) = (all.lengths.len() as u64, u64::from(u32::MAX));
-    match rows {
-        0 => Err(no_rows(files)),
-        rows if rows > max => Err(Error::TooManyRows { rows, max }),
-        _ => Ok(()),
-    }
-}
-
-/// Targets that a task found without a column of labels.
-fn spans(labels: &[RowLabel]) -> Labels {
-    let pairs = labels.iter().filter_map(|label| match label {
-        RowLabel::Span(start, end) => Some((*start, *end)),
-        _ => None,
-    });
-    let (start_positions, end_positions): (Vec<i32>, Vec<i32>) = pairs.unzip();
-    match start_positions.is_empty() {
-        true => Labels::None,
-        false => Labels::Span { start_positions, end_positions },
-    }
-}
-
-fn offsets(lengths: &[u32]) -> Vec<u64> {
-    let ends = lengths.iter().scan(0, |end, &length| {
-        *end += u64::from(length);
-        Some(*end)
-    });
-    std::iter::once(0).chain(ends).collect()
-}
-
-impl Examples {
-    fn push_row(&mut self, examples: Vec<Example>) {
-        self.rows_of_examples.extend(examples.iter().map(|_| self.rows));
-        examples.into_iter().for_each(|example| self.push(example));
-        self.rows += 1;
-    }
-
-    fn push(&mut self, example: Example) {
-        self.lengths.push(example.encoded.input_ids.len() as u32);
-        self.truncated_rows += u64::from(example.encoded.truncated);
-        self.input_ids.extend(example.encoded.input_ids);
-        self.token_type_ids.extend(example.encoded.token_type_ids);
-        self.masking.extend(example.masking);
-        self.context_offsets.extend(example.context_offsets);
-        self.labels.extend(example.label);
-    }
-
-    fn append(&mut self, next: Self) {
-        self.rows_of_examples.extend(next.rows_of_examples.iter().map(|row| self.rows + row));
-        self.rows += next.rows;
-        self.truncated_rows += next.truncated_rows;
-        self.input_ids.extend(next.input_ids);
-        self.token_type_ids.extend(next.token_type_ids);
-        self.lengths.extend(next.lengths);
-        self.masking.extend(next.masking);
-        self.context_offsets.extend(next.context_offsets);
-        self.labels.extend(next.labels);
+    rows: &Rows,
+    files: &[FileRows],
+) -> Error {
+    let example = if bad.of_token { rows.of_token(bad.item) } else { bad.item as usize };
+    let row = rows.source_row(example);
+    let at = origin(files, row as usize);
+    let at = at.unwrap_or_else(|| Location::of_row(Path::new(""), u64::from(row)));
+    match reader {
+        Some(reader) => reader.error(at, bad.problem),
+        None => Error::BadRow { at, message: bad.problem.to_string() },
     }
 }

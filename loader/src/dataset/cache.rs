@@ -1,44 +1,43 @@
 //! Tokenized sets on disk: `<cache_dir>/tokens/<key>/`, a manifest and a file for each array.
 //!
 //! An entry is written beside, synced and renamed, so that it is there in full or not at all and
-//! any number of processes may share the folder. Every byte read back is covered by a checksum;
-//! an entry that fails is rebuilt. The arrays are in the byte order of the host (little-endian on
-//! all supported ones).
+//! any number of processes may share the folder. Every byte of it is read once and compared with
+//! a checksum before a set is made of it; an entry that fails is rebuilt.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
-use super::labels::{LabelArrays, Labels};
+use super::array::{Array, Seal, write_whole};
+use super::build::Built;
+use super::labels::{LabelArrays, Labels, MultiLabels};
+use super::rows::Rows;
 use super::set::{About, TokenizedSet};
-use crate::Source;
+use super::tokens::{self, Tokens};
+use super::unfinished::Unfinished;
+use crate::{Result, Source};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 3;
+pub(super) const FORMAT_VERSION: u32 = 4;
+
+/// In the cache folder.
+pub(super) const FOLDER: &str = "tokens";
 
 const MANIFEST: &str = "manifest";
-const INPUT_IDS: &str = "input_ids.u32";
-const OFFSETS: &str = "offsets.u64";
-const TOKEN_TYPE_IDS: &str = "token_type_ids.u8";
-const MASKING: &str = "masking.u8";
-const CONTEXT_OFFSETS: &str = "context_offsets.u32x2";
+const STARTS: &str = "starts.u64";
+const LENGTHS: &str = "lengths.u32";
 const SOURCE_ROWS: &str = "source_rows.u32";
-const LABELS: &str = "labels.i32";
-const NUMBERS: &str = "labels.f32";
+const CLASSES: &str = "classes.i32";
+const CLASS_ENDS: &str = "class_ends.u64";
+const NUMBERS: &str = "numbers.f32";
 const START_POSITIONS: &str = "start_positions.i32";
 const END_POSITIONS: &str = "end_positions.i32";
-const UNFINISHED_PREFIX: &str = ".unfinished-";
-
-/// A writer that died leaves its folder behind; after this long nobody can still be writing it.
-const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The place of one set.
 pub(super) struct Cache {
-    folder: PathBuf,
     entry: PathBuf,
 }
 
@@ -52,23 +51,15 @@ pub(super) enum Lookup {
 #[derive(Serialize, Deserialize)]
 struct Manifest {
     about: About,
-    arrays: Vec<ArrayFile>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ArrayFile {
-    name: String,
-    bytes: u64,
-    blake3: String,
+    arrays: Vec<Seal>,
 }
 
 impl Cache {
     pub(super) fn new(cache_dir: &Path, key: &str) -> Self {
-        let folder = cache_dir.join("tokens");
-        Self { entry: folder.join(key), folder }
+        Self { entry: cache_dir.join(FOLDER).join(key) }
     }
 
-    /// Reads the set. The paths of the files become those of `source`: content decides what an
+    /// Opens the set. The paths of the files become those of `source`: content decides what an
     /// entry is, and the same content may lie elsewhere now.
     pub(super) fn load(&self, source: &Source) -> Lookup {
         if !self.entry.exists() {
@@ -90,16 +81,20 @@ impl Cache {
 
     fn read(&self) -> Result<TokenizedSet, String> {
         let manifest = self.read_manifest()?;
-        let set = TokenizedSet {
-            input_ids: self.read_array(&manifest, INPUT_IDS)?,
-            offsets: self.read_array(&manifest, OFFSETS)?,
-            token_type_ids: self.read_optional(&manifest, TOKEN_TYPE_IDS)?,
-            masking: self.read_optional(&manifest, MASKING)?,
-            context_offsets: self.read_optional(&manifest, CONTEXT_OFFSETS)?,
-            source_rows: self.read_optional(&manifest, SOURCE_ROWS)?,
-            labels: self.read_labels(&manifest)?,
-            about: manifest.about,
+        let tokens = Tokens {
+            input_ids: self.open(&manifest, tokens::INPUT_IDS)?,
+            token_type_ids: self.open_optional(&manifest, tokens::TOKEN_TYPE_IDS)?,
+            masking: self.open_optional(&manifest, tokens::MASKING)?,
+            context_offsets: self.open_optional(&manifest, tokens::CONTEXT_OFFSETS)?,
+            labels: self.open_optional(&manifest, tokens::LABELS)?,
         };
+        let rows = Rows {
+            starts: self.read_array(&manifest, STARTS)?,
+            lengths: self.read_array(&manifest, LENGTHS)?,
+            source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
+        };
+        let labels = self.read_labels(&manifest)?;
+        let set = TokenizedSet { tokens: tokens.into(), rows, labels, about: manifest.about };
         set.check()?;
         Ok(set)
     }
@@ -118,14 +113,16 @@ impl Cache {
         Ok(match manifest.about.labels {
             LabelArrays::None => Labels::None,
             LabelArrays::InputIds => Labels::InputIds,
-            LabelArrays::Class => Labels::Class(self.read_array(manifest, LABELS)?),
-            LabelArrays::Token => Labels::Token(self.read_array(manifest, LABELS)?),
+            LabelArrays::Token => Labels::Token,
+            LabelArrays::Class => Labels::Class(self.read_array(manifest, CLASSES)?),
             LabelArrays::Numbers { width } => {
                 Labels::Numbers { width, values: self.read_array(manifest, NUMBERS)? }
             }
-            LabelArrays::MultiLabel { classes } => {
-                Labels::MultiLabel { classes, values: self.read_array(manifest, NUMBERS)? }
-            }
+            LabelArrays::MultiLabel { classes } => Labels::MultiLabel(MultiLabels {
+                classes,
+                ids: self.read_array(manifest, CLASSES)?,
+                ends: self.read_array(manifest, CLASS_ENDS)?,
+            }),
             LabelArrays::Span => Labels::Span {
                 start_positions: self.read_array(manifest, START_POSITIONS)?,
                 end_positions: self.read_array(manifest, END_POSITIONS)?,
@@ -133,65 +130,39 @@ impl Cache {
         })
     }
 
-    fn read_optional<T: Pod>(
+    fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, String> {
+        let array = self.open(manifest, name)?;
+        array.read(0..array.len()).map_err(|error| error.to_string())
+    }
+
+    fn open<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Array<T>, String> {
+        self.open_optional(manifest, name)?.ok_or_else(|| format!("{name}: missing"))
+    }
+
+    fn open_optional<T: Pod>(
         &self,
         manifest: &Manifest,
         name: &str,
-    ) -> Result<Option<Vec<T>>, String> {
-        let stored = manifest.arrays.iter().any(|array| array.name == name);
-        stored.then(|| self.read_array(manifest, name)).transpose()
+    ) -> Result<Option<Array<T>>, String> {
+        let seal = manifest.arrays.iter().find(|seal| seal.name == name);
+        seal.map(|seal| Array::open(&self.entry, seal)).transpose()
     }
 
-    fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, String> {
-        let wrong = |what: &str| format!("{name}: {what}");
-        let array = manifest.arrays.iter().find(|array| array.name == name);
-        let array = array.ok_or_else(|| wrong("missing"))?;
-        let mut file =
-            File::open(self.entry.join(name)).map_err(|error| wrong(&error.to_string()))?;
-        let found = file.metadata().map_err(|error| wrong(&error.to_string()))?.len();
-        if found != array.bytes || found % size_of::<T>() as u64 != 0 {
-            return Err(wrong(&format!("{found} bytes, expected {}", array.bytes)));
-        }
-        let mut values = vec![T::zeroed(); found as usize / size_of::<T>()];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
-        file.read_exact(bytes).map_err(|error| wrong(&error.to_string()))?;
-        match checksum(bytes) == array.blake3 {
-            true => Ok(values),
-            false => Err(wrong("the checksum differs")),
-        }
+    /// Completes the set in `folder` and gives it its name. An error is a warning, because what
+    /// was built is there all the same.
+    pub(super) fn store(&self, built: &Built, folder: Unfinished) -> Result<(), String> {
+        let stored = write_entry(folder.path(), built)
+            .and_then(|()| self.rename(folder.path()).map_err(crate::Error::store(&self.entry)));
+        stored.map_err(|error| format!("tokens were not cached: {error}"))
     }
 
-    /// Writes the set; the error is a warning, because training can go on without a cache.
-    pub(super) fn store(&self, set: &TokenizedSet) -> Result<(), String> {
-        let stored = self.try_store(set);
-        stored.map_err(|error| format!("{}: tokens were not cached: {error}", self.entry.display()))
-    }
-
-    fn try_store(&self, set: &TokenizedSet) -> std::io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        self.remove_unfinished()?;
-        let unfinished =
-            tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempdir_in(&self.folder)?;
-        write_entry(unfinished.path(), set)?;
-        if fs::rename(unfinished.path(), &self.entry).is_err() && self.read().is_err() {
+    fn rename(&self, unfinished: &Path) -> std::io::Result<()> {
+        if fs::rename(unfinished, &self.entry).is_err() && self.read().is_err() {
             // A corrupt entry is in the way. A sound one is another process's, and as good.
             fs::remove_dir_all(&self.entry)?;
-            fs::rename(unfinished.path(), &self.entry)?;
+            fs::rename(unfinished, &self.entry)?;
         }
-        File::open(&self.folder)?.sync_all()
-    }
-
-    fn remove_unfinished(&self) -> std::io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX);
-            let age =
-                entry.metadata().and_then(|found| found.modified()).map(|time| time.elapsed());
-            if unfinished && matches!(age, Ok(Ok(age)) if age > UNFINISHED_AGE_MAX) {
-                fs::remove_dir_all(entry.path())?;
-            }
-        }
-        Ok(())
+        File::open(self.entry.parent().unwrap_or(&self.entry))?.sync_all()
     }
 }
 
@@ -204,57 +175,34 @@ impl Lookup {
     }
 }
 
-fn write_entry(folder: &Path, set: &TokenizedSet) -> std::io::Result<()> {
-    let arrays = arrays(set);
-    for (name, bytes) in &arrays {
-        write_synced(&folder.join(name), bytes)?;
-    }
-    let arrays = arrays.into_iter().map(|(name, bytes)| ArrayFile {
-        name: name.to_owned(),
-        bytes: bytes.len() as u64,
-        blake3: checksum(bytes),
-    });
-    let manifest = Manifest { about: set.about.clone(), arrays: arrays.collect() };
-    let json = serde_json::to_string_pretty(&manifest)?;
-    let manifest = format!("{}\n{json}", blake3::hash(json.as_bytes()).to_hex());
-    write_synced(&folder.join(MANIFEST), manifest.as_bytes())?;
-    File::open(folder)?.sync_all()
-}
-
-/// The arrays of a set by their names, those that are absent left out.
-fn arrays(set: &TokenizedSet) -> Vec<(&'static str, &[u8])> {
-    let mut arrays: Vec<(&str, &[u8])> = vec![
-        (INPUT_IDS, bytemuck::cast_slice(&set.input_ids)),
-        (OFFSETS, bytemuck::cast_slice(&set.offsets)),
-    ];
-    arrays.extend(set.token_type_ids.as_deref().map(|ids| (TOKEN_TYPE_IDS, ids)));
-    arrays.extend(set.masking.as_deref().map(|parts| (MASKING, parts)));
-    let pairs = set.context_offsets.as_deref().map(bytemuck::cast_slice);
-    arrays.extend(pairs.map(|bytes| (CONTEXT_OFFSETS, bytes)));
-    let rows = set.source_rows.as_deref().map(bytemuck::cast_slice);
-    arrays.extend(rows.map(|bytes| (SOURCE_ROWS, bytes)));
+/// Writes what is not in `folder` yet.
+fn write_entry(folder: &Path, built: &Built) -> Result<()> {
+    let Built { set, seals } = built;
+    let mut arrays = seals.clone();
+    arrays.push(write_whole(folder, STARTS, &set.rows.starts)?);
+    arrays.push(write_whole(folder, LENGTHS, &set.rows.lengths)?);
+    arrays.push(write_whole(folder, SOURCE_ROWS, &set.rows.source_rows)?);
     match &set.labels {
-        Labels::None | Labels::InputIds => {}
-        Labels::Class(ids) | Labels::Token(ids) => {
-            arrays.push((LABELS, bytemuck::cast_slice(ids)));
-        }
-        Labels::Numbers { values, .. } | Labels::MultiLabel { values, .. } => {
-            arrays.push((NUMBERS, bytemuck::cast_slice(values)));
+        Labels::None | Labels::InputIds | Labels::Token => {}
+        Labels::Class(ids) => arrays.push(write_whole(folder, CLASSES, ids)?),
+        Labels::Numbers { values, .. } => arrays.push(write_whole(folder, NUMBERS, values)?),
+        Labels::MultiLabel(labels) => {
+            arrays.push(write_whole(folder, CLASSES, &labels.ids)?);
+            arrays.push(write_whole(folder, CLASS_ENDS, &labels.ends)?);
         }
         Labels::Span { start_positions, end_positions } => {
-            arrays.push((START_POSITIONS, bytemuck::cast_slice(start_positions)));
-            arrays.push((END_POSITIONS, bytemuck::cast_slice(end_positions)));
+            arrays.push(write_whole(folder, START_POSITIONS, start_positions)?);
+            arrays.push(write_whole(folder, END_POSITIONS, end_positions)?);
         }
     }
-    arrays
+    let manifest = Manifest { about: set.about.clone(), arrays };
+    write_manifest(folder, &manifest).map_err(crate::Error::store(folder))
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create_new(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-fn checksum(bytes: &[u8]) -> String {
-    blake3::Hasher::new().update_rayon(bytes).finalize().to_hex().to_string()
+fn write_manifest(folder: &Path, manifest: &Manifest) -> std::io::Result<()> {
+    let json = serde_json::to_string_pretty(manifest)?;
+    let mut file = File::create_new(folder.join(MANIFEST))?;
+    write!(file, "{}\n{json}", blake3::hash(json.as_bytes()).to_hex())?;
+    file.sync_all()?;
+    File::open(folder)?.sync_all()
 }

@@ -27,8 +27,8 @@ impl Identity {
         options: &DatasetOptions,
         tokenizer: &dyn TextTokenizer,
     ) -> Result<Self> {
-        let metadata = source.files().map(metadata).collect::<Result<Vec<_>>>()?;
-        let contents = source.files().map(hash_of).collect::<Result<Vec<_>>>()?;
+        let metadata = source.local_files().map(metadata).collect::<Result<Vec<_>>>()?;
+        let contents = source.local_files().map(hash_of).collect::<Result<Vec<_>>>()?;
         let identity = json!({
             "format_version": FORMAT_VERSION,
             "task": options.task,
@@ -42,7 +42,7 @@ impl Identity {
 
     /// Fails where a file was written to since it was hashed: the set would get a wrong name.
     pub(super) fn check_unchanged(&self, source: &Source) -> Result<()> {
-        for (file, before) in source.files().zip(&self.metadata) {
+        for (file, before) in source.local_files().zip(&self.metadata) {
             let now = metadata(file)?;
             if now.len() != before.len() || now.modified().ok() != before.modified().ok() {
                 return Err(Error::FileChanged { file: file.to_path_buf() });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The targets of all rows, in data set order.
+/// The targets of all rows, in data set order. A few bytes a row: those of tokens are on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Labels {
     None,
@@ -13,13 +13,10 @@ pub enum Labels {
         width: usize,
         values: Vec<f32>,
     },
-    /// 1 for each class that applies, 0 for the others: `classes` a row.
-    MultiLabel {
-        classes: usize,
-        values: Vec<f32>,
-    },
-    /// A class a token, as many as there are tokens; [`crate::IGNORED_LABEL`] where it has none.
-    Token(Vec<i32>),
+    /// Any number of classes a row.
+    MultiLabel(MultiLabels),
+    /// A class a token, see [`crate::TokenizedSet::token_labels`].
+    Token,
     /// The first and last token of an answer, a pair a row.
     Span {
         start_positions: Vec<i32>,
@@ -27,6 +24,54 @@ pub enum Labels {
     },
     /// The tokens themselves.
     InputIds,
+}
+
+/// The classes that apply to each row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MultiLabels {
+    /// How many classes there are.
+    pub classes: usize,
+    /// Those of all rows, end to end.
+    pub(super) ids: Vec<i32>,
+    /// Where those of each row end.
+    pub(super) ends: Vec<u64>,
+}
+
+impl MultiLabels {
+    /// The classes that apply to a row.
+    pub fn of(&self, row: usize) -> &[i32] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.ids[start as usize..self.ends[row] as usize]
+    }
+
+    /// 1 for each class that applies to a row, 0 for the others.
+    pub fn hot(&self, row: usize) -> Vec<f32> {
+        let mut hot = vec![0.0; self.classes];
+        self.of(row).iter().for_each(|&class| hot[class as usize] = 1.0);
+        hot
+    }
+
+    /// The same of all rows, end to end.
+    pub fn all_hot(&self) -> Vec<f32> {
+        (0..self.ends.len()).flat_map(|row| self.hot(row)).collect()
+    }
+
+    fn fit(&self, rows: usize) -> bool {
+        let classes = 0..self.classes as i32;
+        self.ends.len() == rows
+            && self.ends.is_sorted()
+            && self.ends.last().copied().unwrap_or(0) == self.ids.len() as u64
+            && self.ids.iter().all(|id| classes.contains(id))
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        let mut selected = Self { classes: self.classes, ..Self::default() };
+        for &row in rows {
+            selected.ids.extend(self.of(row));
+            selected.ends.push(selected.ids.len() as u64);
+        }
+        selected
+    }
 }
 
 /// Which arrays hold the targets of a stored set.
@@ -47,18 +92,36 @@ pub(super) enum LabelArrays {
 }
 
 impl Labels {
-    /// Whether there are as many targets as `rows` with `tokens` tokens need.
-    pub(super) fn fit(&self, rows: usize, tokens: usize) -> bool {
+    /// Whether there are as many targets as `rows` need.
+    pub(super) fn fit(&self, rows: usize) -> bool {
         match self {
-            Self::None | Self::InputIds => true,
+            Self::None | Self::InputIds | Self::Token => true,
             Self::Class(ids) => ids.len() == rows,
-            Self::Numbers { width: each, values } | Self::MultiLabel { classes: each, values } => {
-                Some(values.len()) == each.checked_mul(rows)
-            }
-            Self::Token(ids) => ids.len() == tokens,
+            Self::Numbers { width, values } => Some(values.len()) == width.checked_mul(rows),
+            Self::MultiLabel(classes) => classes.fit(rows),
             Self::Span { start_positions, end_positions } => {
                 start_positions.len() == rows && end_positions.len() == rows
             }
+        }
+    }
+
+    /// The targets of some rows.
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::InputIds => Self::InputIds,
+            Self::Token => Self::Token,
+            Self::Class(ids) => Self::Class(of_rows(ids, rows)),
+            Self::Numbers { width, values } => {
+                let of_row = |&row: &usize| &values[row * width..(row + 1) * width];
+                let values = rows.iter().flat_map(of_row).copied().collect();
+                Self::Numbers { width: *width, values }
+            }
+            Self::MultiLabel(classes) => Self::MultiLabel(classes.select(rows)),
+            Self::Span { start_positions, end_positions } => Self::Span {
+                start_positions: of_rows(start_positions, rows),
+                end_positions: of_rows(end_positions, rows),
+            },
         }
     }
 
@@ -68,10 +131,15 @@ impl Labels {
             Self::None => LabelArrays::None,
             Self::Class(_) => LabelArrays::Class,
             Self::Numbers { width, .. } => LabelArrays::Numbers { width: *width },
-            Self::MultiLabel { classes, .. } => LabelArrays::MultiLabel { classes: *classes },
-            Self::Token(_) => LabelArrays::Token,
+            Self::MultiLabel(labels) => LabelArrays::MultiLabel { classes: labels.classes },
+            Self::Token => LabelArrays::Token,
             Self::Span { .. } => LabelArrays::Span,
             Self::InputIds => LabelArrays::InputIds,
         }
     }
+}
+
+/// The values of some rows, one a row.
+pub(super) fn of_rows<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|&row| values[row]).collect()
 }

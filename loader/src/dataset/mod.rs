@@ -1,33 +1,41 @@
 //! Files to a [`TokenizedSet`]: from the cache if it holds one for this very content, else by
 //! reading and tokenizing, in parallel on the rayon pool of the calling thread.
 
+mod array;
 mod blocks;
 mod build;
 mod cache;
 mod identity;
 mod labels;
+mod rows;
 mod set;
 mod split;
+mod targets;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod unfinished;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use labels::Labels;
+pub use labels::{Labels, MultiLabels};
 pub use set::{FileRows, TokenizedSet};
 
-use crate::{Files, Result, Source, TaskSpec, TextTokenizer};
+use crate::{Error, Files, Result, Source, TaskSpec, TextTokenizer};
+use build::build;
 use cache::{Cache, Lookup};
 use identity::Identity;
+use unfinished::Unfinished;
 
 /// What to prepare.
 #[derive(Clone, Debug)]
 pub struct DatasetOptions {
     pub files: Files,
     pub task: TaskSpec,
-    /// Tokenized sets are kept in `<cache_dir>/tokens`; None keeps none.
+    /// Tokenized sets are kept in `<cache_dir>/tokens`; None keeps none, and the tokens lie in
+    /// files without names in the folder for temporary ones.
     pub cache_dir: Option<PathBuf>,
 }
 
@@ -36,23 +44,34 @@ pub struct DatasetOptions {
 pub struct Prepared {
     pub set: Arc<TokenizedSet>,
     pub cache_hit: bool,
-    /// What did not go well and did not matter: a corrupt cache entry, a full disk.
+    /// What did not go well and did not matter, such as a corrupt cache entry.
     pub warnings: Vec<String>,
     pub duration: Duration,
 }
 
-/// Reads and tokenizes the files, or finds them already tokenized.
+/// Reads and tokenizes the files, or finds them already tokenized. Memory does not grow with the
+/// texts: the tokens go to disk.
 ///
 /// The result depends on the contents of the files, the task and the tokenizer alone; so does the
 /// first error, which is that of the first bad row in data set order.
 pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Result<Prepared> {
+    prepare_watched(options, tokenizer, &mut |_| true)
+}
+
+/// The same for sets that take long: `watch` is told how many rows are tokenized, every some
+/// thousand, and ends the work with [`Error::Abandoned`] by false.
+pub fn prepare_watched(
+    options: &DatasetOptions,
+    tokenizer: &dyn TextTokenizer,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<Prepared> {
     let start = Instant::now();
     options.task.task().check(tokenizer)?;
     let source = Source::open(&options.files)?;
     source.require_columns(&options.task.columns())?;
     let mut warnings = Vec::new();
     let (set, cache_hit) = match &options.cache_dir {
-        None => (build::build(&source, &options.task, tokenizer)?, false),
+        None => (without_cache(&source, options, tokenizer, watch)?, false),
         Some(cache_dir) => {
             let identity = Identity::of(&source, options, tokenizer)?;
             let cache = Cache::new(cache_dir, &identity.key);
@@ -60,13 +79,25 @@ pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Resul
                 Lookup::Found(set) => (*set, true),
                 missing => {
                     warnings.extend(missing.warning());
-                    let set = build::build(&source, &options.task, tokenizer)?;
+                    let folder = Unfinished::create(&cache_dir.join(cache::FOLDER))?;
+                    let built = build(&source, &options.task, tokenizer, folder.path(), watch)?;
                     identity.check_unchanged(&source)?;
-                    warnings.extend(cache.store(&set).err());
-                    (set, false)
+                    warnings.extend(cache.store(&built, folder).err());
+                    (built.set, false)
                 }
             }
         }
     };
     Ok(Prepared { set: Arc::new(set), cache_hit, warnings, duration: start.elapsed() })
+}
+
+/// The folder of the arrays goes when they are built: what has them open reads on.
+fn without_cache(
+    source: &Source,
+    options: &DatasetOptions,
+    tokenizer: &dyn TextTokenizer,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Result<TokenizedSet> {
+    let folder = tempfile::tempdir().map_err(Error::store(&std::env::temp_dir()))?;
+    Ok(build(source, &options.task, tokenizer, folder.path(), watch)?.set)
 }

@@ -1,27 +1,21 @@
-//! Tokenized rows in memory: a few flat arrays, whatever the number of rows.
+//! Tokenized rows: the tokens on disk, some bytes a row in memory, whatever the number of rows.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::labels::LabelArrays;
+use super::rows::Rows;
+use super::tokens::Tokens;
 use crate::tasks::STARTS_WORD;
-use crate::{LabelEncoder, Labels, Location};
+use crate::{LabelEncoder, Labels, Location, Result};
 
-/// Tokenized rows in data set order.
-#[derive(Clone, Debug, PartialEq)]
+/// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
+#[derive(Clone, Debug)]
 pub struct TokenizedSet {
-    pub(super) input_ids: Vec<u32>,
-    /// Where each row starts in `input_ids`, and the end of the last.
-    pub(super) offsets: Vec<u64>,
-    /// As long as `input_ids`; absent where all are 0.
-    pub(super) token_type_ids: Option<Vec<u8>>,
-    /// As long as `input_ids`; absent where nothing will be masked.
-    pub(super) masking: Option<Vec<u8>>,
-    /// As long as `input_ids`; absent but for questions whose answers will be looked up.
-    pub(super) context_offsets: Option<Vec<[u32; 2]>>,
-    /// The row of the files that each row of the set came from; absent where they are the same.
-    pub(super) source_rows: Option<Vec<u32>>,
+    pub(super) tokens: Arc<Tokens>,
+    pub(super) rows: Rows,
     pub(super) labels: Labels,
     pub(super) about: About,
 }
@@ -45,7 +39,7 @@ pub struct FileRows {
 impl TokenizedSet {
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.rows.len()
     }
 
     /// Whether there is no row, which [`super::prepare`] rules out.
@@ -55,44 +49,41 @@ impl TokenizedSet {
 
     /// Tokens of all rows, special ones included, padding not.
     pub fn tokens(&self) -> u64 {
-        self.input_ids.len() as u64
+        self.rows.tokens()
     }
 
     /// The token ids of a row.
-    pub fn input_ids(&self, row: usize) -> &[u32] {
-        &self.input_ids[self.span(row)]
+    pub fn input_ids(&self, row: usize) -> Result<Vec<u32>> {
+        self.tokens.input_ids.read(self.rows.span(row))
     }
 
     /// The segment of each token of a row; None where every row has but one.
-    pub fn token_type_ids(&self, row: usize) -> Option<&[u8]> {
-        self.token_type_ids.as_ref().map(|ids| &ids[self.span(row)])
+    pub fn token_type_ids(&self, row: usize) -> Result<Option<Vec<u8>>> {
+        Tokens::read(&self.tokens.token_type_ids, self.rows.span(row))
     }
 
     /// The tokens of a row with which words begin, where the task told words apart.
-    pub fn first_tokens_of_words(&self, row: usize) -> impl Iterator<Item = usize> {
-        let parts = self.masking(row).iter().enumerate();
-        parts.filter(|(_, part)| **part == STARTS_WORD).map(|(token, _)| token)
+    pub fn first_tokens_of_words(&self, row: usize) -> Result<Vec<usize>> {
+        let parts = self.masking(row)?;
+        let parts = parts.iter().enumerate().filter(|(_, part)| **part == STARTS_WORD);
+        Ok(parts.map(|(token, _)| token).collect())
     }
 
-    /// Each token's part in its word and so in masking, see `tasks/masked_lm.rs`.
-    pub(crate) fn masking(&self, row: usize) -> &[u8] {
-        self.masking.as_ref().map_or(&[], |parts| &parts[self.span(row)])
+    /// Each token's part in its word and so in masking, see `tasks/masked_lm.rs`; empty where
+    /// the task told no words apart.
+    pub(crate) fn masking(&self, row: usize) -> Result<Vec<u8>> {
+        Ok(Tokens::read(&self.tokens.masking, self.rows.span(row))?.unwrap_or_default())
     }
 
     /// For each token of a window the characters of the context that it stands for, both
     /// `u32::MAX` where it is not part of the context; None where the task did not keep them.
-    pub fn context_offsets(&self, row: usize) -> Option<&[[u32; 2]]> {
-        self.context_offsets.as_ref().map(|offsets| &offsets[self.span(row)])
-    }
-
-    /// The largest token id, to be checked against the model's embedding.
-    pub fn largest_token_id(&self) -> u32 {
-        self.input_ids.iter().copied().max().unwrap_or(0)
+    pub fn context_offsets(&self, row: usize) -> Result<Option<Vec<[u32; 2]>>> {
+        Tokens::read(&self.tokens.context_offsets, self.rows.span(row))
     }
 
     /// The token count of every row: what the sampler needs.
-    pub fn lengths(&self) -> Vec<u32> {
-        self.offsets.windows(2).map(|span| (span[1] - span[0]) as u32).collect()
+    pub fn lengths(&self) -> &[u32] {
+        &self.rows.lengths
     }
 
     /// The targets.
@@ -101,11 +92,8 @@ impl TokenizedSet {
     }
 
     /// The targets of a row's tokens, where tokens have some of their own.
-    pub fn token_labels(&self, row: usize) -> Option<&[i32]> {
-        match &self.labels {
-            Labels::Token(ids) => Some(&ids[self.span(row)]),
-            _ => None,
-        }
+    pub fn token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
+        Tokens::read(&self.tokens.labels, self.rows.span(row))
     }
 
     /// How raw labels became ids; give it to the other splits.
@@ -126,7 +114,7 @@ impl TokenizedSet {
     /// The row of all files taken together that a row of the set came from: the question of a
     /// window, the text with which a block begins.
     pub fn source_row(&self, row: usize) -> usize {
-        self.source_rows.as_ref().map_or(row, |rows| rows[row] as usize)
+        self.rows.source_row(row) as usize
     }
 
     /// The file and row that a row of the set came from.
@@ -134,36 +122,19 @@ impl TokenizedSet {
         (row < self.len()).then(|| origin(&self.about.files, self.source_row(row))).flatten()
     }
 
-    pub(super) fn span(&self, row: usize) -> std::ops::Range<usize> {
-        self.offsets[row] as usize..self.offsets[row + 1] as usize
-    }
-
     /// Whether the arrays fit together; the error says what does not.
     pub(super) fn check(&self) -> Result<(), &'static str> {
-        let tokens = self.input_ids.len();
-        let offsets_fit = self.offsets.first() == Some(&0)
-            && self.offsets.last() == Some(&(tokens as u64))
-            && self.offsets.is_sorted();
-        let rows = self.offsets.len().saturating_sub(1);
-        let file_rows: u64 = self.about.files.iter().map(|file| file.rows).sum();
-        let origins_fit = match &self.source_rows {
-            Some(origins) => {
-                origins.len() == rows && origins.iter().all(|&row| u64::from(row) < file_rows)
-            }
-            None => file_rows == rows as u64,
-        };
-        let of_tokens = [
-            self.token_type_ids.as_ref().map(Vec::len),
-            self.masking.as_ref().map(Vec::len),
-            self.context_offsets.as_ref().map(Vec::len),
-        ];
-        let tokens_fit = of_tokens.into_iter().flatten().all(|count| count == tokens);
-        match (offsets_fit, self.labels.fit(rows, tokens), tokens_fit, origins_fit) {
-            (true, true, true, true) => Ok(()),
-            (false, ..) => Err("row offsets do not fit the tokens"),
-            (_, false, ..) => Err("the number of labels is not the number of rows"),
-            (_, _, false, _) => Err("an array of tokens has another length than the tokens"),
-            (.., false) => Err("the files have another number of rows"),
+        let tokens = self.tokens.input_ids.len();
+        let file_rows = self.about.files.iter().map(|file| file.rows).sum();
+        if !self.tokens.fit() {
+            return Err("an array of tokens has another length than the tokens");
+        }
+        if !self.rows.fit(tokens, file_rows) {
+            return Err("the rows do not fit the tokens or the files");
+        }
+        match self.labels.fit(self.len()) {
+            true => Ok(()),
+            false => Err("the number of labels is not the number of rows"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Labels, TokenizedSet};
+use super::TokenizedSet;
 use crate::random::SplitMix64;
 use crate::{Error, Result};
 
@@ -30,48 +30,13 @@ impl TokenizedSet {
         Ok((self.select(&train), self.select(&validation)))
     }
 
-    /// Some of the rows.
+    /// Some of the rows, of the same tokens.
     fn select(&self, rows: &[usize]) -> Self {
-        let ends = rows.iter().scan(0, |end, &row| {
-            *end += self.span(row).len() as u64;
-            Some(*end)
-        });
         Self {
-            input_ids: self.of_tokens(&self.input_ids, rows),
-            offsets: std::iter::once(0).chain(ends).collect(),
-            token_type_ids: self.token_type_ids.as_ref().map(|ids| self.of_tokens(ids, rows)),
-            masking: self.masking.as_ref().map(|parts| self.of_tokens(parts, rows)),
-            context_offsets: self.context_offsets.as_ref().map(|all| self.of_tokens(all, rows)),
-            source_rows: Some(rows.iter().map(|&row| self.source_row(row) as u32).collect()),
-            labels: self.labels_of(rows),
+            tokens: self.tokens.clone(),
+            rows: self.rows.select(rows),
+            labels: self.labels.select(rows),
             about: self.about.clone(),
         }
     }
-
-    fn of_tokens<T: Copy>(&self, values: &[T], rows: &[usize]) -> Vec<T> {
-        rows.iter().flat_map(|&row| &values[self.span(row)]).copied().collect()
-    }
-
-    fn labels_of(&self, rows: &[usize]) -> Labels {
-        match &self.labels {
-            Labels::None => Labels::None,
-            Labels::InputIds => Labels::InputIds,
-            Labels::Class(ids) => Labels::Class(of_rows(ids, rows, 1)),
-            Labels::Numbers { width, values } => {
-                Labels::Numbers { width: *width, values: of_rows(values, rows, *width) }
-            }
-            Labels::MultiLabel { classes, values } => {
-                Labels::MultiLabel { classes: *classes, values: of_rows(values, rows, *classes) }
-            }
-            Labels::Token(ids) => Labels::Token(self.of_tokens(ids, rows)),
-            Labels::Span { start_positions, end_positions } => Labels::Span {
-                start_positions: of_rows(start_positions, rows, 1),
-                end_positions: of_rows(end_positions, rows, 1),
-            },
-        }
-    }
-}
-
-fn of_rows<T: Copy>(values: &[T], rows: &[usize], each: usize) -> Vec<T> {
-    rows.iter().flat_map(|&row| &values[row * each..(row + 1) * each]).copied().collect()
 }

@@ -25,6 +25,15 @@ fn options(files: &[String], cache_dir: Option<PathBuf>) -> DatasetOptions {
     }
 }
 
+/// All that is trained on of each row.
+fn contents(set: &TokenizedSet) -> (Vec<impl PartialEq + std::fmt::Debug + use<>>, Labels) {
+    let row = |row| {
+        let tokens = (set.input_ids(row).unwrap(), set.token_type_ids(row).unwrap());
+        (tokens, set.token_labels(row).unwrap(), set.origin(row))
+    };
+    ((0..set.len()).map(row).collect(), set.labels().clone())
+}
+
 fn prepare_plain(files: &[String]) -> Result<Prepared> {
     prepare(&options(files, None), &word_lengths())
 }
@@ -38,12 +47,12 @@ fn files_of_all_formats_make_one_set_in_order() {
         folder.write("c.jsonl", r#"{"text": "last one", "label": 2}"#),
     ];
     let set = prepare_plain(&files).unwrap().set;
-    let ids: Vec<&[u32]> = (0..set.len()).map(|row| set.input_ids(row)).collect();
+    let ids: Vec<Vec<u32>> = (0..set.len()).map(|row| set.input_ids(row).unwrap()).collect();
     assert_eq!(ids, [&[1, 2][..], &[4, 1], &[1], &[2], &[3, 1], &[4, 3]]);
     assert_eq!(*set.labels(), Labels::Class(vec![1, 0, 0, 2, 1, 2]));
     assert_eq!(set.lengths(), [2, 2, 1, 1, 2, 2]);
     assert_eq!(set.label_encoder().unwrap().num_labels(), 3);
-    assert_eq!(set.token_type_ids(0), None);
+    assert_eq!(set.token_type_ids(0).unwrap(), None);
     let origin = |row| set.origin(row).map(|at| folder.shown(&Error::UnclosedQuote { at }));
     assert_eq!(origin(1).unwrap(), "a.csv, row 1: a quoted field is never closed");
     assert_eq!(origin(4).unwrap(), "b.parquet, row 2: a quoted field is never closed");
@@ -62,8 +71,8 @@ fn a_pair_of_texts_has_token_types() {
     let task = TaskSpec::SequenceClassification(pair);
     let options = DatasetOptions { task, ..options(&[file], None) };
     let set = prepare(&options, &word_lengths()).unwrap().set;
-    assert_eq!(set.input_ids(0), [1, 2, 9, 3]);
-    assert_eq!(set.token_type_ids(0), Some(&[0, 0, 1, 1][..]));
+    assert_eq!(set.input_ids(0).unwrap(), [1, 2, 9, 3]);
+    assert_eq!(set.token_type_ids(0).unwrap(), Some(vec![0, 0, 1, 1]));
     assert_eq!(*set.labels(), Labels::None);
 }
 
@@ -83,7 +92,7 @@ fn the_cache_is_reused_whatever_the_files_are_called() {
     let (hit, first) = run("a.csv", content);
     assert!(!hit);
     let (hit, second) = run("a.csv", content);
-    assert!(hit && first == second);
+    assert!(hit && contents(&first) == contents(&second));
     let (hit, renamed) = run("b.csv", content);
     assert!(hit && renamed.labels() == first.labels());
     let (hit, other) = run("a.csv", "text,label\na bb,pos\nccc,pos\n");
@@ -117,11 +126,13 @@ fn a_corrupt_cache_entry_is_noticed_and_made_anew() {
     let folder = DataFolder::new();
     let file = folder.write("a.csv", "text,label\na bb,pos\nccc,neg\n");
     let options = options(&[file], Some(folder.path("cache")));
-    let first = prepare(&options, &word_lengths()).unwrap().set;
-    let entry = fs::read_dir(folder.path("cache/tokens")).unwrap().next().unwrap().unwrap().path();
+    let first = contents(&prepare(&options, &word_lengths()).unwrap().set);
+    let mut entries =
+        fs::read_dir(folder.path("cache/tokens")).unwrap().map(|it| it.unwrap().path());
+    let entry = entries.find(|entry| entry.is_dir()).unwrap();
     let names: Vec<PathBuf> =
         fs::read_dir(&entry).unwrap().map(|file| file.unwrap().path()).collect();
-    assert_eq!(names.len(), 4);
+    assert_eq!(names.len(), 6);
     let damages: [fn(&Path, Vec<u8>); 4] = [
         |path, _| fs::remove_file(path).unwrap(),
         |path, bytes| fs::write(path, &bytes[..bytes.len() - 1]).unwrap(),
@@ -136,23 +147,41 @@ fn a_corrupt_cache_entry_is_noticed_and_made_anew() {
         for damage in damages {
             damage(path, fs::read(path).unwrap());
             let rebuilt = prepare(&options, &word_lengths()).unwrap();
-            assert!(!rebuilt.cache_hit && rebuilt.set == first);
+            assert!(!rebuilt.cache_hit && contents(&rebuilt.set) == first);
             assert_eq!(rebuilt.warnings.len(), 1);
             assert!(rebuilt.warnings[0].contains("cached tokens are corrupt"));
             let again = prepare(&options, &word_lengths()).unwrap();
-            assert!(again.cache_hit && again.set == first && again.warnings.is_empty());
+            assert!(again.cache_hit && contents(&again.set) == first && again.warnings.is_empty());
         }
     }
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_a_warning() {
+fn a_cache_that_cannot_be_written_is_named() {
     let folder = DataFolder::new();
     let file = folder.write("a.csv", "text,label\na,0\n");
     folder.write("cache/tokens", "a file where a folder should be");
-    let prepared = prepare(&options(&[file], Some(folder.path("cache"))), &word_lengths()).unwrap();
-    assert!(!prepared.cache_hit);
-    assert!(prepared.warnings[0].contains("tokens were not cached"), "{:?}", prepared.warnings);
+    let error = prepare(&options(&[file], Some(folder.path("cache"))), &word_lengths());
+    let expect = "cache/tokens: cannot keep the tokenized rows: File exists (os error 17)";
+    assert_eq!(folder.shown(&error.unwrap_err()), expect);
+}
+
+#[test]
+fn whoever_waits_is_told_and_may_stop() {
+    let folder = DataFolder::new();
+    let lines: String = (0..30_000).map(|row| format!("text number {row},{}\n", row % 3)).collect();
+    let file = folder.write("a.csv", format!("text,label\n{lines}"));
+    let options = options(&[file], Some(folder.path("cache")));
+    let mut told = Vec::new();
+    let stopped = prepare_watched(&options, &word_lengths(), &mut |rows| {
+        told.push(rows);
+        told.len() < 2
+    });
+    assert!(matches!(stopped, Err(Error::Abandoned)));
+    assert_eq!(told.len(), 2);
+    assert!(told[0] < told[1] && told[1] < 30_000, "{told:?}");
+    let left = fs::read_dir(folder.path("cache/tokens")).unwrap().count();
+    assert_eq!(left, 1, "nothing but the lock is left of it");
 }
 
 #[test]
@@ -165,10 +194,10 @@ fn several_writers_share_one_cache() {
         let threads = [(); 4].map(|()| scope.spawn(|| prepare(&options, &word_lengths()).unwrap()));
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(sets.windows(2).all(|pair| pair[0].set == pair[1].set));
+    assert!(sets.windows(2).all(|pair| contents(&pair[0].set) == contents(&pair[1].set)));
     assert!(prepare(&options, &word_lengths()).unwrap().cache_hit);
     let entries = fs::read_dir(folder.path("cache/tokens")).unwrap().count();
-    assert_eq!(entries, 1, "unfinished entries were left behind");
+    assert_eq!(entries, 2, "unfinished entries were left behind beside the entry and the lock");
 }
 
 #[test]

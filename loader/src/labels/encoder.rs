@@ -9,7 +9,7 @@ use crate::{Error, LabelProblem, Result};
 
 /// Class ids inferred from integer labels end here: a larger one is taken for a mistake (a wrong
 /// column, say) and not for the size of a classifier.
-const INFERRED_LABELS_MAX: i64 = 1 << 16;
+pub(super) const INFERRED_LABELS_MAX: i64 = 1 << 16;
 
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
@@ -107,7 +107,8 @@ impl LabelEncoder {
         let encoder = match (largest, class_names) {
             (Some(_), Some(names)) => Self { names: names.to_vec(), rule: Rule::Integers },
             (Some(largest), None) => {
-                let count = num_labels.map_or((largest + 1).min(INFERRED_LABELS_MAX), i64::from);
+                let count = num_labels
+                    .map_or(largest.saturating_add(1).min(INFERRED_LABELS_MAX), i64::from);
                 let names = (0..count as u32).map(default_name).collect();
                 Self { names, rule: Rule::Integers }
             }

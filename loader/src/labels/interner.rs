@@ -1,5 +1,5 @@
-//! Labels of words: there are many and few differ, so each is kept once and stands as a number
-//! until the whole column has told what its id is.
+//! Labels: there are many and few differ, so each is kept once and stands as a number until the
+//! whole column has told what its id is.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -23,6 +23,11 @@ impl Interner {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let next = known.len() as u32;
         *known.entry(label).or_insert(next)
+    }
+
+    /// How many labels differ.
+    pub(super) fn len(&self) -> usize {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// All labels, each at its number.

@@ -19,7 +19,7 @@ use interner::Interner;
 use raw::RawLabel;
 
 use crate::tasks::Row;
-use crate::{LabelProblem, Labels, Location, Result, Value};
+use crate::{Error, LabelProblem, Location, Result, Value};
 
 /// What stands where a token has no target: losses and metrics pass it over.
 pub const IGNORED_LABEL: i32 = -100;
@@ -74,10 +74,12 @@ impl LabelKind {
 }
 
 /// A label as far as its row alone tells.
+///
+/// Classes stand as the numbers that [`LabelReader`] gave them: there are many labels, and few
+/// differ.
 #[derive(Clone, Debug)]
 pub(crate) enum RowLabel {
-    Id(i32),
-    Raw(RawLabel),
+    Class(u32),
     Numbers(Vec<f32>),
     /// For each token the number of its word's label, or None.
     Tokens(Vec<Option<TokenLabel>>),
@@ -87,7 +89,7 @@ pub(crate) enum RowLabel {
     Span(i32, i32),
 }
 
-/// The label of a token's word, by the number that [`LabelReader::read_list`] gave it.
+/// The label of a token's word, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenLabel {
     pub(crate) number: u32,
@@ -113,7 +115,10 @@ impl<'spec> LabelReader<'spec> {
     /// Reads one row's label.
     pub(crate) fn read(&self, row: &Row<'_>) -> Result<RowLabel> {
         if let LabelKind::MultiLabel { .. } = self.spec.kind {
-            return self.read_list(row).map(RowLabel::Many);
+            let mut classes = self.read_list(row)?;
+            classes.sort_unstable();
+            classes.dedup();
+            return Ok(RowLabel::Many(classes));
         }
         let label = self.row_label(row.cell(&self.spec.column));
         label.map_err(|problem| self.error(row.location(), problem))
@@ -126,141 +131,92 @@ impl<'spec> LabelReader<'spec> {
     }
 
     fn numbers(&self, value: &Value) -> Result<Vec<u32>, LabelProblem> {
-        let items = match value {
-            Value::List(items) => items,
-            Value::Null => return Err(LabelProblem::Missing),
-            other => return Err(LabelProblem::NotAList { found: other.kind() }),
-        };
-        let number = |item| {
-            let raw = RawLabel::read(item)?;
-            self.lookup.as_ref().map(|lookup| lookup.id(&raw)).transpose()?;
-            Ok(self.interner.number(raw))
-        };
-        items.iter().map(number).collect()
-    }
-
-    fn row_label(&self, value: &Value) -> Result<RowLabel, LabelProblem> {
-        match (&self.spec.kind, &self.lookup) {
-            (LabelKind::Regression { num_labels }, _) => {
-                raw::numbers(value, *num_labels).map(RowLabel::Numbers)
-            }
-            (_, Some(lookup)) => lookup.id(&RawLabel::read(value)?).map(RowLabel::Id),
-            (_, None) => RawLabel::read(value).map(RowLabel::Raw),
+        match value {
+            Value::List(items) => items.iter().map(|item| self.number(item)).collect(),
+            Value::Null => Err(LabelProblem::Missing),
+            other => Err(LabelProblem::NotAList { found: other.kind() }),
         }
     }
 
-    /// The targets of all rows, and the rule that made them. `at` tells where a row came from.
-    pub(crate) fn finish(
-        &self,
-        rows: &[RowLabel],
-        at: impl Fn(usize) -> Location,
-    ) -> Result<(Labels, Option<LabelEncoder>)> {
-        if let LabelKind::Regression { num_labels } = self.spec.kind {
-            let numbers = rows.iter().filter_map(|row| match row {
-                RowLabel::Numbers(numbers) => Some(numbers),
-                _ => None,
-            });
-            let values = numbers.flatten().copied().collect();
-            return Ok((Labels::Numbers { width: num_labels as usize, values }, None));
+    fn row_label(&self, value: &Value) -> Result<RowLabel, LabelProblem> {
+        match self.spec.kind {
+            LabelKind::Regression { num_labels } => {
+                raw::numbers(value, num_labels).map(RowLabel::Numbers)
+            }
+            _ => self.number(value).map(RowLabel::Class),
+        }
+    }
+
+    /// The number of a class. By a rule that is given, the class must have an id.
+    fn number(&self, value: &Value) -> Result<u32, LabelProblem> {
+        let raw = RawLabel::read(value)?;
+        self.lookup.as_ref().map(|lookup| lookup.id(&raw)).transpose()?;
+        Ok(self.interner.number(raw))
+    }
+
+    /// Fails where the rows so far have more labels than a classifier can tell apart: then the
+    /// column is another one than was meant, and would be kept in memory as a whole.
+    pub(crate) fn check_count(&self) -> Result<()> {
+        let max = encoder::INFERRED_LABELS_MAX as usize;
+        match self.interner.len() {
+            count if count > max && self.lookup.is_none() => {
+                Err(Error::TooManyLabels { column: self.spec.column.clone(), max })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many numbers a row of regression has.
+    pub(crate) fn width(&self) -> usize {
+        match self.spec.kind {
+            LabelKind::Regression { num_labels } => num_labels as usize,
+            _ => 1,
+        }
+    }
+
+    /// The rule by which the labels of all rows become ids, and the ids of their numbers; none
+    /// for regression.
+    pub(crate) fn rule(&self) -> Result<(Option<LabelEncoder>, NumberedIds)> {
+        if let LabelKind::Regression { .. } = self.spec.kind {
+            return Ok((None, NumberedIds::default()));
         }
         let numbered = self.interner.labels();
         let encoder = match self.spec.kind.encoder() {
             Some(encoder) => encoder.clone(),
-            None => {
-                let raw = rows.iter().filter_map(RowLabel::raw).chain(&numbered);
-                LabelEncoder::infer(raw, self.class_names.as_deref(), self.spec.kind.num_labels())?
-            }
+            None => LabelEncoder::infer(
+                numbered.iter(),
+                self.class_names.as_deref(),
+                self.spec.kind.num_labels(),
+            )?,
         };
-        let targets = Targets::new(&encoder, &numbered);
-        let labels = targets.of_rows(rows, &self.spec.kind);
-        let labels = labels.map_err(|(row, problem)| self.error(at(row), problem))?;
-        Ok((labels, Some(encoder)))
+        let ids = NumberedIds::new(&encoder, &numbered);
+        Ok((Some(encoder), ids))
     }
 
     /// `problem`, with its place.
-    fn error(&self, at: Location, problem: LabelProblem) -> crate::Error {
-        crate::Error::Label { at, column: self.spec.column.clone(), problem: Box::new(problem) }
+    pub(crate) fn error(&self, at: Location, problem: LabelProblem) -> Error {
+        Error::Label { at, column: self.spec.column.clone(), problem: Box::new(problem) }
     }
 }
 
-impl RowLabel {
-    fn raw(&self) -> Option<&RawLabel> {
-        match self {
-            Self::Raw(raw) => Some(raw),
-            _ => None,
-        }
-    }
-}
-
-/// Row labels to targets by a rule that is settled. Errors come with the row.
-struct Targets<'encoder> {
-    lookup: Lookup<'encoder>,
-    classes: usize,
-    /// The id of each numbered label, and of the tokens that go on with its word.
+/// The id of each number that stands for a label, and that of the tokens that go on with its word.
+#[derive(Default)]
+pub(crate) struct NumberedIds {
     ids: Vec<Result<(i32, i32), LabelProblem>>,
 }
 
-impl<'encoder> Targets<'encoder> {
-    fn new(encoder: &'encoder LabelEncoder, numbered: &[RawLabel]) -> Self {
+impl NumberedIds {
+    fn new(encoder: &LabelEncoder, numbered: &[RawLabel]) -> Self {
         let lookup = encoder.lookup();
         let ids = numbered.iter().map(|raw| {
             let id = lookup.id(raw)?;
             Ok((id, encoder.continued(id)))
         });
-        Self { ids: ids.collect(), classes: encoder.num_labels() as usize, lookup }
+        Self { ids: ids.collect() }
     }
 
-    fn of_rows(
-        &self,
-        rows: &[RowLabel],
-        kind: &LabelKind,
-    ) -> Result<Labels, (usize, LabelProblem)> {
-        let rows = rows.iter().enumerate();
-        let placed = |row| move |problem| (row, problem);
-        if let LabelKind::MultiLabel { .. } = kind {
-            let hot = rows.map(|(row, label)| self.many(label).map_err(placed(row)));
-            let values = hot.collect::<Result<Vec<_>, _>>()?.concat();
-            return Ok(Labels::MultiLabel { classes: self.classes, values });
-        }
-        let mut ids = Vec::new();
-        let mut of_tokens = false;
-        for (row, label) in rows {
-            of_tokens |= matches!(label, RowLabel::Tokens(_));
-            self.append(label, &mut ids).map_err(placed(row))?;
-        }
-        Ok(if of_tokens { Labels::Token(ids) } else { Labels::Class(ids) })
-    }
-
-    fn append(&self, label: &RowLabel, ids: &mut Vec<i32>) -> Result<(), LabelProblem> {
-        match label {
-            RowLabel::Id(id) => ids.push(*id),
-            RowLabel::Raw(raw) => ids.push(self.lookup.id(raw)?),
-            RowLabel::Tokens(tokens) => {
-                for token in tokens {
-                    ids.push(token.map_or(Ok(IGNORED_LABEL), |label| self.token(label))?);
-                }
-            }
-            RowLabel::Numbers(_) | RowLabel::Many(_) | RowLabel::Span(..) => {
-                return Err(LabelProblem::Missing);
-            }
-        }
-        Ok(())
-    }
-
-    fn token(&self, label: TokenLabel) -> Result<i32, LabelProblem> {
+    pub(crate) fn of(&self, label: TokenLabel) -> Result<i32, LabelProblem> {
         let (first, continued) = self.ids[label.number as usize].clone()?;
         Ok(if label.continues { continued } else { first })
-    }
-
-    /// 1 for each class that applies, 0 for the others.
-    fn many(&self, label: &RowLabel) -> Result<Vec<f32>, LabelProblem> {
-        let RowLabel::Many(numbers) = label else {
-            return Err(LabelProblem::Missing);
-        };
-        let mut hot = vec![0.0; self.classes];
-        for &number in numbers {
-            hot[self.ids[number as usize].clone()?.0 as usize] = 1.0;
-        }
-        Ok(hot)
     }
 }

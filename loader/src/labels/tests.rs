@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::Error;
+use crate::{Error, Labels};
 
 fn texts(values: &[&str]) -> Vec<Value> {
     values.iter().map(|text| Value::Text((*text).to_owned())).collect()
@@ -20,7 +20,27 @@ fn encode(kind: LabelKind, values: &[Value]) -> Result<(Labels, Option<LabelEnco
     let read =
         |(row, value)| reader.row_label(value).map_err(|problem| reader.error(at(row), problem));
     let rows = values.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
-    reader.finish(&rows, at)
+    reader.check_count()?;
+    let (encoder, ids) = reader.rule()?;
+    let numbers = rows.iter().filter_map(|row| match row {
+        RowLabel::Numbers(numbers) => Some(numbers),
+        _ => None,
+    });
+    let classes = rows.iter().enumerate().filter_map(|(row, label)| match label {
+        RowLabel::Class(number) => {
+            let id = ids.of(TokenLabel { number: *number, continues: false });
+            Some(id.map_err(|problem| reader.error(at(row), problem)))
+        }
+        _ => None,
+    });
+    let labels = match encoder {
+        Some(_) => Labels::Class(classes.collect::<Result<_>>()?),
+        None => {
+            let values = numbers.flatten().copied().collect();
+            Labels::Numbers { width: reader.width(), values }
+        }
+    };
+    Ok((labels, encoder))
 }
 
 fn map(entries: &[(&str, &str)]) -> Vec<(String, LabelTarget)> {
@@ -135,6 +155,11 @@ fn bad_labels_name_file_row_and_label() {
         &integers(&[0, 70_000]),
         "label 70000 is outside 0..65536 (num_labels is 65536)",
     );
+    check(
+        infer(None),
+        &integers(&[0, i64::MAX]),
+        "label 9223372036854775807 is outside 0..65536 (num_labels is 65536)",
+    );
 }
 
 #[test]
@@ -151,4 +176,20 @@ fn label_maps_that_cannot_work_are_refused() {
     check(&[("1", "a"), ("2", "b")], Some(1), "num_labels is 1, but there are 2 labels: a, b");
     let error = encode(infer(Some(1)), &texts(&["a", "b"])).unwrap_err().to_string();
     assert_eq!(error, "model.num_labels: num_labels is 1, but there are 2 labels: a, b");
+}
+
+/// Another column than was meant, of texts or ids, would be kept in memory as a whole.
+#[test]
+fn more_labels_than_a_classifier_can_have_are_refused() {
+    let distinct: Vec<Value> = (0..70_000).map(|row| Value::Text(format!("text {row}"))).collect();
+    let expect =
+        "column \"label\" has more than 65536 different labels; is it the column of labels?";
+    check_error(infer(None), &distinct, expect);
+    assert!(
+        encode(
+            LabelKind::Regression { num_labels: 1 },
+            &integers(&(0..70_000).collect::<Vec<_>>())
+        )
+        .is_ok()
+    );
 }

@@ -7,6 +7,8 @@ mod columns;
 mod formats;
 mod paths;
 mod records;
+#[cfg(feature = "s3")]
+mod s3;
 #[cfg(test)]
 mod tests;
 
@@ -18,22 +20,26 @@ pub use records::{Records, Value};
 use crate::guard::guard;
 use crate::{Error, Location, Result};
 use formats::DataFile;
+use paths::DataPath;
 
 /// Where the rows of one split come from.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// Paths, globs and `datasets` folders, in order.
+    /// Paths, globs, `datasets` folders and `s3://` URLs, in order.
     pub patterns: Vec<String>,
     /// Which part of a `datasets` folder with several is meant: `train`, `validation`, `test`.
     pub split: String,
     pub columns: Columns,
+    /// Objects of buckets are fetched into `<cache_dir>/objects`; None takes the folder for
+    /// temporary files.
+    pub cache_dir: Option<PathBuf>,
 }
 
 /// Files to train on, with their columns as they are.
 impl FromIterator<String> for Files {
     fn from_iter<I: IntoIterator<Item = String>>(patterns: I) -> Self {
         let (split, columns) = ("train".to_owned(), Columns::default());
-        Self { patterns: patterns.into_iter().collect(), split, columns }
+        Self { patterns: patterns.into_iter().collect(), split, columns, cache_dir: None }
     }
 }
 
@@ -44,7 +50,7 @@ pub struct Source {
 }
 
 struct SourceFile {
-    path: PathBuf,
+    path: DataPath,
     data: Box<dyn DataFile>,
     columns: Vec<String>,
     parts: usize,
@@ -64,17 +70,22 @@ impl Source {
     /// Opens every file that is named. Reads headers and footers only. A file of an unknown
     /// format, without content or without readable header is an error.
     pub fn open(given: &Files) -> Result<Self> {
-        let Files { patterns, split, columns } = given;
+        let columns = &given.columns;
         columns.check()?;
-        let paths = paths::expand(patterns, split)?;
+        let paths = paths::expand(given)?;
         let open = |path| SourceFile::open(path, columns);
         let files = paths.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self { files, columns: columns.clone() })
     }
 
-    /// The files, in data set order.
+    /// The files, in data set order, as people call them.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.files.iter().map(|file| file.path.as_path())
+        self.files.iter().map(|file| file.path.name.as_path())
+    }
+
+    /// Where the bytes of the files are.
+    pub(crate) fn local_files(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.local.as_path())
     }
 
     /// The column names of the first file.
@@ -112,30 +123,30 @@ impl Source {
     pub fn location(&self, part: Part, records: &Records, record: usize) -> Location {
         let file = &self.files[part.file];
         let line = records.mark(record).and_then(|mark| file.data.line(mark));
-        Location { file: file.path.clone(), row: records.row(record), line }
+        Location { file: file.path.name.clone(), row: records.row(record), line }
     }
 
-    /// Hands the rows of one part to `sink`, some thousand at a time, with `columns` in the order
+    /// Hands the rows of one part to `sink`, a bounded number at a time, with `columns` in the order
     /// asked for. Returns the number of rows.
     pub fn read(
         &self,
         part: Part,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<u64> {
         let file = &self.files[part.file];
         let in_file: Vec<&str> = columns.iter().map(|name| self.columns.in_file(name)).collect();
         let mut rows = 0;
-        guard(&file.path, "decode", || {
+        let read = guard(&file.path.name, "decode", || {
             file.data.read(part.index, &in_file, &mut |records| {
                 rows += records.len() as u64;
                 match in_file == columns && self.columns.cast.is_empty() {
                     true => sink(records),
-                    false => sink(&self.converted(part, records, columns)?),
+                    false => sink(self.converted(part, &records, columns)?),
                 }
             })
-        })?;
-        Ok(rows)
+        });
+        read.map_err(|error| file.path.renamed(error)).map(|()| rows)
     }
 
     /// `records` by the names that the caller knows, with the values cast.
@@ -154,26 +165,43 @@ impl Source {
     }
 }
 
+impl DataPath {
+    /// An error about the bytes becomes one about the file that people know.
+    fn renamed(&self, error: Error) -> Error {
+        match error.file() == Some(self.local.as_path()) {
+            true => error.renamed(&self.name),
+            false => error,
+        }
+    }
+}
+
 impl SourceFile {
-    fn open(path: PathBuf, columns: &Columns) -> Result<Self> {
-        let metadata = std::fs::metadata(&path).map_err(Error::io(&path, "open"))?;
+    fn open(path: DataPath, columns: &Columns) -> Result<Self> {
+        let opened = Self::try_open(&path.local, columns);
+        let (data, columns) = opened.map_err(|error| path.renamed(error))?;
+        let (parts, rows) = (data.parts(), data.rows());
+        Ok(Self { path, data, columns, parts, rows })
+    }
+
+    fn try_open(path: &Path, columns: &Columns) -> Result<(Box<dyn DataFile>, Vec<String>)> {
+        let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
+        let file = path.to_path_buf();
         if metadata.is_dir() {
-            return Err(Error::IsFolder { file: path });
+            return Err(Error::IsFolder { file });
         }
-        let format = formats::of_path(&path)?;
+        let format = formats::of_path(path)?;
         if metadata.len() == 0 {
-            return Err(Error::EmptyFile { file: path });
+            return Err(Error::EmptyFile { file });
         }
-        guard(&path, "read the header", || {
-            let data = (format.open)(&path)?;
+        guard(path, "read the header", || {
+            let data = (format.open)(path)?;
             let columns = columns.apply(data.columns()?);
-            let (parts, rows) = (data.parts(), data.rows());
-            Ok(Self { path: path.clone(), data, columns, parts, rows })
+            Ok((data, columns))
         })
     }
 
     fn require_column(&self, column: &str) -> Result<()> {
-        let (file, column) = (self.path.clone(), column.to_owned());
+        let (file, column) = (self.path.name.clone(), column.to_owned());
         match self.columns.iter().filter(|name| **name == column).count() {
             1 => Ok(()),
             0 => Err(Error::MissingColumn { file, column, available: self.columns.join(", ") }),

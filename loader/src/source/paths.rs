@@ -1,10 +1,14 @@
-//! Paths, globs and `datasets` folders to files.
+//! Paths, globs, `datasets` folders and `s3://` URLs to files.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::Files;
 use crate::{Error, Result};
+
+/// What the URL of an object begins with.
+pub(super) const SCHEME: &str = "s3://";
 
 /// In a folder that `DatasetDict.save_to_disk` wrote: the names of its splits.
 const SPLITS_FILE: &str = "dataset_dict.json";
@@ -27,18 +31,47 @@ struct StateFile {
     filename: String,
 }
 
+/// A data file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DataPath {
+    /// What people call it: a URL, if it came from one.
+    pub(super) name: PathBuf,
+    /// Where its bytes are.
+    pub(super) local: PathBuf,
+}
+
+impl DataPath {
+    fn of_path(path: PathBuf) -> Self {
+        Self { local: path.clone(), name: path }
+    }
+}
+
 /// The files that `patterns` name: patterns in their order, a glob's matches sorted by path, a
 /// `datasets` folder's files in its own order. A path that exists is taken literally even if it
 /// looks like a glob. Of a folder with several splits, `split` is taken.
-pub(super) fn expand(patterns: &[String], split: &str) -> Result<Vec<PathBuf>> {
-    if patterns.is_empty() {
+pub(super) fn expand(files: &Files) -> Result<Vec<DataPath>> {
+    if files.patterns.is_empty() {
         return Err(Error::NoFiles);
     }
-    let matches = patterns.iter().map(|pattern| expand_one(pattern, split));
+    let matches = files.patterns.iter().map(|pattern| match pattern.starts_with(SCHEME) {
+        true => objects(pattern, files.cache_dir.as_deref()),
+        false => Ok(local(pattern, &files.split)?.into_iter().map(DataPath::of_path).collect()),
+    });
     Ok(matches.collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn expand_one(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
+#[cfg(feature = "s3")]
+fn objects(pattern: &str, cache_dir: Option<&Path>) -> Result<Vec<DataPath>> {
+    super::s3::fetch(pattern, cache_dir.unwrap_or(&std::env::temp_dir()))
+}
+
+#[cfg(not(feature = "s3"))]
+fn objects(pattern: &str, _cache_dir: Option<&Path>) -> Result<Vec<DataPath>> {
+    let problem = Box::new(crate::ObjectProblem::Unsupported);
+    Err(Error::Object { url: pattern.to_owned(), problem })
+}
+
+fn local(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
     let path = Path::new(pattern);
     let is_glob = pattern.contains(['*', '?', '[']);
     match (path.is_dir(), is_glob && !path.exists()) {

@@ -13,6 +13,18 @@ pub enum Value {
 }
 
 impl Value {
+    /// About how much memory its content takes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => size_of::<Self>(),
+            Self::Text(text) => size_of::<Self>() + text.len(),
+            Self::List(items) => items.iter().map(Self::bytes).sum(),
+            Self::Struct(fields) => {
+                fields.iter().map(|(name, value)| name.len() + value.bytes()).sum()
+            }
+        }
+    }
+
     /// What kind of value it is, in words for an error.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -27,6 +39,12 @@ impl Value {
     }
 }
 
+/// Rows handed on at a time: enough to keep every thread of the pool busy, little memory.
+pub(super) const RECORDS_MAX: usize = 8192;
+
+/// The same in bytes, where rows are long.
+pub(super) const RECORDS_BYTES_MAX: usize = 4 << 20;
+
 /// Consecutive rows of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
@@ -36,6 +54,8 @@ pub struct Records {
     marks: Vec<u64>,
     /// One a name; all of one length.
     columns: Vec<Vec<Value>>,
+    /// Of the rows that were pushed.
+    bytes: usize,
 }
 
 impl Records {
@@ -47,7 +67,7 @@ impl Records {
     /// Whole columns of a format without lines.
     pub(super) fn of_columns(first_row: u64, names: &[&str], columns: Vec<Vec<Value>>) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Self { first_row, names, marks: Vec::new(), columns }
+        Self { first_row, names, marks: Vec::new(), columns, bytes: 0 }
     }
 
     /// The same rows with the names `names`, each value as `convert(name, record, value)` makes it.
@@ -69,15 +89,21 @@ impl Records {
     pub(super) fn push(&mut self, mark: u64, values: impl IntoIterator<Item = Value>) {
         self.marks.push(mark);
         for (column, value) in self.columns.iter_mut().zip(values) {
+            self.bytes += value.bytes();
             column.push(value);
         }
     }
 
-    /// Forgets the rows held: what comes next follows them.
-    pub(super) fn advance(&mut self) {
-        self.first_row += self.len() as u64;
-        self.marks.clear();
-        self.columns.iter_mut().for_each(Vec::clear);
+    /// Whether the rows pushed are to be handed on before another one comes.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= RECORDS_MAX || self.bytes >= RECORDS_BYTES_MAX
+    }
+
+    /// Hands over the rows held: what comes next follows them.
+    pub(super) fn take(&mut self) -> Self {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let next = Self::new(self.first_row + self.len() as u64, &names);
+        std::mem::replace(self, next)
     }
 
     /// How many rows.

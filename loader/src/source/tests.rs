@@ -28,7 +28,7 @@ fn read(patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
         source.read(part, columns, &mut |records| {
             rows.extend((0..records.len()).map(|record| {
                 let cells = columns.iter().map(|column| records.cell(column, record).clone());
-                let line = source.location(part, records, record).line;
+                let line = source.location(part, &records, record).line;
                 (records.row(record), line, cells.collect())
             }));
             Ok(())
@@ -158,7 +158,7 @@ fn more_rows_than_are_handed_on_at_once_keep_their_numbers() {
             assert_eq!(*records.cell("text", record), text(&format!("row {expected}")));
             expected += 1;
         }
-        let last = source.location(part, records, records.len() - 1);
+        let last = source.location(part, &records, records.len() - 1);
         assert_eq!((last.row, last.line), (expected - 1, Some(expected + 1)));
         Ok(())
     });

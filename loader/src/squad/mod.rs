@@ -19,9 +19,13 @@ pub struct Question {
     pub answers: Vec<Answer>,
 }
 
-/// Reads the questions of a question answering set, in data set order: the place of each is the
-/// [`crate::TokenizedSet::source_row`] of its windows.
-pub fn read_questions(options: &DatasetOptions) -> Result<Vec<Question>> {
+/// Reads the questions of a question answering set that are `wanted`, by the
+/// [`crate::TokenizedSet::source_row`] of their windows, in data set order: all of a large set
+/// would not fit into memory.
+pub fn read_questions(
+    options: &DatasetOptions,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Vec<Question>> {
     let TaskSpec::QuestionAnswering(task) = &options.task else {
         let message = "only question answering has questions".to_owned();
         return Err(Error::BadOption { field: "model.task", message });
@@ -30,16 +34,22 @@ pub fn read_questions(options: &DatasetOptions) -> Result<Vec<Question>> {
     let columns = options.task.columns();
     source.require_columns(&columns)?;
     let mut questions: Vec<Question> = Vec::new();
+    let mut source_row = 0;
     for part in source.parts() {
         source.read(part, &columns, &mut |records| {
             for record in 0..records.len() {
-                let row = Row { source: &source, part, records, record };
+                let number = source_row;
+                source_row += 1;
+                if !wanted(number) {
+                    continue;
+                }
+                let row = Row { source: &source, part, records: &records, record };
                 let context = row.text(&task.context)?;
                 let id = task.id.as_deref().map(|column| id_text(&row, column)).transpose()?;
                 let column = task.answers.as_deref();
                 let answers = column.map(|column| answers::read(&row, column, context));
                 questions.push(Question {
-                    id: id.unwrap_or_else(|| questions.len().to_string()),
+                    id: id.unwrap_or_else(|| number.to_string()),
                     context: context.to_owned(),
                     answers: answers.transpose()?.unwrap_or_default(),
                 });

@@ -76,7 +76,7 @@ fn labels_of_the_other_splits_follow_the_training_split() {
     let kind = LabelKind::Encoder(train.label_encoder().unwrap().clone());
     let other = r#"{"words": ["file"], "tags": ["O"]}"#;
     let set = prepared(&words(kind.clone()), other, 32).unwrap();
-    assert_eq!(set.token_labels(0).unwrap()[1], 1);
+    assert_eq!(set.token_labels(0).unwrap().unwrap()[1], 1);
     let unseen = other.replace("O", "B-Y");
     let error = prepared(&words(kind), &unseen, 32).unwrap_err();
     assert!(
@@ -146,7 +146,7 @@ fn an_answer_may_begin_with_the_last_token_of_a_window() {
     let set = prepared(&questions(2), &row, 32).unwrap();
     let expect = Labels::Span { start_positions: vec![6], end_positions: vec![6] };
     assert_eq!(*set.labels(), expect);
-    assert_eq!(set.input_ids(0).len(), 8);
+    assert_eq!(set.lengths(), [8]);
 }
 
 #[test]
@@ -160,16 +160,20 @@ fn several_classes_may_apply_to_a_row() {
         })
     };
     let row = |labels: &str| format!("{{\"text\": \"the\", \"labels\": {labels}}}\n");
-    let rows = [row(r#"["b", "a"]"#), row("[]"), row(r#"["c"]"#)].concat();
+    let rows = [row(r#"["b", "a", "b"]"#), row("[]"), row(r#"["c"]"#)].concat();
+    let hot = |set: &TokenizedSet| match set.labels() {
+        Labels::MultiLabel(labels) => (labels.classes, labels.all_hot()),
+        other => panic!("{other:?}"),
+    };
     let set = prepared(&task(kind.clone()), &rows, 32).unwrap();
     let values = vec![1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
-    assert_eq!(*set.labels(), Labels::MultiLabel { classes: 3, values });
-    let histogram = crate::SetStats::of(&set).class_histogram;
+    assert_eq!(hot(&set), (3, values));
+    let histogram = crate::SetStats::of(&set).unwrap().class_histogram;
     assert_eq!(histogram.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [1, 1, 1]);
     let kind = kind.with_encoder(set.label_encoder().unwrap().clone());
     let other = prepared(&task(kind.clone()), &row(r#"["c"]"#), 32).unwrap();
     let values = vec![0.0, 0.0, 1.0];
-    assert_eq!(*other.labels(), Labels::MultiLabel { classes: 3, values });
+    assert_eq!(hot(&other), (3, values));
     let at = " (line 2), column \"labels\":";
     let good = row("[]");
     let expect = format!("{at} expected a list of labels, found text");
@@ -215,8 +219,17 @@ fn windows_of_a_question_stay_on_one_side_of_a_split() {
     both.sort_unstable();
     assert_eq!(both, (0..50).collect::<Vec<_>>());
     assert_eq!(train.len() + validation.len(), set.len());
-    assert!(set.split_validation(0.21, 3).unwrap() == (train.clone(), validation));
-    assert!(set.split_validation(0.21, 4).unwrap().0 != train);
+    let (again, _) = set.split_validation(0.21, 3).unwrap();
+    assert_eq!(rows(&again), rows(&train));
+    assert_ne!(rows(&set.split_validation(0.21, 4).unwrap().0), rows(&train));
+    let positions = |set: &TokenizedSet| match set.labels() {
+        Labels::Span { start_positions, .. } => start_positions.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((positions(&train), positions(&validation)), (train.len(), validation.len()));
+    let ids = |set: &TokenizedSet, row| set.input_ids(row).unwrap();
+    let place = (0..set.len()).find(|&row| set.source_row(row) == train.source_row(0)).unwrap();
+    assert_eq!(ids(&train, 0), ids(&set, place));
     for fraction in [0.0, 1.0, 0.999, f64::NAN] {
         assert!(set.split_validation(fraction, 3).is_err());
     }

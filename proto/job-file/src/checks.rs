@@ -33,6 +33,29 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     if is_folder && job.model.revision.is_some() {
         problems.violation("model.revision", "applies to a hub id, not to a folder");
     }
+    if let ModelSource::Hub(id) = &job.model.name_or_path
+        && !is_hub_name(id, 2)
+    {
+        let description =
+            format!("`{id}` is no hub id such as `org/name`; a folder begins with `/` or `./`");
+        problems.violation("model.name_or_path", description);
+    }
+    let revision = job.model.revision.as_deref();
+    if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
+        problems.violation("model.revision", "is no branch, tag or commit");
+    }
+}
+
+/// Whether each part between slashes, of which there are at most `parts_max`, is a name that
+/// can be put into a path or a URL as it is.
+fn is_hub_name(text: &str, parts_max: usize) -> bool {
+    let is_name_character =
+        |character: char| character.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&character);
+    let is_name = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part.chars().all(is_name_character)
+    };
+    text.split('/').count() <= parts_max && text.split('/').all(is_name)
 }
 
 fn check_splits(job: &JobFile, problems: &mut Problems) {

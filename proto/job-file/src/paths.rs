@@ -42,7 +42,7 @@ impl Paths<'_> {
 
     fn resolve_files(&mut self, field: &str, files: Option<&mut DataFiles>) {
         for pattern in files.into_iter().flat_map(|files| &mut files.patterns) {
-            if is_url(pattern) {
+            if DataFiles::is_url(pattern) {
                 continue;
             }
             let base_dir = self.base_dir;
@@ -62,11 +62,6 @@ fn escape_base(pattern: &mut PathBuf, base_dir: &Path) {
         let base = glob::Pattern::escape(&base_dir.to_string_lossy());
         *pattern = without_dots(&Path::new(&base).join(relative));
     }
-}
-
-/// Whether a data file is not a file of this host.
-pub(crate) fn is_url(pattern: &Path) -> bool {
-    pattern.to_string_lossy().contains("://")
 }
 
 /// Drops `.`; keeps `..`, which means another folder behind a symbolic link.

@@ -1,22 +1,18 @@
 //! What the job file can say and the runner cannot do yet. Each is refused
 //! rather than ignored; when the runner can do it, its line goes.
 
-use crate::paths::is_url;
+use std::path::PathBuf;
+
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::Task;
 use crate::schema::parallel::Placement;
-use crate::values::ModelSource;
+use crate::values::DataFiles;
 
 /// Refuses what is not supported yet.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     for (field, _) in refusals(job).into_iter().filter(|(_, asked)| *asked) {
         problems.violation(field, "is not supported yet with this value");
-    }
-    if let ModelSource::Hub(id) = &job.model.name_or_path {
-        let description =
-            format!("hub ids are not supported yet; if `{id}` is a folder, write `./{id}`");
-        problems.violation("model.name_or_path", description);
     }
 }
 
@@ -24,8 +20,8 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
     let (model, parallel) = (&job.model, &job.parallel);
     let data = [job.data.train.as_ref(), job.data.validation.as_ref(), job.data.test.as_ref()];
-    let urls =
-        data.map(|files| files.is_some_and(|files| files.patterns.iter().any(|path| is_url(path))));
+    let other_url = |path: &PathBuf| DataFiles::is_url(path) && !DataFiles::is_object(path);
+    let urls = data.map(|files| files.is_some_and(|files| files.patterns.iter().any(other_url)));
     vec![
         ("model.task", model.task == Task::Seq2SeqLm),
         ("data.train", urls[0]),

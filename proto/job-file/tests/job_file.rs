@@ -433,12 +433,28 @@ fn what_cannot_be_done_yet_is_refused() {
         "model: {name_or_path: ./t5, task: seq2seq-lm}",
         &format!("line 1: model.task: {refused}"),
     );
+    check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
+}
+
+#[test]
+fn a_model_is_a_folder_or_a_hub_id() {
+    for id in ["models/bert/base", "org/../name", "a b", "org/", "org/name?x=y"] {
+        check(
+            &format!("model: {{name_or_path: \"{id}\", task: causal-lm}}"),
+            &format!(
+                "line 1: model.name_or_path: `{id}` is no hub id such as `org/name`; a folder \
+                 begins with `/` or `./`"
+            ),
+        );
+    }
+    for id in ["bert-base-cased", "google/bert_uncased_L-2_H-128_A-2"] {
+        let job = job(&format!("model: {{name_or_path: {id}, task: causal-lm, revision: pr/1}}"));
+        assert!(job.reads_hub(), "{id}");
+    }
     check(
-        "model: {name_or_path: bert-base-cased, task: sequence-classification, num_labels: 2}",
-        "line 1: model.name_or_path: hub ids are not supported yet; \
-         if `bert-base-cased` is a folder, write `./bert-base-cased`",
+        "model: {name_or_path: org/name, task: causal-lm, revision: ../main}",
+        "line 1: model.revision: is no branch, tag or commit",
     );
-    check("data: {train: \"s3://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod report;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use traind_job_file::DataFiles;
 use traind_loader::{
@@ -18,6 +19,9 @@ pub(crate) use questions::Questions;
 use crate::context::Context;
 use crate::failure::{RunError, RunResult};
 use crate::tasks::{JobTask, Reading};
+
+/// How often a run tells how far it has read.
+const TELL_EVERY: Duration = Duration::from_secs(30);
 
 /// One tokenized split.
 #[derive(Clone, Debug)]
@@ -160,14 +164,27 @@ impl Reader<'_> {
                 patterns: files.patterns.iter().map(|pattern| path_text(pattern)).collect(),
                 split: split.to_owned(),
                 columns: columns(&self.context.spec.job.data.columns),
+                cache_dir: Some(self.context.spec.cache_dir.clone()),
             },
             task: self.task.task_spec(&reading)?,
             cache_dir: Some(self.context.spec.cache_dir.clone()),
         })
     }
 
+    /// A set may take hours to tokenize, in which the daemon wants to see that the run gets on.
     fn prepare(&self, options: &DatasetOptions) -> RunResult<traind_loader::Prepared> {
-        let prepared = traind_loader::prepare(options, self.tokenizer as &dyn TextTokenizer)?;
+        let mut told = Instant::now();
+        let mut watch = |rows: u64| {
+            let late = told.elapsed() >= TELL_EVERY;
+            if late {
+                told = Instant::now();
+            }
+            let message = || format!("{} data: {rows} rows tokenized", options.files.split);
+            let written = !late || self.context.journal.info(message()).is_ok();
+            written && self.context.stop.reason().is_none()
+        };
+        let tokenizer = self.tokenizer as &dyn TextTokenizer;
+        let prepared = traind_loader::prepare_watched(options, tokenizer, &mut watch)?;
         for warning in &prepared.warnings {
             self.context.journal.warn("TOKEN_CACHE", warning)?;
         }
@@ -182,7 +199,7 @@ impl Reader<'_> {
     }
 
     fn report(&self, split: &Split, prepared: &traind_loader::Prepared) -> RunResult<()> {
-        let stats = SetStats::of(&split.set);
+        let stats = SetStats::of(&split.set)?;
         let seconds = prepared.duration.as_secs_f64();
         let event = report::event(split.name, &stats, prepared.cache_hit, seconds);
         Ok(self.context.journal.record(event)?)

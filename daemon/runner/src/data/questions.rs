@@ -16,12 +16,10 @@ pub(crate) struct Questions {
 impl Questions {
     /// Those of `set`, which was read with `options`.
     pub(super) fn read(options: &DatasetOptions, set: &TokenizedSet) -> RunResult<Questions> {
-        let all = squad::read_questions(options)?;
         let mut rows: Vec<usize> = (0..set.len()).map(|row| set.source_row(row)).collect();
         rows.sort_unstable();
         rows.dedup();
-        let mut all: Vec<Option<Question>> = all.into_iter().map(Some).collect();
-        let questions = rows.iter().filter_map(|&row| all.get_mut(row)?.take()).collect();
+        let questions = squad::read_questions(options, |row| rows.binary_search(&row).is_ok())?;
         Ok(Questions { questions, rows })
     }
 

@@ -180,6 +180,7 @@ impl From<traind_loader::PrefetchError<RunError>> for RunError {
     fn from(error: traind_loader::PrefetchError<RunError>) -> RunError {
         match error {
             traind_loader::PrefetchError::Transfer(error) => error,
+            traind_loader::PrefetchError::Collate(error) => error.into(),
             other => RunError::Prefetch(other.to_string()),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) use trainer_state::{LogEntry, TrainerState};
 use crate::failure::{RunError, RunResult};
 
 /// Files that belong to a tokenizer, copied as they are where they are.
-const TOKENIZER_FILES: &[&str] = &[
+pub(crate) const TOKENIZER_FILES: &[&str] = &[
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",

@@ -105,7 +105,7 @@ fn checkpoints(job: &JobFile) -> u64 {
 
 /// The model as the job file describes it; labels that only the data know do not matter.
 fn build(job: &JobFile) -> anyhow::Result<Arc<dyn Model>> {
-    let mut config = ModelFolder::open(&job.model)?.config;
+    let mut config = ModelFolder::open(&job.model, None)?.config;
     if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
         let classes: std::collections::BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
         config.set_num_labels(classes.len());

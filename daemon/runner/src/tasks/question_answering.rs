@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_array::{Float64Array, StringArray, UInt32Array};
 use serde_json::{Map, Value, json};
 use traind_job_file::{Data, JobFile};
-use traind_loader::squad::{self, AnswerOptions, Candidate, Prediction, SquadScores, Window};
+use traind_loader::squad::{
+    self, AnswerOptions, Candidate, Prediction, Question, SquadScores, Window,
+};
 use traind_loader::{LabelEncoder, TaskSpec};
 use traind_models::ModelConfig;
 
@@ -38,21 +40,28 @@ impl QuestionAnswering {
     }
 
     /// The answer to each question of the split, from all of its windows.
-    fn predict(&self, scored: &Scored<'_>) -> Vec<Prediction> {
-        let (set, rows) = (&scored.split.set, &scored.outputs.rows);
+    fn predict(&self, scored: &Scored<'_>) -> RunResult<Vec<Prediction>> {
+        let set = &scored.split.set;
         let options = self.options();
         let questions = scored.split.questions.all();
-        let mut windows: Vec<Vec<Window<'_>>> = vec![Vec::new(); questions.len()];
-        for (row, output) in rows.iter().enumerate() {
-            let (start_logits, end_logits) = output.values.split_at(output.values.len() / 2);
-            let context_offsets = set.context_offsets(row).unwrap_or_default();
+        let mut windows: Vec<Vec<usize>> = vec![Vec::new(); questions.len()];
+        for row in 0..set.len() {
             let place = scored.split.questions.place(set.source_row(row));
             if let Some(windows) = place.and_then(|place| windows.get_mut(place)) {
-                windows.push(Window { context_offsets, start_logits, end_logits });
+                windows.push(row);
             }
         }
-        let pairs = questions.iter().zip(&windows);
-        pairs.map(|(question, windows)| squad::predict(question, windows, &options)).collect()
+        let answer = |(question, rows): (&Question, &Vec<usize>)| {
+            let offsets = rows.iter().map(|&row| Ok(set.context_offsets(row)?.unwrap_or_default()));
+            let offsets = offsets.collect::<RunResult<Vec<_>>>()?;
+            let windows = rows.iter().zip(&offsets).map(|(&row, context_offsets)| {
+                let values = &scored.outputs.rows[row].values;
+                let (start_logits, end_logits) = values.split_at(values.len() / 2);
+                Window { context_offsets, start_logits, end_logits }
+            });
+            Ok(squad::predict(question, &windows.collect::<Vec<_>>(), &options))
+        };
+        questions.iter().zip(&windows).map(answer).collect()
     }
 }
 
@@ -81,7 +90,7 @@ impl JobTask for QuestionAnswering {
     }
 
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        let predictions = self.predict(scored);
+        let predictions = self.predict(scored)?;
         let pairs =
             scored.split.questions.all().iter().zip(&predictions).map(|(question, answer)| {
                 let right = question.answers.iter().map(|answer| answer.text.as_str());
@@ -98,7 +107,7 @@ impl JobTask for QuestionAnswering {
     /// `predictions.json` and `nbest_predictions.json` in the form of SQuAD's scripts, and
     /// `null_odds.json` where questions may have no answer.
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
-        let predictions = self.predict(scored);
+        let predictions = self.predict(scored)?;
         let ids = || scored.split.questions.all().iter().map(|question| question.id.clone());
         let texts = predictions.iter().map(|answer| json!(answer.text));
         write_json(&folder.join("predictions.json"), ids().zip(texts).collect())?;
@@ -115,7 +124,7 @@ impl JobTask for QuestionAnswering {
     /// characters of its context, and its `probability` among the candidates; the last three
     /// null where "no answer" is given.
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
-        let predictions = self.predict(scored);
+        let predictions = self.predict(scored)?;
         let ids = scored.split.questions.all().iter().map(|question| question.id.as_str());
         let texts = predictions.iter().map(|answer| answer.text.as_str());
         let given = || predictions.iter().map(Prediction::given);

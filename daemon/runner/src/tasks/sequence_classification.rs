@@ -111,8 +111,8 @@ impl JobTask for SequenceClassification {
             Labels::Numbers { width, values } => {
                 metrics::regression(*width, values, &outputs.values())
             }
-            Labels::MultiLabel { classes, values } => {
-                metrics::multi_label(*classes, values, &outputs.values())
+            Labels::MultiLabel(labels) => {
+                metrics::multi_label(labels.classes, &labels.all_hot(), &outputs.values())
             }
             _ => Metrics::new(),
         })

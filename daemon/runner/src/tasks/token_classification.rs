@@ -54,11 +54,11 @@ impl JobTask for TokenClassification {
         let set = &scored.split.set;
         let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
         let sentences = scored.outputs.rows.iter().enumerate().map(|(row, output)| {
-            let labels = set.token_labels(row).unwrap_or_default();
+            let labels = set.token_labels(row)?.unwrap_or_default();
             let tokens = labels.iter().zip(&output.classes).filter(|(label, _)| **label >= 0);
-            tokens.map(|(&label, &class)| (name(label), name(class))).unzip()
+            Ok(tokens.map(|(&label, &class)| (name(label), name(class))).unzip())
         });
-        Ok(metrics::entities(&sentences.collect::<Vec<_>>()))
+        Ok(metrics::entities(&sentences.collect::<RunResult<Vec<_>>>()?))
     }
 
     fn metric_names(&self, _classes: usize) -> Metrics {
@@ -70,7 +70,7 @@ impl JobTask for TokenClassification {
         let set = &scored.split.set;
         let mut matrix = ConfusionMatrix::new(scored.labels.len());
         for (row, output) in scored.outputs.rows.iter().enumerate() {
-            let labels = set.token_labels(row).unwrap_or_default();
+            let labels = set.token_labels(row)?.unwrap_or_default();
             for (&label, &class) in labels.iter().zip(&output.classes).filter(|(of, _)| **of >= 0) {
                 matrix.add(label as usize, class as usize);
             }
@@ -83,13 +83,14 @@ impl JobTask for TokenClassification {
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
         let set = &scored.split.set;
         let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
-        let rows = || scored.outputs.rows.iter().enumerate();
-        let labels = rows().map(|(row, output)| {
-            set.first_tokens_of_words(row).map(|token| name(output.classes[token])).collect()
+        let words = (0..set.len()).map(|row| set.first_tokens_of_words(row));
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        let rows = || words.iter().zip(&scored.outputs.rows);
+        let labels = rows().map(|(words, output)| {
+            words.iter().map(|&token| name(output.classes[token])).collect()
         });
-        let probabilities = rows().map(|(row, output)| {
-            set.first_tokens_of_words(row).map(|token| output.values[token]).collect()
-        });
+        let probabilities =
+            rows().map(|(words, output)| words.iter().map(|&token| output.values[token]).collect());
         Ok(Predictions::default()
             .with("prediction", text_lists::<&str>(labels))
             .with("probabilities", number_lists(probabilities)))

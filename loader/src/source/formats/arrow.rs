@@ -1,6 +1,6 @@
 //! Arrow IPC, as a file (random access, with a footer) or as a stream (what `datasets` writes),
-//! told apart by the file's first bytes. A file is one part: batches come in order, and the rows
-//! of a batch are what is tokenized in parallel. The reader panics on some malformed files;
+//! told apart by the file's first bytes. A file is one part: batches come in order. A batch of the
+//! file is in memory as a whole, as its writer had it (`datasets` writes a thousand rows). The reader panics on some malformed files;
 //! [`crate::guard`] stands around every call.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use serde_json::Value as Json;
 
 use super::arrow_values::values;
-use super::{DataFile, RECORDS_MAX};
+use super::{DataFile, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
 
@@ -56,7 +56,7 @@ impl DataFile for ArrowFile {
         &self,
         _part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
         let wanted = self.schema.fields().iter().enumerate();
         let wanted = wanted.filter(|(_, field)| columns.contains(&field.name().as_str()));
@@ -64,9 +64,11 @@ impl DataFile for ArrowFile {
         let mut row = 0;
         for batch in reader(&self.path, Some(projection))? {
             let batch = batch.map_err(|error| Error::bad_file(&self.path, "Arrow", error))?;
-            for start in (0..batch.num_rows()).step_by(RECORDS_MAX) {
-                let rows = batch.slice(start, RECORDS_MAX.min(batch.num_rows() - start));
-                sink(&records(&self.path, "Arrow", &rows, row, columns)?)?;
+            let bytes = batch.get_array_memory_size() as u64;
+            let rows_max = rows_at_a_time(batch.num_rows() as u64, bytes);
+            for start in (0..batch.num_rows()).step_by(rows_max) {
+                let rows = batch.slice(start, rows_max.min(batch.num_rows() - start));
+                sink(records(&self.path, "Arrow", &rows, row, columns)?)?;
                 row += rows.num_rows() as u64;
             }
         }

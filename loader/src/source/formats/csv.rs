@@ -2,13 +2,14 @@
 //! doubled quotes (RFC 4180). Unlike the parser underneath, this refuses rows of another width
 //! than the header's, text that is not UTF-8, and a quote that is never closed.
 
+use std::cell::Cell;
 use std::io::{BufReader, Chain, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
 use super::compression::open_text;
-use super::{DataFile, RECORDS_MAX};
+use super::{DataFile, ROW_BYTES_MAX};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
@@ -16,7 +17,30 @@ use crate::{Error, Location, Result};
 /// which the parser would accept without a word, and with it half the file as one field.
 const END_MARK: &[u8] = b"\n\0end of file\0";
 
-type MarkedReader = Reader<Chain<Box<dyn Read>, &'static [u8]>>;
+type MarkedReader = Reader<RowLimit<Chain<Box<dyn Read>, &'static [u8]>>>;
+
+/// Ends in an error where the parser reads on and on and finds no end of its row.
+struct RowLimit<R> {
+    inner: R,
+    bytes_left: Cell<u64>,
+}
+
+impl<R> RowLimit<R> {
+    fn begin_row(&self) {
+        self.bytes_left.set(ROW_BYTES_MAX);
+    }
+}
+
+impl<R: Read> Read for RowLimit<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.bytes_left.get() == 0 {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        let read = self.inner.read(buffer)?;
+        self.bytes_left.set(self.bytes_left.get().saturating_sub(read as u64));
+        Ok(read)
+    }
+}
 
 struct CsvFile {
     path: PathBuf,
@@ -50,7 +74,7 @@ impl DataFile for CsvFile {
         &self,
         _part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
         let mut reader = self.reader()?;
         let header = self.header(&mut reader)?;
@@ -60,12 +84,11 @@ impl DataFile for CsvFile {
         while self.next_row(&mut reader, &mut row, &records)? {
             let fields = checked_fields(&row, &header, || self.location(&records, &row))?;
             records.push(mark(&row), wanted.iter().map(|&place| value(fields[place])));
-            if records.len() == RECORDS_MAX {
-                sink(&records)?;
-                records.advance();
+            if records.is_full() {
+                sink(records.take())?;
             }
         }
-        sink(&records)
+        sink(records)
     }
 }
 
@@ -78,7 +101,8 @@ impl CsvFile {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(1 << 16);
-        Ok(builder.from_reader(file.chain(END_MARK)))
+        let bytes_left = Cell::new(ROW_BYTES_MAX);
+        Ok(builder.from_reader(RowLimit { inner: file.chain(END_MARK), bytes_left }))
     }
 
     fn header(&self, reader: &mut MarkedReader) -> Result<Vec<String>> {
@@ -98,7 +122,11 @@ impl CsvFile {
         row: &mut ByteRecord,
         before: &Records,
     ) -> Result<bool> {
+        reader.get_ref().begin_row();
         let found = reader.read_byte_record(row).map_err(|error| match error.into_kind() {
+            csv::ErrorKind::Io(source) if source.kind() == std::io::ErrorKind::FileTooLarge => {
+                Error::RowTooLong { at: self.location(before, row), max: ROW_BYTES_MAX }
+            }
             csv::ErrorKind::Io(source) => Error::io(&self.path, "read")(source),
             kind => self.bad_file(&format!("{kind:?}")),
         })?;

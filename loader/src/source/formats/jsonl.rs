@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use super::compression::open_text;
-use super::{DataFile, RECORDS_MAX, nested_json};
+use super::{DataFile, ROW_BYTES_MAX, nested_json};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
@@ -54,7 +54,7 @@ impl DataFile for JsonLinesFile {
         &self,
         _part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
         let mut records = Records::new(0, columns);
         for object in self.objects()? {
@@ -62,26 +62,37 @@ impl DataFile for JsonLinesFile {
             let cells =
                 columns.iter().map(|column| object.remove(*column).map_or(Value::Null, value));
             records.push(line, cells.collect::<Vec<_>>());
-            if records.len() == RECORDS_MAX {
-                sink(&records)?;
-                records.advance();
+            if records.is_full() {
+                sink(records.take())?;
             }
         }
-        sink(&records)
+        sink(records)
     }
 }
 
 impl JsonLinesFile {
     /// The objects of the file, each with its line number.
     fn objects(&self) -> Result<impl Iterator<Item = Result<(u64, Map<String, Json>)>> + '_> {
-        let lines =
-            BufReader::with_capacity(1 << 16, open_text(&self.path)?).split(b'\n').zip(1u64..);
+        let mut reader = BufReader::with_capacity(1 << 16, open_text(&self.path)?);
+        let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
         let lines = lines.filter(|(line, _)| !line.as_ref().is_ok_and(|line| is_blank(line)));
         Ok(lines.zip(0u64..).map(|((bytes, line), row)| {
             let bytes = bytes.map_err(Error::io(&self.path, "read"))?;
             let at = Location { file: self.path.clone(), row, line: Some(line) };
+            if bytes.len() as u64 > ROW_BYTES_MAX {
+                return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
+            }
             Ok((line, parse_object(&bytes, at)?))
         }))
+    }
+}
+
+/// The next line, or as much of it as tells that it is too long; None at the end.
+fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    match reader.take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut line)? {
+        0 => Ok(None),
+        _ => Ok(Some(line)),
     }
 }
 

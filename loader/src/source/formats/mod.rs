@@ -12,11 +12,13 @@ mod parquet;
 use std::path::Path;
 
 use super::Records;
+use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
 use compression::{COMPRESSIONS, without_compression};
 
-/// Rows handed on at a time: enough to keep every thread of the pool busy, little memory.
-const RECORDS_MAX: usize = 8192;
+/// A row of a text format is at most this long: what is longer is no row, but a file that lacks
+/// its line ends or a closing quote, and would be read into memory as a whole.
+const ROW_BYTES_MAX: u64 = 64 << 20;
 
 /// A data format, chosen by the end of a file's name.
 pub(super) struct Format {
@@ -54,13 +56,21 @@ pub(super) trait DataFile: Send + Sync {
         None
     }
 
-    /// Hands the rows of one part to `sink`, at most [`RECORDS_MAX`] at a time, in order.
+    /// Hands the rows of one part to `sink`, in order, at most [`RECORDS_MAX`] at a time, and of
+    /// long ones about [`RECORDS_BYTES_MAX`].
     fn read(
         &self,
         part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()>;
+}
+
+/// How many rows of a columnar file to take at a time, of which `rows` have `bytes`. What a file
+/// says of itself may be wrong; the bounds hold all the same.
+fn rows_at_a_time(rows: u64, bytes: u64) -> usize {
+    let each = bytes / rows.max(1);
+    (RECORDS_BYTES_MAX as u64 / each.max(1)).clamp(1, RECORDS_MAX as u64) as usize
 }
 
 static FORMATS: [Format; 6] = [

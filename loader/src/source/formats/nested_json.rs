@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::DataFile;
 use super::jsonl::value;
-use super::{DataFile, RECORDS_MAX};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
@@ -57,17 +57,17 @@ impl DataFile for NestedJson {
         &self,
         _part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
-        for (chunk, first_row) in self.rows.chunks(RECORDS_MAX).zip((0..).step_by(RECORDS_MAX)) {
-            let cell = |row: &Map<String, Json>, column: &&str| {
-                row.get(*column).cloned().map_or(Value::Null, value)
-            };
-            let column = |name| chunk.iter().map(|row| cell(row, name)).collect();
-            let cells = columns.iter().map(column).collect();
-            sink(&Records::of_columns(first_row, columns, cells))?;
+        let mut records = Records::new(0, columns);
+        for (row, number) in self.rows.iter().zip(0..) {
+            let cell = |column: &&str| row.get(*column).cloned().map_or(Value::Null, value);
+            records.push(number, columns.iter().map(cell));
+            if records.is_full() {
+                sink(records.take())?;
+            }
         }
-        Ok(())
+        sink(records)
     }
 }
 

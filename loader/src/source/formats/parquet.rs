@@ -9,7 +9,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 use super::arrow::{class_names, records};
-use super::{DataFile, RECORDS_MAX};
+use super::{DataFile, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ impl DataFile for ParquetFile {
         &self,
         part: usize,
         columns: &[&str],
-        sink: &mut dyn FnMut(&Records) -> Result<()>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
         let bad_file =
             |error: &dyn std::fmt::Display| Error::bad_file(&self.path, "Parquet", error);
@@ -55,18 +55,19 @@ impl DataFile for ParquetFile {
         let roots = self.metadata.schema().fields().iter().enumerate();
         let wanted = roots.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let wanted: Vec<usize> = wanted.map(|(root, _)| root).collect();
+        let rows_at_a_time = self.rows_at_a_time(part, &wanted);
         let wanted = ProjectionMask::roots(self.metadata.parquet_schema(), wanted);
         let reader =
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
                 .with_projection(wanted)
                 .with_row_groups(vec![part])
-                .with_batch_size(RECORDS_MAX)
+                .with_batch_size(rows_at_a_time)
                 .build()
                 .map_err(|error| bad_file(&error))?;
         let mut row = self.rows_before(part)?;
         for batch in reader {
             let batch = batch.map_err(|error| bad_file(&error))?;
-            sink(&records(&self.path, "Parquet", &batch, row, columns)?)?;
+            sink(records(&self.path, "Parquet", &batch, row, columns)?)?;
             row += batch.num_rows() as u64;
         }
         Ok(())
@@ -74,6 +75,17 @@ impl DataFile for ParquetFile {
 }
 
 impl ParquetFile {
+    /// Of a row group, by the bytes that its wanted root columns say they have.
+    fn rows_at_a_time(&self, part: usize, wanted: &[usize]) -> usize {
+        let schema = self.metadata.parquet_schema();
+        let group = self.metadata.metadata().row_group(part);
+        let columns = group.columns().iter().enumerate();
+        let columns =
+            columns.filter(|(leaf, _)| wanted.contains(&schema.get_column_root_idx(*leaf)));
+        let bytes = columns.map(|(_, column)| column.uncompressed_size().max(0) as u64);
+        rows_at_a_time(group.num_rows().max(0) as u64, bytes.sum())
+    }
+
     /// Rows in the row groups before `part`.
     fn rows_before(&self, part: usize) -> Result<u64> {
         let groups = &self.metadata.metadata().row_groups()[..part];

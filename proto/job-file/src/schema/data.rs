@@ -8,8 +8,10 @@ use crate::values::{DataFiles, LabelMap};
 
 section! {
     /// The rows to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow,
-    /// told apart by the ends of their names; a folder is one that `save_to_disk` of
-    /// `datasets` wrote.
+    /// told apart by the ends of their names, text also with `.gz` or `.zst`; a folder is one
+    /// that `save_to_disk` of `datasets` wrote. `s3://BUCKET/KEY` is an object of a bucket, by
+    /// the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than AWS); it is
+    /// fetched into the cache once.
     pub struct Data {
         /// Files to train on. Required unless `train.do_train` is false.
         train: Option<DataFiles> = None;

@@ -16,6 +16,7 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::{Problems, join};
 use crate::section::{FieldDoc, section};
+use crate::values::{DataFiles, ModelSource};
 
 use data::Data;
 use model::Model;
@@ -44,6 +45,18 @@ section! {
 }
 
 impl JobFile {
+    /// Whether any of its data files is an object of a bucket.
+    pub fn reads_objects(&self) -> bool {
+        let data = [&self.data.train, &self.data.validation, &self.data.test];
+        let patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
+        patterns.into_iter().any(|pattern| DataFiles::is_object(pattern))
+    }
+
+    /// Whether its model may have to be fetched.
+    pub fn reads_hub(&self) -> bool {
+        matches!(self.model.name_or_path, ModelSource::Hub(_))
+    }
+
     /// Whether there are rows to evaluate on.
     pub fn has_validation(&self) -> bool {
         self.data.validation.is_some() || self.data.validation_split.is_some()

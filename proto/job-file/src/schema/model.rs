@@ -9,7 +9,10 @@ use crate::values::ModelSource;
 section! {
     /// The model to train.
     pub struct Model {
-        /// A Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id.
+        /// A Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id such as
+        /// `org/name`: the model is fetched from the hub (`HF_ENDPOINT`, `HF_TOKEN`,
+        /// `HF_HUB_OFFLINE`), unless the Hugging Face cache has it (`HF_HOME`,
+        /// `HF_HUB_CACHE`).
         name_or_path: ModelSource;
         /// Revision of a hub id: a branch, a tag or a commit.
         revision: Option<String> = None;

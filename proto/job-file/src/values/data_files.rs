@@ -9,15 +9,25 @@ use crate::node::{Node, Value};
 use crate::problems::Problems;
 
 /// One path or several, in the order they are read in. A path that holds `*`,
-/// `?` or `[` is a glob.
+/// `?` or `[` is a glob. `s3://BUCKET/KEY` is an object, or a glob of some.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct DataFiles {
-    /// Paths and globs; absolute in a resolved job file.
+    /// Paths, globs and URLs; paths are absolute in a resolved job file.
     pub patterns: Vec<PathBuf>,
 }
 
 impl DataFiles {
+    /// Whether a pattern is a URL and so names no file of this host.
+    pub fn is_url(pattern: &Path) -> bool {
+        pattern.to_string_lossy().contains("://")
+    }
+
+    /// Whether a pattern names objects of a bucket: `s3://BUCKET/KEY`.
+    pub fn is_object(pattern: &Path) -> bool {
+        pattern.as_os_str().as_encoded_bytes().starts_with(b"s3://")
+    }
+
     /// Whether a pattern is a glob; the others name one file each.
     pub fn is_glob(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))

@@ -1,0 +1,130 @@
+//! What a set keeps of its tokens, on disk: a few flat arrays with an item a token, the rows end
+//! to end. Rows are spans of them, so that blocks and parts of a set need no copy.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::array::{Array, ArrayWriter, MostlyZeros, Seal};
+use crate::Result;
+use crate::tasks::Example;
+
+pub(super) const INPUT_IDS: &str = "input_ids.u32";
+pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids.u8";
+pub(super) const MASKING: &str = "masking.u8";
+pub(super) const CONTEXT_OFFSETS: &str = "context_offsets.u32x2";
+pub(super) const LABELS: &str = "labels.i32";
+
+/// The arrays of a set, of one length.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens {
+    pub(super) input_ids: Array<u32>,
+    /// Absent where all are 0.
+    pub(super) token_type_ids: Option<Array<u8>>,
+    /// Absent where nothing will be masked.
+    pub(super) masking: Option<Array<u8>>,
+    /// Absent but for questions whose answers will be looked up.
+    pub(super) context_offsets: Option<Array<[u32; 2]>>,
+    /// Absent where tokens have no targets of their own.
+    pub(super) labels: Option<Array<i32>>,
+}
+
+impl Tokens {
+    /// The items of a span in one of the arrays that may be absent.
+    pub(super) fn read<T: bytemuck::Pod>(
+        array: &Option<Array<T>>,
+        span: Range<u64>,
+    ) -> Result<Option<Vec<T>>> {
+        array.as_ref().map(|array| array.read(span)).transpose()
+    }
+
+    /// Whether all arrays are of one length.
+    pub(super) fn fit(&self) -> bool {
+        let lengths = [
+            self.token_type_ids.as_ref().map(Array::len),
+            self.masking.as_ref().map(Array::len),
+            self.context_offsets.as_ref().map(Array::len),
+            self.labels.as_ref().map(Array::len),
+        ];
+        lengths.into_iter().flatten().all(|length| length == self.input_ids.len())
+    }
+}
+
+/// Writes the arrays, but for the labels.
+pub(super) struct TokensWriter {
+    folder: PathBuf,
+    input_ids: ArrayWriter<u32>,
+    token_type_ids: MostlyZeros,
+    masking: Option<ArrayWriter<u8>>,
+    context_offsets: Option<ArrayWriter<[u32; 2]>>,
+}
+
+impl TokensWriter {
+    pub(super) fn create(folder: &Path) -> Result<Self> {
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            input_ids: ArrayWriter::create(folder, INPUT_IDS)?,
+            token_type_ids: MostlyZeros::new(folder, TOKEN_TYPE_IDS),
+            masking: None,
+            context_offsets: None,
+        })
+    }
+
+    /// How many tokens there are so far.
+    pub(super) fn len(&self) -> u64 {
+        self.input_ids.len()
+    }
+
+    /// How many bytes the arrays have so far.
+    pub(super) fn bytes(&self) -> u64 {
+        let optional = [
+            self.masking.as_ref().map(ArrayWriter::bytes),
+            self.context_offsets.as_ref().map(ArrayWriter::bytes),
+        ];
+        let optional: u64 = optional.into_iter().flatten().sum();
+        self.input_ids.bytes() + self.token_type_ids.bytes() + optional
+    }
+
+    pub(super) fn push(&mut self, example: &Example) -> Result<()> {
+        self.input_ids.extend(&example.encoded.input_ids)?;
+        self.token_type_ids.extend(&example.encoded.token_type_ids)?;
+        extend(&mut self.masking, &self.folder, MASKING, &example.masking)?;
+        let offsets = &example.context_offsets;
+        extend(&mut self.context_offsets, &self.folder, CONTEXT_OFFSETS, offsets)
+    }
+
+    pub(super) fn finish(self) -> Result<(Tokens, Vec<Seal>)> {
+        let (input_ids, seal) = self.input_ids.finish()?;
+        let mut seals = vec![seal];
+        let masking = self.masking.map(ArrayWriter::finish).transpose()?;
+        let context_offsets = self.context_offsets.map(ArrayWriter::finish).transpose()?;
+        let tokens = Tokens {
+            input_ids,
+            token_type_ids: sealed(self.token_type_ids.finish()?, &mut seals),
+            masking: sealed(masking, &mut seals),
+            context_offsets: sealed(context_offsets, &mut seals),
+            labels: None,
+        };
+        Ok((tokens, seals))
+    }
+}
+
+/// Extends an array that is created with its first items. Rows that came before had no tokens.
+fn extend<T: bytemuck::Pod>(
+    writer: &mut Option<ArrayWriter<T>>,
+    folder: &Path,
+    name: &'static str,
+    items: &[T],
+) -> Result<()> {
+    let writer = match writer {
+        Some(writer) => writer,
+        None if items.is_empty() => return Ok(()),
+        none => none.insert(ArrayWriter::create(folder, name)?),
+    };
+    writer.extend(items)
+}
+
+fn sealed<T>(finished: Option<(Array<T>, Seal)>, seals: &mut Vec<Seal>) -> Option<Array<T>> {
+    let (array, seal) = finished?;
+    seals.push(seal);
+    Some(array)
+}

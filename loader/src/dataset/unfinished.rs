@@ -1,0 +1,79 @@
+//! The folder in which a set is being written. A writer that died leaves its folder behind, and
+//! sets are large: the next writer removes it, since nobody holds its lock any more.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::{Error, Result};
+
+const PREFIX: &str = ".unfinished-";
+
+/// Held while folders come and go, so that no new one is taken for abandoned.
+const LOCK: &str = ".lock";
+
+/// A folder that is locked as long as its writer lives, and goes with it.
+pub(super) struct Unfinished {
+    folder: TempDir,
+    /// Of the folder itself. Where the file system knows no locks, nothing is ever removed.
+    _lock: File,
+}
+
+impl Unfinished {
+    /// A new folder in `beside`, from which those of dead writers are removed.
+    pub(super) fn create(beside: &Path) -> Result<Self> {
+        Self::try_create(beside).map_err(Error::store(beside))
+    }
+
+    fn try_create(beside: &Path) -> std::io::Result<Self> {
+        fs::create_dir_all(beside)?;
+        let turn = File::options().create(true).append(true).open(beside.join(LOCK))?;
+        let _ = turn.lock();
+        remove_abandoned(beside)?;
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(beside)?;
+        let lock = File::open(folder.path())?;
+        let _ = lock.lock();
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+fn remove_abandoned(beside: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(beside)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // One that is gone by now was renamed or removed by its writer.
+        let Ok(folder) = File::open(entry.path()) else { continue };
+        if folder.try_lock().is_ok() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_dead_writers_are_removed_and_those_of_others_stay() {
+        let beside = tempfile::tempdir().unwrap();
+        let dead = beside.path().join(format!("{PREFIX}dead"));
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("input_ids.u32"), "tokens").unwrap();
+        fs::create_dir(beside.path().join("finished")).unwrap();
+        let first = Unfinished::create(beside.path()).unwrap();
+        assert!(!dead.exists());
+        let second = Unfinished::create(beside.path()).unwrap();
+        assert!(first.path().exists() && beside.path().join("finished").exists());
+        let path = second.path().to_owned();
+        drop(second);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,252 @@
+//! Data files by `s3://bucket/key` URLs, wildcards included, from AWS or a server that speaks its
+//! protocol (`AWS_ENDPOINT_URL`). Credentials come from where AWS's own tools take them: the
+//! environment, the container, the instance.
+//!
+//! An object is fetched into the cache before it is read, under a name that stands for its very
+//! content (its ETag and size), so that it is fetched once, and every pass reads the same bytes.
+//! A download that broke off goes on where it ended.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as Key;
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+
+use super::paths::{DataPath, SCHEME};
+use crate::{Error, ObjectProblem, Result};
+
+/// Bytes asked for at a time, and how many such requests are under way.
+const CHUNK_BYTES: u64 = 8 << 20;
+const CHUNKS_AT_ONCE: usize = 4;
+/// Tries for a chunk whose body breaks off; each of them retries what the server refuses.
+const TRIES: u32 = 5;
+const RETRIES: usize = 3;
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Fetches what a URL or a pattern of one names, sorted by key.
+pub(super) fn fetch(pattern: &str, cache_dir: &Path) -> Result<Vec<DataPath>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Error::io(Path::new(pattern), "start a download of"))?;
+    runtime.block_on(async {
+        let bucket = Bucket::open(pattern)?;
+        let mut files = Vec::new();
+        for object in bucket.find().await? {
+            files.push(bucket.fetch(&object, cache_dir).await?);
+        }
+        Ok(files)
+    })
+}
+
+struct Bucket {
+    store: AmazonS3,
+    /// Another endpoint may have a bucket of the same name.
+    endpoint: String,
+    name: String,
+    /// What was asked for in it.
+    pattern: String,
+}
+
+impl Bucket {
+    fn open(url: &str) -> Result<Self> {
+        let (name, pattern) = url[SCHEME.len()..].split_once('/').unwrap_or_default();
+        if name.is_empty() || pattern.is_empty() {
+            return Err(problem(url, ObjectProblem::NotAUrl));
+        }
+        let retry = RetryConfig {
+            max_retries: RETRIES,
+            retry_timeout: RETRY_TIMEOUT,
+            ..RetryConfig::default()
+        };
+        let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
+        let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+        let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
+        let endpoint = endpoint.unwrap_or_default();
+        // Whoever gave an endpoint without TLS means it.
+        let builder = match endpoint.starts_with("http://") {
+            true => builder.with_allow_http(true),
+            false => builder,
+        };
+        let store = builder.build().map_err(|error| problem(url, ObjectProblem::of(error)))?;
+        Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned() })
+    }
+
+    /// The objects that the pattern names.
+    async fn find(&self) -> Result<Vec<ObjectMeta>> {
+        if !self.pattern.contains(['*', '?', '[']) {
+            return Ok(vec![self.head().await?]);
+        }
+        let url = self.url(&self.pattern);
+        let glob = glob::Pattern::new(&self.pattern).map_err(|error| Error::BadGlob {
+            pattern: url.clone(),
+            message: error.msg.to_owned(),
+        })?;
+        let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
+        let fixed = self.pattern.split(['*', '?', '[']).next().unwrap_or_default();
+        let folder = fixed.rsplit_once('/').map(|(folder, _)| Key::from(folder));
+        let matches = |object: &ObjectMeta| glob.matches_with(object.location.as_ref(), options);
+        let found = self.store.list(folder.as_ref()).try_collect::<Vec<ObjectMeta>>().await;
+        let mut found = found.map_err(|error| self.problem(&self.pattern, error))?;
+        found.retain(matches);
+        found.sort_by(|one, other| one.location.cmp(&other.location));
+        match found.is_empty() {
+            true => Err(Error::NoMatch { pattern: url }),
+            false => Ok(found),
+        }
+    }
+
+    async fn head(&self) -> Result<ObjectMeta> {
+        let key = Key::parse(&self.pattern);
+        let key = key.map_err(|_| problem(&self.url(&self.pattern), ObjectProblem::NotAUrl))?;
+        let error = match self.store.head(&key).await {
+            Ok(object) => return Ok(object),
+            Err(error) => error,
+        };
+        // An answer without a body does not tell what is missing; a listing does.
+        let missing = matches!(error, object_store::Error::NotFound { .. });
+        let listed = match missing {
+            true => self.store.list(Some(&key)).next().await,
+            false => None,
+        };
+        let error = match listed {
+            Some(Err(listed)) if is_no_bucket(&listed) => listed,
+            _ => error,
+        };
+        Err(self.problem(&self.pattern, error))
+    }
+
+    async fn fetch(&self, object: &ObjectMeta, cache_dir: &Path) -> Result<DataPath> {
+        let key = object.location.as_ref();
+        let name = PathBuf::from(self.url(key));
+        let folder = cache_dir.join("objects").join(self.identity(object));
+        let local = folder.join(object.location.filename().unwrap_or("object"));
+        fs::create_dir_all(&folder).map_err(Error::io(&folder, "create"))?;
+        let part = local.with_added_extension("part");
+        let open = || File::options().create(true).append(true).open(&part);
+        // Others who want the same object wait here and then find it.
+        let mut file = open().map_err(Error::io(&part, "create"))?;
+        let _ = file.lock();
+        if fs::metadata(&local).is_ok_and(|found| found.len() == object.size) {
+            let _ = fs::remove_file(&part);
+            return Ok(DataPath { name, local });
+        }
+        self.download(object, &mut file, &part).await?;
+        file.sync_all().map_err(Error::io(&part, "write"))?;
+        fs::rename(&part, &local).map_err(Error::io(&local, "create"))?;
+        Ok(DataPath { name, local })
+    }
+
+    /// Appends to `file` what it lacks of the object.
+    async fn download(&self, object: &ObjectMeta, file: &mut File, part: &Path) -> Result<()> {
+        let there = file.metadata().map_err(Error::io(part, "look at"))?.len();
+        let start = if there > object.size { 0 } else { there };
+        file.set_len(start).map_err(Error::io(part, "write"))?;
+        crate::room::require(part, object.size - start, "the object that is fetched")?;
+        let chunks = (start..object.size).step_by(CHUNK_BYTES as usize).map(|chunk| {
+            let range = chunk..(chunk + CHUNK_BYTES).min(object.size);
+            self.chunk(object, range)
+        });
+        let mut chunks = stream::iter(chunks).buffered(CHUNKS_AT_ONCE);
+        while let Some(chunk) = chunks.next().await {
+            file.write_all(&chunk?).map_err(Error::io(part, "write"))?;
+        }
+        Ok(())
+    }
+
+    async fn chunk(&self, object: &ObjectMeta, range: Range<u64>) -> Result<Vec<u8>> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let options = GetOptions {
+                if_match: object.e_tag.clone(),
+                range: Some(range.clone().into()),
+                ..GetOptions::default()
+            };
+            let answer = self.store.get_opts(&object.location, options).await;
+            let body = match answer {
+                Ok(answer) => answer.bytes().await,
+                Err(error) => Err(error),
+            };
+            let wanted = range.end - range.start;
+            match body {
+                Ok(bytes) if bytes.len() as u64 == wanted => return Ok(bytes.to_vec()),
+                Err(error) if tried == TRIES || !may_pass(&error) => {
+                    return Err(self.problem(object.location.as_ref(), error));
+                }
+                Ok(_) if tried == TRIES => {
+                    let url = self.url(object.location.as_ref());
+                    return Err(problem(&url, ObjectProblem::Changed));
+                }
+                _ => tokio::time::sleep(PAUSE * 2u32.pow(tried)).await,
+            }
+        }
+    }
+
+    /// Stands for the content of an object.
+    fn identity(&self, object: &ObjectMeta) -> String {
+        let version = match &object.e_tag {
+            Some(e_tag) => e_tag.clone(),
+            None => object.last_modified.to_rfc3339(),
+        };
+        let parts = [&self.endpoint, &self.name, object.location.as_ref(), &version];
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        hasher.update(&object.size.to_le_bytes()).finalize().to_hex()[..32].to_owned()
+    }
+
+    fn url(&self, key: &str) -> String {
+        format!("{SCHEME}{}/{key}", self.name)
+    }
+
+    fn problem(&self, key: &str, error: object_store::Error) -> Error {
+        problem(&self.url(key), ObjectProblem::of(error))
+    }
+}
+
+impl ObjectProblem {
+    fn of(error: object_store::Error) -> Self {
+        use object_store::Error as Store;
+        match error {
+            error if is_no_bucket(&error) => Self::NoBucket,
+            Store::NotFound { .. } => Self::NotFound,
+            Store::PermissionDenied { .. } => Self::Denied,
+            Store::Unauthenticated { .. } => Self::Unauthenticated,
+            Store::Precondition { .. } => Self::Changed,
+            other => Self::Failed { message: chain(&other) },
+        }
+    }
+}
+
+fn problem(url: &str, problem: ObjectProblem) -> Error {
+    Error::Object { url: url.to_owned(), problem: Box::new(problem) }
+}
+
+fn is_no_bucket(error: &object_store::Error) -> bool {
+    chain(error).contains("NoSuchBucket")
+}
+
+/// Whether another try may succeed.
+fn may_pass(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::Generic { .. })
+}
+
+/// An error with what it came from, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let message = source.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
+        }
+        next = source.source();
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! Models by hub id: fetched into the Hugging Face cache, the same commit after a restart, and
+//! secrets nowhere but on their way.
+
+use std::fs;
+use std::path::Path;
+
+use traind_proto::reasons;
+use traind_tests::hub::{COMMIT, GATED, Hub, MODEL, TOKEN};
+use traind_tests::{Draft, Host, Story, model};
+
+fn environment(hub: &Hub, token: Option<&str>) -> Vec<(&'static str, String)> {
+    let token = token.map(|token| ("HF_TOKEN", token.to_owned()));
+    [("HF_ENDPOINT", hub.server().url())].into_iter().chain(token).collect()
+}
+
+fn tiny(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    model::write(folder);
+}
+
+fn losses(story: &Story) -> Vec<f64> {
+    story.steps().iter().map(|step| step.loss).collect()
+}
+
+fn message(story: &Story) -> String {
+    story.finished().failure.clone().unwrap_or_default().message
+}
+
+fn on_hub(host: &Host, name: &str) -> Draft {
+    Draft::new(host, name).set("model.name_or_path", MODEL)
+}
+
+#[tokio::test]
+async fn a_model_of_the_hub_trains_as_its_folder_does() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let hub = Hub::start(folder.path(), Some(TOKEN));
+    let host = Host::started_knowing(1, environment(&hub, Some(TOKEN))).await;
+    let of_folder = host.complete(&Draft::new(&host, "folder")).await;
+    hub.cut(2);
+    let of_hub = host.complete(&on_hub(&host, "hub")).await;
+    assert_eq!(losses(&of_hub), losses(&of_folder));
+
+    // The download went on where it broke off, elsewhere and without the token.
+    let requests = hub.server().requests();
+    let elsewhere: Vec<_> = requests.iter().filter(|it| it.path.starts_with("/lfs/")).collect();
+    assert_eq!(elsewhere.len(), 3);
+    assert!(elsewhere[1].headers["range"] != elsewhere[2].headers["range"]);
+    assert!(elsewhere.iter().all(|it| !it.headers.contains_key("authorization")));
+    let told = format!("{:?}{:?}{}", of_hub.events, of_hub.job, host.runner_log(&of_hub.job.id));
+    assert!(!told.contains(TOKEN));
+    for entry in fs::read_dir(host.path(&format!("state/jobs/{}", of_hub.job.id))).unwrap() {
+        let content = fs::read(entry.unwrap().path()).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&content).contains(TOKEN));
+    }
+
+    // It lies where `huggingface_hub` would look for it.
+    let repository = host.path("cache/hub/models--org--tiny");
+    assert_eq!(fs::read_to_string(repository.join("refs/main")).unwrap(), COMMIT);
+    let weights = repository.join("snapshots").join(COMMIT).join("model.safetensors");
+    assert!(fs::read_link(&weights).unwrap().starts_with("../../blobs"));
+
+    // By its commit it is there already.
+    let asked = hub.server().requests().len();
+    let of_commit = on_hub(&host, "commit").set("model.revision", COMMIT);
+    assert_eq!(losses(&host.complete(&of_commit).await), losses(&of_folder));
+    assert_eq!(hub.server().requests().len(), asked);
+}
+
+#[tokio::test]
+async fn models_that_cannot_be_fetched_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let hub = Hub::start(folder.path(), None);
+    let host = Host::started_knowing(1, environment(&hub, None)).await;
+    let unknown = host.run(&on_hub(&host, "unknown").set("model.name_or_path", "org/none")).await;
+    assert!(message(&unknown).starts_with("model org/none: the hub shows no such model"));
+    let finished = unknown.finished().failure.clone().unwrap();
+    assert_eq!(finished.reason, reasons::FILE_NOT_FOUND);
+    assert_eq!(finished.field.as_deref(), Some("model.name_or_path"));
+    let gated = host.run(&on_hub(&host, "gated").set("model.name_or_path", GATED)).await;
+    assert!(message(&gated).contains("its owner grants access one by one"), "{gated:?}");
+    let revision = host.run(&on_hub(&host, "revision").set("model.revision", "v9")).await;
+    assert_eq!(message(&revision), "model org/tiny: it has no revision \"v9\"");
+
+    let weights = folder.path().join("model.safetensors");
+    fs::rename(&weights, folder.path().join("pytorch_model.bin")).unwrap();
+    let pickle = host.run(&on_hub(&host, "pickle")).await;
+    assert!(message(&pickle).contains("its weights are pickle files alone"), "{pickle:?}");
+    let fetched = hub.server().requests();
+    assert!(fetched.iter().all(|request| !request.path.ends_with(".bin")));
+}
+
+#[tokio::test]
+async fn without_a_network_the_cache_is_all_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let hub = Hub::start(folder.path(), None);
+    let mut known = environment(&hub, None);
+    known.push(("HF_HUB_OFFLINE", "1".to_owned()));
+    known.push(("HF_HUB_CACHE", folder.path().join("cache").display().to_string()));
+    let host = Host::started_knowing(1, known).await;
+    let absent = host.run(&on_hub(&host, "absent")).await;
+    assert!(message(&absent).contains("and HF_HUB_OFFLINE is set"), "{absent:?}");
+    let repository = folder.path().join("cache/models--org--tiny");
+    tiny(&repository.join("snapshots").join(COMMIT));
+    fs::create_dir(repository.join("refs")).unwrap();
+    fs::write(repository.join("refs/main"), COMMIT).unwrap();
+    host.complete(&on_hub(&host, "there")).await;
+    assert!(hub.server().requests().is_empty());
+}

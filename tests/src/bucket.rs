@@ -1,0 +1,110 @@
+//! A server that speaks as much of S3's protocol as reading objects takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::http::{Answer, Request, Server};
+
+pub const BUCKET: &str = "data";
+pub const ACCESS_KEY: &str = "AKIATESTKEY";
+pub const SECRET_KEY: &str = "the-secret-of-the-test";
+/// May not be read.
+pub const DENIED: &str = "private/";
+
+/// One bucket with some objects.
+#[derive(Debug)]
+pub struct Bucket {
+    server: Server,
+    cuts: Arc<AtomicUsize>,
+}
+
+impl Bucket {
+    pub fn start(objects: &[(&str, Vec<u8>)]) -> Bucket {
+        let objects: BTreeMap<String, Vec<u8>> =
+            objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.clone())).collect();
+        let cuts = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&cuts);
+        let server = Server::start(move |request| {
+            let mut answer = answer(&objects, request);
+            let less = |left: usize| left.checked_sub(1);
+            if request.method == "GET" && answer.body.len() > 64 && !is_listing(request) {
+                let cut = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+                answer.cut_at = cut.then_some(answer.body.len() / 2);
+            }
+            answer
+        });
+        Bucket { server, cuts }
+    }
+
+    /// Breaks off the next `count` answers with content.
+    pub fn cut(&self, count: usize) {
+        self.cuts.store(count, Ordering::SeqCst);
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// What a daemon has to know to read it.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("AWS_ENDPOINT_URL", self.server.url()),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
+            ("AWS_REGION", "eu-central-1".to_owned()),
+        ]
+    }
+}
+
+fn is_listing(request: &Request) -> bool {
+    request.query.contains("list-type=2")
+}
+
+fn answer(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
+    let signed = request.headers.get("authorization").cloned().unwrap_or_default();
+    if !signed.contains(&format!("Credential={ACCESS_KEY}/")) {
+        return refusal(403, "InvalidAccessKeyId");
+    }
+    let (bucket, key) = request.path[1..].split_once('/').unwrap_or((&request.path[1..], ""));
+    if bucket != BUCKET {
+        return refusal(404, "NoSuchBucket");
+    }
+    if is_listing(request) {
+        return listing(objects, request);
+    }
+    match objects.get(key) {
+        Some(_) if key.starts_with(DENIED) => refusal(403, "AccessDenied"),
+        Some(bytes) => Answer::new(200, bytes.clone())
+            .ranged(request)
+            .with("etag", &format!("\"{:x}\"", bytes.len()))
+            .with("last-modified", "Wed, 21 Oct 2026 07:28:00 GMT"),
+        None => refusal(404, "NoSuchKey"),
+    }
+}
+
+fn refusal(status: u16, code: &str) -> Answer {
+    Answer::new(status, format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>"))
+}
+
+fn listing(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
+    let prefix = request.query.split('&').find_map(|part| part.strip_prefix("prefix="));
+    let prefix = prefix.unwrap_or_default().replace("%2F", "/");
+    let contents =
+        objects.iter().filter(|(key, _)| key.starts_with(&prefix)).map(|(key, bytes)| {
+            format!(
+                "<Contents><Key>{key}</Key><LastModified>2026-10-21T07:28:00.000Z</LastModified>\
+             <ETag>&quot;{:x}&quot;</ETag><Size>{}</Size></Contents>",
+                bytes.len(),
+                bytes.len()
+            )
+        });
+    let contents: String = contents.collect();
+    Answer::new(
+        200,
+        format!(
+            "<ListBucketResult><Name>{BUCKET}</Name><KeyCount>1</KeyCount>\
+             <IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"
+        ),
+    )
+}
