@@ -4,6 +4,7 @@ use traind_proto::v1::Job;
 use traind_tests::{Draft, Host, Story};
 
 use super::{checkpoint, checkpoints, trace, weights};
+use crate::tasks::other_jobs;
 
 const STEPS: u64 = 600;
 /// No multiple of the steps of an epoch, nor of those between two logs.
@@ -12,7 +13,11 @@ const SAVE_STEPS: u64 = 110;
 /// Dropout, rows grouped by length, steps of two batches but the last of an epoch,
 /// and logs over several steps.
 fn draft(host: &Host, name: &str) -> Draft {
-    Draft::new(host, name)
+    with_all(Draft::new(host, name))
+}
+
+fn with_all(draft: Draft) -> Draft {
+    draft
         .set(
             "model.config_overrides",
             "{hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}",
@@ -28,13 +33,20 @@ fn draft(host: &Host, name: &str) -> Draft {
         .set("resources.max_restarts", 20)
 }
 
-async fn check_killed_runs_equal(host: &Host, draft: impl Fn(&Host, &str) -> Draft) {
+/// Attempts, and after which step each is killed.
+type Kills<'a> = &'a [(u32, u64)];
+
+async fn check_killed_runs_equal(
+    host: &Host,
+    draft: impl Fn(&Host, &str) -> Draft,
+    planned: Kills<'_>,
+) {
     let whole = draft(host, "whole");
     host.complete(&whole).await;
     let killed = draft(host, "killed");
     let job = host.create(&killed).await.unwrap();
     let mut kills = 0;
-    for (attempt, steps) in [(1, 130), (2, 310)] {
+    for &(attempt, steps) in planned {
         let past = |job: &Job| job.progress.as_ref().is_some_and(|step| step.step > steps);
         host.until(&job.id, |job| past(job) || job.end_time.is_some()).await;
         // On a busy machine the news of a step may come after the last.
@@ -66,7 +78,7 @@ fn check_went_on(story: &Story, kills: usize) {
 #[tokio::test]
 async fn a_run_that_was_killed_ends_with_the_same_bits() {
     let host = Host::started(1).await;
-    check_killed_runs_equal(&host, draft).await;
+    check_killed_runs_equal(&host, draft, &[(1, 130), (2, 310)]).await;
 }
 
 #[tokio::test]
@@ -80,7 +92,26 @@ async fn so_does_one_in_fp16_on_two_cores_with_sharded_optimizer_state() {
             .set("model.config_overrides", "{intermediate_size: 1024}")
             .set("model.from_config", true)
     };
-    check_killed_runs_equal(&host, on_two_cores).await;
+    check_killed_runs_equal(&host, on_two_cores, &[(1, 130), (2, 310)]).await;
+}
+
+/// Masks that are drawn anew each epoch, blocks of texts, windows of contexts.
+#[tokio::test]
+async fn so_does_one_of_every_other_task() {
+    let host = Host::started(1).await;
+    for job in other_jobs() {
+        let of_task = |host: &Host, name: &str| {
+            let draft = with_all(job.draft(host, &format!("{}-{name}", job.task)));
+            match job.task {
+                "causal-lm" => draft.set(
+                    "model.config_overrides",
+                    "{resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}",
+                ),
+                _ => draft,
+            }
+        };
+        check_killed_runs_equal(&host, of_task, &[(1, 200)]).await;
+    }
 }
 
 /// A later job with more steps, on fewer cores, sees the same rows in the same order.

@@ -15,15 +15,15 @@ use traind_tests::{Draft, Host, Output};
 type Metrics = BTreeMap<String, f64>;
 
 /// What comes between the options of a task and a job that can be run.
-struct TaskJob {
-    task: &'static str,
+pub(crate) struct TaskJob {
+    pub(crate) task: &'static str,
     fixture: &'static str,
     data: &'static str,
     files: Vec<(&'static str, String)>,
 }
 
 impl TaskJob {
-    fn draft(&self, host: &Host, name: &str) -> Draft {
+    pub(crate) fn draft(&self, host: &Host, name: &str) -> Draft {
         let draft = Draft::new(host, name).of_task(self.task, self.fixture, self.data);
         self.files.iter().fold(draft, |draft, (name, content)| draft.write(name, content))
     }
@@ -54,17 +54,21 @@ fn assert_pipeline_tag(output: &Output, tag: &str) {
     assert!(card.contains(&format!("pipeline_tag: {tag}\n")), "{card}");
 }
 
-/// How many cores evaluate, and in what batches, changes no metric of any task.
-#[tokio::test]
-async fn metrics_of_all_tasks_do_not_depend_on_cores() {
-    let host = Host::started(2).await;
-    let jobs = [
+/// A job of every task but sequence classification.
+pub(crate) fn other_jobs() -> [TaskJob; 4] {
+    [
         token_classification::job(),
         question_answering::job(),
         language_models::masked(),
         language_models::causal(),
-    ];
-    for job in jobs {
+    ]
+}
+
+/// How many cores evaluate, and in what batches, changes no metric of any task.
+#[tokio::test]
+async fn metrics_of_all_tasks_do_not_depend_on_cores() {
+    let host = Host::started(2).await;
+    for job in other_jobs() {
         let expect = evaluate(&host, &job, 1, 8).await;
         let found = evaluate(&host, &job, 2, 5).await;
         assert_eq!(found.keys().collect::<Vec<_>>(), expect.keys().collect::<Vec<_>>());
