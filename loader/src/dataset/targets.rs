@@ -26,7 +26,7 @@ enum Unsettled {
     Class(Vec<u32>),
     Numbers(Vec<f32>),
     Many { numbers: Vec<u32>, ends: Vec<u64> },
-    Token(ArrayWriter<u32>),
+    Token(Box<ArrayWriter<u32>>),
     Span { start_positions: Vec<i32>, end_positions: Vec<i32> },
 }
 
@@ -81,7 +81,9 @@ impl Targets {
             RowLabel::Class(_) => Unsettled::Class(Vec::new()),
             RowLabel::Numbers(_) => Unsettled::Numbers(Vec::new()),
             RowLabel::Many(_) => Unsettled::Many { numbers: Vec::new(), ends: Vec::new() },
-            RowLabel::Tokens(_) => Unsettled::Token(ArrayWriter::create(&self.folder, NUMBERS)?),
+            RowLabel::Tokens(_) => {
+                Unsettled::Token(Box::new(ArrayWriter::create(&self.folder, NUMBERS)?))
+            }
             RowLabel::Span(..) => {
                 Unsettled::Span { start_positions: Vec::new(), end_positions: Vec::new() }
             }
@@ -117,7 +119,7 @@ impl Targets {
                 Labels::MultiLabel(MultiLabels { classes, ids, ends })
             }
             Unsettled::Token(numbers) => {
-                let of_tokens = Some(token_ids(numbers, &self.folder, &ids, at)?);
+                let of_tokens = Some(token_ids(*numbers, &self.folder, &ids, at)?);
                 return Ok(Settled { labels: Labels::Token, of_tokens, encoder });
             }
             Unsettled::Span { start_positions, end_positions } => {
