@@ -4,7 +4,7 @@
 //! [`crate::guard`] stands around every call.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -19,6 +19,9 @@ use crate::{Error, Result};
 
 /// The first bytes of the file format; a stream starts with a message.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
+
+/// Behind the footer: its length and the magic bytes.
+const TRAILER_BYTES: u64 = 4 + FILE_MAGIC.len() as u64;
 
 struct ArrowFile {
     path: PathBuf,
@@ -36,11 +39,49 @@ fn reader(path: &Path, projection: Option<Vec<usize>>) -> Result<Box<dyn RecordB
     let mut magic = Vec::new();
     let start = file.by_ref().take(FILE_MAGIC.len() as u64).read_to_end(&mut magic);
     start.and_then(|_| file.rewind()).map_err(Error::io(path, "read"))?;
+    let is_file = magic.as_slice() == FILE_MAGIC;
+    if is_file {
+        check_footer(path, &mut file)?;
+    }
     let file = BufReader::with_capacity(1 << 16, file);
-    Ok(match magic.as_slice() == FILE_MAGIC {
+    Ok(match is_file {
         true => Box::new(FileReader::try_new(file, projection).map_err(bad_file)?),
         false => Box::new(StreamReader::try_new(file, projection).map_err(bad_file)?),
     })
+}
+
+/// Fails where the footer tells of batches that the file has no bytes for: the reader would
+/// take memory for them before it noticed.
+fn check_footer(path: &Path, file: &mut File) -> Result<()> {
+    let (size, footer) = footer(file).map_err(Error::io(path, "read"))?;
+    file.rewind().map_err(Error::io(path, "read"))?;
+    let bad = |message: &dyn std::fmt::Display| Error::bad_file(path, "Arrow", message);
+    let footer = arrow_ipc::root_as_footer(&footer).map_err(|error| bad(&error))?;
+    let blocks = [footer.recordBatches(), footer.dictionaries()].into_iter().flatten().flatten();
+    let fits = |block: &arrow_ipc::Block| {
+        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        let parts = parts.map(|part| u64::try_from(part).unwrap_or(u64::MAX));
+        parts.into_iter().fold(0, u64::saturating_add) <= size
+    };
+    match blocks.into_iter().all(fits) {
+        true => Ok(()),
+        false => Err(bad(&"its footer tells of more bytes than there are")),
+    }
+}
+
+/// The file's size and its footer, as far as the file has one.
+fn footer(file: &mut File) -> std::io::Result<(u64, Vec<u8>)> {
+    let size = file.seek(SeekFrom::End(0))?;
+    let end = piece(file, size.saturating_sub(TRAILER_BYTES), size.min(TRAILER_BYTES))?;
+    let length = end.first_chunk().map_or(0, |length| u64::from(u32::from_le_bytes(*length)));
+    let start = size.saturating_sub(TRAILER_BYTES.saturating_add(length));
+    Ok((size, piece(file, start, length.min(size - start))?))
+}
+
+fn piece(file: &mut File, from: u64, bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut piece = vec![0; bytes as usize];
+    file.seek(SeekFrom::Start(from)).and_then(|_| file.read_exact(&mut piece))?;
+    Ok(piece)
 }
 
 impl DataFile for ArrowFile {
