@@ -8,7 +8,7 @@ use crate::clock;
 use crate::daemon::Daemon;
 use crate::holding;
 use crate::queue::Queue;
-use crate::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules};
+use crate::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
 use crate::settings::Settings;
 use crate::state::JobState;
 use crate::store::{Job, Store, StoreError};
@@ -39,7 +39,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     let (settings, leaving) = (daemon.settings.clone(), daemon.leaving());
     let decision = daemon.store.run(move |store| decide(store, &settings, &leaving)).await?;
-    let Decision { placements, preemptions, queue, next } = decision;
+    let Decision { placements, preemptions, waiting, queue, next } = decision;
     daemon.queue.replace(queue);
     for Preemption { id, reason } in preemptions {
         tracing::info!(job = id, reason, "preempt");
@@ -59,6 +59,8 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
             Err(error) => return Err(error),
         }
     }
+    // Last: those that can start wait for no one's reasons to be written.
+    daemon.store.run(move |store| store.wait(&waiting)).await?;
     Ok(next)
 }
 
@@ -66,26 +68,25 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
 struct Decision {
     placements: Vec<Placement>,
     preemptions: Vec<Preemption>,
+    waiting: Vec<Waiting>,
     queue: Queue,
     next: Duration,
 }
 
-/// Stores why jobs wait; returns those that may start or have to make room.
+/// Says which jobs may start, which have to make room, and why the others wait.
 fn decide(
     store: &Store,
     settings: &Settings,
     leaving: &HashSet<String>,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
-    let next = holding::hold(store, &mut unfinished, now)?;
-    let (Plan { placements, waiting, preemptions }, queue) =
+    let (mut waiting, next) = holding::hold(store, &mut unfinished, now)?;
+    let (Plan { placements, waiting: queued, preemptions }, queue) =
         plan(&unfinished, settings, leaving, now);
-    for waiting in waiting {
-        store.wait(&waiting.id, &waiting.reason)?;
-    }
+    waiting.extend(queued);
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
-    Ok(Decision { placements, preemptions, queue, next })
+    Ok(Decision { placements, preemptions, waiting, queue, next })
 }
 
 fn plan(

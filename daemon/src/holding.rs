@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::scheduler::Waiting;
 use crate::state::JobState;
 use crate::store::{Job, Store, StoreError};
 
@@ -17,19 +18,19 @@ enum Hold {
     Give(String),
 }
 
-/// Takes the jobs out of `unfinished` that cannot be placed now, and stores why. Returns
-/// when one of them changes by itself, in microseconds since 1970.
+/// Takes the jobs out of `unfinished` that cannot be placed now. Returns why, and when one of
+/// them changes by itself, in microseconds since 1970.
 pub(crate) fn hold(
     store: &Store,
     unfinished: &mut Vec<Job>,
     now: i64,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<(Vec<Waiting>, Option<i64>), StoreError> {
     let mut states = HashMap::new();
     for id in unfinished.iter().filter_map(|job| job.after.clone()) {
         let state = store.get(&id)?.state;
         states.insert(id, state);
     }
-    let mut next = None;
+    let (mut waiting, mut next) = (Vec::new(), None);
     let mut due = Vec::with_capacity(unfinished.len());
     for job in unfinished.drain(..) {
         if job.state != JobState::Pending {
@@ -42,7 +43,7 @@ pub(crate) fn hold(
         match judge(&job, after, now) {
             Hold::Due => due.push(job),
             Hold::Wait(None) => {}
-            Hold::Wait(Some(reason)) => drop(store.wait(&job.id, &reason)?),
+            Hold::Wait(Some(reason)) => waiting.push(Waiting { id: job.id.clone(), reason }),
             Hold::Give(reason) => {
                 store.cancel(&job.id, &reason)?;
                 // Others may come after this one.
@@ -51,7 +52,7 @@ pub(crate) fn hold(
         }
     }
     *unfinished = due;
-    Ok(next)
+    Ok((waiting, next))
 }
 
 /// `after`: the job that has to be completed before, and how it stands.

@@ -5,6 +5,7 @@ use traind_proto::v1::{Evaluated, Event, Finished, Started, Step};
 
 use super::{NewJob, Resolved, Restart, Store, StoreError};
 use crate::account::Account;
+use crate::scheduler::Waiting;
 use crate::state::{JobState, Outcome};
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -108,14 +109,26 @@ fn a_job_started_again_counts_it_and_keeps_its_history() {
     assert_eq!(store.place("a", &[0, 1]).unwrap().attempt, 2);
 }
 
+fn waiting(id: &str, reason: &str) -> Waiting {
+    Waiting { id: id.to_owned(), reason: reason.to_owned() }
+}
+
 #[test]
 fn the_same_waiting_reason_is_one_event() {
     let (_folder, store) = store();
     store.create(&new_job("a")).unwrap();
-    let first = store.wait("a", "no cores").unwrap();
-    assert_eq!(store.wait("a", "no cores").unwrap().last_sequence, first.last_sequence);
-    assert_eq!(store.wait("a", "fewer").unwrap().last_sequence, first.last_sequence + 1);
+    store.create(&new_job("b")).unwrap();
+    let wait = |reasons: &[(&str, &str)]| {
+        let reasons: Vec<Waiting> = reasons.iter().map(|(id, why)| waiting(id, why)).collect();
+        store.wait(&reasons).unwrap();
+        (store.get("a").unwrap().last_sequence, store.get("b").unwrap().last_sequence)
+    };
+    let first = wait(&[("a", "no cores"), ("b", "behind a")]);
+    assert_eq!(wait(&[("a", "no cores"), ("b", "behind a")]), first);
+    assert_eq!(wait(&[("a", "fewer"), ("b", "behind a")]), (first.0 + 1, first.1));
     assert_eq!(store.place("a", &[0]).unwrap().waiting_reason, "");
+    let placed = store.get("a").unwrap().last_sequence;
+    assert_eq!(wait(&[("a", "no cores"), ("b", "no cores")]), (placed, first.1 + 1), "a runs");
 }
 
 #[test]
@@ -178,10 +191,10 @@ async fn a_subscriber_hears_of_its_own_job_alone() {
     let job = store.create(&new_job("a")).unwrap();
     store.create(&new_job("b")).unwrap();
     let mut news = store.subscribe(&job);
-    store.wait("b", "no cores").unwrap();
+    store.wait(&[waiting("b", "no cores")]).unwrap();
     let silence = std::time::Duration::from_millis(50);
     assert!(tokio::time::timeout(silence, news.changed()).await.is_err());
-    store.wait("a", "no cores").unwrap();
+    store.wait(&[waiting("a", "no cores")]).unwrap();
     tokio::time::timeout(silence, news.changed()).await.unwrap();
 }
 

@@ -9,6 +9,7 @@ use super::job::{Job, NewJob, SUMMARY};
 use super::{Store, StoreError};
 use crate::clock;
 use crate::convert;
+use crate::scheduler::Waiting;
 use crate::state::{JobState, Outcome, Transition};
 
 /// Another attempt after one that failed.
@@ -77,14 +78,21 @@ impl Store {
         })
     }
 
-    /// Says why a pending job waits. The same reason again is no event.
-    pub(crate) fn wait(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
-        self.edit(id, |draft| {
-            if draft.job.state != JobState::Pending || draft.job.waiting_reason == reason {
-                return Ok(());
+    /// Says why pending jobs wait, of all in one transaction: a long queue has many. The same
+    /// reason again is no event.
+    pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
+        let changed = self.change_all(|transaction| {
+            let mut changed = Vec::new();
+            for Waiting { id, reason } in waiting {
+                let mut draft = Draft::load(transaction, id)?;
+                if draft.job.state == JobState::Pending && draft.job.waiting_reason != *reason {
+                    draft.wait(reason)?;
+                    changed.push(draft.save()?);
+                }
             }
-            draft.wait(reason)
-        })
+            Ok(changed)
+        });
+        changed.map(drop)
     }
 
     /// Asks for the end of a job. A job that was cancelled already stays as it is.
@@ -138,12 +146,22 @@ impl Store {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<Job, StoreError>,
     ) -> Result<Job, StoreError> {
+        let mut changed = self.change_all(|transaction| Ok(vec![work(transaction)?]))?;
+        Ok(changed.remove(0))
+    }
+
+    fn change_all(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Vec<Job>, StoreError>,
+    ) -> Result<Vec<Job>, StoreError> {
         let mut writer = self.writer();
         let transaction = writer.transaction().map_err(StoreError::sqlite("begin"))?;
-        let job = work(&transaction)?;
+        let changed = work(&transaction)?;
         transaction.commit().map_err(StoreError::sqlite("commit"))?;
-        self.inner.bulletin.publish(job.number, job.last_sequence);
-        Ok(job)
+        for job in &changed {
+            self.inner.bulletin.publish(job.number, job.last_sequence);
+        }
+        Ok(changed)
     }
 }
 
