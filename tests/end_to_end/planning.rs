@@ -146,8 +146,9 @@ async fn compiled(host: &Host, draft: &Draft) -> MemoryUsage {
     let start = std::time::Instant::now();
     let memory = loop {
         let core = host.cores().await.remove(0);
-        match core.usage.and_then(|usage| usage.memory).filter(|memory| memory.temporary_bytes > 0)
-        {
+        // The job before may still be leaving.
+        let usage = core.usage.filter(|_| core.job_id == job.id);
+        match usage.and_then(|usage| usage.memory).filter(|memory| memory.temporary_bytes > 0) {
             Some(memory) => break memory,
             None => assert!(start.elapsed() < PATIENCE, "{}", host.runner_log(&job.id)),
         }
