@@ -29,7 +29,7 @@ const WRITTEN: &[&str] = &[
 ];
 /// A compiler begins to compute a layer again while the gradients of the one behind it are
 /// still alive. This much more was seen of XLA's CPU compiler with BERT and GPT-2.
-const EARLY_PERCENT: u64 = 20;
+const EARLY_PERCENT: u64 = 33;
 const REDUCTIONS: &str = "reduce_";
 const DOT: &str = "dot_general";
 /// Operations that show the same bytes in another way.
