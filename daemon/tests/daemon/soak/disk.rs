@@ -13,8 +13,9 @@ use crate::runner::STOPS_WHEN_ASKED;
 async fn a_disk_that_is_full_loses_no_acknowledged_job() {
     for round in 0..count("TRAIND_SOAK_DISKS", 2) {
         let mut host = Host::new(1, STOPS_WHEN_ASKED);
-        // From a few pages of the write-ahead log to some hundred, in blocks of 1 KiB.
-        let blocks = 120 + 97 * round;
+        // From a few pages of the write-ahead log to some hundred, in blocks of 1 KiB. It is
+        // never longer than 4 MiB: then its pages go to the database, and it begins anew.
+        let blocks = 120 + 97 * round % 3800;
         let serve = host.serve();
         let mut limited = Command::new("sh");
         // An ignored SIGXFSZ turns a write past the limit into an error.
