@@ -1,10 +1,8 @@
 //! A server that speaks as much of S3's protocol as reading objects takes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::http::{Answer, Request, Server};
+use crate::http::{Answer, Cuts, Request, Server};
 
 pub const BUCKET: &str = "data";
 pub const ACCESS_KEY: &str = "AKIATESTKEY";
@@ -16,21 +14,19 @@ pub const DENIED: &str = "private/";
 #[derive(Debug)]
 pub struct Bucket {
     server: Server,
-    cuts: Arc<AtomicUsize>,
+    cuts: Cuts,
 }
 
 impl Bucket {
     pub fn start(objects: &[(&str, Vec<u8>)]) -> Bucket {
         let objects: BTreeMap<String, Vec<u8>> =
             objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.clone())).collect();
-        let cuts = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&cuts);
+        let cuts = Cuts::default();
+        let left = cuts.clone();
         let server = Server::start(move |request| {
             let mut answer = answer(&objects, request);
-            let less = |left: usize| left.checked_sub(1);
             if request.method == "GET" && answer.body.len() > 64 && !is_listing(request) {
-                let cut = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
-                answer.cut_at = cut.then_some(answer.body.len() / 2);
+                left.apply(&mut answer);
             }
             answer
         });
@@ -39,7 +35,7 @@ impl Bucket {
 
     /// Breaks off the next `count` answers with content.
     pub fn cut(&self, count: usize) {
-        self.cuts.store(count, Ordering::SeqCst);
+        self.cuts.set(count);
     }
 
     pub fn server(&self) -> &Server {

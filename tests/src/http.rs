@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,23 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Bytes of the body after which the connection is closed.
     pub cut_at: Option<usize>,
+}
+
+/// How many answers are still to be broken off. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Cuts(Arc<AtomicUsize>);
+
+impl Cuts {
+    pub fn set(&self, count: usize) {
+        self.0.store(count, Ordering::SeqCst);
+    }
+
+    /// Breaks the answer off in the middle if it is one of them.
+    pub fn apply(&self, answer: &mut Answer) {
+        let less = |left: usize| left.checked_sub(1);
+        let cut = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        answer.cut_at = cut.then_some(answer.body.len() / 2);
+    }
 }
 
 /// Serves until the test ends.

@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Request, Server};
+use crate::http::{Answer, Cuts, Request, Server};
 
 pub const MODEL: &str = "org/tiny";
 pub const GATED: &str = "org/gated";
@@ -18,7 +16,7 @@ pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 #[derive(Debug)]
 pub struct Hub {
     server: Server,
-    cuts: Arc<AtomicUsize>,
+    cuts: Cuts,
 }
 
 impl Hub {
@@ -26,8 +24,8 @@ impl Hub {
     pub fn start(folder: &Path, token: Option<&str>) -> Hub {
         let folder = folder.to_owned();
         let token = token.map(|token| format!("Bearer {token}"));
-        let cuts = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&cuts);
+        let cuts = Cuts::default();
+        let left = cuts.clone();
         let server = Server::start(move |request| {
             let given = request.headers.get("authorization");
             let elsewhere = request.path.starts_with("/lfs/");
@@ -35,10 +33,8 @@ impl Hub {
                 return Answer::new(401, "").with("x-error-code", "RepoNotFound");
             }
             let mut answer = answer(&folder, request);
-            let less = |left: usize| left.checked_sub(1);
             if request.method == "GET" && elsewhere {
-                let cut = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
-                answer.cut_at = cut.then_some(answer.body.len() / 2);
+                left.apply(&mut answer);
             }
             answer
         });
@@ -47,7 +43,7 @@ impl Hub {
 
     /// Breaks off the next `count` downloads of large files.
     pub fn cut(&self, count: usize) {
-        self.cuts.store(count, Ordering::SeqCst);
+        self.cuts.set(count);
     }
 
     pub fn server(&self) -> &Server {
