@@ -25,6 +25,7 @@ pub fn gradients(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
 
 struct Walk<'a> {
     trace: &'a Trace,
+    wrt: Vec<NodeId>,
     /// Whether the value of a node depends on a differentiated tensor.
     depends: Vec<bool>,
     cotangents: Vec<Option<Tensor>>,
@@ -43,7 +44,8 @@ impl<'a> Walk<'a> {
             depends[id.index()] |= node.inputs.iter().any(|input| depends[input.index()]);
         }
         let rematerialized = Rematerialized::default();
-        Walk { trace, depends, cotangents: vec![None; count], rematerialized }
+        let wrt = wrt.iter().map(|tensor| tensor.node()).collect();
+        Walk { trace, wrt, depends, cotangents: vec![None; count], rematerialized }
     }
 
     fn run(&mut self, from: NodeId) -> Result<()> {
@@ -62,7 +64,9 @@ impl<'a> Walk<'a> {
         if !node.inputs.iter().any(|input| self.depends[input.index()]) {
             return Ok(());
         }
-        let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent)?;
+        let cotangents = &self.cotangents;
+        let results = self.wrt.iter().filter_map(|of| cotangents.get(of.index())?.clone());
+        let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent, results)?;
         let at = Backward { inputs: &inputs, output: &output, cotangent };
         for (input, gradient) in node.inputs.iter().zip(node.op.gradient(&at)?) {
             if let Some(gradient) = gradient.filter(|_| self.depends[input.index()]) {

@@ -27,9 +27,6 @@ const WRITTEN: &[&str] = &[
     "standardize",
     "take",
 ];
-/// A compiler begins to compute a layer again while the gradients of the one behind it are
-/// still alive. This much more was seen of XLA's CPU compiler with BERT and GPT-2.
-const EARLY_PERCENT: u64 = 33;
 const REDUCTIONS: &str = "reduce_";
 const DOT: &str = "dot_general";
 /// Operations that show the same bytes in another way.
@@ -60,8 +57,7 @@ pub(crate) fn bytes(
     let wrt: Vec<&Tensor> = parameters.iter().collect();
     let gradients = gradients(&loss.loss_sum, &wrt)?;
     let results: HashSet<NodeId> = gradients.iter().map(Tensor::node).collect();
-    let peak = peak(&trace.graph(), &results);
-    Ok(if gradient_checkpointing { peak + peak * EARLY_PERCENT / 100 } else { peak })
+    Ok(peak(&trace.graph(), &results))
 }
 
 fn batch(trace: &Trace, model: &dyn Model, rows: usize, positions: usize) -> anyhow::Result<Batch> {

@@ -175,7 +175,7 @@ mod tests {
         assert!(sixteen > eight * 19 / 10 && sixteen < eight * 21 / 10, "{eight} {sixteen}");
         let recomputed = activations("gradient_checkpointing", true.into());
         // XLA's own figure for two layers of BERT is 0.86 of that without.
-        assert!(recomputed < eight * 9 / 10, "{eight} {recomputed}");
+        assert!(recomputed < eight * 3 / 4, "{eight} {recomputed}");
         // Of each layer at least the input, the projections, the scores and the outer layer.
         let least = 2 * 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128);
         assert!(eight > least && eight < 4 * least, "{eight} {least}");
