@@ -1,6 +1,6 @@
 //! Carries out what the scheduler decides, whenever something changed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +60,9 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
         }
     }
     // Last: those that can start wait for no one's reasons to be written.
-    daemon.store.run(move |store| store.wait(&waiting)).await?;
+    if !waiting.is_empty() {
+        daemon.store.run(move |store| store.wait(&waiting)).await?;
+    }
     Ok(next)
 }
 
@@ -80,10 +82,14 @@ fn decide(
     leaving: &HashSet<String>,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
+    // Most wait for what they waited for before.
+    let known: HashMap<String, String> =
+        unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
     let (mut waiting, next) = holding::hold(store, &mut unfinished, now)?;
     let (Plan { placements, waiting: queued, preemptions }, queue) =
         plan(&unfinished, settings, leaving, now);
     waiting.extend(queued);
+    waiting.retain(|it| known.get(&it.id) != Some(&it.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
     Ok(Decision { placements, preemptions, waiting, queue, next })
@@ -109,7 +115,7 @@ fn plan(
         cores_per_user: settings.cores_per_user,
     };
     let plan = scheduler::plan(rules, &active, &pending, now);
-    let queue = Queue::foresee(rules, &active, expected, &pending, &plan, now);
+    let queue = Queue::new(rules, &active, expected, &pending, &plan, now);
     (plan, queue)
 }
 
@@ -147,4 +153,50 @@ fn as_pending(job: &Job, grace: i64) -> Pending {
 
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Outcome;
+    use crate::store::NewJob;
+
+    /// Lets the active jobs end and those start whose turn it is then.
+    fn turn(store: &Store, settings: &Settings) -> Decision {
+        for job in store.unfinished().unwrap().iter().filter(|job| job.state.is_active()) {
+            store.settle(&job.id, Outcome::Completed, None).unwrap();
+        }
+        let decision = decide(store, settings, &HashSet::new()).unwrap();
+        for Placement { id, cores } in &decision.placements {
+            store.place(id, cores).unwrap();
+        }
+        store.wait(&decision.waiting).unwrap();
+        decision
+    }
+
+    #[test]
+    fn a_long_queue_tells_nothing_new_while_others_come_first() {
+        const JOBS: usize = 1000;
+        const HEADS: usize = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let settings = Settings::example();
+        let core_count = settings.host.cores.len() as u32;
+        for number in 0..JOBS {
+            let (id, output_dir) = (format!("job-{number:04}"), format!("/out/{number}"));
+            store.create(&NewJob { id, output_dir, core_count, ..NewJob::default() }).unwrap();
+        }
+        let last = format!("job-{:04}", JOBS - 1);
+        for head in 1..=HEADS {
+            let queue = turn(&store, &settings).queue;
+            let reason = queue.reason(&last).unwrap();
+            assert!(reason.contains(&format!("behind job job-{head:04}")), "{reason}");
+            assert_eq!(queue.forecast(&last).unwrap().position as usize, JOBS - head);
+        }
+        for job in store.unfinished().unwrap().iter().filter(|job| !job.state.is_active()) {
+            // It was created, it waits, and one of them is next.
+            assert!(job.last_sequence <= 3, "{job:?}");
+        }
+        assert!(decide(&store, &settings, &HashSet::new()).unwrap().waiting.is_empty());
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::scheduler::Waiting;
+use crate::scheduler::{Reason, Waiting};
 use crate::state::JobState;
 use crate::store::{Job, Store, StoreError};
 
@@ -43,7 +43,10 @@ pub(crate) fn hold(
         match judge(&job, after, now) {
             Hold::Due => due.push(job),
             Hold::Wait(None) => {}
-            Hold::Wait(Some(reason)) => waiting.push(Waiting { id: job.id.clone(), reason }),
+            Hold::Wait(Some(reason)) => {
+                let reason = Reason::lasting(reason);
+                waiting.push(Waiting { id: job.id.clone(), reason });
+            }
             Hold::Give(reason) => {
                 store.cancel(&job.id, &reason)?;
                 // Others may come after this one.

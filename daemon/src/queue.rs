@@ -1,21 +1,37 @@
-//! Where each waiting job stands in the queue, as of the scheduler's last look. It follows
-//! from what is stored, so it is in memory alone.
+//! What is known of waiting jobs as of the scheduler's last look: why each waits, where it stands
+//! and when it will start. It follows from what is stored, so it is in memory alone.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::scheduler::{Active, Forecast, Pending, Plan, Rules, forecast};
+use crate::scheduler::{Active, Forecast, Pending, Plan, Rules, Waiting, forecast};
 
-/// By job id.
+/// The scheduler's last look. Forecasts are made when somebody asks: the scheduler looks more
+/// often than people do.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    forecasts: HashMap<String, Forecast>,
+    /// By job id.
+    reasons: HashMap<String, String>,
+    outlook: Outlook,
+    /// By job id.
+    forecasts: OnceLock<HashMap<String, Forecast>>,
+}
+
+/// What forecasts are made of.
+#[derive(Debug, Default)]
+struct Outlook {
+    cores: Vec<u32>,
+    aligned: bool,
+    active: Vec<Active>,
+    /// In the order of their turns.
+    waiting: Vec<Pending>,
+    now: i64,
 }
 
 impl Queue {
     /// `expected`: when each of `active` will probably end, where a better guess than its
     /// limit is known.
-    pub(crate) fn foresee(
+    pub(crate) fn new(
         rules: Rules<'_>,
         active: &[Active],
         expected: Vec<Option<i64>>,
@@ -35,25 +51,49 @@ impl Queue {
             let (id, cores) = (placed.id.clone(), placed.cores.clone());
             Active { id, cores, end, ..Active::default() }
         }));
-        let waiting: Vec<&Pending> = plan.waiting.iter().filter_map(|w| find(&w.id)).collect();
-        let forecasts = forecast(rules, &active, &waiting, now);
-        Queue { forecasts: forecasts.into_iter().map(|f| (f.id.clone(), f)).collect() }
+        let waiting = plan.waiting.iter().filter_map(|w| find(&w.id).cloned()).collect();
+        let (cores, aligned) = (rules.cores.to_vec(), rules.aligned);
+        let outlook = Outlook { cores, aligned, active, waiting, now };
+        let reasons = plan.waiting.iter().map(reason_of).collect();
+        Queue { reasons, outlook, forecasts: OnceLock::new() }
+    }
+
+    /// Why this job waits, as of now.
+    pub(crate) fn reason(&self, id: &str) -> Option<String> {
+        self.reasons.get(id).cloned()
+    }
+
+    pub(crate) fn forecast(&self, id: &str) -> Option<Forecast> {
+        self.forecasts.get_or_init(|| self.outlook.forecasts()).get(id).cloned()
+    }
+}
+
+fn reason_of(waiting: &Waiting) -> (String, String) {
+    (waiting.id.clone(), waiting.reason.now.clone())
+}
+
+impl Outlook {
+    fn forecasts(&self) -> HashMap<String, Forecast> {
+        let rules = Rules { cores: &self.cores, aligned: self.aligned, cores_per_user: None };
+        let waiting: Vec<&Pending> = self.waiting.iter().collect();
+        let forecasts = forecast(rules, &self.active, &waiting, self.now);
+        forecasts.into_iter().map(|forecast| (forecast.id.clone(), forecast)).collect()
     }
 }
 
 /// The queue that all calls read.
 #[derive(Debug, Default)]
 pub(crate) struct SharedQueue {
-    queue: RwLock<Queue>,
+    queue: RwLock<Arc<Queue>>,
 }
 
 impl SharedQueue {
     pub(crate) fn replace(&self, queue: Queue) {
-        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
+        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(queue);
     }
 
-    pub(crate) fn forecast(&self, id: &str) -> Option<Forecast> {
-        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
-        queue.forecasts.get(id).cloned()
+    /// As of the scheduler's last look.
+    pub(crate) fn get(&self) -> Arc<Queue> {
+        self.queue.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

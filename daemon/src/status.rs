@@ -1,12 +1,16 @@
 //! The one place where the daemon's errors become gRPC status: code, reason and details.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use traind_proto::reasons;
 
 use crate::error::{Error, FieldViolation};
+
+/// When to ask a daemon again that has too much to do.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 impl From<Error> for Status {
     fn from(error: Error) -> Status {
@@ -16,6 +20,9 @@ impl From<Error> for Status {
         let (code, reason) = classify(&error);
         let mut details = ErrorDetails::new();
         details.set_error_info(reason, reasons::DOMAIN, metadata(&error));
+        if let Error::Busy { .. } = &error {
+            details.set_retry_info(Some(BUSY_DELAY));
+        }
         for FieldViolation { field, description } in violations(&error) {
             details.add_bad_request_violation(field, description);
         }

@@ -42,7 +42,7 @@ reasons! {
     PERMISSION_DENIED
     /// The caller did not say who it is in a way that the daemon believes.
     UNAUTHENTICATED
-    /// The daemon has as many calls or connections as it takes; ask again later.
+    /// The daemon has as many calls or connections as it takes; `RetryInfo` says when to ask again.
     BUSY
     /// A core of this host has too little memory for the job; the message tells what would fit.
     MEMORY_EXCEEDED

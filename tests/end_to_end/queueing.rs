@@ -24,7 +24,7 @@ async fn a_second_job_waits_for_its_cores_and_says_so() {
     host.cancel(&first.id).await;
     let story = host.watch(&second.id).await;
     assert_eq!(story.job.state(), JobState::Completed, "{}", host.runner_log(&second.id));
-    assert_eq!(story.waiting_reasons(), [waiting.waiting_reason]);
+    assert_eq!(story.waiting_reasons(), ["needs 1 core, and others use too many"]);
     assert_eq!(story.job.waiting_reason, "");
 }
 

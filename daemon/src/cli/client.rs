@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use hyper_util::rt::TokioIo;
@@ -76,19 +76,25 @@ pub(crate) async fn web(global: &Global) -> anyhow::Result<WebClient<Connection>
     Ok(WebClient::new(connection(global).await?))
 }
 
-/// Makes a call that may be made twice: again, ever less often, while the daemon is away.
+/// Makes a call that may be made twice: again, ever less often, while the daemon is away, and when
+/// it says so where it has too much to do.
 pub(crate) async fn repeat<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let (start, mut delay) = (Instant::now(), RETRY_FIRST);
     loop {
-        match call().await {
-            Err(status) if is_absence(&status) && start.elapsed() < AWAY_MAX => {
-                tokio::time::sleep(delay).await;
-                delay = (2 * delay).min(RETRY_MAX);
-            }
+        let status = match call().await {
+            Err(status) if start.elapsed() < AWAY_MAX => status,
             result => return result.map(Response::into_inner),
+        };
+        if is_absence(&status) {
+            tokio::time::sleep(delay).await;
+            delay = (2 * delay).min(RETRY_MAX);
+        } else if let Some(wanted) = status.get_details_retry_info().and_then(|i| i.retry_delay) {
+            tokio::time::sleep(about(wanted)).await;
+        } else {
+            return Err(status);
         }
     }
 }
@@ -110,6 +116,12 @@ pub(crate) async fn get_job(
 fn is_absence(status: &Status) -> bool {
     let broken = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
     broken && status.get_details_error_info().is_none()
+}
+
+/// Half to one and a half of it: those who were refused together do not come back together.
+fn about(delay: Duration) -> Duration {
+    let fraction = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_micros();
+    delay.mul_f64(0.5 + f64::from(fraction % 1000) / 1000.0)
 }
 
 async fn connection(global: &Global) -> anyhow::Result<Connection> {

@@ -30,12 +30,17 @@ mod top;
 mod watch;
 mod web;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
 
 use exit::Exit;
+
+/// Sockets that are looked after before the kernel is asked for more.
+const IO_EVENTS_MAX: usize = 64;
 
 /// Trains Hugging Face models on this host's NeuronCores, GPUs or CPU cores.
 #[derive(Parser)]
@@ -100,9 +105,15 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Takes little at a time from the kernel, where what came first waits in front: what is begun
+/// with is done before more is.
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().max_io_events_per_tick(IO_EVENTS_MAX).build()
+}
+
 fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async move {
+    runtime()?.block_on(async move {
         match verb {
             Verb::Serve(serve) => serve.run(global).await,
             Verb::Submit(submit) => submit.run(global).await,

@@ -10,11 +10,13 @@
 mod forecast;
 mod gang;
 mod preempt;
+mod reason;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use forecast::{Forecast, forecast};
 pub(crate) use preempt::Preemption;
+pub(crate) use reason::Reason;
 
 use gang::gang;
 
@@ -64,11 +66,11 @@ pub(crate) struct Placement {
     pub cores: Vec<u32>,
 }
 
-/// Why a job waits, as one sentence.
+/// A job that waits, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub id: String,
-    pub reason: String,
+    pub reason: Reason,
 }
 
 /// What to do now.
@@ -119,7 +121,7 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
 }
 
 struct Refusal {
-    reason: String,
+    reason: Reason,
     /// Whether it waits for what others could take.
     holds_back: bool,
 }
@@ -135,7 +137,8 @@ fn decide(
         return Err(Refusal { reason, holds_back: false });
     }
     let Some(cores) = gang(rules, active.iter(), job.cores) else {
-        let reason = head.map_or_else(|| short(rules, active, job), |head| behind(head.job));
+        let reason =
+            head.map_or_else(|| reason::short(rules, active, job), |head| reason::behind(head.job));
         return Err(Refusal { reason, holds_back: true });
     };
     let end = job.max_run.map(|max_run| now.saturating_add(max_run));
@@ -152,7 +155,7 @@ fn decide(
     };
     match head {
         Some(head) if !keeps_promise(rules, active, &started, head, now) => {
-            Err(Refusal { reason: behind(head.job), holds_back: true })
+            Err(Refusal { reason: reason::behind(head.job), holds_back: true })
         }
         _ => Ok(started),
     }
@@ -188,41 +191,13 @@ fn promise(rules: Rules<'_>, active: &[Active], job: &Pending, now: i64) -> Opti
 }
 
 /// Why a job cannot start that waits for nobody but its own user.
-fn beyond_limits(rules: Rules<'_>, active: &[Active], job: &Pending) -> Option<String> {
-    let (needs, total) = (count(job.cores as usize), rules.cores.len());
+fn beyond_limits(rules: Rules<'_>, active: &[Active], job: &Pending) -> Option<Reason> {
+    let total = rules.cores.len();
     if job.cores as usize > total {
-        return Some(format!("needs {needs}, but this host has {total}"));
+        return Some(reason::too_wide(job, total));
     }
     let limit = rules.cores_per_user? as usize;
     let own = active.iter().filter(|active| active.owner == job.owner);
     let held: usize = own.map(|active| active.cores.len()).sum();
-    (held + job.cores as usize > limit).then(|| {
-        let owner = &job.owner;
-        format!("needs {needs}: the jobs of {owner} hold {held}, and a user may hold {limit}")
-    })
-}
-
-fn behind(head: &Pending) -> String {
-    let cores = count(head.cores as usize);
-    format!("waits behind job {}, which comes first and needs {cores}", label(&head.id, &head.name))
-}
-
-fn short(rules: Rules<'_>, active: &[Active], job: &Pending) -> String {
-    let held: usize = active.iter().map(|job| job.cores.len()).sum();
-    let (needs, total) = (count(job.cores as usize), rules.cores.len());
-    let free = total.saturating_sub(held);
-    let in_one_range = if rules.aligned { " in one range" } else { "" };
-    let holders: Vec<String> = active
-        .iter()
-        .map(|job| format!("{} uses {}", label(&job.id, &job.name), job.cores.len()))
-        .collect();
-    format!("needs {needs}{in_one_range}, {free} of {total} free: {}", holders.join(", "))
-}
-
-fn count(cores: usize) -> String {
-    format!("{cores} core{}", if cores == 1 { "" } else { "s" })
-}
-
-fn label(id: &str, name: &str) -> String {
-    if name.is_empty() { id.to_owned() } else { format!("{id} ({name})") }
+    (held + job.cores as usize > limit).then(|| reason::beyond_limit(job, held, limit))
 }

@@ -21,7 +21,7 @@ fn active(id: &str, cores: &[u32], end: Option<i64>) -> Active {
 
 fn lines(plan: &Plan) -> String {
     let placed = plan.placements.iter().map(|p| format!("{} on {:?}", p.id, p.cores));
-    let waiting = plan.waiting.iter().map(|w| format!("{} {}", w.id, w.reason));
+    let waiting = plan.waiting.iter().map(|w| format!("{} {}", w.id, w.reason.now));
     placed.chain(waiting).collect::<Vec<_>>().join("\n")
 }
 

@@ -4,16 +4,19 @@
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::incoming::{Entered, Places};
+use super::incoming::{Entered, Seat};
 use crate::account::Account;
 use crate::tls;
 
@@ -30,8 +33,26 @@ pub(super) enum Peer {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     pub(super) peer: Peer,
-    /// Of what there is too much for its calls to be served.
-    pub(super) refused: Option<&'static str>,
+    /// Gone when the connection is.
+    seat: Weak<Seat>,
+    /// How long its first call waited for the connection to be accepted.
+    delay: Arc<Mutex<Duration>>,
+}
+
+impl ConnectionInfo {
+    fn new(peer: Peer, seat: &Arc<Seat>, delay: Duration) -> ConnectionInfo {
+        ConnectionInfo { peer, seat: Arc::downgrade(seat), delay: Arc::new(Mutex::new(delay)) }
+    }
+
+    /// Of what there is too much for the connection's calls to be served, if there is.
+    pub(super) fn refused(&self) -> Option<&'static str> {
+        self.seat.upgrade().and_then(|seat| seat.take().err())
+    }
+
+    /// How long a call waited before its connection was there: none but the first did.
+    pub(super) fn take_delay(&self) -> Duration {
+        std::mem::take(&mut *self.delay.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 pub(super) struct Connection {
@@ -39,8 +60,9 @@ pub(super) struct Connection {
     /// Until it has said that it speaks HTTP/2.
     greeting: Option<Greeting>,
     info: ConnectionInfo,
-    /// Counts the connection for as long as it is open.
-    _places: Places,
+    /// Count the connection for as long as it is open.
+    _seat: Arc<Seat>,
+    _open: Option<OwnedSemaphorePermit>,
 }
 
 enum Stream {
@@ -65,14 +87,21 @@ impl Greeting {
 }
 
 impl Connection {
-    pub(super) fn unix(stream: UnixStream, entered: Entered) -> io::Result<Connection> {
+    /// `delay`: how long the client may have waited to be let in.
+    pub(super) fn unix(
+        stream: UnixStream,
+        entered: Entered,
+        delay: Duration,
+    ) -> io::Result<Connection> {
         let credentials = stream.peer_cred()?;
         let account = Account { uid: credentials.uid(), gid: credentials.gid() };
-        let peer = Peer::User(account);
         let greeting = Greeting::within(entered.patience());
-        let (places, refused) = entered.seat(&account.uid.to_string());
-        let info = ConnectionInfo { peer, refused };
-        Ok(Connection { stream: Stream::Unix(stream), greeting, info, _places: places })
+        // Who has not said anything yet did not wait for an answer.
+        let has_spoken = ioctl_fionread(&stream).is_ok_and(|bytes| bytes > 0);
+        let delay = if has_spoken { delay } else { Duration::ZERO };
+        let (seat, open) = entered.seat(account.uid.to_string());
+        let info = ConnectionInfo::new(Peer::User(account), &seat, delay);
+        Ok(Connection { stream: Stream::Unix(stream), greeting, info, _seat: seat, _open: open })
     }
 
     pub(super) fn tls(
@@ -84,12 +113,11 @@ impl Connection {
         let name = shown.and_then(tls::common_name);
         let greeting = Greeting::within(entered.patience());
         // Who has a token says so with each call; till then a host counts as a user.
-        let (places, refused) = match &name {
-            Some(name) => entered.seat(name),
-            None => entered.seat(&address.to_string()),
-        };
-        let info = ConnectionInfo { peer: Peer::Network { name }, refused };
-        Connection { stream: Stream::Tls(Box::new(stream)), greeting, info, _places: places }
+        let (seat, open) = entered.seat(name.clone().unwrap_or_else(|| address.to_string()));
+        // Nobody could speak before hands were shaken.
+        let info = ConnectionInfo::new(Peer::Network { name }, &seat, Duration::ZERO);
+        let stream = Stream::Tls(Box::new(stream));
+        Connection { stream, greeting, info, _seat: seat, _open: open }
     }
 }
 

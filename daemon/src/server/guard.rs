@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::http::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, Request, Response};
@@ -13,6 +14,7 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use super::connection::{ConnectionInfo, Peer};
+use super::lateness::Lateness;
 use super::peer;
 use super::quota::{Place, Quota};
 use super::tap::tapped;
@@ -22,12 +24,23 @@ use crate::error::Error;
 
 /// Calls under way at a time, streams with them.
 const CALLS_MAX: usize = 4096;
+/// Calls that are handled at a time: those beyond would only make each other wait. A stream is
+/// handled until it begins.
+const HANDLED_MAX: usize = 64;
+/// How long a call may wait until it is begun with, from when it came.
+const PATIENCE: Duration = Duration::from_millis(30);
+/// Calls for which a runner may have to think, or a disk to sync.
+const LONG: [&str; 2] = ["/traind.v1.Jobs/CreateJob", "/traind.v1.Jobs/PlanJob"];
+const LONG_HANDLED_MAX: usize = 16;
 
 /// Puts a [`Guarded`] in front of the services.
 #[derive(Clone)]
 pub(super) struct Guard {
     daemon: Arc<Daemon>,
     calls: Arc<Semaphore>,
+    handled: Arc<Semaphore>,
+    lateness: Lateness,
+    long_handled: Arc<Semaphore>,
     of_users: Quota,
 }
 
@@ -46,12 +59,33 @@ struct UnderWay {
 impl Guard {
     pub(super) fn new(daemon: Arc<Daemon>) -> Guard {
         let of_users = Quota::new(daemon.settings.limits.calls_per_user);
-        Guard { daemon, calls: Arc::new(Semaphore::new(CALLS_MAX)), of_users }
+        let places = |most| Arc::new(Semaphore::new(most));
+        Guard {
+            daemon,
+            calls: places(CALLS_MAX),
+            handled: places(HANDLED_MAX),
+            lateness: Lateness::default(),
+            long_handled: places(LONG_HANDLED_MAX),
+            of_users,
+        }
     }
 
-    fn admit(&self, request: &Request<Body>) -> Result<(Caller, UnderWay), Error> {
+    /// Waits until the call can be begun with: people wait for long ones, so these may wait too;
+    /// all others are refused while they would still be quick.
+    async fn begin(self, long: bool, late: Duration) -> Result<OwnedSemaphorePermit, Error> {
+        let busy = || Error::Busy { what: "calls at once" };
+        if long {
+            return self.long_handled.acquire_owned().await.map_err(|_| busy());
+        }
+        let patience = PATIENCE.checked_sub(late).ok_or_else(busy)?;
+        let place = tokio::time::timeout(patience, self.handled.acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or_else(busy)
+    }
+
+    fn admit(&self, request: &Request<Body>) -> Result<(Caller, UnderWay, Duration), Error> {
         let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Nobody)?;
-        if let Some(what) = info.refused {
+        let late = self.lateness.of_call().max(info.take_delay());
+        if let Some(what) = info.refused() {
             return Err(Error::Busy { what });
         }
         let settings = &self.daemon.settings;
@@ -66,7 +100,7 @@ impl Guard {
         let busy = |what| move || Error::Busy { what };
         let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
         let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
-        Ok((caller, UnderWay { _of_user: of_user, _of_all: of_all }))
+        Ok((caller, UnderWay { _of_user: of_user, _of_all: of_all }, late))
     }
 
     /// The caller's name, and the most that it may do. On the network a token counts more
@@ -95,7 +129,7 @@ impl<S> Layer<S> for Guard {
 
 impl<S> Service<Request<Body>> for Guarded<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
 {
@@ -108,19 +142,30 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        match self.guard.admit(&request) {
-            Ok((caller, under_way)) => {
-                request.extensions_mut().insert(caller);
-                // What comes behind has no need of the secret.
-                request.headers_mut().remove(AUTHORIZATION);
-                let response = self.inner.call(request);
-                // A call is under way until its answer is gone.
-                let held = move |_: &_| {
-                    let _ = &under_way;
-                };
-                Box::pin(async move { Ok(response.await?.map(|body| tapped(body, held))) })
-            }
-            Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
-        }
+        let (caller, under_way, late) = match self.guard.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(error) => return Box::pin(async move { Ok(Status::from(error).into_http()) }),
+        };
+        request.extensions_mut().insert(caller);
+        // What comes behind has no need of the secret.
+        request.headers_mut().remove(AUTHORIZATION);
+        let long = LONG.contains(&request.uri().path());
+        let place = self.guard.clone().begin(long, late);
+        // The one that was made ready stays here; its clone is for the next call.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        Box::pin(async move {
+            let place = match place.await {
+                Ok(place) => place,
+                Err(error) => return Ok(Status::from(error).into_http()),
+            };
+            // A call is under way until its answer is gone.
+            let held = move |_: &_| {
+                let _ = &under_way;
+            };
+            let response = inner.call(request).await?;
+            drop(place);
+            Ok(response.map(|body| tapped(body, held)))
+        })
     }
 }

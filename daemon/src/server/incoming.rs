@@ -6,16 +6,18 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::unconstrained;
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
+use super::lateness::CROWD;
 use super::quota::{Place, Quota};
 use crate::settings::Limits;
 
@@ -39,10 +41,13 @@ struct Room {
     patience: Duration,
 }
 
-/// What a connection holds for as long as it is open.
-pub(super) struct Places {
-    _open: Option<OwnedSemaphorePermit>,
-    _served: Option<(OwnedSemaphorePermit, Place)>,
+/// The place of one connection among those that are served, or its want of one.
+#[derive(Debug)]
+pub(super) struct Seat {
+    served: Arc<Semaphore>,
+    of_users: Quota,
+    who: String,
+    taken: Mutex<Option<(OwnedSemaphorePermit, Place)>>,
 }
 
 /// A connection that is open, before it is known whose it is.
@@ -72,16 +77,26 @@ impl Entered {
         self.room.patience
     }
 
-    /// A place among the connections of `who`, or what there is too much of.
-    pub(super) fn seat(self, who: &str) -> (Places, Option<&'static str>) {
-        let of_user = self.room.of_users.take(who);
-        let of_all = of_user.is_some().then(|| self.room.served.try_acquire_owned().ok()).flatten();
-        let refused = match (&of_user, &of_all) {
-            (None, _) => Some("connections of one user"),
-            (_, None) => Some("connections"),
-            _ => None,
-        };
-        (Places { _open: self.open, _served: of_all.zip(of_user) }, refused)
+    /// A seat for a connection of `who`, and what it holds for as long as it is open. One that
+    /// gets no place now may get one when it calls.
+    pub(super) fn seat(self, who: String) -> (Arc<Seat>, Option<OwnedSemaphorePermit>) {
+        let Room { served, of_users, .. } = self.room;
+        let seat = Seat { served, of_users, who, taken: Mutex::default() };
+        let _ = seat.take();
+        (Arc::new(seat), self.open)
+    }
+}
+
+impl Seat {
+    /// Takes a place unless it has one; what there is too much of, if there is none to take.
+    pub(super) fn take(&self) -> Result<(), &'static str> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.is_none() {
+            let of_user = self.of_users.take(&self.who).ok_or("connections of one user")?;
+            let of_all = self.served.clone().try_acquire_owned().map_err(|_| "connections")?;
+            *taken = Some((of_all, of_user));
+        }
+        Ok(())
     }
 }
 
@@ -104,14 +119,31 @@ pub(super) fn accept(
 }
 
 async fn accept_unix(listener: UnixListener, room: Room, sender: mpsc::Sender<Accepted>) {
+    // Who waits now has not waited longer than since nobody did, and not at all behind nobody.
+    let (mut nobody_waited, mut before) = (Instant::now(), 0);
     loop {
         let entered = room.enter().await;
-        match listener.accept().await {
-            Ok((stream, _)) => match Connection::unix(stream, entered) {
-                Ok(connection) => drop(sender.send(Ok(connection)).await),
-                Err(error) => tracing::debug!(%error, "learn who calls"),
-            },
-            Err(error) => complain(&error).await,
+        let accepted = tokio::select! {
+            biased;
+            accepted = unconstrained(listener.accept()) => accepted,
+            () = std::future::ready(()) => {
+                let accepted = listener.accept().await;
+                (nobody_waited, before) = (Instant::now(), 0);
+                accepted
+            }
+        };
+        before += 1;
+        let waited = if before > CROWD { nobody_waited.elapsed() } else { Duration::ZERO };
+        let connected = match accepted {
+            Ok((stream, _)) => Connection::unix(stream, entered, waited),
+            Err(error) => {
+                complain(&error).await;
+                continue;
+            }
+        };
+        match connected {
+            Ok(connection) => drop(sender.send(Ok(connection)).await),
+            Err(error) => tracing::debug!(%error, "learn who calls"),
         }
     }
 }

@@ -43,14 +43,19 @@ impl Jobs {
     }
 }
 
-/// A job with its place in the queue.
+/// A job as of now: one that waits with its place in the queue.
 pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
-    let pending = job.state == JobState::Pending;
-    let forecast = daemon.queue.forecast(&job.id).filter(|_| pending);
+    if job.state != JobState::Pending {
+        return convert::job(job);
+    }
+    let queue = daemon.queue.get();
+    let (forecast, reason) = (queue.forecast(&job.id), queue.reason(&job.id));
+    let job = convert::job(job);
     v1::Job {
         queue_position: forecast.as_ref().map_or(0, |forecast| forecast.position),
         estimated_start_time: forecast.and_then(|f| f.start).map(clock::timestamp),
-        ..convert::job(job)
+        waiting_reason: reason.unwrap_or(job.waiting_reason),
+        ..job
     }
 }
 

@@ -7,6 +7,7 @@ mod cores;
 mod guard;
 mod incoming;
 pub(crate) mod jobs;
+mod lateness;
 mod observe;
 pub(crate) mod peer;
 mod plugins;

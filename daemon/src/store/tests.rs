@@ -5,7 +5,7 @@ use traind_proto::v1::{Evaluated, Event, Finished, Started, Step};
 
 use super::{NewJob, Resolved, Restart, Store, StoreError};
 use crate::account::Account;
-use crate::scheduler::Waiting;
+use crate::scheduler::{Reason, Waiting};
 use crate::state::{JobState, Outcome};
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -110,7 +110,8 @@ fn a_job_started_again_counts_it_and_keeps_its_history() {
 }
 
 fn waiting(id: &str, reason: &str) -> Waiting {
-    Waiting { id: id.to_owned(), reason: reason.to_owned() }
+    let now = format!("{reason}, as of the {:?}", std::time::Instant::now());
+    Waiting { id: id.to_owned(), reason: Reason { now, lasting: reason.to_owned() } }
 }
 
 #[test]

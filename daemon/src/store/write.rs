@@ -79,14 +79,15 @@ impl Store {
     }
 
     /// Says why pending jobs wait, of all in one transaction: a long queue has many. The same
-    /// reason again is no event.
+    /// lasting reason again is no event.
     pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
         let changed = self.change_all(|transaction| {
             let mut changed = Vec::new();
             for Waiting { id, reason } in waiting {
                 let mut draft = Draft::load(transaction, id)?;
-                if draft.job.state == JobState::Pending && draft.job.waiting_reason != *reason {
-                    draft.wait(reason)?;
+                let known = draft.job.waiting_reason == reason.lasting;
+                if draft.job.state == JobState::Pending && !known {
+                    draft.wait(&reason.lasting)?;
                     changed.push(draft.save()?);
                 }
             }

@@ -86,6 +86,15 @@ impl Host {
         }
     }
 
+    /// Waits until the daemon has done with those who came before.
+    pub(crate) async fn until_answered(&self) {
+        let start = Instant::now();
+        while self.jobs().await.list_jobs(v1::ListJobsRequest::default()).await.is_err() {
+            assert!(start.elapsed() < PATIENCE, "{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// The command that starts this host's daemon.
     pub(crate) fn serve(&self) -> Command {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("daemon.log"));

@@ -27,7 +27,9 @@ async fn one_user_has_so_many_connections_and_gets_them_back() {
     }
     let refused = host.jobs().await.list_jobs(list()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(refused.get_error_details().error_info().unwrap().reason, "BUSY");
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, "BUSY");
+    assert!(details.retry_info().unwrap().retry_delay > Some(Duration::ZERO));
     assert!(refused.message().contains("connections of one user"), "{refused}");
     clients[0].list_jobs(list()).await.unwrap();
     drop(clients);
@@ -36,6 +38,21 @@ async fn one_user_has_so_many_connections_and_gets_them_back() {
         assert!(start.elapsed() < crate::host::PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn a_command_that_is_refused_for_now_asks_again() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=1"]).await;
+    let mut first = host.jobs().await;
+    first.list_jobs(list()).await.unwrap();
+    let leaves = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(first);
+    });
+    let mut ls = host.traind();
+    let listed = tokio::task::spawn_blocking(move || ls.arg("ls").output().unwrap()).await.unwrap();
+    leaves.await.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
 }
 
 #[tokio::test]

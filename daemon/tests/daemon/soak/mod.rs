@@ -3,6 +3,7 @@
 
 mod crowd;
 mod disk;
+mod frames;
 mod garbage;
 mod kills;
 mod latency;

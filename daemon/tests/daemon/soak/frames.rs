@@ -1,0 +1,203 @@
+//! HTTP/2 by hand: a client that costs next to nothing, so that what is measured on one machine
+//! with the daemon is the daemon. It makes one call after another, each as a new stream.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+
+use crate::host::PATIENCE;
+
+/// The preface and an empty SETTINGS frame.
+pub(super) const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// A PING frame, which wants an answer.
+pub(super) const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
+const HEAD_BYTES: usize = 9;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PINGED: u8 = 6;
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// How many calls are made between two looks at the answers.
+const CHUNK: usize = 64;
+const EVENTS_MAX: usize = 1024;
+
+/// One connection and what came of its newest call.
+struct Caller {
+    stream: UnixStream,
+    next_stream_id: u32,
+    received: Vec<u8>,
+    /// A message came, so the call was served.
+    message: bool,
+    start: Instant,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub served: bool,
+    pub took: Duration,
+}
+
+impl Caller {
+    fn connect(socket: &Path) -> Caller {
+        let start = Instant::now();
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.write_all(HELLO).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Caller { stream, next_stream_id: 1, received: Vec::new(), message: false, start }
+    }
+
+    /// Calls ListJobs with an empty message; the time is taken from here on.
+    fn call(&mut self) {
+        let block = request_headers();
+        let mut request = frame(HEADERS, END_HEADERS, self.next_stream_id, &block);
+        request.extend(frame(DATA, END_STREAM, self.next_stream_id, &[0; 5]));
+        self.next_stream_id += 2;
+        self.message = false;
+        self.stream.write_all(&request).unwrap();
+    }
+
+    /// Takes what has come; the answer, if that was the end of it.
+    fn take(&mut self) -> Option<Answer> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => panic!("the daemon closed a connection"),
+                Ok(bytes) => self.received.extend(&buffer[..bytes]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let mut ended = false;
+        while let Some((kind, flags, id, length)) = self.head() {
+            let payload: Vec<u8> = self.received.drain(..length).skip(HEAD_BYTES).collect();
+            if kind == PINGED && flags & ACK == 0 {
+                self.stream.write_all(&frame(PINGED, ACK, 0, &payload)).unwrap();
+            }
+            let own = id == self.next_stream_id - 2;
+            self.message |= own && kind == DATA;
+            ended |= own && flags & END_STREAM != 0 && matches!(kind, DATA | HEADERS);
+        }
+        ended.then(|| Answer { served: self.message, took: self.start.elapsed() })
+    }
+
+    /// Kind, flags, stream and length of the first frame that has come whole.
+    fn head(&self) -> Option<(u8, u8, u32, usize)> {
+        let head: &[u8; HEAD_BYTES] = self.received.first_chunk()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize + HEAD_BYTES;
+        let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        (self.received.len() >= length).then_some((head[3], head[4], id, length))
+    }
+}
+
+/// Callers and what tells which of them has an answer.
+pub(super) struct Crowd {
+    callers: Vec<Caller>,
+    epoll: OwnedFd,
+    answers: Vec<Answer>,
+}
+
+impl Crowd {
+    pub(super) fn new() -> Crowd {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).unwrap();
+        Crowd { callers: Vec::new(), epoll, answers: Vec::new() }
+    }
+
+    /// So many connect and call, all at once; the time is taken from before they connect.
+    pub(super) fn enter(&mut self, socket: &Path, count: usize) -> Vec<Answer> {
+        for index in 0..count {
+            let mut caller = Caller::connect(socket);
+            let data = EventData::new_u64(self.callers.len() as u64);
+            epoll::add(&self.epoll, &caller.stream, data, EventFlags::IN).unwrap();
+            caller.call();
+            self.callers.push(caller);
+            if index % CHUNK == 0 {
+                self.collect(Duration::ZERO);
+            }
+        }
+        self.finish(count)
+    }
+
+    /// All who are there call at once.
+    pub(super) fn call(&mut self) -> Vec<Answer> {
+        let count = self.callers.len();
+        for index in 0..count {
+            self.callers[index].start = Instant::now();
+            self.callers[index].call();
+            if index % CHUNK == 0 {
+                self.collect(Duration::ZERO);
+            }
+        }
+        self.finish(count)
+    }
+
+    /// One after another calls, `period` apart.
+    pub(super) fn go_on(&mut self, count: usize, period: Duration) -> Vec<Answer> {
+        let start = Instant::now();
+        for number in 0..count {
+            let due = start + period * number as u32;
+            while Instant::now() < due {
+                self.collect(due.saturating_duration_since(Instant::now()));
+            }
+            let index = number % self.callers.len();
+            let caller = &mut self.callers[index];
+            caller.start = Instant::now();
+            caller.call();
+        }
+        self.finish(count)
+    }
+
+    fn finish(&mut self, count: usize) -> Vec<Answer> {
+        let start = Instant::now();
+        while self.answers.len() < count {
+            self.collect(Duration::from_secs(1));
+            assert!(start.elapsed() < PATIENCE, "{} of {count} answers", self.answers.len());
+        }
+        std::mem::take(&mut self.answers)
+    }
+
+    fn collect(&mut self, patience: Duration) {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        let patience = patience.try_into().unwrap();
+        epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)).unwrap();
+        for event in &events {
+            let data = event.data;
+            self.answers.extend(self.callers[data.u64() as usize].take());
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+    let mut frame = length.to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// `POST http`, then literals that no table keeps: names by their number in HPACK's own table, or
+/// spelt out.
+fn request_headers() -> Vec<u8> {
+    let mut block = vec![0x83, 0x86];
+    literal(&mut block, &[0x01], "traind");
+    literal(&mut block, &[0x04], "/traind.v1.Jobs/ListJobs");
+    literal(&mut block, &[0x0f, 0x10], "application/grpc");
+    block.push(0);
+    block.extend([2, b't', b'e']);
+    block.push(8);
+    block.extend(b"trailers");
+    block
+}
+
+fn literal(block: &mut Vec<u8>, name: &[u8], value: &str) {
+    block.extend(name);
+    block.push(value.len() as u8);
+    block.extend(value.as_bytes());
+}
