@@ -14,8 +14,12 @@ def peers(options, script, *arguments):
     subprocess.run([options.peers_python, SCRIPTS / "peers" / script, *map(str, arguments)], check=True)
 
 
-def run_traind(options, name, model, data, learning_rate, steps, output):
-    """Trains on the rows in their order; returns what was logged of each step."""
+def run_traind(options, name, model, data, learning_rate, steps, output, **train):
+    """Trains on the rows in their order, with more of the section `train`; returns what was logged of each step."""
+    return run_job(options, name, model, data, learning_rate, steps, output, **train).trainer_state()["log_history"]
+
+
+def run_job(options, name, model, data, learning_rate, steps, output, **train):
     job = {
         "name": name,
         "model": model,
@@ -26,12 +30,13 @@ def run_traind(options, name, model, data, learning_rate, steps, output):
             "learning_rate": learning_rate,
             "train_sampling_strategy": "sequential",
             "logging_steps": 1,
+            **train,
         },
         "resources": {"platform": "cpu", "cores": options.cores},
         "output_dir": str(output),
     }
     with service.Daemon(options.traind) as daemon:
-        return daemon.run(job).trainer_state()["log_history"]
+        return daemon.run(job)
 
 
 def run(main):

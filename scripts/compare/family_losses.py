@@ -4,7 +4,6 @@ both train on from what traind saved, which transformers must load without a wei
 Exits with 1 where losses, learning rates or gradient norms differ by more than the limits in steps.py.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import both
+import families
 from both import peers
 
 import steps  # found by both
@@ -19,47 +19,15 @@ import steps  # found by both
 LEARNING_RATE = 1e-3
 # From what was saved.
 STEPS_MORE = 3
-ENCODER_TASKS = ["sequence-classification", "token-classification", "question-answering", "masked-lm"]
-FAMILIES = {
-    "bert": ENCODER_TASKS,
-    "distilbert": ENCODER_TASKS,
-    "roberta": ENCODER_TASKS,
-    "xlm-roberta": ENCODER_TASKS,
-    "gpt2": ["sequence-classification", "causal-lm"],
-}
-# As features.py prepares the rows for the Trainer.
-DATA = {
-    "sequence-classification": {"max_length": 64},
-    "token-classification": {"max_length": 64},
-    "question-answering": {"max_length": 64, "doc_stride": 16, "id": "id", "pad_to_max_length": True},
-    "masked-lm": {"max_length": 64, "line_by_line": True, "mlm_probability": 1.0, "whole_word_mask": True},
-    "causal-lm": {"block_size": 64},
-}
 
 
 def main():
-    options = parse_options()
-    families = FAMILIES if options.family == "all" else [options.family]
-    pairs = [(family, task) for family in families for task in FAMILIES[family] if options.task in (None, task)]
-    if not pairs:
-        sys.exit(f"{options.family} has no {options.task}; it has {', '.join(FAMILIES[options.family])}")
-    results = {pair: compare(options, *pair) for pair in pairs}
+    parser = families.parser(__doc__)
+    parser.add_argument("--steps", type=int, default=20)
+    options = parser.parse_args()
+    results = {pair: compare(options, *pair) for pair in families.pairs(options)}
     print(summary(results))
     sys.exit(1 if any(runs.complaints() for runs in results.values()) else 0)
-
-
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--peers-python", required=True)
-    parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
-    parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--family", required=True, choices=["all", *FAMILIES])
-    parser.add_argument("--task", choices=sorted(DATA))
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=16, help="rows a step, over all cores")
-    return parser.parse_args()
 
 
 @dataclass
@@ -119,9 +87,8 @@ def summary(results):
 
 
 def run_traind(options, task, model, rows, count, output):
-    labels = {"num_labels": 3} if task == "sequence-classification" else {}
-    model = {"name_or_path": str(model), "task": task, **labels}
-    data = {"train": str(rows), **DATA[task]}
+    data = {"train": str(rows), **families.DATA[task]}
+    model = families.model_section(task, model)
     return both.run_traind(options, "family-losses", model, data, LEARNING_RATE, count, output)
 
 

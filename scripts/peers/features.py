@@ -9,6 +9,7 @@ IGNORED = -100
 MAX_LENGTH = 64
 DOC_STRIDE = 16
 BLOCK_SIZE = 64
+NOT_FOR_THE_MODEL = {"id", "offset_mapping", "context"}
 
 
 def read(path):
@@ -55,7 +56,12 @@ def windows(tokenizer, row):
         whole = offsets[context[0]][0] <= start and offsets[context[-1]][1] >= end
         first, last = (inside[0], inside[-1]) if whole else (0, 0)
         keys = [key for key in tokenizer.model_input_names if key in encoded]
-        yield {**{key: encoded[key][index] for key in keys}, "start_positions": first, "end_positions": last}
+        yield {
+            **{key: encoded[key][index] for key in keys},
+            **{"start_positions": first, "end_positions": last},
+            # What an answer is found with; the model is not given it.
+            **{"id": row["id"], "offset_mapping": offsets, "context": context},
+        }
 
 
 def masked_lm(rows, tokenizer):
@@ -98,7 +104,8 @@ def collator(task, tokenizer):
 
     def collate(rows):
         labels = [row["labels"] for row in rows if isinstance(row.get("labels"), list)]
-        rows = [{key: value for key, value in row.items() if key != "labels" or not labels} for row in rows]
+        left_out = NOT_FOR_THE_MODEL | ({"labels"} if labels else set())
+        rows = [{key: value for key, value in row.items() if key not in left_out} for row in rows]
         batch = pad(rows)
         if labels:
             length = batch["input_ids"].shape[1]

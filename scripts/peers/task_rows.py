@@ -1,6 +1,6 @@
 """Rows of every task, made from texts by rules that anyone can follow: what is compared is arithmetic, not learning.
 
-usage: task_rows.py TASK TEXTS.parquet OUT.jsonl
+usage: task_rows.py TASK TEXTS.parquet|TEXTS.csv OUT.jsonl [ROWS]
 """
 
 import json
@@ -61,9 +61,9 @@ def plain(text, index):
 
 
 def main():
-    task, texts, out = sys.argv[1:]
+    task, texts, out, *rows_max = sys.argv[1:]
     texts, _ = datafiles.texts_and_labels(Path(texts))
-    long_enough = [text for text in texts if len(text.split()) > 2][:ROWS_MAX]
+    long_enough = [text for text in texts if len(text.split()) > 2][: int(rows_max[0]) if rows_max else ROWS_MAX]
     rows = (ROWS[task](text, index) for index, text in enumerate(long_enough))
     Path(out).write_text("".join(json.dumps(row) + "\n" for row in rows))
 

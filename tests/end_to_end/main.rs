@@ -21,6 +21,7 @@ mod prometheus;
 mod python_client;
 mod queueing;
 mod remote;
+mod shards;
 mod stopping;
 mod submitters;
 mod tasks;

@@ -74,7 +74,8 @@ impl ModelFolder {
         task.configure(&mut self.config, encoder);
         let model = registry::build(self.config, self::task(section)?)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-        Ok(OpenModel { folder: self.path, model: model.into(), task })
+        let max_shard_bytes = section.max_shard_size.bytes();
+        Ok(OpenModel { folder: self.path, model: model.into(), task, max_shard_bytes })
     }
 }
 
@@ -84,6 +85,8 @@ pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
     pub task: Arc<dyn JobTask>,
+    /// Of one file of weights, where it is saved.
+    max_shard_bytes: u64,
 }
 
 impl OpenModel {
@@ -100,6 +103,12 @@ impl OpenModel {
         };
         self.report(context, &report, start)?;
         Ok(arrays)
+    }
+
+    /// Writes config and weights into a folder; `arrays` are in the order of the parameters.
+    pub(crate) fn save_weights(&self, folder: &Path, arrays: &[HostArray]) -> RunResult<()> {
+        let (config, specs) = (self.model.config(), self.model.parameters());
+        Ok(weights::save(folder, config, specs, arrays, self.max_shard_bytes)?)
     }
 
     /// Tells of weights that a checkpoint gave.

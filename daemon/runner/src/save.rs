@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use serde_json::json;
 use traind_job_file::JobFile;
-use traind_models::weights;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
@@ -32,8 +31,7 @@ pub(crate) fn save(
     context.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
-    let (config, specs) = (open.model.config(), open.model.parameters());
-    weights::save(folder, config, specs, &session.parameters()?)?;
+    open.save_weights(folder, &session.parameters()?)?;
     output::copy_tokenizer(&open.folder, folder)?;
     let metrics = final_metrics(progress);
     write_state(folder, job, timetable, progress, &metrics)?;

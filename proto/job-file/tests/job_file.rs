@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use serde_json::json;
 use traind_job_file::{
     CastType, EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom, StepsOrRatio,
     TrainSamplingStrategy, Violation, fields,
@@ -563,6 +564,38 @@ fn steps_may_be_a_share_of_all() {
     assert_eq!(warmup("0.1").resolve(101), 11);
     assert_eq!(warmup("1").resolve(101), 1);
     assert_eq!(warmup("30").resolve(101), 30);
+}
+
+#[test]
+fn sizes_of_files_have_units() {
+    let model = |size: &str| {
+        format!(
+            "model: {{name_or_path: ./bert, task: sequence-classification, num_labels: 3, max_shard_size: {size}}}"
+        )
+    };
+    let table = [
+        ("5GB", 5_000_000_000, json!("5GB")),
+        ("' 0.5 mb '", 500_000, json!("500KB")),
+        ("1.5TB", 1_500_000_000_000, json!("1500GB")),
+        ("1234", 1234, json!(1234)),
+        ("1.0001KB", 1000, json!("1KB")),
+    ];
+    for (text, bytes, written) in table {
+        let size = job(&model(text)).model.max_shard_size;
+        assert_eq!((size.bytes(), serde_json::to_value(size).unwrap()), (bytes, written), "{text}");
+    }
+    let wanted = "must be a number of bytes, or text such as `5GB`, not";
+    for (text, problem) in [
+        ("5GiB", format!("{wanted} `5GiB`")),
+        ("GB", format!("{wanted} `GB`")),
+        ("'€B'", format!("{wanted} `€B`")),
+        ("-1KB", format!("{wanted} `-1KB`")),
+        ("1e30TB", format!("{wanted} `1e30TB`")),
+        ("0.5", format!("{wanted} 0.5")),
+        ("0.0001KB", "must be at least 1, not 0".to_owned()),
+    ] {
+        check(&model(text), &format!("line 1: model.max_shard_size: {problem}"));
+    }
 }
 
 #[test]

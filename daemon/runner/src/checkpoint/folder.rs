@@ -37,8 +37,7 @@ pub(super) fn write(
 }
 
 fn write_files(folder: &Path, open: &OpenModel, snapshot: &Snapshot) -> RunResult<()> {
-    let (config, specs) = (open.model.config(), open.model.parameters());
-    weights::save(folder, config, specs, &snapshot.parameters)?;
+    open.save_weights(folder, &snapshot.parameters)?;
     let slots = snapshot.slots.iter().map(|(name, array)| (name.as_str(), array));
     weights::save_tensors(&folder.join(OPTIMIZER), slots)?;
     output::copy_tokenizer(&open.folder, folder)?;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::ModelSource;
+use crate::values::{FileSize, ModelSource};
 
 section! {
     /// The model to train.
@@ -30,6 +30,9 @@ section! {
         /// Values that replace those of `config.json`, for example
         /// `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
+        /// Bytes of one file of weights at most, or text such as `5GB`, in `output_dir` and in
+        /// checkpoints. Larger models are saved in several files and an index of them.
+        max_shard_size: FileSize = FileSize::gigabytes(50), in 1.0..;
     }
 }
 

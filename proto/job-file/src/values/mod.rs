@@ -1,6 +1,7 @@
 //! Values of the job file that are neither numbers nor text.
 
 mod data_files;
+mod file_size;
 mod label_map;
 mod mapping;
 mod model_source;
@@ -8,6 +9,7 @@ mod resume_from;
 mod steps;
 
 pub use data_files::DataFiles;
+pub use file_size::FileSize;
 pub use label_map::LabelMap;
 pub use mapping::Mapping;
 pub use model_source::ModelSource;

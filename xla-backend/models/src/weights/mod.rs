@@ -16,7 +16,7 @@ use traind_xla::runtime::HostArray;
 pub use checkpoint::Checkpoint;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};
-pub use save::{MAX_SHARD_BYTES, save, save_config, save_tensors, save_weights};
+pub use save::{save, save_config, save_tensors, save_weights};
 pub use shards::save_shards;
 
 use crate::error::{Error, Result};

@@ -17,19 +17,18 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
-/// Transformers' own bound on one file of weights, 50 GB.
-pub const MAX_SHARD_BYTES: u64 = 50_000_000_000;
-
 const CONFIG: &str = "config.json";
 
-/// Saves a model into an existing folder; `arrays` are in the order of `specs`.
+/// Saves a model into an existing folder; `arrays` are in the order of `specs`,
+/// and files have at most `max_shard_bytes`.
 pub fn save(
     folder: &Path,
     config: &ModelConfig,
     specs: &[ParameterSpec],
     arrays: &[HostArray],
+    max_shard_bytes: u64,
 ) -> Result<()> {
-    save_shards(folder, specs, arrays, MAX_SHARD_BYTES)?;
+    save_shards(folder, specs, arrays, max_shard_bytes)?;
     save_config(folder, config)
 }
 

@@ -61,7 +61,7 @@ fn saved_weights_and_config_load_again() {
     let model = model();
     let loaded = weights::load(Path::new(FIXTURE), &*model, 0).unwrap();
     let (specs, arrays) = (model.parameters(), &loaded.arrays);
-    weights::save(folder.path(), model.config(), specs, arrays).unwrap();
+    weights::save(folder.path(), model.config(), specs, arrays, u64::MAX).unwrap();
 
     let again = weights::load(folder.path(), &*model, 1).unwrap();
     assert_eq!(again.arrays, loaded.arrays);
