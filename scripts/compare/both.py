@@ -1,5 +1,6 @@
 """What the comparisons with the Trainer share: running the peers' programs, and a traind job that the Trainer can follow."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,18 @@ SCRIPTS = Path(__file__).parents[1]
 sys.path.insert(0, str(SCRIPTS / "lib"))
 
 import service
+
+
+def parser(doc, batch):
+    """The options that all of them have."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+    parser.add_argument("--traind", required=True, type=Path)
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--model", required=True, type=Path, help="a folder with a model and its tokenizer")
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=batch, help="rows a step, over all cores")
+    return parser
 
 
 def peers(options, script, *arguments):

@@ -1,8 +1,8 @@
 """Every task of every family, for the comparisons that go through all of them."""
 
-import argparse
 import sys
-from pathlib import Path
+
+import both
 
 ENCODER_TASKS = ["sequence-classification", "token-classification", "question-answering", "masked-lm"]
 FAMILIES = {
@@ -23,16 +23,10 @@ DATA = {
 
 
 def parser(doc):
-    """The options that all of these comparisons have."""
-    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
-    parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--peers-python", required=True)
-    parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
-    parser.add_argument("--data", required=True, type=Path)
+    """The options of a comparison that goes through families and tasks."""
+    parser = both.parser(doc, batch=16)
     parser.add_argument("--family", required=True, choices=["all", *FAMILIES])
     parser.add_argument("--task", choices=sorted(DATA))
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=16, help="rows a step, over all cores")
     return parser
 
 

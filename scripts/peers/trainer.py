@@ -64,6 +64,7 @@ def parse_options():
     parser.add_argument("--logging-steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--bf16", action="store_true")
     return parser.parse_args()
 
 
@@ -83,6 +84,7 @@ def make_trainer(options):
         train_sampling_strategy=options.sampling,
         logging_steps=options.logging_steps,
         seed=options.seed,
+        bf16=options.bf16,
         save_strategy="no",
         report_to="none",
         use_cpu=True,

@@ -55,7 +55,7 @@ impl Timetable {
             save_steps,
             batches_per_epoch,
             batches_per_step,
-            schedule: Schedule::from_name(&train.lr_scheduler_type.to_string())?,
+            schedule: schedule(train)?,
             warmup_steps: train.warmup_steps.resolve(max_steps),
             learning_rate: train.learning_rate,
         })
@@ -118,6 +118,11 @@ impl Timetable {
     }
 }
 
+fn schedule(train: &Train) -> RunResult<Schedule> {
+    let kwargs = train.lr_scheduler_kwargs.iter().map(|(name, value)| (name, *value));
+    Ok(Schedule::new(train.lr_scheduler_type.as_str(), kwargs)?)
+}
+
 /// The place of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -140,6 +145,46 @@ mod tests {
              data: {{train: a.csv, validation: b.csv}}, output_dir: out, train: {{{train}}}}}"
         );
         JobFile::parse(&yaml, Path::new("/")).unwrap().job.train
+    }
+
+    /// Settings of a job and the rate that the Trainer has for each of its updates, as
+    /// `scripts/fixtures/schedules.py` writes them.
+    #[derive(serde::Deserialize)]
+    struct Rates {
+        train: serde_json::Map<String, serde_json::Value>,
+        warmup_steps: u64,
+        rates: Vec<f64>,
+    }
+
+    #[test]
+    fn rates_are_those_of_the_trainer() {
+        const RATES: &str = "../../xla-backend/models/fixtures/schedules/rates.json";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(RATES);
+        let cases: Vec<Rates> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        for case in &cases {
+            let settings = serde_json::to_string(&case.train).unwrap();
+            let settings = &settings[1..settings.len() - 1];
+            check_rates(case, settings);
+            // Its older name.
+            if case.train.get("warmup_steps").is_some_and(|steps| steps.is_f64()) {
+                check_rates(case, &settings.replace("warmup_steps", "warmup_ratio"));
+            }
+        }
+        for name in traind_job_file::LrSchedulerType::ALL {
+            let of = |case: &Rates| case.train["lr_scheduler_type"] == name.as_str();
+            assert!(cases.iter().any(of), "{name}");
+        }
+    }
+
+    fn check_rates(case: &Rates, settings: &str) {
+        let timetable = Timetable::new(&train(settings), 1).unwrap();
+        assert_eq!(timetable.warmup_steps, case.warmup_steps, "{settings}");
+        for (done, expect) in case.rates.iter().enumerate() {
+            let rate = timetable.learning_rate(done as u64);
+            // Written with 13 digits.
+            let close = (rate - expect).abs() <= 1e-12 * expect + 1e-20;
+            assert!(close, "{settings}, after {done}: {rate}, expected {expect}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Fields checked against each other.
 
-use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems};
+use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
+use crate::range::Range;
 use crate::schema::JobFile;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::ModelSource;
@@ -87,13 +88,39 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
         problems.violation("train.max_steps", "must be -1 or at least 1, not 0");
     }
     check_eval_strategy(job, problems);
+    check_schedule(train, problems);
     if train.bf16 && train.fp16 {
         problems.violation("train.fp16", "cannot be combined with train.bf16");
+    }
+}
+
+fn check_schedule(train: &Train, problems: &mut Problems) {
+    let known = train.lr_scheduler_type.kwargs();
+    for (name, value) in train.lr_scheduler_kwargs.iter() {
+        let path = join("train.lr_scheduler_kwargs", name);
+        match known.iter().find(|(option, _)| *option == name) {
+            None => problems.violation(&path, unknown_option(train.lr_scheduler_type, &known)),
+            Some((_, range)) if !range.contains(*value) => {
+                problems.violation(&path, format!("must be {range}, not {value}"));
+            }
+            Some(("lr_end", _)) if *value >= train.learning_rate => {
+                problems.violation(&path, "must be below train.learning_rate");
+            }
+            Some(_) => {}
+        }
     }
     if train.lr_scheduler_type == LrSchedulerType::Constant && !train.warmup_steps.is_zero() {
         let description = "has no effect with the scheduler `constant`; \
             `constant_with_warmup` warms up";
         problems.warning(FIELD_UNUSED, "train.warmup_steps", description);
+    }
+}
+
+fn unknown_option(schedule: LrSchedulerType, known: &[(&str, Range)]) -> String {
+    let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => format!("is no option of `{schedule}`, which has none"),
+        false => format!("is no option of `{schedule}`, which has {}", names.join(" and ")),
     }
 }
 

@@ -567,6 +567,31 @@ fn steps_may_be_a_share_of_all() {
 }
 
 #[test]
+fn options_of_a_schedule_fit_it() {
+    let said = |schedule: &str, kwargs: &str, expect: &str| {
+        let train =
+            format!("train: {{lr_scheduler_type: {schedule}, lr_scheduler_kwargs: {{{kwargs}}}}}");
+        check(&train, expect);
+    };
+    said("cosine_with_restarts", "num_cycles: 4", "");
+    said("polynomial", "lr_end: 0, power: 2", "");
+    let path = "line 1: train.lr_scheduler_kwargs";
+    for (schedule, kwargs, expect) in [
+        (
+            "polynomial",
+            "num_cycles: 2",
+            "num_cycles: is no option of `polynomial`, which has `lr_end` and `power`",
+        ),
+        ("linear", "power: 2", "power: is no option of `linear`, which has none"),
+        ("polynomial", "lr_end: 5e-5", "lr_end: must be below train.learning_rate"),
+        ("inverse_sqrt", "timescale: 0", "timescale: must be above 0, not 0"),
+        ("cosine", "num_cycles: many", "num_cycles: must be a number, not the text `many`"),
+    ] {
+        said(schedule, kwargs, &format!("{path}.{expect}"));
+    }
+}
+
+#[test]
 fn sizes_of_files_have_units() {
     let model = |size: &str| {
         format!(

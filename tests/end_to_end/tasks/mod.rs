@@ -5,6 +5,7 @@ mod predictions;
 mod question_answering;
 mod rows;
 mod sequence_classification;
+mod squad_scores;
 mod token_classification;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! `train`: Hugging Face's TrainingArguments, by their names and defaults.
 
-use crate::range::above;
+use crate::range::{Range, above};
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{ResumeFrom, StepsOrRatio};
+use crate::values::{Mapping, ResumeFrom, StepsOrRatio};
 
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
@@ -41,6 +41,10 @@ section! {
         optim: Optim = Optim::AdamwTorch;
         /// How the learning rate goes down after warm-up.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
+        /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
+        /// `cosine_with_restarts` (1: half waves), `power` (1) and `lr_end` (1e-7) of
+        /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without).
+        lr_scheduler_kwargs: Mapping<f64> = Mapping::default();
         /// Steps in which the learning rate goes up from 0; below 1, a share of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
         /// Share of a label that is spread over all classes.
@@ -122,6 +126,20 @@ spelled! {
         ConstantWithWarmup = "constant_with_warmup",
         /// Down with the inverse square root of the steps.
         InverseSqrt = "inverse_sqrt",
+    }
+}
+
+impl LrSchedulerType {
+    /// What `lr_scheduler_kwargs` may hold, and which values.
+    pub(crate) fn kwargs(self) -> Vec<(&'static str, Range)> {
+        match self {
+            Self::Cosine | Self::CosineWithRestarts => vec![("num_cycles", Range::new(above(0.0)))],
+            Self::Polynomial => {
+                vec![("lr_end", Range::new(0.0..)), ("power", Range::new(above(0.0)))]
+            }
+            Self::InverseSqrt => vec![("timescale", Range::new(above(0.0)))],
+            Self::Linear | Self::Constant | Self::ConstantWithWarmup => Vec::new(),
+        }
     }
 }
 
