@@ -1,11 +1,13 @@
-//! Devices that tell of themselves: a host that looks like a trn1.2xlarge.
+//! Devices that tell of themselves: hosts that look like a trn1.2xlarge, and like one with
+//! NVIDIA's driver (`nvml.c`, which is compiled here).
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use traind_proto::v1::{Core, ListCoresRequest};
+use traind_proto::v1::{Core, DeviceFigures, ListCoresRequest};
 
 use crate::host::{Host, PATIENCE};
 use crate::runner::COMPLETES;
@@ -43,6 +45,18 @@ fn neuron_host() -> Host {
     host
 }
 
+fn nvidia_host() -> Host {
+    let mut host = Host::new(2, COMPLETES);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemon/nvml.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-o"]).arg(host.path("libnvidia-ml.so.1")).arg(source);
+    assert!(compile.status().unwrap().success(), "{compile:?}");
+    host.environment =
+        vec![("LD_LIBRARY_PATH".to_owned(), host.path("").to_str().unwrap().to_owned())];
+    host.options = vec!["--platform=cuda".to_owned()];
+    host
+}
+
 async fn cores(host: &Host) -> Vec<Core> {
     let reply = host.cores().await.list_cores(ListCoresRequest::default()).await;
     reply.unwrap().into_inner().cores
@@ -68,6 +82,37 @@ async fn free_cores_show_what_their_driver_and_monitor_tell() {
     assert_eq!(figures(0).memory_used_bytes, Some(4096), "of sysfs: the monitor told nothing");
     let said = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
     assert!(said.contains("Trainium1") && said.contains("62 %, 4.0 KiB"), "{said}");
+}
+
+#[tokio::test]
+async fn gpus_show_what_their_driver_tells_and_lost_ones_keep_their_number() {
+    let mut host = nvidia_host();
+    host.start().await;
+    let start = Instant::now();
+    let told = loop {
+        let told = cores(&host).await;
+        if told[0].figures.is_some() {
+            break told;
+        }
+        assert!(start.elapsed() < PATIENCE, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(
+        told.iter().map(|core| (core.core, core.device.as_str())).collect::<Vec<_>>(),
+        [(0, "NVIDIA H100 80GB HBM3"), (1, "cuda")]
+    );
+    let expected = DeviceFigures {
+        utilization_percent: Some(87.0),
+        memory_used_bytes: Some(20 << 30),
+        memory_total_bytes: Some(80 << 30),
+        temperature_celsius: Some(61.0),
+        power_watts: Some(512.5),
+        ..DeviceFigures::default()
+    };
+    assert_eq!(told[0].figures, Some(expected));
+    assert_eq!(told[1].figures, None);
+    let said = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
+    assert!(said.contains("NVIDIA H100 80GB HBM3") && said.contains("87 %, 20.0 GiB"), "{said}");
 }
 
 #[tokio::test]
