@@ -56,14 +56,22 @@ ARGUMENTS = {
 
 
 def main():
-    options = both.parser(__doc__, batch=16).parse_args()
-    results = [compare(options, *pair, cases) for pair, cases in ARGUMENTS.items()]
+    parser = both.parser(__doc__, batch=16)
+    parser.add_argument("--arguments", nargs="*", default=[], help="those to compare; all where none is named")
+    options = parser.parse_args()
+    results = [compare(options, *pair, chosen(options, cases)) for pair, cases in ARGUMENTS.items()]
     print(f"(largest relative differences; limits: {steps.LIMIT_FIRST} at the first step, {steps.LIMIT} later)")
     sys.exit(1 if any(results) else 0)
 
 
+def chosen(options, cases):
+    return [case for case in cases if not options.arguments or case.keys() & set(options.arguments)]
+
+
 def compare(options, family, task, cases):
     """Prints a line for each argument; returns whether anything is wrong."""
+    if not cases:
+        return False
     with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
         scratch = Path(scratch)
         rows, model, reference = scratch / "train.jsonl", scratch / "model", scratch / "reference.json"
@@ -89,9 +97,10 @@ def run_traind(options, task, model, rows, output, arguments):
     data = {"train": str(rows), **families.DATA[task]}
     section = families.model_section(task, model)
     train = {"save_strategy": "no", **arguments}
+    learning_rate = train.pop("learning_rate", LEARNING_RATE)
     if "per_device_train_batch_size" in train:
         train["per_device_train_batch_size"] //= options.cores
-    return both.run_traind(options, "argument-losses", section, data, LEARNING_RATE, STEPS, output, **train)
+    return both.run_traind(options, "argument-losses", section, data, learning_rate, STEPS, output, **train)
 
 
 def report(family, task, arguments, pairs, complaints):

@@ -7,6 +7,7 @@ usage: reload.py TASK OUTPUT_DIR ROWS.jsonl OUT.json
 """
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -42,6 +43,8 @@ def main():
     evaluated = last_evaluation(output)
     found = Found(model.config, output, rows, examples, logits, evaluated)
     differences = {"loss": abs(evaluated["eval_loss"] - loss) / loss, **COMPARISONS[task](found)}
+    if "eval_perplexity" in evaluated:
+        differences["perplexity"] = abs(evaluated["eval_perplexity"] / math.exp(loss) - 1)
     out.write_text(json.dumps({"differences": differences, "complaints": complaints}))
 
 

@@ -31,12 +31,13 @@ pub fn score<'text>(
 ) -> SquadScores {
     let (mut has_answer, mut no_answer) = (Share::default(), Share::default());
     for (prediction, answers) in pairs {
+        // Also an answer of which no word is left is one.
+        let share = if answers.is_empty() { &mut no_answer } else { &mut has_answer };
         let answers: Vec<Vec<String>> = answers.into_iter().map(words).collect();
         let answers = match version_2 {
             true => answers.into_iter().filter(|answer| !answer.is_empty()).collect(),
             false => answers,
         };
-        let share = if answers.is_empty() { &mut no_answer } else { &mut has_answer };
         share.add(&words(prediction), &answers, version_2);
     }
     let total = has_answer.total + no_answer.total;

@@ -12,6 +12,7 @@ struct Fixture {
     multi_label: Vec<MultiLabel>,
     regression: Vec<Regression>,
     entities: Vec<Entities>,
+    squad: Vec<Squad>,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +42,13 @@ struct Regression {
 struct Entities {
     labels: Vec<Vec<String>>,
     predictions: Vec<Vec<String>>,
+    metrics: Metrics,
+}
+
+#[derive(Deserialize)]
+struct Squad {
+    version_2: bool,
+    cases: Vec<(String, Vec<String>)>,
     metrics: Metrics,
 }
 
@@ -104,6 +112,17 @@ fn entities_equal_seqeval() {
         let sentences: Vec<Sentence<'_>> =
             pairs.map(|(labels, found)| (texts(labels), texts(found))).collect();
         check("entities", case, &entities(&sentences), &expect.metrics);
+    }
+}
+
+#[test]
+fn answers_are_scored_as_by_squads_scripts() {
+    for (case, expect) in fixture().squad.iter().enumerate() {
+        let pairs = expect.cases.iter().map(|(prediction, answers)| {
+            (prediction.as_str(), answers.iter().map(String::as_str).collect())
+        });
+        let scores = traind_loader::squad::score(pairs, expect.version_2);
+        check("squad", case, &squad(&scores, expect.version_2), &expect.metrics);
     }
 }
 
