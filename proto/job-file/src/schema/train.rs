@@ -19,15 +19,18 @@ section! {
         num_train_epochs: f64 = 3.0, in above(0.0);
         /// Optimizer steps to do, whatever `num_train_epochs` says; -1 for no such limit.
         max_steps: i64 = -1, in -1.0..;
-        /// Training rows a core and step.
+        /// Training rows a core and batch: a step takes as many times more as there are cores
+        /// that see other rows, times `gradient_accumulation_steps`.
         per_device_train_batch_size: u32 = 8, in 1.0..=1_048_576.0;
         /// Evaluation rows a core and step.
         per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
-        /// Batches whose gradients are added up for one optimizer step.
+        /// Batches whose gradients are added up for one optimizer step. Its loss is the mean over
+        /// the labels of all of them: of rows, or of tokens where tokens have labels.
         gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
         /// Peak learning rate.
         learning_rate: f64 = 5e-5, in 0.0..;
-        /// Decoupled weight decay; biases and layer norms have none.
+        /// Weight decay; biases and layer norms have none. Decoupled from the gradient, but part
+        /// of it with `sgd`.
         weight_decay: f64 = 0.0, in 0.0..;
         /// Decay rate of Adam's mean of gradients.
         adam_beta1: f64 = 0.9, in 0.0..1.0;
@@ -66,7 +69,9 @@ section! {
         train_sampling_strategy: TrainSamplingStrategy = TrainSamplingStrategy::Random;
         /// Drop the last batch of an epoch if it is not full.
         dataloader_drop_last: bool = false;
-        /// Steps between two metrics; below 1, a share of all steps.
+        /// Steps between two entries of the log: the mean loss since the last one, the norm of the
+        /// gradients before clipping and the learning rate of that step; below 1, a share of all
+        /// steps.
         logging_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
         /// When to evaluate while training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
@@ -83,7 +88,12 @@ section! {
         /// End with the best checkpoint instead of the last.
         load_best_model_at_end: bool = false;
         /// Metric of the evaluations that tells which checkpoint is best, with or without
-        /// `eval_` before it; `loss` where it is left out.
+        /// `eval_` before it; `loss` where it is left out. Of classes `accuracy`, `precision`,
+        /// `recall`, `f1` (these three also with `_macro`, `_micro`, `_weighted`) and
+        /// `matthews_correlation` (of one class a row); of regression `mse`, `mae`, `pearson`,
+        /// `spearmanr`; of words `precision`, `recall`, `f1` (of entities) and `accuracy`; of
+        /// answers `exact_match` (`exact` in version 2) and `f1`; of language models `accuracy`
+        /// and `perplexity`.
         metric_for_best_model: Option<String> = None;
         /// Whether more of that metric is better; where it is left out, of all but losses.
         greater_is_better: Option<bool> = None;
