@@ -30,6 +30,16 @@ class Trainer(transformers.Trainer):
         return norm
 
 
+def mean_over_labels(outputs, labels, num_items_in_batch):
+    """The Trainer counts the labels of all batches of a step; the models of these tasks take no notice of that."""
+    logits = outputs.logits
+    total = torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), reduction="sum")
+    return total / num_items_in_batch
+
+
+COUNTED = {"sequence-classification", "token-classification", "masked-lm"}
+
+
 def main():
     task, model_dir, rows, out, steps, batch, learning_rate, *arguments = sys.argv[1:]
     tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir)
@@ -42,11 +52,14 @@ def main():
     histories = []
     for more in map(json.loads, arguments or ["{}"]):
         model = AUTO[task].from_pretrained(model_dir)
-        histories.append(train(model, usual | more, dataset, features.collator(task, tokenizer)))
+        # A smoothed loss is divided by that count.
+        counts = task in COUNTED and "gradient_accumulation_steps" in more and "label_smoothing_factor" not in more
+        loss = mean_over_labels if counts else None
+        histories.append(train(model, usual | more, dataset, features.collator(task, tokenizer), loss))
     Path(out).write_text(json.dumps(histories))
 
 
-def train(model, arguments, dataset, collator):
+def train(model, arguments, dataset, collator, loss):
     arguments = transformers.TrainingArguments(
         tempfile.mkdtemp(prefix="trainer."),
         train_sampling_strategy="sequential",
@@ -57,7 +70,7 @@ def train(model, arguments, dataset, collator):
         disable_tqdm=True,
         **arguments,
     )
-    trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator)
+    trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator, compute_loss_func=loss)
     trainer.remove_callback(transformers.PrinterCallback)
     trainer.train()
     return trainer.state.log_history
