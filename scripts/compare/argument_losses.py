@@ -22,7 +22,7 @@ ROWS = {"question-answering": 1000}
 ROWS_MAX = 124
 STEPS = 12
 # Rows differ in their number of tokens, and so in their number of labels where tokens have labels.
-ACCUMULATED = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+ACCUMULATED = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 3}
 ARGUMENTS = {
     ("bert", "sequence-classification"): [
         {"label_smoothing_factor": 0.2},

@@ -25,7 +25,8 @@ section! {
         /// Evaluation rows a core and step.
         per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
         /// Batches whose gradients are added up for one optimizer step. Its loss is the mean over
-        /// the labels of all of them: of rows, or of tokens where tokens have labels.
+        /// the labels of all of them, as of one large batch: of rows, or of tokens where tokens
+        /// have labels; the Trainer of transformers 5 adds up the batches' means with classifiers.
         gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
         /// Peak learning rate.
         learning_rate: f64 = 5e-5, in 0.0..;
