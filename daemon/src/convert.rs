@@ -38,6 +38,7 @@ pub(crate) fn job(job: Job) -> v1::Job {
         // Whoever knows the queue fills these in.
         queue_position: 0,
         estimated_start_time: None,
+        data: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host, JOB_FILE};
+use traind_tests::{Draft, Host, JOB_FILE, data};
 
 /// A folder with the job file `job.yaml` and all that it names.
 fn folder(host: &Host, name: &str) -> Draft {
@@ -31,6 +31,24 @@ async fn a_watched_job_that_completes_exits_with_0() {
     let got = host.cli(draft.folder(), &["get", "tiny", "-o", "json"]);
     let job: serde_json::Value = serde_json::from_str(&got.out).unwrap();
     assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
+
+    // What the data are: classes and lengths of each split, as the events told them.
+    let train = &job["data"][0];
+    assert_eq!((train["split"].as_str(), train["rows"].as_u64()), (Some("train"), Some(60)));
+    let classes = train["classes"].as_array().unwrap();
+    let names: Vec<_> = classes.iter().map(|class| class["label"].as_str().unwrap()).collect();
+    assert_eq!(names, data::CLASSES);
+    let rows = data::rows(1, 60, 6);
+    for (class, name) in classes.iter().zip(data::CLASSES) {
+        let of_class = rows.iter().filter(|(_, label)| *label == name).count() as u64;
+        assert_eq!(class["rows"].as_u64(), Some(of_class), "{name}");
+    }
+    assert_eq!((&train["lengths"]["max"], &job["data"][1]["rows"]), (&8.into(), &53.into()));
+    let got = host.cli(draft.folder(), &["get", "tiny"]).out;
+    let line = got.lines().find(|line| line.starts_with("train ")).unwrap();
+    assert!(line.contains("60 rows") && line.contains("p50") && line.contains("max 8"), "{got}");
+    let share = got.lines().find(|line| line.trim_start().starts_with("animal ")).unwrap();
+    assert!(share.ends_with('%'), "{got}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

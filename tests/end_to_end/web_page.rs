@@ -31,7 +31,7 @@ async fn a_browser_shows_jobs_and_cores_and_cancels() {
     assert!(text(&saw["strangers"]).contains("traind web"), "{saw}");
     check_overview(&saw["overview"]);
     check_job(&saw["job"]);
-    for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed"] {
+    for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed", "animal"] {
         assert!(text(&saw["completed"]).contains(part), "{part:?} is not in {}", saw["completed"]);
     }
     let compared = &saw["compare"];

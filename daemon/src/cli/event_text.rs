@@ -48,6 +48,12 @@ fn state_changed(changed: &v1::StateChanged) -> String {
 
 fn data_prepared(data: &v1::DataPrepared) -> String {
     let cached = if data.cache_hit { ", cached" } else { "" };
+    let (split, classes) = (self::split(data), classes(&data.classes));
+    format!("{} data: {split}{classes} in {}{cached}", data.split, duration(data.seconds))
+}
+
+/// How many rows a split has and how long they are.
+pub(crate) fn split(data: &v1::DataPrepared) -> String {
     let lengths = data.lengths.as_ref().map(|lengths| {
         let v1::TokenLengths { p50, p90, p99, max, .. } = lengths;
         format!(", lengths p50 {p50} p90 {p90} p99 {p99} max {max}")
@@ -56,15 +62,8 @@ fn data_prepared(data: &v1::DataPrepared) -> String {
         0 => String::new(),
         rows => format!(", {rows} rows cut"),
     };
-    format!(
-        "{} data: {} rows, {} tokens{}{cut}{} in {}{cached}",
-        data.split,
-        data.rows,
-        data.tokens,
-        lengths.unwrap_or_default(),
-        classes(&data.classes),
-        duration(data.seconds)
-    )
+    let (rows, tokens) = (data.rows, data.tokens);
+    format!("{rows} rows, {tokens} tokens{}{cut}", lengths.unwrap_or_default())
 }
 
 /// The classes with how many rows each has, the most frequent ones where there are many.

@@ -39,7 +39,38 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<FailureView>,
     warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    data: Vec<SplitView>,
     job_file: String,
+}
+
+#[derive(Serialize)]
+struct SplitView {
+    split: String,
+    rows: u64,
+    files: u64,
+    tokens: u64,
+    truncated_rows: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lengths: Option<LengthsView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<ClassView>,
+}
+
+#[derive(Serialize)]
+struct LengthsView {
+    mean: f64,
+    p50: u32,
+    p90: u32,
+    p99: u32,
+    max: u32,
+}
+
+/// Labels need not differ in what JSON makes keys of, and their order counts.
+#[derive(Serialize)]
+struct ClassView {
+    label: String,
+    rows: u64,
 }
 
 #[derive(Serialize)]
@@ -97,8 +128,31 @@ impl From<v1::Job> for JobView {
             metrics: job.metrics,
             failure: job.failure.map(FailureView::from),
             warnings: job.warnings.into_iter().map(|warning| warning.message).collect(),
+            data: job.data.into_iter().map(SplitView::from).collect(),
             job_file: job.job_file,
         }
+    }
+}
+
+impl From<v1::DataPrepared> for SplitView {
+    fn from(data: v1::DataPrepared) -> SplitView {
+        let class = |count: v1::ClassCount| ClassView { label: count.label, rows: count.rows };
+        SplitView {
+            split: data.split,
+            rows: data.rows,
+            files: data.files,
+            tokens: data.tokens,
+            truncated_rows: data.truncated_rows,
+            lengths: data.lengths.map(LengthsView::from),
+            classes: data.classes.into_iter().map(class).collect(),
+        }
+    }
+}
+
+impl From<v1::TokenLengths> for LengthsView {
+    fn from(lengths: v1::TokenLengths) -> LengthsView {
+        let v1::TokenLengths { mean, p50, p90, p99, max } = lengths;
+        LengthsView { mean, p50, p90, p99, max }
     }
 }
 

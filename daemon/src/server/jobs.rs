@@ -59,6 +59,13 @@ pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
     }
 }
 
+/// The same with what its splits hold.
+pub(crate) async fn present_whole(daemon: &Daemon, job: Job) -> Result<v1::Job, Error> {
+    let number = job.number;
+    let data = daemon.store.run(move |store| store.splits(number)).await?;
+    Ok(v1::Job { data, ..present(daemon, job) })
+}
+
 #[tonic::async_trait]
 impl v1::jobs_server::Jobs for Jobs {
     type WatchJobStream = Messages<v1::Event>;
@@ -92,7 +99,7 @@ impl v1::jobs_server::Jobs for Jobs {
     ) -> Result<Response<v1::Job>, Status> {
         let caller = peer::caller(&request)?;
         let job = self.daemon.get(&request.get_ref().job_id, caller.scope()).await?;
-        Ok(Response::new(self.present(job)))
+        Ok(Response::new(present_whole(&self.daemon, job).await?))
     }
 
     async fn list_jobs(

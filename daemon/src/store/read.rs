@@ -93,7 +93,13 @@ impl Store {
     ) -> Result<Vec<v1::Event>, StoreError> {
         let sql = "SELECT event FROM events WHERE job = ?1 AND sequence >= ?2
                    ORDER BY sequence LIMIT ?3";
-        self.many(sql, params![job, from, limit], event_from_row, "read events")
+        self.many(sql, params![job, from, limit], decoded, "read events")
+    }
+
+    /// What a job's splits hold, in the order in which they were read.
+    pub(crate) fn splits(&self, job: i64) -> Result<Vec<v1::DataPrepared>, StoreError> {
+        let sql = "SELECT prepared FROM splits WHERE job = ?1 ORDER BY rowid";
+        self.many(sql, [job], decoded, "read what splits hold")
     }
 
     /// The job made by an earlier request and the digest of what that request said.
@@ -187,7 +193,8 @@ fn newest(states: &[JobState], owned: bool) -> String {
     pages.collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-fn event_from_row(row: &Row<'_>) -> rusqlite::Result<v1::Event> {
+/// The message in the first column.
+fn decoded<M: Message + Default>(row: &Row<'_>) -> rusqlite::Result<M> {
     let bytes: Vec<u8> = row.get(0)?;
-    v1::Event::decode(bytes.as_slice()).map_err(|error| unreadable(Type::Blob, error))
+    M::decode(bytes.as_slice()).map_err(|error| unreadable(Type::Blob, error))
 }

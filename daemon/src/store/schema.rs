@@ -76,6 +76,14 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN run_as TEXT; -- JSON; NULL for the daemon's own account
 ",
+    "
+    CREATE TABLE splits (
+        job      INTEGER NOT NULL REFERENCES jobs (number),
+        split    TEXT NOT NULL,
+        prepared BLOB NOT NULL,                           -- newest traind.v1.DataPrepared
+        UNIQUE (job, split)
+    ) STRICT;
+",
 ];
 
 /// Brings the store to the newest version, each step in a transaction of its own.

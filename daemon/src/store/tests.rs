@@ -1,7 +1,7 @@
 //! What the store promises, on a real file.
 
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Evaluated, Event, Finished, Started, Step};
+use traind_proto::v1::{DataPrepared, Evaluated, Event, Finished, Started, Step};
 
 use super::{NewJob, Resolved, Restart, Store, StoreError};
 use crate::account::Account;
@@ -40,6 +40,10 @@ fn new_job(id: &str) -> NewJob {
 
 fn event(kind: Kind) -> Event {
     Event { sequence: 99, time: None, kind: Some(kind) }
+}
+
+fn prepared(split: &str, rows: u64) -> Event {
+    event(Kind::DataPrepared(DataPrepared { split: split.into(), rows, ..Default::default() }))
 }
 
 fn step(step: u64, loss: f64) -> Event {
@@ -253,4 +257,18 @@ fn many_jobs_leave_listing_quick_and_memory_flat() {
     check("one user of few jobs", &[], Some("bob"), i64::MAX, hundredth);
     check("one user in a rare state", rare, Some("ann"), i64::MAX, 0);
     check("nobody", &[], Some("eve"), i64::MAX, 0);
+}
+
+#[test]
+fn what_splits_hold_is_kept_as_the_newest_attempt_told_it() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    let other = store.create(&new_job("b")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    store.record("a", vec![prepared("train", 60), prepared("validation", 53)], 300).unwrap();
+    store.record("a", vec![step(1, 0.5), prepared("train", 70)], 400).unwrap();
+    let held = store.splits(job.number).unwrap();
+    let held: Vec<_> = held.iter().map(|data| (data.split.as_str(), data.rows)).collect();
+    assert_eq!(held, [("train", 70), ("validation", 53)]);
+    assert!(store.splits(other.number).unwrap().is_empty());
 }

@@ -230,6 +230,7 @@ impl<'a> Draft<'a> {
             Some(Kind::Started(_)) => {
                 self.job.start_time.get_or_insert_with(clock::now);
             }
+            Some(Kind::DataPrepared(prepared)) => self.keep_split(prepared)?,
             Some(Kind::Step(step)) => self.job.progress = Some(*step),
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
@@ -243,6 +244,15 @@ impl<'a> Draft<'a> {
             JobState::Starting if started => self.apply(Transition::Report, ""),
             _ => Ok(()),
         }
+    }
+
+    /// In a table of its own: with many classes it is too long to be written at each step.
+    fn keep_split(&self, prepared: &v1::DataPrepared) -> Result<(), StoreError> {
+        let sql = "INSERT INTO splits (job, split, prepared) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (job, split) DO UPDATE SET prepared = excluded.prepared";
+        let values = params![self.job.number, prepared.split, prepared.encode_to_vec()];
+        let insert = || self.connection.prepare_cached(sql)?.execute(values);
+        insert().map(drop).map_err(StoreError::sqlite("store what a split holds"))
     }
 
     fn merge_metrics<'m>(&mut self, metrics: impl IntoIterator<Item = (&'m String, &'m f64)>) {

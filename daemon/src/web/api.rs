@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::session::User;
 use super::views::{self, Curves};
 use crate::error::Error;
-use crate::server::jobs::present;
+use crate::server::jobs::{present, present_whole};
 use crate::server::watch;
 use crate::state::JobState;
 use crate::store::{Store, StoreError};
@@ -58,7 +58,7 @@ pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
 pub(super) async fn job(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
     let caller = user.may(&site, "/traind.v1.Jobs/GetJob")?;
     let job = site.daemon.get(&id, caller.scope()).await?;
-    Ok(Json(views::job(&present(&site.daemon, job))))
+    Ok(Json(views::job(&present_whole(&site.daemon, job).await?)))
 }
 
 /// `GET /api/jobs/ID/curves`: the course of its figures, thinned out.

@@ -4,7 +4,7 @@
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Core, Evaluated, Event, Job, Saved, Step};
+use traind_proto::v1::{Core, DataPrepared, Evaluated, Event, Job, Saved, Step};
 
 use crate::cli::event_text::describe;
 use crate::cli::output;
@@ -39,6 +39,22 @@ pub(super) fn job(job: &Job) -> Value {
         "failure": failure,
         "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
         "job_file": job.job_file,
+        "data": job.data.iter().map(prepared).collect::<Vec<_>>(),
+    })
+}
+
+/// What a split holds.
+fn prepared(data: &DataPrepared) -> Value {
+    let lengths = data.lengths.unwrap_or_default();
+    let classes = data.classes.iter().map(|count| json!([count.label, count.rows]));
+    json!({
+        "split": data.split,
+        "rows": data.rows,
+        "files": data.files,
+        "tokens": data.tokens,
+        "truncated_rows": data.truncated_rows,
+        "lengths": { "p50": lengths.p50, "p90": lengths.p90, "p99": lengths.p99, "max": lengths.max },
+        "classes": classes.collect::<Vec<_>>(),
     })
 }
 

@@ -10,6 +10,8 @@ const DRAW_PERIOD_MS = 300;
 const LINES_MAX = 1000;
 const PAST_LINES = 300;
 const POINTS_MAX = 2000;
+// Classes of a split that are shown, the most frequent ones.
+const CLASSES_MAX = 20;
 const ENDED = ["completed", "failed", "cancelled"];
 const CURVES = [["Loss", "loss"], ["Learning rate", "learning_rate"], ["Gradient norm", "grad_norm"], ["Samples a second", "samples_per_second"]];
 
@@ -19,11 +21,12 @@ export function job(page, id) {
   const time = el("section");
   const evaluations = el("section");
   const saves = el("section");
+  const data = el("section");
   const log = el("pre", { class: "log", tabindex: 0, "aria-label": "log" });
   const lines = logOf(log);
   const file = el("pre");
   page.main.replaceChildren(head,
-    el("div", { class: "grid charts" }, charts.map(({ root }) => root)), time, evaluations, saves,
+    el("div", { class: "grid charts" }, charts.map(({ root }) => root)), time, evaluations, saves, data,
     el("h2", {}, "Log"), log, el("details", {}, el("summary", {}, "Job file"), file));
 
   const known = { steps: [], evaluations: [], saves: [] };
@@ -39,6 +42,7 @@ export function job(page, id) {
   page.every(PERIOD_MS, async () => {
     const now = await page.get(`/api/jobs/${id}`);
     showHead(page, head, now);
+    showData(data, now.data);
     file.textContent = now.job_file;
   });
 }
@@ -169,4 +173,19 @@ function showSaves(section, saves) {
   const head = ["kind", "step", "folder", "size", "took"].map((title) => el("th", {}, title));
   section.replaceChildren(el("h2", {}, "Checkpoints and output"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+}
+
+function showData(section, splits) {
+  if (!splits?.length) return section.replaceChildren();
+  const rows = splits.map((of) => el("tr", {}, el("td", {}, of.split), [of.rows, of.tokens, of.lengths.p50, of.lengths.p90, of.lengths.p99, of.lengths.max, of.truncated_rows]
+    .map((figure) => el("td", { class: "num" }, figure)), el("td", { class: "path" }, classes(of))));
+  const head = ["split", "rows", "tokens", "length p50", "p90", "p99", "longest", "cut", "classes"].map((title) => el("th", {}, title));
+  section.replaceChildren(el("h2", {}, "Data"),
+    el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+}
+
+function classes({ classes, rows }) {
+  const shown = classes.length > CLASSES_MAX ? classes.toSorted(([, one], [, other]) => other - one).slice(0, CLASSES_MAX) : classes;
+  const more = classes.length - shown.length;
+  return shown.map(([label, count]) => `${label} ${count} (${percent(count / rows)})`).join(", ") + (more ? ` and ${more} more` : "");
 }
