@@ -1,9 +1,10 @@
 //! What a job was when it was accepted, in a folder that is the daemon's alone: with the
 //! runner's folder enough to make the store anew where the store itself is lost.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::fs;
+use std::io::{self, ErrorKind};
+
+use traind_durable::replace;
 
 use crate::store::NewJob;
 use crate::supervisor::RunDir;
@@ -27,13 +28,4 @@ pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
 pub(crate) fn cancel(run_dir: &RunDir) -> io::Result<()> {
     run_dir.create(None)?;
     replace(&run_dir.cancelled(), b"")
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

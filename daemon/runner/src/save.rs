@@ -37,7 +37,7 @@ pub(crate) fn save(
     write_state(folder, job, timetable, progress, &metrics)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     write_card(folder, job, open, progress, train_rows)?;
-    output::sync_folder(folder).map_err(failed("sync", folder))?;
+    output::sync_folder(folder)?;
     context.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),
         kind: SavedKind::Final.into(),
@@ -79,7 +79,7 @@ fn write_state(
     let path = folder.join("trainer_state.json");
     let text = serde_json::to_vec_pretty(&state)
         .map_err(|error| failed("serialize", &path)(error.into()))?;
-    output::write(&path, &text)
+    output::write_of_several(&path, &text)
 }
 
 fn train_summary(timetable: &Timetable, progress: &Progress, metrics: &Metrics) -> LogEntry {
@@ -121,5 +121,5 @@ fn write_card(
         ],
         metrics: evaluated.unwrap_or(&none),
     };
-    output::write(&folder.join("README.md"), card.render().as_bytes())
+    output::write_of_several(&folder.join("README.md"), card.render().as_bytes())
 }

@@ -1,11 +1,11 @@
 //! What the daemon hands to a runner: `run.json` in the run directory.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use traind_durable::Replacement;
 
 use crate::schema::JobFile;
 
@@ -27,6 +27,10 @@ pub struct RunSpec {
     pub plugin: PathBuf,
     /// Folder for tokens and executables that later jobs can use again.
     pub cache_dir: PathBuf,
+    /// Most bytes that fetched files and tokenized sets take of it, but for those in use;
+    /// `None` for no such limit.
+    #[serde(default)]
+    pub cache_bytes_max: Option<u64>,
     /// What the cores are, in words: "NVIDIA H200", or a CPU's model name.
     #[serde(default)]
     pub device_kind: String,
@@ -68,31 +72,17 @@ impl RunSpec {
     }
 
     /// Writes the `run.json` of a run directory so that a crash at any moment
-    /// leaves the old file or the new one, whole.
+    /// leaves the old file or the new one, whole. The folder may be another user's, who is to
+    /// read the file.
     pub fn write(&self, run_dir: &Path) -> Result<(), RunSpecError> {
         let path = run_dir.join(RUN_SPEC_FILE);
         let text = serde_json::to_vec_pretty(self)
             .map_err(|source| RunSpecError::Json { path: path.clone(), source })?;
-        replace_file(&path, run_dir, &text).map_err(|source| RunSpecError::Io {
+        let file = Replacement::of(&path).with_mode(0o644);
+        file.write(|file| file.write_all(&text)).map_err(|source| RunSpecError::Io {
             action: "write",
             path,
             source,
         })
     }
-}
-
-/// Writes aside, syncs, renames and syncs the folder. The folder may be another user's, who is
-/// to read the file and could have put a link in its place.
-fn replace_file(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = path.with_extension("json.tmp");
-    match fs::remove_file(&aside) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = File::create_new(&aside)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&aside, path)?;
-    File::open(folder)?.sync_all()
 }

@@ -4,9 +4,11 @@
 //! aside, synced and renamed, so a reader sees all of it or none; one that does
 //! not match its checksum is treated as absent and written anew.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use traind_durable::Replacement;
 
 use crate::error::{Error, Result};
 
@@ -39,22 +41,19 @@ impl ExecutableCache {
     /// Stores an executable; the newest of concurrent writers wins.
     pub fn put(&self, key: &str, executable: &[u8]) -> Result<()> {
         let path = self.path(key);
-        let aside = self.folder.join(format!("{key}.{}.part", std::process::id()));
         let error = |source| Error::Io { action: "write", path: path.clone(), source };
-        write_synced(&aside, executable).map_err(error)?;
-        fs::rename(&aside, &path).map_err(error)
+        // A name that is lost in a crash costs a compilation; waiting for the folder costs each.
+        let file = Replacement::of(&path).by_many().without_folder();
+        let written = file.write(|file| {
+            file.write_all(blake3::hash(executable).as_bytes())?;
+            file.write_all(executable)
+        });
+        written.map_err(error)
     }
 
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{key}.xla"))
     }
-}
-
-fn write_synced(path: &Path, executable: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(blake3::hash(executable).as_bytes())?;
-    file.write_all(executable)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Writes one checkpoint: aside, every file synced, the manifest last, then the
-//! name, then the folder that holds the name.
+//! Writes one checkpoint: aside, every file synced, the manifest last and with it the
+//! names of all, then the folder's own name, then the folder that holds that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) fn write(
     write_files(&aside, open, snapshot)?;
     let manifest = Manifest::write(&aside, job_id, snapshot.step)?;
     put_in_place(&aside, &path).map_err(failed("rename", &aside))?;
-    output::sync_folder(output_dir).map_err(failed("sync", output_dir))?;
+    output::sync_folder(output_dir)?;
     if aside.exists() {
         fs::remove_dir_all(&aside).map_err(failed("remove", &aside))?;
     }
@@ -48,7 +48,7 @@ fn write_files(folder: &Path, open: &OpenModel, snapshot: &Snapshot) -> RunResul
 fn write_json(path: &Path, value: &impl Serialize) -> RunResult<()> {
     let text = serde_json::to_vec_pretty(value)
         .map_err(|error| failed("serialize", path)(error.into()))?;
-    output::write(path, &text)
+    output::write_of_several(path, &text)
 }
 
 /// Gives the folder its name. One that has it already, which is damaged or of

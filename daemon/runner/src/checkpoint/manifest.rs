@@ -37,7 +37,8 @@ struct FileEntry {
 }
 
 impl Manifest {
-    /// Describes all files of `folder` and writes the manifest beside them.
+    /// Describes all files of `folder` and writes the manifest beside them. With it the names of
+    /// all are durable.
     pub(super) fn write(folder: &Path, job_id: &str, step: u64) -> RunResult<Manifest> {
         let files = entries(folder).map_err(failed("read back", folder))?;
         let (job_id, blake3) = (job_id.to_owned(), String::new());

@@ -8,13 +8,16 @@ mod predictions;
 mod tensorboard;
 mod trainer_state;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub(crate) use files::{folder_bytes, sync_folder, write_atomic};
+pub(crate) use files::folder_bytes;
 pub(crate) use model_card::ModelCard;
 pub(crate) use predictions::{Predictions, number_lists, text_lists};
 pub(crate) use tensorboard::TensorBoardWriter;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
+
+use traind_durable::Replacement;
 
 use crate::failure::{RunError, RunResult};
 
@@ -43,17 +46,17 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::
 pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
     std::fs::create_dir_all(folder).map_err(failed("create", folder))?;
     let probe = folder.join(".traind-probe");
-    write_atomic(&probe, b"").map_err(failed("write", &probe))?;
+    traind_durable::replace(&probe, b"").map_err(failed("write", &probe))?;
     std::fs::remove_file(&probe).map_err(failed("remove", &probe))
 }
 
-/// Copies the tokenizer's files from the model folder.
+/// Copies the tokenizer's files from the model folder, each as one of several.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     for name in TOKENIZER_FILES {
         let source: PathBuf = from.join(name);
         if source.exists() {
             let content = std::fs::read(&source).map_err(failed("read", &source))?;
-            write(&to.join(name), &content)?;
+            write_of_several(&to.join(name), &content)?;
         }
     }
     Ok(())
@@ -67,5 +70,16 @@ pub(crate) fn tokenizer_bytes(from: &Path) -> u64 {
 
 /// Writes one file of the output folder, whole or not at all.
 pub(crate) fn write(path: &Path, content: &[u8]) -> RunResult<()> {
-    write_atomic(path, content).map_err(failed("write", path))
+    traind_durable::replace(path, content).map_err(failed("write", path))
+}
+
+/// The same for one of several, after which [`sync_folder`] makes the names of all durable.
+pub(crate) fn write_of_several(path: &Path, content: &[u8]) -> RunResult<()> {
+    let file = Replacement::of(path).without_folder();
+    file.write(|file| file.write_all(content)).map_err(failed("write", path))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> RunResult<()> {
+    traind_durable::sync_folder(folder).map_err(failed("sync", folder))
 }

@@ -1,5 +1,6 @@
 //! Writing what `from_pretrained` loads: `config.json` and weights.
-//! Each file appears whole or not at all: written aside, synced, renamed.
+//! Each file appears whole or not at all; whoever wants its name to outlive a crash syncs the
+//! folder when all are there.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,6 +10,7 @@ use std::path::Path;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
+use traind_durable::Replacement;
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
@@ -49,17 +51,21 @@ pub(super) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
     write_whole(path, |file| file.write_all(&text))
 }
 
-/// Removes weights of an earlier save from `folder`, all but `kept`.
+/// Removes weights of an earlier save from `folder`, all but `kept`, which are durable first.
 pub(super) fn remove_others(folder: &Path, kept: &[String]) -> Result<()> {
     let failed = |source| Error::Io { action: "clean", path: folder.to_owned(), source };
+    let mut others = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if is_weights(&name) && !kept.contains(&name) {
-            std::fs::remove_file(entry.path()).map_err(failed)?;
+            others.push(entry.path());
         }
     }
-    Ok(())
+    if !others.is_empty() {
+        traind_durable::sync_folder(folder).map_err(failed)?;
+    }
+    others.iter().try_for_each(std::fs::remove_file).map_err(failed)
 }
 
 /// The names that `save_shards` gives.
@@ -125,14 +131,6 @@ fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
 ) -> Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".partial");
-    let written = (|| {
-        let mut file = BufWriter::new(File::create(&aside)?);
-        write(&mut file)?;
-        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&aside, path)?;
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    })();
+    let written = Replacement::of(path).without_folder().write(write);
     written.map_err(|source| Error::Io { action: "write", path: path.to_owned(), source })
 }

@@ -1,0 +1,157 @@
+//! Files that a reader, or a crash at any moment, meets whole or not at all: written aside,
+//! synced, renamed, and the folder synced, without which the name may be lost.
+//!
+//! Depends on nothing, so that every package can.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Ends the name of a file that is not whole yet.
+const ASIDE: &str = ".part";
+
+/// Puts `content` into the place of `path`. Durable when this returns.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    Replacement::of(path).write(|file| file.write_all(content))
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// A file that is to take the place of another, or of none.
+#[derive(Clone, Debug)]
+pub struct Replacement<'a> {
+    path: &'a Path,
+    by_many: bool,
+    mode: Option<u32>,
+    leaves_folder: bool,
+}
+
+impl<'a> Replacement<'a> {
+    pub fn of(path: &'a Path) -> Self {
+        Self { path, by_many: false, mode: None, leaves_folder: false }
+    }
+
+    /// Other processes may write the same file now, and the last of them wins. What a killed
+    /// one leaves beside it keeps a name of its own.
+    pub fn by_many(self) -> Self {
+        Self { by_many: true, ..self }
+    }
+
+    /// The file's permissions, whatever the process's mask of them is.
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self { mode: Some(mode), ..self }
+    }
+
+    /// The name becomes durable only with [`sync_folder`]: for those who write several files
+    /// of a folder and do that once.
+    pub fn without_folder(self) -> Self {
+        Self { leaves_folder: true, ..self }
+    }
+
+    /// Writes the content. Where that fails, nothing of it is left.
+    pub fn write(
+        self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let aside = self.aside();
+        let written = self.write_aside(&aside, write).and_then(|()| fs::rename(&aside, self.path));
+        if let Err(error) = written {
+            // A disk that is full has use for the room.
+            let _ = fs::remove_file(&aside);
+            return Err(error);
+        }
+        match self.path.parent() {
+            Some(folder) if !self.leaves_folder => sync_folder(or_here(folder)),
+            _ => Ok(()),
+        }
+    }
+
+    fn aside(&self) -> PathBuf {
+        let mut name = OsString::from(self.path);
+        if self.by_many {
+            name.push(format!(".{}", std::process::id()));
+        }
+        name.push(ASIDE);
+        name.into()
+    }
+
+    /// A new file in any case: the folder may be another user's, who could have put a link there.
+    fn write_aside(
+        &self,
+        aside: &Path,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match fs::remove_file(aside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = File::create_new(aside)?;
+        if let Some(mode) = self.mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+/// The folder of a bare file name.
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_new_content_takes_the_place_of_the_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        fs::write(folder.path().join("a.json.part"), "of a writer that died").unwrap();
+        for content in ["first and long", "second"] {
+            replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        Replacement::of(&path).by_many().with_mode(0o600).write(|_| Ok(())).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn what_fails_leaves_the_old_content_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        replace(&path, b"old").unwrap();
+        let failed = Replacement::of(&path).write(|file| {
+            file.write_all(b"half")?;
+            Err(io::Error::from(ErrorKind::StorageFull))
+        });
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn a_link_that_somebody_put_aside_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("other"));
+        fs::write(&other, "untouched").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join("a.part")).unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "untouched");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+}
