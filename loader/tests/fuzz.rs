@@ -1,8 +1,5 @@
-//! Damaged files of every format: each is read or refused with an error that names it, in bounded
-//! memory, and no panic gets out. Parsers of others panic on some of them, which stays inside.
-//!
-//! `TRAIND_FUZZ_CASES` sets how many damaged files of each format are tried, `TRAIND_FUZZ_SEED`
-//! which; a failure prints the seed and keeps the file.
+//! Damaged files of every format that the loader reads. Parsers of others panic on some of them,
+//! which stays inside.
 
 // What cannot be set up is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -11,127 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use traind_fuzz::{Format, Outcome, cases, fuzz};
 use traind_loader::{
     DatasetOptions, Error, HuggingFaceTokenizer, LabelKind, LabelSpec, SequenceClassification,
-    TaskSpec, TextTokenizer, TokenizerOptions, prepare,
+    Source, TaskSpec, TextTokenizer, TokenizerOptions, prepare,
 };
-
-/// Bytes more than before that all cases of one format together may leave behind as their peak.
-const MEMORY_MAX: u64 = 1 << 30;
-
-struct Format {
-    file: &'static str,
-    good: Vec<u8>,
-    /// What a mutation may put anywhere: pieces that mean something to the format.
-    words: &'static [&'static [u8]],
-    cases: u64,
-}
-
-fn cases(default: u64) -> u64 {
-    std::env::var("TRAIND_FUZZ_CASES").map_or(default, |cases| cases.parse().unwrap())
-}
-
-fn seed() -> u64 {
-    std::env::var("TRAIND_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap())
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
-
-/// Some changes to a good file: flips, cuts, repetitions, numbers at their limits, words.
-fn damaged(good: &[u8], words: &[&[u8]], random: &mut Random) -> Vec<u8> {
-    let mut bytes = good.to_vec();
-    for _ in 0..=random.below(4) {
-        let place = random.below(bytes.len());
-        let length = random.below(16) + 1;
-        let end = (place + length).min(bytes.len());
-        match random.below(7) {
-            0 => bytes[place] ^= 1 << random.below(8),
-            1 => bytes[place] = random.next() as u8,
-            2 => bytes.truncate(place.max(1)),
-            3 => drop(bytes.drain(place..end)),
-            4 => {
-                let piece = bytes[place..end].to_vec();
-                let to = random.below(bytes.len());
-                bytes.splice(to..to, piece);
-            }
-            5 => {
-                let number = [0, u64::MAX, i64::MAX as u64, 1 << 31, 1 << 16][random.below(5)];
-                let piece = &number.to_le_bytes()[..[1, 2, 4, 8][random.below(4)]];
-                let end = (place + piece.len()).min(bytes.len());
-                bytes.splice(place..end, piece.iter().copied());
-            }
-            _ => {
-                let word = words[random.below(words.len())];
-                bytes.splice(place..place, word.iter().copied());
-            }
-        }
-        if bytes.is_empty() {
-            bytes.push(0);
-        }
-    }
-    bytes
-}
-
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-/// Tries all cases of a format; tells how many were refused.
-fn fuzz(format: &Format, read: impl Fn(&Path) -> Result<(), Error>) -> u64 {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(format.file);
-    std::fs::write(&path, &format.good).unwrap();
-    read(&path).unwrap();
-    let before = peak();
-    let mut random = Random(seed());
-    let mut refused = 0;
-    // A panic inside of a parser is caught; printing thousands of them takes most of the time.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let fault = (0..format.cases).find_map(|case| {
-        std::fs::write(&path, damaged(&format.good, format.words, &mut random)).unwrap();
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&path)));
-        refused += u64::from(!matches!(outcome, Ok(Ok(()))));
-        match outcome {
-            Err(_) => Some((case, "a panic got out".to_owned())),
-            Ok(Err(error)) if error.file() != Some(&path) && !is_about_rows(&error) => {
-                Some((case, format!("the error does not name the file: {error}")))
-            }
-            Ok(_) => None,
-        }
-    });
-    std::panic::set_hook(hook);
-    if let Some((case, fault)) = fault {
-        let kept = std::env::temp_dir().join(format!("traind-fuzz-{}", format.file));
-        std::fs::copy(&path, &kept).unwrap();
-        panic!("case {case} of seed {}, kept as {}: {fault}", seed(), kept.display());
-    }
-    let grown = peak() - before;
-    println!("{}: {} cases, {refused} refused, {} MB", format.file, format.cases, grown >> 20);
-    assert!(grown < MEMORY_MAX, "{}: {} MB", format.file, grown >> 20);
-    refused
-}
 
 /// Errors that only all rows together tell name the files in their text, or a setting.
 fn is_about_rows(error: &Error) -> bool {
     matches!(error, Error::NoRows { .. } | Error::BadOption { .. } | Error::TooManyLabels { .. })
+}
+
+fn outcome(path: &Path, read: Result<(), Error>) -> Outcome {
+    match read {
+        Ok(()) => Outcome::Read,
+        Err(error) if error.file() == Some(path) || is_about_rows(&error) => Outcome::Refused,
+        Err(error) => Outcome::Fault(format!("the error does not name the file: {error}")),
+    }
 }
 
 fn tokenizer() -> PathBuf {
@@ -155,8 +48,7 @@ fn fuzz_data(format: &Format) {
     let tokenizer =
         HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions { max_length: Some(16) });
     let tokenizer = tokenizer.unwrap();
-    let refused = fuzz(format, |path| prepared(path, &tokenizer));
-    assert!(refused > format.cases / 20, "only {refused} were refused");
+    fuzz(format, |path| outcome(path, prepared(path, &tokenizer)));
 }
 
 const TEXTS: [&str; 6] = ["the file", "of \"the\" file", "two\nlines", "caf\u{e9}", "a, b", "x"];
@@ -184,6 +76,16 @@ const TEXT_WORDS: [&[u8]; 12] = [
 ];
 const BINARY_WORDS: [&[u8]; 5] = [b"PAR1", b"ARROW1", b"\xff\xff\xff\xff", b"\0\0\0\0", b"text"];
 
+const SQUAD_WORDS: [&[u8]; 8] = [
+    b"\"",
+    b"null",
+    b"[",
+    b"}",
+    b"\"paragraphs\":",
+    b"\"data\":[],",
+    b"{\"data\":[",
+    b"\"qas\":7,",
+];
 const TOKENIZER_WORDS: [&[u8]; 8] =
     [b"\"", b"null", b"[", b"}", b"-1", b"1e400", b"\"[UNK]\"", b"\"type\":\"BPE\","];
 
@@ -204,6 +106,41 @@ fn jsonl() {
     let good: String = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
     let good = good.into_bytes();
     fuzz_data(&Format { file: "a.jsonl", good, words: &TEXT_WORDS, cases: cases(1_500) });
+}
+
+#[test]
+fn json_document() {
+    let row = |(row, text): (usize, &&str)| serde_json::json!({"text": text, "label": row % 3});
+    let rows: Vec<_> = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
+    let good = serde_json::json!({"version": "1", "data": rows}).to_string().into_bytes();
+    fuzz_data(&Format { file: "a.json", good, words: &TEXT_WORDS, cases: cases(1_500) });
+}
+
+#[test]
+fn squad() {
+    let question = |(id, text): (usize, &&str)| {
+        let answers = [serde_json::json!({"text": text, "answer_start": 0})];
+        serde_json::json!({"id": id.to_string(), "question": text, "answers": answers})
+    };
+    let questions: Vec<_> = TEXTS.iter().enumerate().map(question).collect();
+    let paragraph = serde_json::json!({"context": TEXTS.concat(), "qas": questions});
+    let article = |title| serde_json::json!({"title": title, "paragraphs": [paragraph, paragraph]});
+    let document = serde_json::json!({"data": [article("a"), article("b")], "version": "v2.0"});
+    let good = document.to_string().into_bytes();
+    let format = Format { file: "b.json", good, words: &SQUAD_WORDS, cases: cases(1_500) };
+    let columns = ["id", "title", "context", "question", "answers"];
+    fuzz(&format, |path| {
+        outcome(
+            path,
+            (|| {
+                let source =
+                    Source::open(&[path.to_str().unwrap().to_owned()].into_iter().collect())?;
+                source.require_columns(&columns)?;
+                let read = |part| source.read(part, &columns, &mut |_| Ok(())).map(drop);
+                source.parts().into_iter().try_for_each(read)
+            })(),
+        )
+    });
 }
 
 #[test]
@@ -254,12 +191,13 @@ fn tokenizer_json() {
     let good = std::fs::read(tokenizer().join("tokenizer.json")).unwrap();
     let cases = cases(1_000);
     let format = Format { file: "tokenizer.json", good, words: &TOKENIZER_WORDS, cases };
-    let refused = fuzz(&format, |path| {
-        let options = TokenizerOptions { max_length: Some(16) };
-        let opened = HuggingFaceTokenizer::open(path.parent().unwrap(), &options)?;
-        // What it makes of a text is one message or another; a panic would be a fault.
-        drop(opened.encode("the unbelievable caf\u{e9} \u{65e5}", Some("\u{1f600} a b")));
-        Ok(())
-    });
-    assert!(refused > format.cases / 20, "only {refused} were refused");
+    fuzz(&format, |path| outcome(path, opened(path)));
+}
+
+/// Opens a tokenizer. What it makes of a text is one message or another; a panic would be a fault.
+fn opened(path: &Path) -> Result<(), Error> {
+    let options = TokenizerOptions { max_length: Some(16) };
+    let opened = HuggingFaceTokenizer::open(path.parent().unwrap(), &options)?;
+    drop(opened.encode("the unbelievable caf\u{e9} \u{65e5}", Some("\u{1f600} a b")));
+    Ok(())
 }

@@ -11,6 +11,7 @@ mod empty_slots;
 mod fixture;
 mod fixtures;
 mod flops;
+mod fuzz;
 mod initial;
 mod label_smoothing;
 mod losses;
