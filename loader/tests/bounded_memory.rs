@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use traind_loader::{
     Buckets, Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, MaskedLm, Masking, Pieces,
-    Place, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec,
-    TextTokenizer, Windows, prepare,
+    Place, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
+    TaskSpec, TextTokenizer, Windows, prepare,
 };
 
 const WORDS: usize = 120;
@@ -144,4 +144,40 @@ fn memory_grows_with_rows_and_not_with_their_texts() {
     // and what an allocator keeps is its own affair.
     assert!(bytes > 60 * MEGABYTE, "{bytes} bytes of text");
     assert!(grown < 48 * MEGABYTE, "{} MB more", grown / MEGABYTE);
+}
+
+/// One SQuAD document of one article.
+fn write_questions(path: &Path, paragraphs: usize) {
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    write!(file, "{{\"version\": \"v2.0\", \"data\": [{{\"title\": \"t\", \"paragraphs\": [")
+        .unwrap();
+    let context = vec!["abcdef"; 500].join(" ");
+    for paragraph in 0..paragraphs {
+        let comma = if paragraph > 0 { "," } else { "" };
+        let question = format!("{{\"id\": \"{paragraph}\", \"question\": \"q\", \"answers\": []}}");
+        write!(file, "{comma}{{\"context\": \"{context}\", \"qas\": [{question}]}}").unwrap();
+    }
+    write!(file, "]}}]}}").unwrap();
+    file.into_inner().unwrap();
+}
+
+#[test]
+fn a_document_of_questions_is_never_in_memory_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |paragraphs: usize| {
+        let file = folder.path().join(format!("{paragraphs}.json"));
+        write_questions(&file, paragraphs);
+        let source = Source::open(&[file.to_str().unwrap().to_owned()].into_iter().collect());
+        let source = source.unwrap();
+        let read = |part| source.read(part, &["context", "id"], &mut |_| Ok(())).unwrap();
+        assert_eq!(source.parts().into_iter().map(read).sum::<u64>(), paragraphs as u64);
+        file.metadata().unwrap().len()
+    };
+    read(2_000);
+    let before = peak();
+    let bytes = read(30_000);
+    let grown = peak() - before;
+    println!("{} MB of questions, {} MB more of memory", bytes / MEGABYTE, grown / MEGABYTE);
+    assert!(bytes > 100 * MEGABYTE, "{bytes} bytes of questions");
+    assert!(grown < 24 * MEGABYTE, "{} MB more", grown / MEGABYTE);
 }

@@ -413,6 +413,54 @@ fn a_json_document_has_its_rows_under_data() {
         r#"{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1"}]}]}]}"#,
         "a.json, row 0: no list \"answers\" in a SQuAD file's question",
     );
+    let question = r#"{"id": "1", "question": "q", "answers": []}"#;
+    check_error(
+        "a.json",
+        format!(
+            r#"{{"data": [{{"paragraphs": [{{"context": "c", "qas": [{question}]}}, {{"qas": [{question}]}}]}}]}}"#
+        ),
+        "a.json, row 1: no \"context\" in a SQuAD file's question",
+    );
+    check_error(
+        "a.json",
+        format!(
+            r#"{{"data": [{{"paragraphs": [{{"context": "c", "qas": [{question}]}}]}}, {{"paragraphs": 7}}]}}"#
+        ),
+        "a.json, row 1: no list \"paragraphs\" in a SQuAD file's question",
+    );
+}
+
+/// Rows under `data` are one document only if nothing follows; where something does, they are
+/// a column of that name in lines of JSON.
+#[test]
+fn lines_of_json_may_have_a_column_named_data() {
+    let folder = DataFolder::new();
+    let file = folder
+        .write("a.json", "{\"data\": [1], \"text\": \"a\"}\n{\"data\": [], \"text\": \"b\"}\n");
+    let rows = read(&[&file], &["text"]).unwrap();
+    let texts: Vec<Value> = rows.into_iter().flat_map(|row| row.2).collect();
+    assert_eq!(texts, [text("a"), text("b")]);
+}
+
+#[test]
+fn titles_of_articles_may_stand_before_or_behind_their_questions() {
+    let folder = DataFolder::new();
+    let article = |before: &str, behind: &str, id: &str| {
+        format!(
+            r#"{{{before}"paragraphs": [{{"context": "c", "qas": [{{"id": "{id}", "question": "q", "answers": []}}]}}]{behind}}}"#
+        )
+    };
+    let articles = [
+        article(r#""title": "first", "#, "", "1"),
+        article("", r#", "title": "second""#, "2"),
+        article("", "", "3"),
+    ];
+    let document = format!(r#"{{"version": "v2.0", "data": [{}]}}"#, articles.join(", "));
+    let rows = read(&[&folder.write("a.json", document)], &["title", "id"]).unwrap();
+    let rows: Vec<Vec<Value>> = rows.into_iter().map(|row| row.2).collect();
+    let expect =
+        [[text("first"), text("1")], [text("second"), text("2")], [Value::Null, text("3")]];
+    assert_eq!(rows, expect);
 }
 
 #[test]

@@ -21,20 +21,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
 
 /// A `.json` file is either JSON Lines too, or one document with its rows under `data`.
 pub(super) fn open_either(path: &Path) -> Result<Box<dyn DataFile>> {
-    let mut reader = BufReader::with_capacity(1 << 16, open_text(path)?);
-    let mut first = Vec::new();
-    reader.read_until(b'\n', &mut first).map_err(Error::io(path, "read"))?;
-    let begins_document = match serde_json::from_slice::<Json>(&first) {
-        Ok(row) => row.get("data").is_some_and(Json::is_array),
-        // An object over several lines begins with less than itself.
-        Err(error) => error.is_eof(),
-    };
-    let document = match begins_document {
-        true => serde_json::from_reader(first.as_slice().chain(reader)).ok(),
-        false => None,
-    };
-    let nested = document.map(|document| nested_json::open(path, document)).transpose()?;
-    nested.flatten().map_or_else(|| open(path), Ok)
+    nested_json::open(path)?.map_or_else(|| open(path), Ok)
 }
 
 impl DataFile for JsonLinesFile {

@@ -1,0 +1,84 @@
+//! One JSON document with its rows under `data`: SQuAD's files (articles of paragraphs of
+//! questions), which are flattened to a row a question as `datasets` does, or plain rows. It is
+//! read from its beginning to its end, and no more of it is in memory than a row or a paragraph.
+
+mod meter;
+mod node;
+mod squad;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+
+use super::DataFile;
+use super::jsonl::value;
+use crate::source::{Records, Value};
+use crate::{Error, Result};
+use squad::QUESTION_COLUMNS;
+use walk::{Kind, Walk};
+
+/// A row by the names of its columns.
+type Fields = Map<String, Json>;
+
+struct NestedJson {
+    path: PathBuf,
+    columns: Vec<String>,
+    rows: u64,
+    late_titles: LateTitles,
+}
+
+/// Titles that stand behind the questions of their articles, by the article's place.
+type LateTitles = BTreeMap<u64, Json>;
+
+/// The rows of a file, if it is of this kind: None says that it is another. Walks through all of
+/// it once: only its end tells that it is one document.
+pub(super) fn open(path: &Path) -> Result<Option<Box<dyn DataFile>>> {
+    let mut first = None;
+    let mut keep_first = |fields: Fields| {
+        first.get_or_insert_with(|| fields.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
+        Ok(())
+    };
+    let mut walk = Walk::new(path, &mut keep_first);
+    if !walk.is_one_document()? {
+        return Ok(None);
+    }
+    if let Some(error) = walk.error.take() {
+        return Err(error);
+    }
+    let (rows, kind, late_titles) = (walk.rows, walk.kind, std::mem::take(&mut walk.late_titles));
+    let columns = match (kind, first) {
+        (_, None) => return Err(Error::NoRows { files: path.display().to_string() }),
+        (Some(Kind::Articles), _) => QUESTION_COLUMNS.map(str::to_owned).to_vec(),
+        (_, Some(first)) => first,
+    };
+    let path = path.to_path_buf();
+    Ok(Some(Box::new(NestedJson { path, columns, rows, late_titles })))
+}
+
+impl DataFile for NestedJson {
+    fn columns(&self) -> Result<Vec<String>> {
+        Ok(self.columns.clone())
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows)
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
+        let mut records = Records::new(0, columns);
+        let mut push = |mut row: Fields| {
+            let cell = |column: &&str| row.remove(*column).map_or(Value::Null, value);
+            records.push(0, columns.iter().map(cell).collect::<Vec<_>>());
+            if records.is_full() { sink(records.take()) } else { Ok(()) }
+        };
+        Walk::knowing(&self.path, &mut push, self.late_titles.clone()).read()?;
+        sink(records)
+    }
+}

@@ -1,0 +1,48 @@
+//! A question of a SQuAD file as a row.
+
+use serde_json::{Value as Json, json};
+
+use super::Fields;
+
+/// What a question gives, in SQuAD's own names.
+pub(super) const QUESTION_COLUMNS: [&str; 5] = ["id", "title", "context", "question", "answers"];
+
+/// Hands the questions of a paragraph to `sink`, up to the first that is none.
+pub(super) fn questions<E>(
+    title: &Json,
+    paragraph: &Json,
+    mut sink: impl FnMut(Fields) -> Result<(), E>,
+) -> Result<Result<(), E>, String> {
+    for asked in list(paragraph, "qas")? {
+        if let Err(error) = sink(question(title, paragraph, asked)?) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn question(title: &Json, paragraph: &Json, asked: &Json) -> Result<Fields, String> {
+    let answers = list(asked, "answers")?;
+    let of_each = |key| answers.iter().map(|answer| field(answer, key)).collect::<Result<_, _>>();
+    let (text, answer_start): (Vec<Json>, Vec<Json>) = (of_each("text")?, of_each("answer_start")?);
+    let cells = [
+        field(asked, "id")?,
+        title.clone(),
+        field(paragraph, "context")?,
+        field(asked, "question")?,
+        json!({"text": text, "answer_start": answer_start}),
+    ];
+    Ok(QUESTION_COLUMNS.map(str::to_owned).into_iter().zip(cells).collect())
+}
+
+fn field(object: &Json, key: &str) -> Result<Json, String> {
+    object.get(key).cloned().ok_or_else(|| format!("no {key:?} in a SQuAD file's question"))
+}
+
+fn list<'json>(object: &'json Json, key: &str) -> Result<&'json Vec<Json>, String> {
+    object.get(key).and_then(Json::as_array).ok_or_else(|| no_list(key))
+}
+
+pub(super) fn no_list(key: &str) -> String {
+    format!("no list {key:?} in a SQuAD file's question")
+}

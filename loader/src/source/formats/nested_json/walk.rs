@@ -1,0 +1,248 @@
+//! The way through a document, which hands out a row at a time.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess};
+use serde_json::Value as Json;
+
+use super::meter::Meter;
+use super::node::{Node, Parsed};
+use super::squad::{no_list, questions};
+use super::{Fields, LateTitles};
+use crate::source::formats::ROW_BYTES_MAX;
+use crate::source::formats::compression::open_text;
+use crate::{Error, Location, Result};
+
+const DATA: &str = "data";
+const PARAGRAPHS: &str = "paragraphs";
+const TITLE: &str = "title";
+
+/// What the entries of `data` are; the first one says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rows,
+    Articles,
+}
+
+pub(super) struct Walk<'a> {
+    path: &'a Path,
+    sink: &'a mut dyn FnMut(Fields) -> Result<()>,
+    meter: Meter,
+    pub(super) kind: Option<Kind>,
+    /// Whether there is a list under `data`.
+    has_data: bool,
+    /// Rows handed out.
+    pub(super) rows: u64,
+    articles: u64,
+    pub(super) late_titles: LateTitles,
+    /// The first thing that is wrong with what the document says, as JSON it may be sound.
+    pub(super) error: Option<Error>,
+    /// Whether to walk on after an error, to see whether it is a document at all.
+    to_the_end: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(path: &'a Path, sink: &'a mut dyn FnMut(Fields) -> Result<()>) -> Self {
+        Self {
+            path,
+            sink,
+            meter: Meter::new(ROW_BYTES_MAX),
+            kind: None,
+            has_data: false,
+            rows: 0,
+            articles: 0,
+            late_titles: LateTitles::new(),
+            error: None,
+            to_the_end: true,
+        }
+    }
+
+    /// Through a document that is known, up to the first error.
+    pub(super) fn knowing(
+        path: &'a Path,
+        sink: &'a mut dyn FnMut(Fields) -> Result<()>,
+        late_titles: LateTitles,
+    ) -> Self {
+        Self { late_titles, to_the_end: false, ..Self::new(path, sink) }
+    }
+
+    /// Whether the file holds a list under `data`, in one object with nothing behind it.
+    pub(super) fn is_one_document(&mut self) -> Result<bool> {
+        match self.walk()? {
+            Ok(()) => Ok(self.has_data),
+            // What is no row at all is no document either.
+            Err(_) if self.meter.is_exceeded() && self.rows > 0 => Err(self.too_long()),
+            Err(error) if error.is_io() && !self.meter.is_exceeded() => {
+                Err(Error::io(self.path, "read")(error.into()))
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    pub(super) fn read(mut self) -> Result<()> {
+        let walked = self.walk()?;
+        match (self.error.take(), walked) {
+            (Some(error), _) => Err(error),
+            (None, Err(_)) if self.meter.is_exceeded() => Err(self.too_long()),
+            (None, Err(error)) => Err(Error::bad_file(self.path, "JSON", error)),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    fn walk(&mut self) -> Result<serde_json::Result<()>> {
+        let reader = BufReader::with_capacity(1 << 16, self.meter.of(open_text(self.path)?));
+        let mut document = serde_json::Deserializer::from_reader(reader);
+        let walked = Parsed(Document(self)).deserialize(&mut document);
+        Ok(walked.and_then(|()| document.end()))
+    }
+
+    fn emit<E: serde::de::Error>(&mut self, row: Fields) -> Result<(), E> {
+        if self.error.is_some() {
+            return Ok(());
+        }
+        match (self.sink)(row) {
+            Ok(()) => self.rows += 1,
+            Err(error) => return self.fail(error),
+        }
+        Ok(())
+    }
+
+    /// Keeps the error, and ends the walk with it unless it goes to the end.
+    fn fail<E: serde::de::Error>(&mut self, error: Error) -> Result<(), E> {
+        self.error.get_or_insert(error);
+        if self.to_the_end { Ok(()) } else { Err(E::custom("an error that is kept")) }
+    }
+
+    fn bad_row<E: serde::de::Error>(&mut self, message: String) -> Result<(), E> {
+        self.fail(Error::BadRow { at: self.here(), message })
+    }
+
+    fn too_long(&self) -> Error {
+        Error::RowTooLong { at: self.here(), max: ROW_BYTES_MAX }
+    }
+
+    fn here(&self) -> Location {
+        Location::of_row(self.path, self.rows)
+    }
+
+    /// Of the article that the walk is in, of which `fields` were read.
+    fn title(&self, fields: &Fields) -> Json {
+        let late = self.late_titles.get(&self.articles);
+        fields.get(TITLE).or(late).cloned().unwrap_or_default()
+    }
+
+    /// An object that is read but for its paragraphs.
+    fn finish_entry<E: serde::de::Error>(
+        &mut self,
+        fields: Fields,
+        has_paragraphs: bool,
+    ) -> Result<(), E> {
+        match self.kind.get_or_insert(Kind::Rows) {
+            Kind::Rows => self.emit(fields),
+            Kind::Articles if has_paragraphs => {
+                self.articles += 1;
+                Ok(())
+            }
+            Kind::Articles => self.bad_row(no_list(PARAGRAPHS)),
+        }
+    }
+
+    /// A paragraph of the article that the walk is in.
+    fn paragraph<E: serde::de::Error>(&mut self, title: &Json, paragraph: &Json) -> Result<(), E> {
+        match questions(title, paragraph, |row| self.emit(row)) {
+            Ok(emitted) => emitted,
+            Err(message) => self.bad_row(message),
+        }
+    }
+}
+
+/// The outermost object.
+struct Document<'w, 'a>(&'w mut Walk<'a>);
+
+impl Node for Document<'_, '_> {
+    fn object<'de, A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            self.0.meter.begin();
+            if key == DATA {
+                map.next_value_seed(Parsed(Entries(&mut *self.0)))?;
+                self.0.has_data = true;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn other<E: serde::de::Error>(self) -> Result<(), E> {
+        Err(E::custom("expected an object"))
+    }
+}
+
+/// The list under `data`.
+struct Entries<'w, 'a>(&'w mut Walk<'a>);
+
+impl Node for Entries<'_, '_> {
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.meter.begin();
+        while items.next_element_seed(Parsed(Entry(&mut *self.0)))?.is_some() {
+            self.0.meter.begin();
+        }
+        Ok(())
+    }
+
+    fn other<E: serde::de::Error>(self) -> Result<(), E> {
+        Err(E::custom("expected a list"))
+    }
+}
+
+/// A row, or an article of questions.
+struct Entry<'w, 'a>(&'w mut Walk<'a>);
+
+impl Node for Entry<'_, '_> {
+    fn object<'de, A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let walk = self.0;
+        let (mut fields, mut has_paragraphs) = (Fields::new(), false);
+        while let Some(key) = map.next_key::<String>()? {
+            if key == PARAGRAPHS && walk.kind != Some(Kind::Rows) {
+                walk.kind = Some(Kind::Articles);
+                let title = walk.title(&fields);
+                map.next_value_seed(Parsed(Paragraphs { walk: &mut *walk, title }))?;
+                has_paragraphs = true;
+                continue;
+            }
+            let value: Json = map.next_value()?;
+            match has_paragraphs {
+                false => drop(fields.insert(key, value)),
+                true if key == TITLE => drop(walk.late_titles.insert(walk.articles, value)),
+                true => {}
+            }
+        }
+        walk.finish_entry(fields, has_paragraphs)
+    }
+
+    fn other<E: serde::de::Error>(self) -> Result<(), E> {
+        self.0.bad_row("expected an object in \"data\"".to_owned())
+    }
+}
+
+/// The paragraphs of an article, one at a time.
+struct Paragraphs<'w, 'a> {
+    walk: &'w mut Walk<'a>,
+    title: Json,
+}
+
+impl Node for Paragraphs<'_, '_> {
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.walk.meter.begin();
+        while let Some(paragraph) = items.next_element::<Json>()? {
+            self.walk.paragraph(&self.title, &paragraph)?;
+            self.walk.meter.begin();
+        }
+        Ok(())
+    }
+
+    fn other<E: serde::de::Error>(self) -> Result<(), E> {
+        self.walk.bad_row(no_list(PARAGRAPHS))
+    }
+}
