@@ -137,7 +137,7 @@ impl Daemon {
                 }
                 let (mut new, job) = admission::admit(&submission, &settings)?;
                 admission::resolve_after(store, &mut new)?;
-                match daemon.planner.plan(&settings, &job, new.run_as) {
+                match daemon.planner.plan(&settings, &job, new.run_as, false) {
                     Ok(plan) => planner::refuse_misfit(&plan, &job)?,
                     // Its runner says better what is wrong with the model.
                     Err(error) => tracing::debug!(%error, "plan a job"),
@@ -161,7 +161,7 @@ impl Daemon {
         let daemon = self.clone();
         let work = move || -> Result<Plan, Error> {
             let (new, job) = admission::admit(&submission, &daemon.settings)?;
-            let plan = daemon.planner.plan(&daemon.settings, &job, new.run_as)?;
+            let plan = daemon.planner.plan(&daemon.settings, &job, new.run_as, true)?;
             planner::refuse_misfit(&plan, &job)?;
             Ok(plan)
         };

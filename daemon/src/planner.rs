@@ -18,6 +18,7 @@ use traind_job_file::{JobFile, ModelSource};
 use crate::account::Account;
 use crate::error::Error;
 use crate::settings::Settings;
+use crate::supervisor::environment::planner_environment;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(1);
@@ -65,6 +66,7 @@ pub struct Change {
 struct Request<'a> {
     job: &'a JobFile,
     bytes_per_core_max: Option<u64>,
+    may_fetch: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,20 +88,22 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// What `job` would take. Blocks for as long as a runner thinks.
+    /// What `job` would take. Blocks for as long as a runner thinks and, where it `may_fetch` the
+    /// settings of a model on the hub, for as long as the hub takes.
     pub(crate) fn plan(
         &self,
         settings: &Settings,
         job: &JobFile,
         account: Option<Account>,
+        may_fetch: bool,
     ) -> Result<Plan, PlanError> {
         let bytes_per_core_max = bytes_per_core_max(settings, job.resources.cores);
         let key = key(job, bytes_per_core_max, account)?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
-        let request = serde_json::to_vec(&Request { job, bytes_per_core_max })?;
-        let answer = ask(settings, &request, account)?;
+        let request = serde_json::to_vec(&Request { job, bytes_per_core_max, may_fetch })?;
+        let answer = ask(settings, &request, may_fetch && job.reads_hub(), account)?;
         let plan = Plan { bytes_per_core_max, ..serde_json::from_slice(&answer)? };
         let mut answers = self.answers();
         if answers.len() >= CACHE_MAX {
@@ -183,11 +187,11 @@ fn existing_ancestor(path: &Path) -> PathBuf {
 fn ask(
     settings: &Settings,
     request: &[u8],
+    fetches: bool,
     account: Option<Account>,
 ) -> Result<Vec<u8>, PlanError> {
     let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
-    let environment = ["HOME", "HF_HOME", "HF_HUB_CACHE", "LD_LIBRARY_PATH", "PATH"];
-    let environment = environment.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let environment = planner_environment(std::env::vars_os(), fetches, account.is_some());
     let mut child = Command::new("/proc/self/exe")
         .arg("planner")
         .args(roots)

@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub state_dir: PathBuf,
     pub socket: PathBuf,
     pub cache_dir: PathBuf,
+    /// Most bytes that fetched files and tokenized sets take of the cache of one user.
+    pub cache_bytes_max: u64,
     /// The program that trains.
     pub runner: PathBuf,
     pub host: Host,
@@ -157,6 +159,7 @@ impl Settings {
             state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),
             cache_dir: "/tmp".into(),
+            cache_bytes_max: 1 << 30,
             runner: std::env::current_exe().unwrap(),
             host: Host::new("cpu", None, &Places::default()).unwrap(),
             grace_period: Duration::from_secs(1),

@@ -18,10 +18,12 @@ mod collate;
 mod dataset;
 mod error;
 mod guard;
+mod keep;
 mod labels;
 mod masking;
 mod prefetch;
 mod random;
+mod remote;
 mod room;
 mod sampler;
 mod source;
@@ -39,14 +41,16 @@ pub use dataset::{
 };
 pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
+pub use keep::{Held, evict};
 pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget};
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
+pub use remote::{Remote, Watcher};
 pub use sampler::{
     EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
     ScheduledStep, StepPlan,
 };
-pub use source::{CastType, Columns, Files, Part, Records, Source, Value};
+pub use source::{CastType, Columns, Files, Part, Records, Source, Value, is_data_file};
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, MaskedLm, QuestionAnswering, SequenceClassification, TaskSpec,

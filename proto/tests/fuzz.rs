@@ -35,7 +35,7 @@ macro_rules! messages {
 const MESSAGES: &[(&str, Check)] = messages! {
     CancelJobRequest ClassCount Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
-    DrainRequest DrainResponse Evaluated Event Failure Finished GetJobRequest
+    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished GetJobRequest
     GetSamplesRequest GetStatusRequest Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage ModelLoaded Plan

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::{Answer, Cuts, Request, Server};
+use crate::http::{Answer, Cuts, Request, Server, Stall};
 
 pub const BUCKET: &str = "data";
 pub const ACCESS_KEY: &str = "AKIATESTKEY";
@@ -15,6 +15,7 @@ pub const DENIED: &str = "private/";
 pub struct Bucket {
     server: Server,
     cuts: Cuts,
+    stall: Stall,
 }
 
 impl Bucket {
@@ -22,20 +23,27 @@ impl Bucket {
         let objects: BTreeMap<String, Vec<u8>> =
             objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.clone())).collect();
         let cuts = Cuts::default();
-        let left = cuts.clone();
+        let stall = Stall::default();
+        let (left, stalls) = (cuts.clone(), stall.clone());
         let server = Server::start(move |request| {
             let mut answer = answer(&objects, request);
             if request.method == "GET" && answer.body.len() > 64 && !is_listing(request) {
                 left.apply(&mut answer);
+                stalls.apply(&mut answer);
             }
             answer
         });
-        Bucket { server, cuts }
+        Bucket { server, cuts, stall }
     }
 
     /// Breaks off the next `count` answers with content.
     pub fn cut(&self, count: usize) {
         self.cuts.set(count);
+    }
+
+    /// Whether answers with content come to nothing in the middle, from now on.
+    pub fn stall(&self, stalls: bool) {
+        self.stall.set(stalls);
     }
 
     pub fn server(&self) -> &Server {

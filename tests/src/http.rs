@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -24,6 +25,35 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Bytes of the body after which the connection is closed.
     pub cut_at: Option<usize>,
+    /// Holds the connection open before it is closed, and says nothing.
+    pub stalled: Option<Stall>,
+}
+
+/// A server that says no more in the middle of an answer, as long as it is set. Clones stall
+/// together.
+#[derive(Clone, Debug, Default)]
+pub struct Stall(Arc<AtomicBool>);
+
+impl Stall {
+    pub fn set(&self, stalls: bool) {
+        self.0.store(stalls, Ordering::SeqCst);
+    }
+
+    /// Ends the answer in the middle if it is to stall now; one that goes on from the middle ends
+    /// where it begins.
+    pub fn apply(&self, answer: &mut Answer) {
+        if self.0.load(Ordering::SeqCst) {
+            let goes_on = answer.status == 206;
+            answer.cut_at = Some(if goes_on { 0 } else { answer.body.len() / 2 });
+            answer.stalled = Some(self.clone());
+        }
+    }
+
+    fn wait(&self) {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// How many answers are still to be broken off. Clones count together.
@@ -116,7 +146,9 @@ fn send(mut connection: TcpStream, request: &Request, answer: &Answer) -> std::i
         let end = answer.cut_at.unwrap_or(answer.body.len()).min(answer.body.len());
         connection.write_all(&answer.body[..end])?;
     }
-    connection.flush()
+    connection.flush()?;
+    answer.stalled.iter().for_each(Stall::wait);
+    Ok(())
 }
 
 impl Answer {

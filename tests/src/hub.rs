@@ -1,14 +1,16 @@
-//! A hub with one model, `org/tiny`: what a revision has, where each file lies, its content.
-//! Large files lie elsewhere, as on the real one, and are known by their SHA-256.
+//! A hub with one model, `org/tiny`, and maybe a data set, `org/rows`: what a revision has, where
+//! each file lies, its content. Large files lie elsewhere, as on the real one, and are known by
+//! their SHA-256.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Cuts, Request, Server};
+use crate::http::{Answer, Cuts, Request, Server, Stall};
 
 pub const MODEL: &str = "org/tiny";
+pub const DATA_SET: &str = "org/rows";
 pub const GATED: &str = "org/gated";
 pub const TOKEN: &str = "hf_the_token_of_the_test";
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -17,28 +19,47 @@ pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub struct Hub {
     server: Server,
     cuts: Cuts,
+    stall: Stall,
+}
+
+/// Files under an id.
+struct Repository {
+    api: String,
+    files: String,
+    folder: PathBuf,
 }
 
 impl Hub {
-    /// Serves the files of a folder, to those who know `token`, if there is one.
+    /// Serves the files of a folder as the model, to those who know `token`, if there is one.
     pub fn start(folder: &Path, token: Option<&str>) -> Hub {
-        let folder = folder.to_owned();
+        Hub::serve(vec![Repository::new("models", "", MODEL, folder)], token)
+    }
+
+    /// Serves the files of another folder as the data set too.
+    pub fn with_data_set(model: &Path, data_set: &Path) -> Hub {
+        let model = Repository::new("models", "", MODEL, model);
+        let data_set = Repository::new("datasets", "/datasets", DATA_SET, data_set);
+        Hub::serve(vec![model, data_set], None)
+    }
+
+    fn serve(repositories: Vec<Repository>, token: Option<&str>) -> Hub {
         let token = token.map(|token| format!("Bearer {token}"));
-        let cuts = Cuts::default();
-        let left = cuts.clone();
+        let (cuts, stall) = (Cuts::default(), Stall::default());
+        let (left, stalls) = (cuts.clone(), stall.clone());
         let server = Server::start(move |request| {
             let given = request.headers.get("authorization");
             let elsewhere = request.path.starts_with("/lfs/");
             if token.is_some() && given != token.as_ref() && !elsewhere {
                 return Answer::new(401, "").with("x-error-code", "RepoNotFound");
             }
-            let mut answer = answer(&folder, request);
+            let mut answer = answer(&repositories, request);
             if request.method == "GET" && elsewhere {
                 left.apply(&mut answer);
+                stalls.apply(&mut answer);
             }
             answer
         });
-        Hub { server, cuts }
+        Hub { server, cuts, stall }
     }
 
     /// Breaks off the next `count` downloads of large files.
@@ -46,46 +67,78 @@ impl Hub {
         self.cuts.set(count);
     }
 
+    /// Whether downloads of large files come to nothing in the middle, from now on.
+    pub fn stall(&self, stalls: bool) {
+        self.stall.set(stalls);
+    }
+
     pub fn server(&self) -> &Server {
         &self.server
     }
 }
 
-fn answer(folder: &Path, request: &Request) -> Answer {
+impl Repository {
+    fn new(kind: &str, prefix: &str, id: &str, folder: &Path) -> Repository {
+        Repository {
+            api: format!("/api/{kind}/{id}/revision/"),
+            files: format!("{prefix}/{id}/resolve/{COMMIT}/"),
+            folder: folder.to_owned(),
+        }
+    }
+
+    fn info(&self) -> String {
+        let mut names = Vec::new();
+        list(&self.folder, "", &mut names);
+        let siblings = names.iter().map(|name| serde_json::json!({"rfilename": name}));
+        let siblings: Vec<serde_json::Value> = siblings.collect();
+        serde_json::json!({"id": "org", "sha": COMMIT, "siblings": siblings}).to_string()
+    }
+}
+
+/// All files below a folder, by their names from there.
+fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+        match entry.path().is_dir() {
+            true => list(&entry.path(), &format!("{name}/"), names),
+            false => names.push(name),
+        }
+    }
+}
+
+fn answer(repositories: &[Repository], request: &Request) -> Answer {
     let path = request.path.as_str();
     if path.starts_with(&format!("/api/models/{GATED}/")) {
         return Answer::new(403, "").with("x-error-code", "GatedRepo");
     }
-    if let Some(revision) = path.strip_prefix(&format!("/api/models/{MODEL}/revision/")) {
-        return match revision {
-            "main" | COMMIT => Answer::new(200, info(folder)),
-            _ => Answer::new(404, "").with("x-error-code", "RevisionNotFound"),
-        };
+    for repository in repositories {
+        if let Some(revision) = path.strip_prefix(&repository.api) {
+            return match revision {
+                "main" | COMMIT => Answer::new(200, repository.info()),
+                _ => Answer::new(404, "").with("x-error-code", "RevisionNotFound"),
+            };
+        }
+        let read = |file: &str| fs::read(repository.folder.join(file)).ok();
+        let file = path.strip_prefix(&repository.files);
+        if let Some(content) = file.and_then(read) {
+            return resolved(file.unwrap_or_default(), content, request);
+        }
+        if let Some(content) = path.strip_prefix("/lfs/").and_then(read) {
+            return Answer::new(200, content).ranged(request);
+        }
     }
-    let file = path.strip_prefix(&format!("/{MODEL}/resolve/{COMMIT}/"));
-    if let Some(content) = file.and_then(|file| fs::read(folder.join(file)).ok()) {
-        return resolved(file.unwrap_or_default(), content, request);
-    }
-    match path.strip_prefix("/lfs/").and_then(|file| fs::read(folder.join(file)).ok()) {
-        Some(content) => Answer::new(200, content).ranged(request),
-        None => Answer::new(404, "").with("x-error-code", "RepoNotFound"),
-    }
-}
-
-fn info(folder: &Path) -> String {
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let siblings = names.map(|name| serde_json::json!({"rfilename": name.to_str().unwrap()}));
-    let siblings: Vec<serde_json::Value> = siblings.collect();
-    serde_json::json!({"id": MODEL, "sha": COMMIT, "siblings": siblings}).to_string()
+    Answer::new(404, "").with("x-error-code", "RepoNotFound")
 }
 
 fn resolved(file: &str, content: Vec<u8>, request: &Request) -> Answer {
-    if !file.ends_with(".safetensors") {
-        let etag = format!("\"{:040x}\"", content.len());
-        return Answer::new(200, content).ranged(request).with("etag", &etag);
-    }
+    let is_large = [".safetensors", ".parquet"].iter().any(|end| file.ends_with(end));
     let digest = Sha256::digest(&content);
     let etag: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    if !is_large {
+        return Answer::new(200, content)
+            .ranged(request)
+            .with("etag", &format!("\"{}\"", &etag[..40]));
+    }
     Answer::new(302, "")
         .with("x-repo-commit", COMMIT)
         .with("x-linked-etag", &format!("\"{etag}\""))

@@ -2,7 +2,7 @@
 
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{
-    Compiled, DataPrepared, Event, Finished, Job, JobState, Resumed, Saved, Started, Step,
+    Compiled, DataPrepared, Event, Fetched, Finished, Job, JobState, Resumed, Saved, Started, Step,
 };
 
 /// All events of a job that has ended, and how it stands.
@@ -42,6 +42,10 @@ impl Story {
 
     pub fn saved(&self) -> Vec<&Saved> {
         self.each(|kind| if let Kind::Saved(saved) = kind { Some(saved) } else { None })
+    }
+
+    pub fn fetched(&self) -> Vec<&Fetched> {
+        self.each(|kind| if let Kind::Fetched(fetched) = kind { Some(fetched) } else { None })
     }
 
     /// Where attempts went on from checkpoints.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use traind_job_file::RunSpec;
+use traind_loader::Held;
 
 use crate::activity::Activity;
 use crate::journal::Journal;
@@ -16,5 +17,7 @@ pub(crate) struct Context {
     pub journal: Journal,
     pub activity: Activity,
     pub stop: Stop,
+    /// What is not to be removed from the cache as long as the run lasts.
+    pub held: Held,
     pub started: Instant,
 }

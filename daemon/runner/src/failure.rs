@@ -1,6 +1,7 @@
 //! Why a run failed: one error for the runner, and its one translation into
 //! the [`Failure`] that users and clients see.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use traind_loader::{Error as LoaderError, ObjectProblem, SamplerError};
@@ -30,8 +31,8 @@ pub(crate) enum RunError {
     #[error("{name} of the job file names {value:?}: {problem}")]
     Field { name: &'static str, value: String, problem: String },
 
-    #[error("model {id}: {problem}")]
-    Hub { id: String, problem: Box<HubProblem> },
+    #[error("{what} {id}: {problem}")]
+    Hub { what: &'static str, id: String, field: &'static str, problem: Box<HubProblem> },
 
     /// The model wants an input that the loader does not make.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
@@ -106,7 +107,7 @@ impl RunError {
             RunError::Data(error) => blame_data(&mut failure, error),
             RunError::Model(error) => blame_model(&mut failure, error),
             RunError::Field { name, .. } => failure.field = Some((*name).to_owned()),
-            RunError::Hub { .. } => failure.field = Some("model.name_or_path".to_owned()),
+            RunError::Hub { field, .. } => failure.field = Some((*field).to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
             RunError::Output { path, .. }
             | RunError::CheckpointNotFound { folder: path }
@@ -130,7 +131,7 @@ impl RunError {
             RunError::Field { .. } => reasons::JOB_FILE_INVALID,
             RunError::Hub { problem, .. } => hub_reason(problem),
             RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
-            RunError::Output { .. } => reasons::OUTPUT_FAILED,
+            RunError::Output { source, .. } => output_reason(source),
             RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
                 reasons::RUN_DIRECTORY_FAILED
             }
@@ -160,13 +161,24 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+fn output_reason(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => reasons::DISK_FULL,
+        _ => reasons::OUTPUT_FAILED,
+    }
+}
+
 fn hub_reason(problem: &HubProblem) -> &'static str {
     match problem {
         HubProblem::NotFound
         | HubProblem::NoRevision { .. }
         | HubProblem::NoFile { .. }
+        | HubProblem::NoMatch { .. }
+        | HubProblem::NoSplit { .. }
         | HubProblem::PickleOnly
         | HubProblem::NotCached { .. } => reasons::FILE_NOT_FOUND,
+        HubProblem::NoConfig { .. } | HubProblem::WhichConfig { .. } => reasons::JOB_FILE_INVALID,
+        HubProblem::NoData { .. } => reasons::DATA_FORMAT_UNKNOWN,
         HubProblem::Corrupt { .. } => reasons::WEIGHTS_CORRUPT,
         HubProblem::DiskFull { .. } => reasons::DISK_FULL,
         HubProblem::Io { .. } => reasons::OUTPUT_FAILED,
@@ -188,7 +200,7 @@ fn blame_data(failure: &mut Failure, error: &LoaderError) {
 fn data_reason(error: &LoaderError) -> &'static str {
     match error {
         LoaderError::NoFiles | LoaderError::NoMatch { .. } => reasons::FILE_NOT_FOUND,
-        LoaderError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+        LoaderError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             reasons::FILE_NOT_FOUND
         }
         LoaderError::Io { .. } | LoaderError::IsFolder { .. } => reasons::FILE_UNREADABLE,
@@ -216,10 +228,7 @@ fn data_reason(error: &LoaderError) -> &'static str {
             reasons::TOKENIZER_INVALID
         }
         LoaderError::DiskFull { .. } => reasons::DISK_FULL,
-        LoaderError::Store { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            reasons::DISK_FULL
-        }
-        LoaderError::Store { .. } => reasons::OUTPUT_FAILED,
+        LoaderError::Store { source, .. } => output_reason(source),
         LoaderError::TooManyLabels { .. } => reasons::LABEL_INVALID,
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
         _ => reasons::DATA_CORRUPT,
@@ -252,9 +261,10 @@ fn model_reason(error: &ModelError) -> &'static str {
         ModelError::MissingWeight { .. } => reasons::TENSOR_MISSING,
         ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
         ModelError::NoWeights { .. } => reasons::FILE_NOT_FOUND,
-        ModelError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+        ModelError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             reasons::FILE_NOT_FOUND
         }
+        ModelError::Io { action: "write" | "clean", source, .. } => output_reason(source),
         ModelError::Io { .. } => reasons::FILE_UNREADABLE,
         ModelError::Vocabulary { .. } => reasons::VOCABULARY_TOO_LARGE,
         ModelError::UnknownModelType { .. } | ModelError::UnsupportedTask { .. } => {

@@ -14,6 +14,7 @@ mod data;
 mod eval_step;
 mod evaluate;
 mod failure;
+mod fetching;
 mod forward;
 mod hub;
 mod journal;
@@ -44,6 +45,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use traind_job_file::RunSpec;
+use traind_loader::Held;
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 
@@ -102,6 +104,7 @@ fn execute(run_dir: &Path) -> anyhow::Result<Outcome> {
         spec,
         journal,
         stop,
+        held: Held::default(),
         started,
     };
     Ok(run::run(&context)?)

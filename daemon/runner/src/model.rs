@@ -24,17 +24,13 @@ pub(crate) struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Where there is a `context`, a model of the hub may be fetched.
-    pub(crate) fn open(
-        section: &ModelSection,
-        context: Option<&Context>,
-    ) -> RunResult<ModelFolder> {
-        let path = resolve(section, context)?;
-        let mut config = ModelConfig::load(&path, &section.config_overrides)?;
-        if let Some(num_labels) = section.num_labels {
-            config.set_num_labels(num_labels as usize);
-        }
-        Ok(ModelFolder { path, config })
+    pub(crate) fn open(section: &ModelSection, context: &Context) -> RunResult<ModelFolder> {
+        let path = match &section.name_or_path {
+            ModelSource::Folder(path) => folder(path)?,
+            ModelSource::Hub(id) => hub::fetch_model(section, id, context)?,
+        };
+        let config = ModelConfig::load(&path, &section.config_overrides)?;
+        Ok(ModelFolder { path, config: with_labels(config, section) })
     }
 
     /// The longest row that the model can read, which is each family's own arithmetic.
@@ -147,11 +143,24 @@ impl std::fmt::Debug for OpenModel {
     }
 }
 
-fn resolve(section: &ModelSection, context: Option<&Context>) -> RunResult<PathBuf> {
-    match &section.name_or_path {
-        ModelSource::Folder(path) => folder(path),
-        ModelSource::Hub(id) => hub::snapshot(section, id, context),
+/// The settings of the model alone, for a plan, which writes nothing and reads no more.
+pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<ModelConfig> {
+    let overrides = &section.config_overrides;
+    let config = match &section.name_or_path {
+        ModelSource::Folder(path) => ModelConfig::load(&folder(path)?, overrides)?,
+        ModelSource::Hub(id) => {
+            let (path, keys) = hub::config(section, id, may_fetch)?;
+            ModelConfig::new(path, keys).with_overrides(overrides)
+        }
+    };
+    Ok(with_labels(config, section))
+}
+
+fn with_labels(mut config: ModelConfig, section: &ModelSection) -> ModelConfig {
+    if let Some(num_labels) = section.num_labels {
+        config.set_num_labels(num_labels as usize);
     }
+    config
 }
 
 fn folder(path: &Path) -> RunResult<PathBuf> {

@@ -101,10 +101,6 @@ fn train(context: &Context) -> RunResult<Ended> {
     output::create_folder(&job.output_dir)?;
     let prepared = prepare(context)?;
     let Prepared { mut session, resumed, open, recipe, timetable, .. } = prepared;
-    let best_rule = BestRule::of(&job.train);
-    if let (Some(rule), Some(evaluator)) = (&best_rule, &prepared.validation) {
-        rule.check(&evaluator.metric_names("eval"))?;
-    }
     let room = resumed.as_ref();
     checkpoint::check_room(context, &session.state, &timetable, &open.folder, room)?;
     let log_folder = job.output_dir.join("runs");
@@ -117,7 +113,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         evaluator: prepared.validation.as_ref(),
         tensorboard: TensorBoardWriter::create(&log_folder, &host_name())?,
         checkpoints: Checkpoints::start(context, &open, recipe, resumed.as_ref())?,
-        best_rule,
+        best_rule: BestRule::of(&job.train),
         progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),
         open: OpenStep::default(),
         ledger,
@@ -222,7 +218,7 @@ struct Inputs {
 fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let job = &context.spec.job;
     let resumed = checkpoint::find(context)?;
-    let folder = ModelFolder::open(&job.model, Some(context))?;
+    let folder = ModelFolder::open(&job.model, context)?;
     let positions = folder.positions(&job.model)?;
     shapes::check_lengths(job, positions)?;
     let task = tasks::of_job(job, &folder.config)?;
@@ -242,7 +238,28 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
     let sampler = shapes::fitted(job, sampler, lengths_max)?;
     let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);
+    evict(context)?;
     Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding })
+}
+
+/// Keeps the cache within its size, now that the run holds what it needs of it.
+fn evict(context: &Context) -> RunResult<()> {
+    let Some(bytes_max) = context.spec.cache_bytes_max else { return Ok(()) };
+    let cache_dir = &context.spec.cache_dir;
+    let folders = ["hub", "objects", "tokens"].map(|name| cache_dir.join(name));
+    match traind_loader::evict(&folders, bytes_max) {
+        Ok(0) => {}
+        Ok(bytes) => {
+            let (mib, folder) = (bytes.div_ceil(1 << 20), cache_dir.display());
+            let message = format!("removed {mib} MiB of {folder} that no job used for long");
+            context.journal.info(message)?;
+        }
+        Err(error) => {
+            let message = format!("{}: {error}", cache_dir.display());
+            context.journal.warn("CACHE_NOT_CLEANED", message)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the collator does to rows besides padding them.
@@ -281,6 +298,9 @@ impl Inputs {
     fn compile(self, context: &Context, cores: Cores) -> RunResult<Prepared> {
         let job = &context.spec.job;
         let validation = self.evaluator(context, self.splits.validation.clone())?;
+        if let (Some(rule), Some(evaluator)) = (BestRule::of(&job.train), &validation) {
+            rule.check(&evaluator.metric_names("eval"))?;
+        }
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
         let evaluators = [&validation, &test].into_iter().flatten();

@@ -36,6 +36,7 @@ pub(crate) fn describe(event: &Event) -> String {
             scaled.step,
             scaled.skipped_steps
         ),
+        Some(Kind::Fetched(fetched)) => self::fetched(fetched),
         Some(Kind::Finished(finished)) => self::finished(finished),
         None => "an event that this version does not know".to_owned(),
     }
@@ -143,6 +144,15 @@ fn saved(saved: &v1::Saved) -> String {
     text
 }
 
+fn fetched(fetched: &v1::Fetched) -> String {
+    let v1::Fetched { name, bytes: there, bytes_total, seconds } = fetched;
+    let (there, total, took) = (bytes(*there), bytes(*bytes_total), duration(*seconds));
+    match fetched.bytes < *bytes_total {
+        true => format!("fetching {name}: {there} of {total} after {took}"),
+        false => format!("fetched {name}: {total} in {took}"),
+    }
+}
+
 fn finished(finished: &v1::Finished) -> String {
     let outcome = plain(finished.outcome().as_str_name(), "OUTCOME_");
     let mut text =
@@ -166,6 +176,16 @@ mod tests {
     fn counts(classes: usize) -> Vec<v1::ClassCount> {
         let count = |rows: usize| v1::ClassCount { label: format!("c{rows}"), rows: rows as u64 };
         (0..classes).map(count).collect()
+    }
+
+    #[test]
+    fn a_download_tells_how_far_it_is() {
+        let fetched = |bytes| {
+            let (name, bytes_total) = ("s3://b/k".to_owned(), 4 << 20);
+            self::fetched(&v1::Fetched { name, bytes, bytes_total, seconds: 12.0 })
+        };
+        assert_eq!(fetched(1 << 20), "fetching s3://b/k: 1.0 MiB of 4.0 MiB after 12s");
+        assert_eq!(fetched(4 << 20), "fetched s3://b/k: 4.0 MiB in 12s");
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub(crate) struct Serve {
     /// [default: $TRAIND_CACHE_DIR, systemd's cache folder, or ~/.cache/traind]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
+    /// GiB of the cache folder that fetched models and data and tokenized sets may take, of each
+    /// user where jobs run as those who submitted them. Beyond that, those go that no job used
+    /// for the longest time, but none that a job uses
+    #[arg(long, value_name = "GIB", default_value_t = 200)]
+    cache_limit: u32,
     /// The runner's program [default: traind-runner beside this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
@@ -235,6 +240,7 @@ impl Serve {
             state_dir: absolute(state_dir)?,
             socket: absolute(socket)?,
             cache_dir: absolute(cache_dir)?,
+            cache_bytes_max: u64::from(self.cache_limit) << 30,
             runner: absolute(runner)?,
             host: Host::new(&self.platform, self.cores, &self.places.resolve())?,
             grace_period: Duration::from_secs(self.grace_period),

@@ -56,7 +56,17 @@ const FOR_OBJECTS: &[&str] = &[
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
 /// The same for jobs whose model is on the hub.
-const FOR_HUB: &[&str] = &["HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_TOKEN"];
+const FOR_HUB: &[&str] = &[
+    "HF_ENDPOINT",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_DOWNLOAD_TIMEOUT",
+    "HF_HUB_OFFLINE",
+    "HF_TOKEN",
+];
+/// What a planner gets in any case.
+const FOR_PLAN: &[&str] =
+    &["HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "LD_LIBRARY_PATH", "PATH"];
 /// Those of both that are secrets by themselves.
 const SECRETS: &[&str] =
     &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
@@ -111,6 +121,20 @@ pub(super) fn runner_environment(
     let assigned = assignments(spec, &variables);
     variables.extend(assigned.into_iter().map(|(name, value)| (name.into(), value)));
     variables
+}
+
+/// What a planner gets of the daemon's environment `own`; what takes it to reach the hub where it
+/// `fetches`. Secrets stay here where its process is `anothers`.
+pub(crate) fn planner_environment(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    fetches: bool,
+    anothers: bool,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    own.into_iter().filter(move |(name, _)| {
+        let among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
+        let of_hub = among(FOR_HUB) || among(FOR_NETWORK);
+        among(FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name)))
+    })
 }
 
 /// Whether whoever reads the variable can act as the daemon elsewhere.
@@ -346,6 +370,19 @@ mod tests {
             |spec| spec.job.model.name_or_path = ModelSource::Hub("org/name".into()),
             &["HF_TOKEN", "HTTPS_PROXY"],
         );
+    }
+
+    #[test]
+    fn planners_that_fetch_get_what_that_takes() {
+        let own = ["PATH", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "AWS_REGION", "TRAIND_TOKEN"];
+        let own = || own.iter().map(|name| (OsString::from(name), OsString::from("x")));
+        let names = |fetches, anothers| {
+            let kept = planner_environment(own(), fetches, anothers).map(|(name, _)| name);
+            kept.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false, false), ["PATH"]);
+        assert_eq!(names(true, false), ["PATH", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY"]);
+        assert_eq!(names(true, true), ["PATH", "HF_ENDPOINT", "HTTPS_PROXY"]);
     }
 
     #[test]

@@ -14,7 +14,8 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// How long a runner that answered once may be silent: its process is stopped or its
 /// machine out of memory.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-/// Before the first step and while a plugin compiles, nothing moves for long.
+/// Before the first step and while a plugin compiles, nothing moves for long. A download tells of
+/// itself as long as it gets on.
 const PREPARING_FACTOR: u32 = 6;
 
 /// What there is to see of a runner.
@@ -80,7 +81,11 @@ impl Heartbeat {
     }
 
     fn patience(&self) -> Duration {
-        let preparing = self.sign.step == 0 || self.sign.phase == Phase::Compile;
+        let preparing = match self.sign.phase {
+            Phase::Compile => true,
+            Phase::Fetch => false,
+            _ => self.sign.step == 0,
+        };
         if preparing { self.limit.saturating_mul(PREPARING_FACTOR) } else { self.limit }
     }
 
@@ -147,6 +152,19 @@ mod tests {
                 "the runner did nothing for 360 s; it is in phase unspecified after step 0",
             )),
         );
+    }
+
+    #[test]
+    fn a_download_that_tells_nothing_is_stuck_and_a_long_one_is_not() {
+        let fetches = || Some(status(Phase::Fetch, 0));
+        let message = "the runner did nothing for 60 s; it is in phase fetch after step 0";
+        check(&[(0, fetches()), (59, fetches()), (60, fetches())], Some((60, message)));
+        let start = Instant::now();
+        let mut heartbeat = Heartbeat::new(LIMIT, start);
+        for told in 0..1000 {
+            let now = start + Duration::from_secs(30 * told);
+            assert!(heartbeat.observe(now, (told, 0), fetches().as_ref()).is_none());
+        }
     }
 
     #[test]

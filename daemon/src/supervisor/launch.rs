@@ -85,6 +85,7 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
                 cores: job.cores.clone(),
                 plugin: plugin_path(&job.platform, &settings.cache_dir)?,
                 cache_dir: settings.cache_dir_of(job.run_as),
+                cache_bytes_max: Some(settings.cache_bytes_max),
                 device_kind: device_kind(&settings.host, &job.cores),
             };
             if let Some(account) = job.run_as {

@@ -3,7 +3,7 @@
 
 mod ask;
 pub(crate) mod claim;
-mod environment;
+pub(crate) mod environment;
 pub(crate) mod fence;
 mod follow;
 mod heartbeat;

@@ -18,6 +18,7 @@ use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
+use crate::keep::Held;
 use crate::{Result, Source};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
@@ -61,8 +62,9 @@ impl Cache {
 
     /// Opens the set. The paths of the files become those of `source`: content decides what an
     /// entry is, and the same content may lie elsewhere now.
-    pub(super) fn load(&self, source: &Source) -> Lookup {
-        if !self.entry.exists() {
+    pub(super) fn load(&self, source: &Source, held: &Held) -> Lookup {
+        // Held before it is read: it does not go in between.
+        if held.hold(&self.entry).is_err() && !self.entry.exists() {
             return Lookup::Absent;
         }
         match self.read() {
@@ -150,9 +152,17 @@ impl Cache {
 
     /// Completes the set in `folder` and gives it its name. An error is a warning, because what
     /// was built is there all the same.
-    pub(super) fn store(&self, built: &Built, folder: Unfinished) -> Result<(), String> {
+    pub(super) fn store(
+        &self,
+        built: &Built,
+        folder: Unfinished,
+        held: &Held,
+    ) -> Result<(), String> {
         let stored = write_entry(folder.path(), built)
             .and_then(|()| self.rename(folder.path()).map_err(crate::Error::store(&self.entry)));
+        drop(folder);
+        // One that cannot be held is one of which nothing is ever removed.
+        let _ = held.hold(&self.entry);
         stored.map_err(|error| format!("tokens were not cached: {error}"))
     }
 

@@ -75,14 +75,15 @@ pub fn prepare_watched(
         Some(cache_dir) => {
             let identity = Identity::of(&source, options, tokenizer)?;
             let cache = Cache::new(cache_dir, &identity.key);
-            match cache.load(&source) {
+            let held = &options.files.remote.held;
+            match cache.load(&source, held) {
                 Lookup::Found(set) => (*set, true),
                 missing => {
                     warnings.extend(missing.warning());
                     let folder = Unfinished::create(&cache_dir.join(cache::FOLDER))?;
                     let built = build(&source, &options.task, tokenizer, folder.path(), watch)?;
                     identity.check_unchanged(&source)?;
-                    warnings.extend(cache.store(&built, folder).err());
+                    warnings.extend(cache.store(&built, folder, held).err());
                     (built.set, false)
                 }
             }

@@ -18,6 +18,7 @@ pub use columns::{CastType, Columns};
 pub use records::{Records, Value};
 
 use crate::guard::guard;
+use crate::remote::Remote;
 use crate::{Error, Location, Result};
 use formats::DataFile;
 use paths::DataPath;
@@ -33,13 +34,24 @@ pub struct Files {
     /// Objects of buckets are fetched into `<cache_dir>/objects`; None takes the folder for
     /// temporary files.
     pub cache_dir: Option<PathBuf>,
+    pub remote: Remote,
+}
+
+/// Whether the end of a file's name is that of a data format.
+pub fn is_data_file(path: &Path) -> bool {
+    formats::of_path(path).is_ok()
 }
 
 /// Files to train on, with their columns as they are.
 impl FromIterator<String> for Files {
     fn from_iter<I: IntoIterator<Item = String>>(patterns: I) -> Self {
-        let (split, columns) = ("train".to_owned(), Columns::default());
-        Self { patterns: patterns.into_iter().collect(), split, columns, cache_dir: None }
+        Self {
+            patterns: patterns.into_iter().collect(),
+            split: "train".to_owned(),
+            columns: Columns::default(),
+            cache_dir: None,
+            remote: Remote::default(),
+        }
     }
 }
 

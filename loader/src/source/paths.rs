@@ -40,12 +40,6 @@ pub(super) struct DataPath {
     pub(super) local: PathBuf,
 }
 
-impl DataPath {
-    fn of_path(path: PathBuf) -> Self {
-        Self { local: path.clone(), name: path }
-    }
-}
-
 /// The files that `patterns` name: patterns in their order, a glob's matches sorted by path, a
 /// `datasets` folder's files in its own order. A path that exists is taken literally even if it
 /// looks like a glob. Of a folder with several splits, `split` is taken.
@@ -54,19 +48,23 @@ pub(super) fn expand(files: &Files) -> Result<Vec<DataPath>> {
         return Err(Error::NoFiles);
     }
     let matches = files.patterns.iter().map(|pattern| match pattern.starts_with(SCHEME) {
-        true => objects(pattern, files.cache_dir.as_deref()),
-        false => Ok(local(pattern, &files.split)?.into_iter().map(DataPath::of_path).collect()),
+        true => objects(pattern, files),
+        false => {
+            let named = |local: PathBuf| DataPath { name: files.remote.name_of(&local), local };
+            Ok(local(pattern, &files.split)?.into_iter().map(named).collect())
+        }
     });
     Ok(matches.collect::<Result<Vec<_>>>()?.concat())
 }
 
 #[cfg(feature = "s3")]
-fn objects(pattern: &str, cache_dir: Option<&Path>) -> Result<Vec<DataPath>> {
-    super::s3::fetch(pattern, cache_dir.unwrap_or(&std::env::temp_dir()))
+fn objects(pattern: &str, files: &Files) -> Result<Vec<DataPath>> {
+    let temporary = std::env::temp_dir();
+    super::s3::fetch(pattern, files.cache_dir.as_deref().unwrap_or(&temporary), &files.remote)
 }
 
 #[cfg(not(feature = "s3"))]
-fn objects(pattern: &str, _cache_dir: Option<&Path>) -> Result<Vec<DataPath>> {
+fn objects(pattern: &str, _files: &Files) -> Result<Vec<DataPath>> {
     let problem = Box::new(crate::ObjectProblem::Unsupported);
     Err(Error::Object { url: pattern.to_owned(), problem })
 }

@@ -6,8 +6,8 @@
 //! content (its ETag and size), so that it is fetched once, and every pass reads the same bytes.
 //! A download that broke off goes on where it ended.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use object_store::path::Path as Key;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::paths::{DataPath, SCHEME};
+use crate::remote::Remote;
 use crate::{Error, ObjectProblem, Result};
 
 /// Bytes asked for at a time, and how many such requests are under way.
@@ -28,19 +29,34 @@ const TRIES: u32 = 5;
 const RETRIES: usize = 3;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often to look whether the files are still wanted.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Fetches what a URL or a pattern of one names, sorted by key.
-pub(super) fn fetch(pattern: &str, cache_dir: &Path) -> Result<Vec<DataPath>> {
+pub(super) fn fetch(pattern: &str, cache_dir: &Path, remote: &Remote) -> Result<Vec<DataPath>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::io(Path::new(pattern), "start a download of"))?;
-    runtime.block_on(async {
-        let bucket = Bucket::open(pattern)?;
+    let fetched = async {
+        let bucket = Bucket::open(pattern, remote.clone())?;
         let mut files = Vec::new();
         for object in bucket.find().await? {
             files.push(bucket.fetch(&object, cache_dir).await?);
         }
         Ok(files)
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            files = fetched => files,
+            () = until_unwanted(remote) => Err(Error::Abandoned),
+        }
     })
+}
+
+/// A server that says nothing must not keep a run that is to end.
+async fn until_unwanted(remote: &Remote) {
+    while remote.is_wanted() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 struct Bucket {
@@ -50,10 +66,11 @@ struct Bucket {
     name: String,
     /// What was asked for in it.
     pattern: String,
+    remote: Remote,
 }
 
 impl Bucket {
-    fn open(url: &str) -> Result<Self> {
+    fn open(url: &str, remote: Remote) -> Result<Self> {
         let (name, pattern) = url[SCHEME.len()..].split_once('/').unwrap_or_default();
         if name.is_empty() || pattern.is_empty() {
             return Err(problem(url, ObjectProblem::NotAUrl));
@@ -73,7 +90,7 @@ impl Bucket {
             false => builder,
         };
         let store = builder.build().map_err(|error| problem(url, ObjectProblem::of(error)))?;
-        Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned() })
+        Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned(), remote })
     }
 
     /// The objects that the pattern names.
@@ -125,12 +142,14 @@ impl Bucket {
         let name = PathBuf::from(self.url(key));
         let folder = cache_dir.join("objects").join(self.identity(object));
         let local = folder.join(object.location.filename().unwrap_or("object"));
-        fs::create_dir_all(&folder).map_err(Error::io(&folder, "create"))?;
+        self.hold(&folder)?;
         let part = local.with_added_extension("part");
         let open = || File::options().create(true).append(true).open(&part);
         // Others who want the same object wait here and then find it.
         let mut file = open().map_err(Error::io(&part, "create"))?;
-        let _ = file.lock();
+        while file.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
+            tokio::time::sleep(LOOK).await;
+        }
         if fs::metadata(&local).is_ok_and(|found| found.len() == object.size) {
             let _ = fs::remove_file(&part);
             return Ok(DataPath { name, local });
@@ -139,6 +158,19 @@ impl Bucket {
         file.sync_all().map_err(Error::io(&part, "write"))?;
         fs::rename(&part, &local).map_err(Error::io(&local, "create"))?;
         Ok(DataPath { name, local })
+    }
+
+    /// Makes the folder of an object and keeps it there.
+    fn hold(&self, folder: &Path) -> Result<()> {
+        loop {
+            fs::create_dir_all(folder).map_err(Error::io(folder, "create"))?;
+            match self.remote.held.hold(folder) {
+                // Somebody removed it in between.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Where the file system knows no locks, nothing is ever removed.
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Appends to `file` what it lacks of the object.
@@ -152,8 +184,12 @@ impl Bucket {
             self.chunk(object, range)
         });
         let mut chunks = stream::iter(chunks).buffered(CHUNKS_AT_ONCE);
+        let (url, mut there) = (self.url(object.location.as_ref()), start);
         while let Some(chunk) = chunks.next().await {
-            file.write_all(&chunk?).map_err(Error::io(part, "write"))?;
+            let chunk = chunk?;
+            file.write_all(&chunk).map_err(Error::io(part, "write"))?;
+            there += chunk.len() as u64;
+            self.remote.fetched(&url, there, object.size);
         }
         Ok(())
     }

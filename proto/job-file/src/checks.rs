@@ -4,7 +4,8 @@ use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
-use crate::values::ModelSource;
+use crate::values::hub_name::is_hub_name;
+use crate::values::{DataFiles, ModelSource};
 
 /// Longest name of a job, in characters.
 const NAME_CHARACTERS_MAX: usize = 128;
@@ -47,18 +48,6 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     }
 }
 
-/// Whether each part between slashes, of which there are at most `parts_max`, is a name that
-/// can be put into a path or a URL as it is.
-fn is_hub_name(text: &str, parts_max: usize) -> bool {
-    let is_name_character =
-        |character: char| character.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&character);
-    let is_name = |part: &str| {
-        part.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && part.chars().all(is_name_character)
-    };
-    text.split('/').count() <= parts_max && text.split('/').all(is_name)
-}
-
 fn check_splits(job: &JobFile, problems: &mut Problems) {
     let (data, train) = (&job.data, &job.train);
     if data.train.is_none() && train.do_train && !problems.is_wrong("data.train") {
@@ -79,6 +68,26 @@ fn check_splits(job: &JobFile, problems: &mut Problems) {
     if !train.do_train && !job.evaluates() && data.test.is_none() {
         let description = "is false, and there are no rows to evaluate or predict either";
         problems.violation("train.do_train", description);
+    }
+}
+
+/// What says more of data sets of the hub applies to nothing else. Only when paths are resolved
+/// are they told from folders.
+pub(crate) fn check_data_sets(job: &JobFile, problems: &mut Problems) {
+    let (data, splits) = (&job.data, [&job.data.train, &job.data.validation, &job.data.test]);
+    let patterns = splits.into_iter().flatten().flat_map(|files| &files.patterns);
+    let reads_data_set = patterns.into_iter().any(|pattern| DataFiles::is_data_set(pattern));
+    let given = [
+        ("data.revision", &data.revision),
+        ("data.dataset_config_name", &data.dataset_config_name),
+    ];
+    for (field, value) in given {
+        let Some(value) = value else { continue };
+        if !is_hub_name(value, usize::MAX) {
+            problems.violation(field, format!("`{value}` is no name of the hub"));
+        } else if !reads_data_set && !problems.is_wrong("data.") {
+            problems.violation(field, "applies to a data set of the hub, and there is none");
+        }
     }
 }
 
@@ -135,6 +144,13 @@ fn check_best_model(job: &JobFile, problems: &mut Problems) {
     }
     if train.save_strategy == SaveStrategy::Best && never_evaluates {
         problems.violation("train.save_strategy", "is `best`, but eval_strategy is `no`");
+    }
+    if train.metric_for_best_model.is_some() && never_evaluates && !job.evaluates() {
+        let description = match job.has_validation() {
+            true => "is never computed: train.do_eval is false",
+            false => "is never computed: there is no data.validation",
+        };
+        problems.violation("train.metric_for_best_model", description);
     }
     if train.early_stopping_patience.is_some() {
         if never_evaluates {

@@ -42,4 +42,6 @@ pub use schema::train::{
 };
 pub use schema::{JobFile, fields};
 pub use section::FieldDoc;
-pub use values::{DataFiles, FileSize, LabelMap, Mapping, ModelSource, ResumeFrom, StepsOrRatio};
+pub use values::{
+    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, ResumeFrom, StepsOrRatio,
+};

@@ -45,6 +45,7 @@ impl JobFile {
             task_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);
+            checks::check_data_sets(job, &mut problems);
         }
         match (job, problems.finish()) {
             (Some(job), Ok(warnings)) => Ok(Parsed { job, warnings }),

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::values::{DataFiles, ModelSource, ResumeFrom};
+use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
 
 /// Resolves all paths of a job against `base_dir`.
 pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
@@ -46,6 +46,13 @@ impl Paths<'_> {
                 continue;
             }
             let base_dir = self.base_dir;
+            // As `load_dataset` takes it: what is there comes before what the hub has.
+            if let Some(url) = pattern.to_str().and_then(DataSetUrl::of_id)
+                && !base_dir.join(&pattern).exists()
+            {
+                *pattern = url.into();
+                continue;
+            }
             let literal = pattern.is_relative() && DataFiles::is_glob(base_dir);
             self.resolve(field, pattern);
             if literal {

@@ -20,7 +20,9 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
     let (model, parallel) = (&job.model, &job.parallel);
     let data = [job.data.train.as_ref(), job.data.validation.as_ref(), job.data.test.as_ref()];
-    let other_url = |path: &PathBuf| DataFiles::is_url(path) && !DataFiles::is_object(path);
+    let other_url = |path: &PathBuf| {
+        DataFiles::is_url(path) && !DataFiles::is_object(path) && !DataFiles::is_data_set(path)
+    };
     let urls = data.map(|files| files.is_some_and(|files| files.patterns.iter().any(other_url)));
     vec![
         ("model.task", model.task == Task::Seq2SeqLm),

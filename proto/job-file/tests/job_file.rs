@@ -8,8 +8,8 @@ use std::thread;
 
 use serde_json::json;
 use traind_job_file::{
-    CastType, EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom, StepsOrRatio,
-    TrainSamplingStrategy, Violation, fields,
+    CastType, DataSetUrl, EvalStrategy, JobFile, ModelSource, Parsed, Platform, ResumeFrom,
+    StepsOrRatio, TrainSamplingStrategy, Violation, fields,
 };
 
 /// A job file with these top-level keys, completed from a minimal one. The keys
@@ -706,4 +706,49 @@ fn a_checkpoint_to_resume_from_is_a_path_or_true() {
         "train: {resume_from_checkpoint: 5}",
         "line 1: train.resume_from_checkpoint: must be a path, true or false, not 5",
     );
+}
+
+#[test]
+fn a_data_set_of_the_hub_is_an_id_or_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("org/here")).unwrap();
+    let keys = "data: {train: org/rows, validation: org/here, test: [data/test.csv, org/a/b], \
+        dataset_config_name: en, revision: refs/convert/parquet}";
+    let job = JobFile::parse(&complete(keys), folder.path()).unwrap().job;
+    let patterns = |files: Option<traind_job_file::DataFiles>| files.unwrap().patterns;
+    assert!(job.reads_hub());
+    assert_eq!(patterns(job.data.train), [Path::new("hf://datasets/org/rows")]);
+    assert_eq!(patterns(job.data.validation), [folder.path().join("org/here")]);
+    let files = ["data/test.csv", "org/a/b"].map(|name| folder.path().join(name));
+    assert_eq!(patterns(job.data.test), files);
+
+    let url = DataSetUrl::parse("hf://datasets/org/rows@v1/data/*.csv").unwrap();
+    let expect = ("org/rows", Some("v1"), Some("data/*.csv"));
+    assert_eq!((url.id.as_str(), url.revision.as_deref(), url.path.as_deref()), expect);
+    for wrong in ["hf://datasets/rows", "hf://datasets/org/..", "hf://datasets/org/rows@"] {
+        check(
+            &format!("data: {{train: \"{wrong}\"}}"),
+            &format!(
+                "line 1: data.train: `{wrong}` is not hf://datasets/ORG/NAME[@REVISION][/FILE]"
+            ),
+        );
+    }
+    check(
+        "data: {train: a.csv, revision: main, dataset_config_name: ../x}",
+        "line 1: data.revision: applies to a data set of the hub, and there is none
+         line 1: data.dataset_config_name: `../x` is no name of the hub",
+    );
+}
+
+#[test]
+fn a_metric_for_the_best_model_is_one_that_is_computed() {
+    check(
+        "data: {train: a.csv}\ntrain: {metric_for_best_model: f1}",
+        "line 2: train.metric_for_best_model: is never computed: there is no data.validation",
+    );
+    check(
+        "train: {metric_for_best_model: f1, do_eval: false}",
+        "line 1: train.metric_for_best_model: is never computed: train.do_eval is false",
+    );
+    check("train: {metric_for_best_model: f1}", "");
 }

@@ -28,6 +28,7 @@ fn spec(job: JobFile) -> RunSpec {
         cores: vec![0, 1],
         plugin: "/plugins/plugin.so".into(),
         cache_dir: "/cache".into(),
+        cache_bytes_max: Some(1 << 30),
         device_kind: "a CPU".to_owned(),
     }
 }

@@ -59,6 +59,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
     Case { name: "unknown cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int32}}"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.columns.cast.label", "int32", "int64"] },
     Case { name: "value that cannot be cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int64}}"), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.csv", "row=0", "label", "int64"] },
+    Case { name: "metric of another task", spoil: |draft| draft.set("train.metric_for_best_model", "perplexity"), end: Failed, reason: reasons::METRIC_NOT_FOUND, says: &["field=train.metric_for_best_model", "perplexity", "accuracy"] },
+    Case { name: "metric that nothing computes", spoil: |draft| draft.edit("  validation: validation.parquet\n", "").set("train.metric_for_best_model", "accuracy"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.metric_for_best_model", "never computed", "data.validation"] },
     Case { name: "padding beyond the positions", spoil: |draft| draft.set("data.pad_to_multiple_of", 48), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.pad_to_multiple_of", "48", "32"] },
 
     // The model folder.

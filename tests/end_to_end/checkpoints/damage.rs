@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use traind_tests::{Draft, Host};
+use traind_tests::{Draft, Host, model};
 
 use super::{checkpoint, checkpoints, weights};
 
@@ -67,6 +67,13 @@ async fn what_cannot_be_resumed_is_told() {
         .set("model.config_overrides", "{intermediate_size: 64}")
         .set("model.from_config", true);
     check(wider, "CHECKPOINT_MISMATCH", &["checkpoint-12", "intermediate", "64"]).await;
+    let other = resume("family");
+    model::write_fixture(&other.path("model"), "distilbert-sequence-classification");
+    check(other, "CHECKPOINT_MISMATCH", &["checkpoint-12", "a bert model", "a distilbert"]).await;
+    let labels = resume("labels")
+        .edit("[animal, fruit, tool]", "{animal: living, fruit: living, tool: made}");
+    check(labels, "CHECKPOINT_MISMATCH", &["checkpoint-12", "classifier", "[3, 16]", "[2, 16]"])
+        .await;
     flip_a_bit(&folder.join("model.safetensors"));
     check(resume("flipped"), "CHECKPOINT_CORRUPT", &["checkpoint-12", "model.safetensors"]).await;
 }

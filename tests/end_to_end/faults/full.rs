@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use tonic::Code;
-use traind_proto::v1::JobState;
+use traind_proto::reasons;
+use traind_proto::v1::{Job, JobState};
 use traind_tests::{Draft, Host};
 
 use super::whole::torn;
@@ -30,7 +31,7 @@ impl SmallDisk {
 
     /// Leaves not a byte.
     fn fill(&self) {
-        let mut filler = File::create(self.filler()).unwrap();
+        let mut filler = File::options().create(true).append(true).open(self.filler()).unwrap();
         while filler.write_all(&[0; 4096]).is_ok() {}
     }
 
@@ -48,6 +49,40 @@ impl Drop for SmallDisk {
         // Processes of the test may still be there.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
+}
+
+/// The disk of the output folder alone fills up while checkpoints are written.
+#[tokio::test]
+async fn a_disk_that_fills_up_while_saving_ends_the_job_and_keeps_its_checkpoints() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job")
+        .endless()
+        .set("train.logging_steps", 1000)
+        .set("train.save_steps", 20)
+        .set("train.save_total_limit", 2);
+    let Some(disk) = SmallDisk::mount(draft.path("out")) else {
+        return println!("left out: this user may not mount a file system");
+    };
+    let running = host.create(&draft).await.unwrap();
+    let saved = || draft.path("out/checkpoint-20/manifest.json").exists();
+    host.until(&running.id, |job| saved() || job.end_time.is_some()).await;
+    // Again and again, since a checkpoint that goes makes room for another.
+    let fill = |job: &Job| {
+        disk.fill();
+        job.end_time.is_some()
+    };
+    host.until(&running.id, fill).await;
+    let story = host.watch(&running.id).await;
+    let failure = story.job.failure.as_ref().unwrap();
+    assert_eq!(failure.reason, reasons::DISK_FULL, "{failure:?}");
+    assert!(failure.file().starts_with(draft.path("out").to_str().unwrap()), "{failure:?}");
+    assert_eq!(torn(disk.path()), [""; 0]);
+    disk.empty();
+
+    // What was saved before is good to go on from.
+    let last = story.saved().last().unwrap().step;
+    let next = draft.set("train.max_steps", last + 3).set("train.resume_from_checkpoint", true);
+    assert_eq!(host.complete(&next).await.resumed()[0].step, last);
 }
 
 #[tokio::test]

@@ -6,24 +6,13 @@ use std::path::Path;
 
 use traind_proto::reasons;
 use traind_tests::hub::{COMMIT, GATED, Hub, MODEL, TOKEN};
-use traind_tests::{Draft, Host, Story, model};
+use traind_tests::{Draft, Host, JOB_FILE, model};
 
-fn environment(hub: &Hub, token: Option<&str>) -> Vec<(&'static str, String)> {
-    let token = token.map(|token| ("HF_TOKEN", token.to_owned()));
-    [("HF_ENDPOINT", hub.server().url())].into_iter().chain(token).collect()
-}
+use super::{environment, losses, message};
 
 fn tiny(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     model::write(folder);
-}
-
-fn losses(story: &Story) -> Vec<f64> {
-    story.steps().iter().map(|step| step.loss).collect()
-}
-
-fn message(story: &Story) -> String {
-    story.finished().failure.clone().unwrap_or_default().message
 }
 
 fn on_hub(host: &Host, name: &str) -> Draft {
@@ -54,6 +43,12 @@ async fn a_model_of_the_hub_trains_as_its_folder_does() {
         assert!(!String::from_utf8_lossy(&content).contains(TOKEN));
     }
 
+    let fetched = of_hub.fetched();
+    let weights = fetched.iter().find(|it| it.name == "org/tiny/model.safetensors").unwrap();
+    let bytes = fs::metadata(folder.path().join("model.safetensors")).unwrap().len();
+    assert_eq!((weights.bytes, weights.bytes_total), (bytes, bytes));
+    assert!(fetched.iter().any(|it| it.name == "org/tiny/tokenizer.json"), "{fetched:?}");
+
     // It lies where `huggingface_hub` would look for it.
     let repository = host.path("cache/hub/models--org--tiny");
     assert_eq!(fs::read_to_string(repository.join("refs/main")).unwrap(), COMMIT);
@@ -74,7 +69,7 @@ async fn models_that_cannot_be_fetched_are_named() {
     let hub = Hub::start(folder.path(), None);
     let host = Host::started_knowing(1, environment(&hub, None)).await;
     let unknown = host.run(&on_hub(&host, "unknown").set("model.name_or_path", "org/none")).await;
-    assert!(message(&unknown).starts_with("model org/none: the hub shows no such model"));
+    assert!(message(&unknown).starts_with("model org/none: the hub shows none of that name"));
     let finished = unknown.finished().failure.clone().unwrap();
     assert_eq!(finished.reason, reasons::FILE_NOT_FOUND);
     assert_eq!(finished.field.as_deref(), Some("model.name_or_path"));
@@ -108,4 +103,38 @@ async fn without_a_network_the_cache_is_all_there_is() {
     fs::write(repository.join("refs/main"), COMMIT).unwrap();
     host.complete(&on_hub(&host, "there")).await;
     assert!(hub.server().requests().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_asks_the_hub_for_the_settings_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let hub = Hub::start(folder.path(), Some(TOKEN));
+    let host = Host::started_knowing(1, environment(&hub, Some(TOKEN))).await;
+    let draft = Draft::new(&host, "planned");
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    let plan = |model: &str| {
+        host.cli(
+            draft.folder(),
+            &["plan", "job.yaml", &format!("--set=model.name_or_path={model}")],
+        )
+    };
+    let (of_folder, of_hub) = (plan("./model"), plan(MODEL));
+    assert_eq!(of_hub.code, Some(0), "{of_hub:?}");
+    assert_eq!(of_hub.out, of_folder.out);
+    let paths: Vec<String> = hub.server().requests().into_iter().map(|it| it.path).collect();
+    let config = format!("/{MODEL}/resolve/{COMMIT}/config.json");
+    assert_eq!(paths, [format!("/api/models/{MODEL}/revision/main"), config]);
+    assert!(!host.path("cache/hub").exists(), "nothing is written");
+
+    let unknown = plan("org/none");
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.err.contains("org/none: the hub shows none of that name"), "{unknown:?}");
+    // Submitting does not wait for the hub.
+    let asked = hub.server().requests().len();
+    let waits = on_hub(&host, "submitted").set("resources.max_wait_seconds", 1000);
+    let blocking = host.create(&Draft::new(&host, "first").endless()).await.unwrap();
+    host.until_past(&blocking.id, 0).await;
+    host.create(&waits).await.unwrap();
+    assert_eq!(hub.server().requests().len(), asked);
 }

@@ -38,7 +38,8 @@ impl ModelConfig {
         ModelConfig { path: path.into(), keys, overridden: Vec::new() }
     }
 
-    fn with_overrides(mut self, overrides: &Map<String, Value>) -> ModelConfig {
+    /// The same with other values for some of its keys.
+    pub fn with_overrides(mut self, overrides: &Map<String, Value>) -> ModelConfig {
         for (key, value) in overrides {
             if key == "num_labels" {
                 self.keys.remove("id2label");

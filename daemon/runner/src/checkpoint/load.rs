@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use serde_json::Map;
 use traind_models::weights::{self, SafetensorsFile};
-use traind_models::{Error as ModelError, Model};
+use traind_models::{Error as ModelError, Model, ModelConfig};
 use traind_xla::runtime::HostArray;
 
 use super::manifest::Manifest;
@@ -21,6 +22,7 @@ pub(crate) fn load_whole(folder: &Path, model: &dyn Model) -> RunResult<Vec<Host
 
 /// The parameters, each of which must be there in the model's shape.
 pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+    check_family(folder, model)?;
     // No parameter is drawn, so the seed does not matter.
     let loaded = weights::load(folder, model, 0).map_err(|error| match error {
         ModelError::WeightShape { tensor, found, expected, .. } => {
@@ -36,6 +38,16 @@ pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec
         return Err(mismatch(folder, format!("the job's model has no {name}")));
     }
     Ok(loaded.arrays)
+}
+
+/// Of another family nothing fits, and the names of its tensors would say little.
+fn check_family(folder: &Path, model: &dyn Model) -> RunResult<()> {
+    let stored = ModelConfig::load(folder, &Map::new())?;
+    let (found, wanted) = (stored.model_type()?, model.config().model_type()?);
+    match found == wanted {
+        true => Ok(()),
+        false => Err(mismatch(folder, format!("it is of a {found} model, not of a {wanted} one"))),
+    }
 }
 
 pub(super) fn load_slots(folder: &Path) -> RunResult<StoredSlots> {

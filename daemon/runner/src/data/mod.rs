@@ -4,20 +4,23 @@
 mod questions;
 mod report;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use traind_job_file::DataFiles;
+use traind_job_file::{DataFiles, DataSetUrl};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Files, HuggingFaceTokenizer, LabelEncoder, SetStats, Source,
-    TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, Files, HuggingFaceTokenizer, LabelEncoder, Remote, SetStats,
+    Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
 pub(crate) use questions::Questions;
 
 use crate::context::Context;
 use crate::failure::{RunError, RunResult};
+use crate::fetching;
+use crate::hub;
 use crate::tasks::{JobTask, Reading};
 
 /// How often a run tells how far it has read.
@@ -148,7 +151,7 @@ impl Reader<'_> {
 
     fn options(
         &self,
-        split: &str,
+        split: &'static str,
         files: &DataFiles,
         labelled: bool,
         evaluated: bool,
@@ -159,16 +162,39 @@ impl Reader<'_> {
             evaluated,
             max_length: self.max_length,
         };
+        let (patterns, names) = self.patterns(split, files)?;
+        let (watcher, held) = (Some(fetching::watcher(self.context)), self.context.held.clone());
         Ok(DatasetOptions {
             files: Files {
-                patterns: files.patterns.iter().map(|pattern| path_text(pattern)).collect(),
+                patterns,
                 split: split.to_owned(),
                 columns: columns(&self.context.spec.job.data.columns),
                 cache_dir: Some(self.context.spec.cache_dir.clone()),
+                remote: Remote { watcher, held, names },
             },
             task: self.task.task_spec(&reading)?,
             cache_dir: Some(self.context.spec.cache_dir.clone()),
         })
+    }
+
+    /// What the loader finds the files by, and what those are called that come from the hub.
+    fn patterns(
+        &self,
+        split: &'static str,
+        files: &DataFiles,
+    ) -> RunResult<(Vec<String>, BTreeMap<PathBuf, PathBuf>)> {
+        let (mut patterns, mut names) = (Vec::new(), BTreeMap::new());
+        for pattern in &files.patterns {
+            let Some(url) = DataSetUrl::parse(&path_text(pattern)) else {
+                patterns.push(path_text(pattern));
+                continue;
+            };
+            for file in hub::fetch_data(self.context, field(split), &url, split)? {
+                patterns.push(path_text(&file.local));
+                names.insert(file.local, file.name);
+            }
+        }
+        Ok((patterns, names))
     }
 
     /// A set may take hours to tokenize, in which the daemon wants to see that the run gets on.
@@ -203,6 +229,15 @@ impl Reader<'_> {
         let seconds = prepared.duration.as_secs_f64();
         let event = report::event(split.name, &stats, prepared.cache_hit, seconds);
         Ok(self.context.journal.record(event)?)
+    }
+}
+
+/// Of the job file, which names the files of a split.
+fn field(split: &str) -> &'static str {
+    match split {
+        "train" => "data.train",
+        "validation" => "data.validation",
+        _ => "data.test",
     }
 }
 

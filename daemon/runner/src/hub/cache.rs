@@ -1,10 +1,16 @@
 //! The cache of the hub on this host, as `huggingface_hub` lays it out:
-//! `models--<org>--<name>/refs/<revision>` holds the commit whose files are links in
+//! `models--<org>--<name>/refs/<revision>` (`datasets--…`) holds the commit whose files are links in
 //! `snapshots/<commit>` to what `blobs` has under each file's ETag.
 
 use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use traind_durable::Replacement;
+use traind_loader::Held;
+
+use super::client::Info;
+use super::repository::Repository;
 use super::{HubProblem, files};
 
 /// One cache folder.
@@ -37,19 +43,63 @@ impl Cache {
         &self.folder
     }
 
-    /// The folder of a revision's files, if all that are needed are there. A revision may be
-    /// the commit itself.
-    pub(super) fn snapshot(&self, id: &str, revision: &str, from_config: bool) -> Option<PathBuf> {
-        let repository = self.repository(id);
-        let reference = fs::read_to_string(repository.join("refs").join(revision));
-        let commit = reference.map_or_else(|_| revision.to_owned(), |it| it.trim().to_owned());
-        let snapshot = repository.join("snapshots").join(commit);
+    /// The folder of a model revision's files, if all that are needed are there.
+    pub(super) fn model(
+        &self,
+        model: &Repository,
+        revision: &str,
+        from_config: bool,
+    ) -> Option<PathBuf> {
+        let snapshot = self.snapshot(model, revision);
         files::is_complete(&snapshot, from_config).then_some(snapshot)
     }
 
-    /// Makes the folders of a snapshot.
-    pub(super) fn begin(&self, id: &str, commit: &str) -> Result<Snapshot, HubProblem> {
-        let repository = self.repository(id);
+    /// Where the files of a revision would be, which may be the commit itself.
+    pub(super) fn snapshot(&self, repository: &Repository, revision: &str) -> PathBuf {
+        let commit = self.commit(repository, revision);
+        self.repository(repository).join("snapshots").join(commit)
+    }
+
+    /// The commit of a revision, as far as is known here.
+    pub(super) fn commit(&self, repository: &Repository, revision: &str) -> String {
+        let reference = self.repository(repository).join("refs").join(revision);
+        let commit = fs::read_to_string(reference);
+        commit.map_or_else(|_| revision.to_owned(), |commit| commit.trim().to_owned())
+    }
+
+    /// All names of a commit's files, as the hub told them when it was fetched.
+    pub(super) fn listing(&self, repository: &Repository, commit: &str) -> Option<Vec<String>> {
+        let json = fs::read(self.listing_path(repository, commit)).ok()?;
+        serde_json::from_slice(&json).ok()
+    }
+
+    pub(super) fn keep_listing(
+        &self,
+        repository: &Repository,
+        info: &Info,
+    ) -> Result<(), HubProblem> {
+        let path = self.listing_path(repository, &info.commit);
+        let folder = path.parent().unwrap_or(&path);
+        fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        let json = serde_json::to_vec(&info.files).unwrap_or_default();
+        let file = Replacement::of(&path).by_many();
+        file.write(|file| file.write_all(&json)).map_err(failed("write", &path))
+    }
+
+    /// Beside what `huggingface_hub` knows of.
+    fn listing_path(&self, repository: &Repository, commit: &str) -> PathBuf {
+        self.repository(repository).join(".listings").join(format!("{commit}.json"))
+    }
+
+    /// Makes the folders of a snapshot, and keeps the repository there.
+    pub(super) fn begin(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        held: &Held,
+    ) -> Result<Snapshot, HubProblem> {
+        let repository = self.repository(repository);
+        self.hold(&repository, held)?;
         let (folder, blobs) = (repository.join("snapshots").join(commit), repository.join("blobs"));
         for folder in [&folder, &blobs] {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
@@ -57,8 +107,21 @@ impl Cache {
         Ok(Snapshot { folder, blobs, repository })
     }
 
-    fn repository(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("models--{}", id.replace('/', "--")))
+    /// Keeps a repository there while it is in use.
+    fn hold(&self, repository: &Path, held: &Held) -> Result<(), HubProblem> {
+        loop {
+            fs::create_dir_all(repository).map_err(failed("create", repository))?;
+            match held.hold(repository) {
+                // Somebody removed it in between.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Where the file system knows no locks, nothing is ever removed.
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    pub(super) fn repository(&self, repository: &Repository) -> PathBuf {
+        self.folder.join(repository.folder_name())
     }
 }
 
@@ -71,8 +134,9 @@ impl Snapshot {
         let reference = self.repository.join("refs").join(revision);
         let parent = reference.parent().unwrap_or(&reference);
         fs::create_dir_all(parent).map_err(failed("create", parent))?;
-        let written = crate::output::write_atomic(&reference, commit.as_bytes());
-        written.map_err(failed("write", &reference))
+        // Other runners may fetch the same model now.
+        let file = Replacement::of(&reference).by_many();
+        file.write(|file| file.write_all(commit.as_bytes())).map_err(failed("write", &reference))
     }
 }
 
@@ -108,14 +172,15 @@ mod tests {
     fn finds_complete_snapshots_by_branch_and_by_commit() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { folder: folder.path().to_owned() };
-        let begun = cache.begin("google/tiny", "abc123").unwrap();
+        let tiny = Repository::model("google/tiny");
+        let begun = cache.begin(&tiny, "abc123", &Held::default()).unwrap();
         begun.finish("main", "abc123").unwrap();
-        let find = |id, revision| cache.snapshot(id, revision, false);
+        let find = |id, revision| cache.model(&Repository::model(id), revision, false);
         let write = |name: &str, text: &str| fs::write(begun.folder.join(name), text).unwrap();
         write("config.json", "{}");
         write("tokenizer.json", "{}");
         assert_eq!(find("google/tiny", "main"), None, "a snapshot without weights");
-        assert_eq!(cache.snapshot("google/tiny", "main", true), Some(begun.folder.clone()));
+        assert_eq!(cache.model(&tiny, "main", true), Some(begun.folder.clone()));
         write("model.safetensors.index.json", r#"{"weight_map": {"a": "model-1.safetensors"}}"#);
         assert_eq!(find("google/tiny", "main"), None, "a snapshot without one of its files");
         write("model-1.safetensors", "");

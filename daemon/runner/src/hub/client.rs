@@ -1,6 +1,7 @@
-//! The hub's protocol, as far as fetching a model takes it: what a revision has, and a file's
+//! The hub's protocol, as far as fetching files takes it: what a revision has, and a file's
 //! ETag and size before its content.
 
+use std::io::Read;
 use std::time::Duration;
 
 use reqwest::blocking::{Client as Http, RequestBuilder, Response};
@@ -10,11 +11,16 @@ use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 
 use super::HubProblem;
+use super::repository::Repository;
 
 const ENDPOINT: &str = "https://huggingface.co";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of each answer and each piece of a body.
+/// Of each answer and each piece of a body, unless the environment says another.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for a plan, which people wait for.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(4);
+/// Of `config.json`, which is kilobytes.
+const CONFIG_BYTES_MAX: u64 = 4 << 20;
 const REDIRECTS_MAX: usize = 5;
 
 /// What the hub has under a revision.
@@ -44,12 +50,22 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new() -> Result<Client, HubProblem> {
+        let timeout = variable("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|text| text.parse().ok());
+        Client::with_timeout(timeout.map_or(TIMEOUT, Duration::from_secs))
+    }
+
+    pub(super) fn of_plan() -> Result<Client, HubProblem> {
+        Client::with_timeout(PLAN_TIMEOUT)
+    }
+
+    fn with_timeout(timeout: Duration) -> Result<Client, HubProblem> {
         let endpoint = variable("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());
         let unreachable = |error: &dyn std::error::Error| HubProblem::Unreachable {
             message: format!("{endpoint}: {error}"),
         };
         let http = |policy| {
-            let builder = Http::builder().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);
+            let connect_timeout = CONNECT_TIMEOUT.min(timeout);
+            let builder = Http::builder().connect_timeout(connect_timeout).timeout(timeout);
             let builder = builder.redirect(policy).user_agent("traind");
             builder.build().map_err(|error| unreachable(&error))
         };
@@ -62,10 +78,11 @@ impl Client {
     }
 
     /// The commit of a revision and its files.
-    pub(super) fn info(&self, id: &str, revision: &str) -> Result<Info, HubProblem> {
-        let url = self.url(&["api", "models"], id, &["revision", revision], "");
+    pub(super) fn info(&self, repository: &Repository, revision: &str) -> Result<Info, HubProblem> {
+        let before = ["api", repository.plural()];
+        let url = self.url(&before, &repository.id, &["revision", revision], "");
         let answer = self.send(self.redirected.get(url))?;
-        let answer = self.accepted(answer, id, Some(revision))?;
+        let answer = self.accepted(answer, &repository.id, Some(revision))?;
         let unreadable = |_| HubProblem::Corrupt { file: "the list of files".to_owned() };
         let info: Info =
             serde_json::from_slice(&answer.bytes().map_err(unreachable)?).map_err(unreadable)?;
@@ -78,11 +95,11 @@ impl Client {
 
     pub(super) fn file_info(
         &self,
-        id: &str,
+        repository: &Repository,
         commit: &str,
         file: &str,
     ) -> Result<FileInfo, HubProblem> {
-        let mut url = self.file_url(id, commit, file);
+        let mut url = self.file_url(repository, commit, file);
         for _ in 0..REDIRECTS_MAX {
             let answer = self.send(self.unredirected.request(Method::HEAD, url.clone()))?;
             let next = elsewhere(&url, &answer);
@@ -111,20 +128,34 @@ impl Client {
     /// The content of a file from a byte on; the answer says whether it begins there.
     pub(super) fn content(
         &self,
-        id: &str,
+        repository: &Repository,
         commit: &str,
         file: &str,
         from: u64,
     ) -> Result<Response, HubProblem> {
-        let mut request = self.redirected.get(self.file_url(id, commit, file));
+        let mut request = self.redirected.get(self.file_url(repository, commit, file));
         if from > 0 {
             request = request.header("Range", format!("bytes={from}-"));
         }
         self.accepted(self.send(request)?, file, None)
     }
 
-    fn file_url(&self, id: &str, commit: &str, file: &str) -> Url {
-        self.url(&[], id, &["resolve", commit], file)
+    /// The content of a small file.
+    pub(super) fn small(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        file: &str,
+    ) -> Result<Vec<u8>, HubProblem> {
+        let mut content = Vec::new();
+        let answer = self.content(repository, commit, file, 0)?;
+        let read = answer.take(CONFIG_BYTES_MAX).read_to_end(&mut content);
+        read.map_err(|error| HubProblem::Unreachable { message: format!("{file}: {error}") })?;
+        Ok(content)
+    }
+
+    fn file_url(&self, repository: &Repository, commit: &str, file: &str) -> Url {
+        self.url(repository.prefix(), &repository.id, &["resolve", commit], file)
     }
 
     fn url(&self, before: &[&str], id: &str, after: &[&str], file: &str) -> Url {

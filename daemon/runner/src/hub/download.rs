@@ -1,19 +1,21 @@
-//! One file of a model to the cache. What broke off goes on where it ended, and what is complete
-//! is compared with what the hub said it is.
+//! One file of a repository to the cache. What broke off goes on where it ended, and what is
+//! complete is compared with what the hub said it is.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::StatusCode;
 use rustix::fs::statvfs;
 use sha2::{Digest, Sha256};
+use traind_loader::Watcher;
 
 use super::HubProblem;
 use super::cache::{Snapshot, failed};
-use super::client::{Client, FileInfo, Info};
+use super::client::{Client, FileInfo};
+use super::repository::Repository;
 
 /// Tries without a byte more, after which the hub is given up.
 const TRIES: u32 = 5;
@@ -22,101 +24,122 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SHA256_DIGITS: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Fetches `file` unless it is there.
-pub(super) fn fetch(
-    client: &Client,
-    id: &str,
-    info: &Info,
-    file: &str,
-    snapshot: &Snapshot,
-) -> Result<(), HubProblem> {
-    let link = snapshot.folder.join(file);
-    if link.exists() {
-        return Ok(());
-    }
-    let found = client.file_info(id, &info.commit, file)?;
-    let blob = snapshot.blobs.join(&found.etag);
-    let part = blob.with_added_extension("incomplete");
-    let mut content = File::options().create(true).append(true).read(true).open(&part);
-    let content = content.as_mut().map_err(|error| problem("create", &part, error))?;
-    // Others who want the same file wait here and then find it.
-    let _ = content.lock();
-    if !blob.exists() {
-        check_room(&part, file, &found)?;
-        receive(client, id, &info.commit, file, &found, content, &part)?;
-        content.sync_all().map_err(failed("write", &part))?;
-        check(&part, file, &found)?;
-        fs::rename(&part, &blob).map_err(failed("create", &blob))?;
-    } else {
-        let _ = fs::remove_file(&part);
-    }
-    let target = Path::new("../../blobs").join(&found.etag);
-    match symlink(target, &link) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(problem("create", &link, &error))
-        }
-        _ => Ok(()),
-    }
+/// What the files of a commit are fetched with, and into.
+pub(super) struct Download<'a> {
+    pub(super) client: &'a Client,
+    pub(super) repository: &'a Repository,
+    pub(super) commit: &'a str,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) watcher: &'a dyn Watcher,
 }
 
-fn receive(
-    client: &Client,
-    id: &str,
-    commit: &str,
-    file: &str,
-    found: &FileInfo,
-    content: &mut File,
-    part: &Path,
-) -> Result<(), HubProblem> {
-    let mut tries = 0;
-    loop {
-        let there = content.metadata().map_err(failed("look at", part))?.len();
-        if there == found.bytes {
+impl Download<'_> {
+    /// Fetches `file` unless it is there.
+    pub(super) fn fetch(&self, file: &str) -> Result<(), HubProblem> {
+        let link = self.snapshot.folder.join(file);
+        if link.exists() {
             return Ok(());
         }
-        let from = if there > found.bytes { 0 } else { there };
-        content.set_len(from).map_err(failed("write", part))?;
-        let error = match attempt(client, id, commit, file, from, content, part) {
-            Ok(()) => HubProblem::Unreachable { message: format!("{file} broke off") },
-            Err(error @ HubProblem::Unreachable { .. }) => error,
-            Err(error) => return Err(error),
-        };
-        let now = content.metadata().map_err(failed("look at", part))?.len();
-        tries = if now > from { 0 } else { tries + 1 };
-        if tries == TRIES {
-            return Err(error);
+        let target = way_to_blobs(file)?;
+        let found = self.client.file_info(self.repository, self.commit, file)?;
+        let blob = self.snapshot.blobs.join(&found.etag);
+        let part = blob.with_added_extension("incomplete");
+        let mut content = File::options().create(true).append(true).read(true).open(&part);
+        let content = content.as_mut().map_err(|error| problem("create", &part, error))?;
+        // Others who want the same file wait here and then find it.
+        let _ = content.lock();
+        if !blob.exists() {
+            check_room(&part, file, &found)?;
+            self.receive(file, &found, content, &part)?;
+            content.sync_all().map_err(failed("write", &part))?;
+            check(&part, file, &found)?;
+            fs::rename(&part, &blob).map_err(failed("create", &blob))?;
+        } else {
+            let _ = fs::remove_file(&part);
         }
-        if now < found.bytes {
-            std::thread::sleep(PAUSE * 2u32.pow(tries));
+        let folder = link.parent().unwrap_or(&link);
+        fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        match symlink(target.join(&found.etag), &link) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(problem("create", &link, &error))
+            }
+            _ => Ok(()),
         }
+    }
+
+    fn receive(
+        &self,
+        file: &str,
+        found: &FileInfo,
+        content: &mut File,
+        part: &Path,
+    ) -> Result<(), HubProblem> {
+        let mut tries = 0;
+        loop {
+            let there = content.metadata().map_err(failed("look at", part))?.len();
+            if there == found.bytes {
+                return Ok(());
+            }
+            let from = if there > found.bytes { 0 } else { there };
+            content.set_len(from).map_err(failed("write", part))?;
+            let error = match self.attempt(file, found, from, content, part) {
+                Ok(()) => HubProblem::Unreachable { message: format!("{file} broke off") },
+                Err(error @ HubProblem::Unreachable { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            let now = content.metadata().map_err(failed("look at", part))?.len();
+            tries = if now > from { 0 } else { tries + 1 };
+            if tries == TRIES || !self.watcher.is_wanted() {
+                return Err(error);
+            }
+            if now < found.bytes {
+                std::thread::sleep(PAUSE * 2u32.pow(tries));
+            }
+        }
+    }
+
+    /// Appends what comes until the body ends, whether it is all or not.
+    fn attempt(
+        &self,
+        file: &str,
+        found: &FileInfo,
+        from: u64,
+        content: &mut File,
+        part: &Path,
+    ) -> Result<(), HubProblem> {
+        let mut answer = self.client.content(self.repository, self.commit, file, from)?;
+        let mut there = from;
+        if answer.status() != StatusCode::PARTIAL_CONTENT {
+            content.set_len(0).map_err(failed("write", part))?;
+            there = 0;
+        }
+        let name = format!("{}/{file}", self.repository);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while self.watcher.is_wanted() {
+            let read = answer.read(&mut chunk);
+            let unreachable = |error: std::io::Error| HubProblem::Unreachable {
+                message: format!("{file} broke off: {error}"),
+            };
+            match read.map_err(unreachable)? {
+                0 => return Ok(()),
+                count => content.write_all(&chunk[..count]).map_err(failed("write", part))?,
+            }
+            there = content.metadata().map_or(there, |metadata| metadata.len());
+            self.watcher.fetched(&name, there, found.bytes);
+        }
+        Ok(())
     }
 }
 
-/// Appends what comes until the body ends, whether it is all or not.
-fn attempt(
-    client: &Client,
-    id: &str,
-    commit: &str,
-    file: &str,
-    from: u64,
-    content: &mut File,
-    part: &Path,
-) -> Result<(), HubProblem> {
-    let mut answer = client.content(id, commit, file, from)?;
-    if answer.status() != StatusCode::PARTIAL_CONTENT {
-        content.set_len(0).map_err(failed("write", part))?;
+/// From the folder of a snapshot's file to the blobs. A name that leads out of the snapshot is
+/// none.
+fn way_to_blobs(file: &str) -> Result<PathBuf, HubProblem> {
+    let parts: Vec<Component<'_>> = Path::new(file).components().collect();
+    if parts.is_empty() || !parts.iter().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(HubProblem::Corrupt { file: file.to_owned() });
     }
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let read = answer.read(&mut chunk);
-        let unreachable = |error: std::io::Error| HubProblem::Unreachable {
-            message: format!("{file} broke off: {error}"),
-        };
-        match read.map_err(unreachable)? {
-            0 => return Ok(()),
-            count => content.write_all(&chunk[..count]).map_err(failed("write", part))?,
-        }
-    }
+    let up = "../".repeat(parts.len() + 1);
+    Ok(Path::new(&up).join("blobs"))
 }
 
 /// A file that is not what it was said to be goes, so that the next try begins anew.
@@ -149,4 +172,19 @@ fn check_room(part: &Path, file: &str, found: &FileInfo) -> Result<(), HubProble
 
 fn problem(action: &'static str, path: &Path, error: &std::io::Error) -> HubProblem {
     HubProblem::Io { action, path: path.to_owned(), message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_blobs_and_nowhere_else() {
+        let way = |file| way_to_blobs(file).map(|way| way.display().to_string());
+        assert_eq!(way("config.json").unwrap(), "../../blobs");
+        assert_eq!(way("data/en/train.csv").unwrap(), "../../../../blobs");
+        for file in ["", "../x", "/etc/passwd", "data/../../x", "./x/.."] {
+            assert!(way(file).is_err(), "{file}");
+        }
+    }
 }

@@ -1,32 +1,35 @@
-//! Models by hub id: from the Hugging Face cache if it has them, else from the hub.
+//! Models and data sets by hub id: from the Hugging Face cache if it has them, else from the hub.
 //!
 //! What is fetched lies in the cache as `huggingface_hub` lays it out, so that either finds what
-//! the other fetched. A run remembers the commit that it began with: when it goes on after a
-//! restart, the model is the same one, whatever became of the branch. Only settings, tokenizer
-//! and safetensors are fetched; pickle files can run code when they are read.
+//! the other fetched. A run remembers the commits that it began with: when it goes on after a
+//! restart, model and data are the same, whatever became of the branch.
 
+mod asked;
 mod cache;
+mod card;
 mod client;
+mod data_sets;
 mod download;
 mod files;
+mod models;
 mod pin;
+mod repository;
+mod splits;
 
 use std::path::PathBuf;
 
-use traind_job_file::Model as ModelSection;
+pub(crate) use data_sets::fetch as fetch_data;
+pub(crate) use models::{config, fetch as fetch_model};
 
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
-use cache::Cache;
-use client::{Client, Info};
-use pin::Pin;
+/// What the address of a data set begins with.
+pub(crate) const DATA_SETS: &str = "hf://datasets/";
 
-/// Why there is no model.
+/// Why there is no model, or no data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HubProblem {
     #[error(
-        "the hub shows no such model; a private one takes HF_TOKEN in the daemon's environment, \
-         and a folder begins with / or ./"
+        "the hub shows none of that name; a private one takes HF_TOKEN in the daemon's \
+         environment, and a folder begins with / or ./"
     )]
     NotFound,
     #[error("it has no revision {revision:?}")]
@@ -45,6 +48,16 @@ pub(crate) enum HubProblem {
          as safetensors"
     )]
     PickleOnly,
+    #[error("it has no file {path}")]
+    NoMatch { path: String },
+    #[error("it has no data files that can be read; it has {found}")]
+    NoData { found: String },
+    #[error("it has no split {split}; it has {}", known.join(", "))]
+    NoSplit { split: String, known: Vec<String> },
+    #[error("it has no configuration {name}; it has {}", known.join(", "))]
+    NoConfig { name: String, known: Vec<String> },
+    #[error("it has several configurations; data.dataset_config_name is one of {}", known.join(", "))]
+    WhichConfig { known: Vec<String> },
     #[error("{file} came otherwise than the hub says it is")]
     Corrupt { file: String },
     #[error("it is not in the cache {}, and {why}", .cache.display())]
@@ -57,95 +70,4 @@ pub(crate) enum HubProblem {
     DiskFull { cache: PathBuf, file: String, bytes: u64, available: u64 },
     #[error("{action} {}: {message}", .path.display())]
     Io { action: &'static str, path: PathBuf, message: String },
-}
-
-/// The folder of the model's files. With a `context` they may be fetched.
-pub(crate) fn snapshot(
-    section: &ModelSection,
-    id: &str,
-    context: Option<&Context>,
-) -> RunResult<PathBuf> {
-    let found = match context {
-        Some(context) => fetched(section, id, context)?,
-        None => cached(section, id, &Cache::all(None), "a plan fetches nothing"),
-    };
-    found.map_err(|problem| RunError::Hub { id: id.to_owned(), problem: Box::new(problem) })
-}
-
-fn cached(
-    section: &ModelSection,
-    id: &str,
-    caches: &[Cache],
-    why: &'static str,
-) -> Result<PathBuf, HubProblem> {
-    let wanted = section.revision.as_deref().unwrap_or("main");
-    let complete = |cache: &Cache| cache.snapshot(id, wanted, section.from_config);
-    let missing = || HubProblem::NotCached { cache: caches[0].folder().to_owned(), why };
-    caches.iter().find_map(complete).ok_or_else(missing)
-}
-
-/// What the job began with, or what the hub has now.
-fn fetched(
-    section: &ModelSection,
-    id: &str,
-    context: &Context,
-) -> RunResult<Result<PathBuf, HubProblem>> {
-    let caches = Cache::all(Some(&context.spec.cache_dir));
-    let pin = Pin::read(&context.run_dir, id, section.revision.as_deref());
-    let pinned = pin.commit().map(str::to_owned);
-    let section =
-        &ModelSection { revision: pinned.or(section.revision.clone()), ..section.clone() };
-    if client::is_offline() {
-        return Ok(cached(section, id, &caches, "HF_HUB_OFFLINE is set"));
-    }
-    if section.revision.as_deref().is_some_and(cache::is_commit)
-        && let Ok(folder) = cached(section, id, &caches, "")
-    {
-        return Ok(Ok(folder));
-    }
-    let client = match Client::new() {
-        Ok(client) => client,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let info = match client.info(id, section.revision.as_deref().unwrap_or("main")) {
-        Ok(info) => info,
-        Err(HubProblem::Unreachable { message }) => {
-            let Ok(folder) = cached(section, id, &caches, "") else {
-                return Ok(Err(HubProblem::Unreachable { message }));
-            };
-            let message = format!("{message}; {id} is taken from the cache as it is there");
-            context.journal.warn("HUB_UNREACHABLE", message)?;
-            return Ok(Ok(folder));
-        }
-        Err(problem) => return Ok(Err(problem)),
-    };
-    context.journal.info(format!("the model is {id} at {}", info.commit))?;
-    let folder = complete(section, id, &client, &info, &caches);
-    if folder.is_ok() {
-        pin.write(&info.commit)?;
-    }
-    Ok(folder)
-}
-
-/// Fetches what the caches lack of a commit.
-fn complete(
-    section: &ModelSection,
-    id: &str,
-    client: &Client,
-    info: &Info,
-    caches: &[Cache],
-) -> Result<PathBuf, HubProblem> {
-    let whole = |cache: &Cache| cache.snapshot(id, &info.commit, section.from_config);
-    if let Some(folder) = caches.iter().find_map(whole) {
-        return Ok(folder);
-    }
-    let snapshot = caches[0].begin(id, &info.commit)?;
-    for file in files::first(info, section.from_config)? {
-        download::fetch(client, id, info, file, &snapshot)?;
-    }
-    for file in files::shards(&snapshot.folder, section.from_config)? {
-        download::fetch(client, id, info, &file, &snapshot)?;
-    }
-    snapshot.finish(section.revision.as_deref().unwrap_or("main"), &info.commit)?;
-    Ok(snapshot.folder)
 }

@@ -1,13 +1,12 @@
-//! The commit that a run began with, in its run folder.
+//! The commit that a run began with, in its run folder: one file a repository.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::repository::Repository;
 use crate::failure::RunResult;
 use crate::output;
-
-const FILE: &str = "hub.json";
 
 /// What was asked for, and what that was.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +22,11 @@ pub(super) struct Pin {
 }
 
 impl Pin {
-    /// A file that cannot be read or is about another model pins nothing.
-    pub(super) fn read(run_dir: &Path, id: &str, revision: Option<&str>) -> Pin {
-        let path = run_dir.join(FILE);
-        let revision = revision.map(str::to_owned);
-        let asked = Pinned { id: id.to_owned(), revision, commit: String::new() };
+    /// A file that cannot be read or is about another revision pins nothing.
+    pub(super) fn read(run_dir: &Path, repository: &Repository, revision: Option<&str>) -> Pin {
+        let path = run_dir.join(format!("hub-{}.json", repository.folder_name()));
+        let (id, revision) = (repository.id.clone(), revision.map(str::to_owned));
+        let asked = Pinned { id, revision, commit: String::new() };
         let found = std::fs::read(&path).ok();
         let found: Option<Pinned> = found.and_then(|json| serde_json::from_slice(&json).ok());
         let same = |found: &Pinned| found.id == asked.id && found.revision == asked.revision;
@@ -42,6 +41,9 @@ impl Pin {
     }
 
     pub(super) fn write(self, commit: &str) -> RunResult<()> {
+        if self.commit() == Some(commit) {
+            return Ok(());
+        }
         let pinned = Pinned { commit: commit.to_owned(), ..self.asked };
         let json = serde_json::to_vec(&pinned)
             .map_err(|error| output::failed("serialize", &self.path)(error.into()))?;
@@ -56,12 +58,15 @@ mod tests {
     #[test]
     fn a_pin_holds_for_what_was_asked() {
         let folder = tempfile::tempdir().unwrap();
-        let read =
-            |id: &str, revision| Pin::read(folder.path(), id, revision).commit().map(str::to_owned);
-        assert_eq!(read("org/name", None), None);
-        Pin::read(folder.path(), "org/name", None).write("abc").unwrap();
-        assert_eq!(read("org/name", None), Some("abc".to_owned()));
-        assert_eq!(read("org/other", None), None);
-        assert_eq!(read("org/name", Some("v2")), None);
+        let read = |repository: Repository, revision| {
+            Pin::read(folder.path(), &repository, revision).commit().map(str::to_owned)
+        };
+        let model = || Repository::model("org/name");
+        assert_eq!(read(model(), None), None);
+        Pin::read(folder.path(), &model(), None).write("abc").unwrap();
+        assert_eq!(read(model(), None), Some("abc".to_owned()));
+        assert_eq!(read(Repository::model("org/other"), None), None);
+        assert_eq!(read(Repository::data_set("org/name"), None), None);
+        assert_eq!(read(model(), Some("v2")), None);
     }
 }

@@ -1,6 +1,7 @@
 //! `traind-runner plan`: what a job will take, from its job file and the model's
 //! `config.json` alone. No weights, no data and no device are touched, so it is done in
-//! milliseconds, before the job has any cores.
+//! milliseconds, before the job has any cores; only that of a model on the hub that is not in the
+//! cache has to come first.
 //!
 //! Reads a [`Request`] as JSON on standard input and writes a [`Plan`] on standard output.
 
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use traind_job_file::{JobFile, SaveStrategy};
 use traind_models::{Model, Task, registry};
 
-use crate::model::ModelFolder;
+use crate::model;
 use memory::Memory;
 
 /// The question.
@@ -26,6 +27,9 @@ pub(crate) struct Request {
     /// What a core has for the job; nothing is refused without it.
     #[serde(default)]
     bytes_per_core_max: Option<u64>,
+    /// Whether the settings of a model on the hub may be asked for there.
+    #[serde(default)]
+    may_fetch: bool,
 }
 
 /// The answer. Sizes are in bytes; those of memory are a core's.
@@ -69,7 +73,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 
 fn plan(request: &Request) -> anyhow::Result<Plan> {
     let job = &request.job;
-    let model = build(job)?;
+    let model = build(job, request.may_fetch)?;
     let memory = Memory::of(job, &model)?;
     let fits = |memory: &Memory| {
         request.bytes_per_core_max.is_none_or(|most| memory.bytes_per_core <= most)
@@ -104,8 +108,8 @@ fn checkpoints(job: &JobFile) -> u64 {
 }
 
 /// The model as the job file describes it; labels that only the data know do not matter.
-fn build(job: &JobFile) -> anyhow::Result<Arc<dyn Model>> {
-    let mut config = ModelFolder::open(&job.model, None)?.config;
+fn build(job: &JobFile, may_fetch: bool) -> anyhow::Result<Arc<dyn Model>> {
+    let mut config = model::config(&job.model, may_fetch)?;
     if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
         let classes: std::collections::BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
         config.set_num_labels(classes.len());
@@ -139,7 +143,7 @@ mod tests {
         });
         edit(&mut job);
         let job = serde_json::from_value(job).unwrap();
-        plan(&Request { job, bytes_per_core_max }).unwrap()
+        plan(&Request { job, bytes_per_core_max, may_fetch: false }).unwrap()
     }
 
     #[test]

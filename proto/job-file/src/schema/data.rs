@@ -11,9 +11,15 @@ section! {
     /// told apart by the ends of their names, text also with `.gz` or `.zst`; a folder is one
     /// that `save_to_disk` of `datasets` wrote. `s3://BUCKET/KEY` is an object of a bucket, by
     /// the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than AWS); it is
-    /// fetched into the cache once.
+    /// fetched into the cache once. `org/name` that is no folder here, or
+    /// `hf://datasets/ORG/NAME[@REVISION]`, is a data set of the Hugging Face hub, of which each
+    /// key takes the files of the split of its name as `load_dataset` would; with `/FILE` behind
+    /// it, which may be a glob, it is these files.
     pub struct Data {
-        /// Files to train on. Required unless `train.do_train` is false.
+        /// Files to train on. Required unless `train.do_train` is false. A data set of the hub
+        /// is `org/name`, unless there is such a folder, or
+        /// `hf://datasets/ORG/NAME[@REVISION][/FILE]`, where FILE may be a glob; without FILE,
+        /// each split has the files of its name as `load_dataset` finds them.
         train: Option<DataFiles> = None;
         /// Files to evaluate on.
         validation: Option<DataFiles> = None;
@@ -22,6 +28,11 @@ section! {
         validation_split: Option<f64> = None, in (Bound::Excluded(0.0), Bound::Excluded(1.0));
         /// Files to evaluate on once, when training is over, and to predict on.
         test: Option<DataFiles> = None;
+        /// Configuration of the data sets of the hub; their default or only one, where it is
+        /// left out.
+        dataset_config_name: Option<String> = None;
+        /// Branch, tag or commit of the data sets of the hub; `main` where it is left out.
+        revision: Option<String> = None;
         /// Column that holds the text.
         text: String = "text".to_owned();
         /// Column that holds the second text of a pair.

@@ -52,9 +52,12 @@ impl JobFile {
         patterns.into_iter().any(|pattern| DataFiles::is_object(pattern))
     }
 
-    /// Whether its model may have to be fetched.
+    /// Whether its model or data may have to be fetched from the hub.
     pub fn reads_hub(&self) -> bool {
+        let data = [&self.data.train, &self.data.validation, &self.data.test];
+        let mut patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
         matches!(self.model.name_or_path, ModelSource::Hub(_))
+            || patterns.any(|pattern| DataFiles::is_data_set(pattern))
     }
 
     /// Whether there are rows to evaluate on.

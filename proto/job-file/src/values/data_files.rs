@@ -7,9 +7,11 @@ use serde::Serialize;
 use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Node, Value};
 use crate::problems::Problems;
+use crate::values::hub_name::{DATA_SETS, DataSetUrl};
 
 /// One path or several, in the order they are read in. A path that holds `*`,
-/// `?` or `[` is a glob. `s3://BUCKET/KEY` is an object, or a glob of some.
+/// `?` or `[` is a glob. `s3://BUCKET/KEY` is an object, or a glob of some;
+/// `hf://datasets/ORG/NAME` a data set of the hub, or with a path behind it files of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct DataFiles {
@@ -26,6 +28,11 @@ impl DataFiles {
     /// Whether a pattern names objects of a bucket: `s3://BUCKET/KEY`.
     pub fn is_object(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().starts_with(b"s3://")
+    }
+
+    /// Whether a pattern names a data set of the hub.
+    pub fn is_data_set(pattern: &Path) -> bool {
+        pattern.as_os_str().as_encoded_bytes().starts_with(DATA_SETS.as_bytes())
     }
 
     /// Whether a pattern is a glob; the others name one file each.
@@ -70,6 +77,11 @@ fn read_pattern(node: &Node, path: &str, problems: &mut Problems) -> Option<Path
     let text = String::read(node, path, problems)?;
     if let Err(error) = glob::Pattern::new(&text) {
         problems.violation(path, format!("is not a glob: {}", error.msg));
+        return None;
+    }
+    if text.starts_with(DATA_SETS) && DataSetUrl::parse(&text).is_none() {
+        let description = format!("`{text}` is not {DATA_SETS}ORG/NAME[@REVISION][/FILE]");
+        problems.violation(path, description);
         return None;
     }
     Some(text.into())

@@ -2,6 +2,7 @@
 
 mod data_files;
 mod file_size;
+pub(crate) mod hub_name;
 mod label_map;
 mod mapping;
 mod model_source;
@@ -10,6 +11,7 @@ mod steps;
 
 pub use data_files::DataFiles;
 pub use file_size::FileSize;
+pub use hub_name::DataSetUrl;
 pub use label_map::LabelMap;
 pub use mapping::Mapping;
 pub use model_source::ModelSource;

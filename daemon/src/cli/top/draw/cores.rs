@@ -99,7 +99,7 @@ fn color(core: &Core) -> Color {
     match usage.phase() {
         Phase::Compute => Color::Green,
         Phase::Collective => Color::Blue,
-        Phase::Input => Color::Red,
+        Phase::Input | Phase::Fetch => Color::Red,
         Phase::Compile | Phase::Checkpoint => Color::Yellow,
         Phase::Evaluate => Color::Cyan,
         Phase::Dispatch => Color::Green,

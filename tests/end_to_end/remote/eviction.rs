@@ -1,0 +1,50 @@
+//! A cache that is full: what no job uses goes, what one uses stays.
+
+use std::fs;
+
+use traind_tests::bucket::Bucket;
+use traind_tests::{Draft, Host, data};
+
+fn entries(host: &Host, folder: &str) -> Vec<String> {
+    let listed =
+        fs::read_dir(host.path(&format!("cache/{folder}"))).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        listed.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_no_job_uses_goes_where_the_cache_is_full() {
+    let object = |seed| data::csv(&data::rows(seed, 60, 6)).into_bytes();
+    let bucket = Bucket::start(&[("a.csv", object(1)), ("b.csv", object(5))]);
+    let mut host = Host::prepared(2);
+    host.add_options(&["--cache-limit", "0"]);
+    host.set_environment(
+        bucket.environment().into_iter().map(|(name, value)| (name.into(), value)).collect(),
+    );
+    host.start().await;
+    let on = |name: &str, object: &str| {
+        Draft::new(&host, name).set("data.train", format!("s3://data/{object}.csv"))
+    };
+    let running = host.create(&on("running", "a").endless()).await.unwrap();
+    host.until_past(&running.id, 0).await;
+    let used = [entries(&host, "objects"), entries(&host, "tokens")];
+    assert_eq!([used[0].len(), used[1].len()], [1, 2], "{used:?}");
+
+    // Another job's come beside them, and go with the first job that comes after it.
+    host.complete(&on("other", "b")).await;
+    let both = [entries(&host, "objects"), entries(&host, "tokens")];
+    assert_eq!([both[0].len(), both[1].len()], [2, 3], "{both:?}");
+    let third = host.complete(&on("third", "a")).await;
+    assert_eq!([entries(&host, "objects"), entries(&host, "tokens")], used);
+    assert!(third.data()[0].cache_hit, "it found what the running job uses");
+    host.cancel(&running.id).await;
+    host.watch(&running.id).await;
+
+    // Nobody uses it now.
+    host.complete(&on("last", "b")).await;
+    let left = entries(&host, "objects");
+    assert!(left.len() == 1 && left != used[0], "{left:?}");
+}
