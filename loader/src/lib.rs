@@ -50,7 +50,9 @@ pub use sampler::{
     EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
     ScheduledStep, StepPlan,
 };
-pub use source::{CastType, Columns, Files, Part, Records, Source, Value, is_data_file};
+pub use source::{
+    CastType, Columns, Files, FormatOptions, Part, Records, Source, Value, is_data_file,
+};
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, MaskedLm, QuestionAnswering, SequenceClassification, TaskSpec,

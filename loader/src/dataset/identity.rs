@@ -33,6 +33,7 @@ impl Identity {
             "format_version": FORMAT_VERSION,
             "task": options.task,
             "columns": options.files.columns,
+            "format": options.files.format,
             "tokenizer": tokenizer.fingerprint(),
             "contents": contents,
         });

@@ -21,7 +21,11 @@ use crate::guard::guard;
 use crate::remote::Remote;
 use crate::{Error, Location, Result};
 use formats::DataFile;
+pub use formats::FormatOptions;
 use paths::DataPath;
+
+/// In the name of a file's only column, these are probably no part of it.
+const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
 
 /// Where the rows of one split come from.
 #[derive(Clone, Debug)]
@@ -31,6 +35,7 @@ pub struct Files {
     /// Which part of a `datasets` folder with several is meant: `train`, `validation`, `test`.
     pub split: String,
     pub columns: Columns,
+    pub format: FormatOptions,
     /// Objects of buckets are fetched into `<cache_dir>/objects`; None takes the folder for
     /// temporary files.
     pub cache_dir: Option<PathBuf>,
@@ -49,6 +54,7 @@ impl FromIterator<String> for Files {
             patterns: patterns.into_iter().collect(),
             split: "train".to_owned(),
             columns: Columns::default(),
+            format: FormatOptions::default(),
             cache_dir: None,
             remote: Remote::default(),
         }
@@ -85,7 +91,7 @@ impl Source {
         let columns = &given.columns;
         columns.check()?;
         let paths = paths::expand(given)?;
-        let open = |path| SourceFile::open(path, columns);
+        let open = |path| SourceFile::open(path, given);
         let files = paths.into_iter().map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self { files, columns: columns.clone() })
     }
@@ -188,14 +194,14 @@ impl DataPath {
 }
 
 impl SourceFile {
-    fn open(path: DataPath, columns: &Columns) -> Result<Self> {
-        let opened = Self::try_open(&path.local, columns);
+    fn open(path: DataPath, given: &Files) -> Result<Self> {
+        let opened = Self::try_open(&path.local, given);
         let (data, columns) = opened.map_err(|error| path.renamed(error))?;
         let (parts, rows) = (data.parts(), data.rows());
         Ok(Self { path, data, columns, parts, rows })
     }
 
-    fn try_open(path: &Path, columns: &Columns) -> Result<(Box<dyn DataFile>, Vec<String>)> {
+    fn try_open(path: &Path, given: &Files) -> Result<(Box<dyn DataFile>, Vec<String>)> {
         let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
         let file = path.to_path_buf();
         if metadata.is_dir() {
@@ -206,8 +212,8 @@ impl SourceFile {
             return Err(Error::EmptyFile { file });
         }
         guard(path, "read the header", || {
-            let data = (format.open)(path)?;
-            let columns = columns.apply(data.columns()?);
+            let data = (format.open)(path, &given.format)?;
+            let columns = given.columns.apply(data.columns()?);
             Ok((data, columns))
         })
     }
@@ -216,8 +222,18 @@ impl SourceFile {
         let (file, column) = (self.path.name.clone(), column.to_owned());
         match self.columns.iter().filter(|name| **name == column).count() {
             1 => Ok(()),
-            0 => Err(Error::MissingColumn { file, column, available: self.columns.join(", ") }),
+            0 => Err(Error::MissingColumn { file, column, available: self.available() }),
             count => Err(Error::DuplicateColumn { file, column, count }),
+        }
+    }
+
+    /// The columns, for people.
+    fn available(&self) -> String {
+        match self.columns.as_slice() {
+            [one] if one.contains(OTHER_DELIMITERS) => {
+                format!("{one:?} (is data.delimiter right?)")
+            }
+            columns => columns.join(", "),
         }
     }
 }

@@ -21,7 +21,13 @@ fn open(patterns: &[impl AsRef<str>]) -> Result<Source> {
 
 /// All rows of `columns`.
 fn read(patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
-    let source = open(patterns)?;
+    read_as(FormatOptions::default(), patterns, columns)
+}
+
+/// The same of files that do not tell all of themselves.
+fn read_as(format: FormatOptions, patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
+    let files = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let source = Source::open(&Files { format, ..files })?;
     source.require_columns(columns)?;
     let mut rows = Vec::new();
     for part in source.parts() {
@@ -87,6 +93,36 @@ fn jsonl_rows_are_objects_a_line() {
     let fields = Value::Struct(vec![("d".to_owned(), text("e"))]);
     let rows = read(&[&file], &["b", "a", "c"]).unwrap();
     assert_eq!(rows, [(0, Some(1), vec![list, Value::Null, fields])]);
+}
+
+#[test]
+fn csv_fields_are_apart_by_the_delimiter_that_is_given() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text;label\na, b;1\n\"c;d\";2\n");
+    let format = FormatOptions { delimiter: Some(b';'), ..FormatOptions::default() };
+    let rows = read_as(format, &[&file], &["text", "label"]).unwrap();
+    let row = |row, line, words, label| (row, Some(line), vec![text(words), text(label)]);
+    assert_eq!(rows, [row(0, 2, "a, b", "1"), row(1, 3, "c;d", "2")]);
+    let expect = "a.csv: no column \"text\"; it has \"text;label\" (is data.delimiter right?)";
+    check_error("a.csv", "text;label\na;1\n", expect);
+}
+
+#[test]
+fn lines_of_plain_text_are_rows_with_or_without_their_breaks() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.txt", "\u{feff}first, \"line\"\r\n\n  \nlast");
+    let row = |row, line, words| (row, Some(line), vec![text(words)]);
+    let rows = read(&[&file], &["text"]).unwrap();
+    assert_eq!(rows, [row(0, 1, "first, \"line\""), row(1, 4, "last")]);
+    let format = FormatOptions { keep_linebreaks: true, ..FormatOptions::default() };
+    let rows = read_as(format, &[&file], &["text"]).unwrap();
+    assert_eq!(
+        rows,
+        [row(0, 1, "first, \"line\"\r\n"), row(1, 2, "\n"), row(2, 3, "  \n"), row(3, 4, "last")]
+    );
+    let error = read(&[&folder.write("b.txt", b"a\n\xff\n")], &["text"]).unwrap_err();
+    assert_eq!(folder.shown(&error), "b.txt, row 1 (line 2), column (whole line): not valid UTF-8");
+    check_error("a.txt", "a\n", "a.txt: no column \"label\"; it has text");
 }
 
 #[test]
@@ -208,9 +244,9 @@ fn a_bad_json_line_names_file_row_and_line() {
     check(b"{\"text\": \"\xff\"}", "a.jsonl, row 1 (line 3), column (whole line): not valid UTF-8");
     check(b"[1]", "a.jsonl, row 1 (line 3): expected one JSON object a line, found an array");
     check_error(
-        "a.json",
+        "a.jsonl",
         "[\n  {\"text\": \"a\"}\n]\n",
-        "a.json, row 0 (line 1): expected one JSON object a line; this is JSON over several lines",
+        "a.jsonl, row 0 (line 1): expected one JSON object a line; this is JSON over several lines",
     );
 }
 
@@ -386,7 +422,7 @@ fn a_cut_or_flipped_arrow_file_never_panics() {
 }
 
 #[test]
-fn a_json_document_has_its_rows_under_data() {
+fn a_json_document_is_a_list_of_rows_or_has_it_under_data() {
     let check = |content: &str, expect: &[(&str, &str)]| {
         let folder = DataFolder::new();
         let rows = read(&[&folder.write("a.json", content)], &["text", "label"]).unwrap();
@@ -395,6 +431,11 @@ fn a_json_document_has_its_rows_under_data() {
         assert_eq!(found, expect.collect::<Vec<_>>());
     };
     check(r#"{"data": [{"text": "a", "label": "b"}]}"#, &[("a", "b")]);
+    check(
+        r#"[{"text": "a", "label": "b"}, {"label": "d", "text": "c"}]"#,
+        &[("a", "b"), ("c", "d")],
+    );
+    check("[\n{\"text\": \"a\",\n\"label\": \"b\"}\n]\n", &[("a", "b")]);
     check(
         "{\n \"version\": 2,\n \"data\": [{\"text\": \"a\", \"label\": \"b\"}]\n}",
         &[("a", "b")],
@@ -407,7 +448,7 @@ fn a_json_document_has_its_rows_under_data() {
     let folder = DataFolder::new();
     let error = open(&[folder.write("a.json", r#"{"data": []}"#)]).err().unwrap();
     assert_eq!(folder.shown(&error), "a.json: no rows");
-    check_error("a.json", r#"{"data": [7]}"#, "a.json, row 0: expected an object in \"data\"");
+    check_error("a.json", r#"{"data": [7]}"#, "a.json, row 0: expected an object for each row");
     check_error(
         "a.json",
         r#"{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1"}]}]}]}"#,

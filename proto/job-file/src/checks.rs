@@ -14,6 +14,7 @@ const NAME_CHARACTERS_MAX: usize = 128;
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_name(job, problems);
     check_model(job, problems);
+    check_delimiter(job, problems);
     check_splits(job, problems);
     check_train(job, problems);
     check_best_model(job, problems);
@@ -45,6 +46,14 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
         problems.violation("model.revision", "is no branch, tag or commit");
+    }
+}
+
+fn check_delimiter(job: &JobFile, problems: &mut Problems) {
+    let fits = |text: &String| matches!(text.as_bytes(), [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte));
+    if job.data.delimiter.as_ref().is_some_and(|text| !fits(text)) {
+        let description = "must be one ASCII character that is no quote and no line break";
+        problems.violation("data.delimiter", description);
     }
 }
 

@@ -709,6 +709,24 @@ fn a_checkpoint_to_resume_from_is_a_path_or_true() {
 }
 
 #[test]
+fn fields_are_apart_by_one_character() {
+    let job = |text: &str| {
+        JobFile::parse(
+            &complete(&format!("data: {{train: a.csv, delimiter: {text}}}")),
+            Path::new("/"),
+        )
+    };
+    assert_eq!(job("';'").unwrap().job.data.delimiter.as_deref(), Some(";"));
+    assert_eq!(job(r#""\t""#).unwrap().job.data.delimiter.as_deref(), Some("\t"));
+    for wrong in ["';;'", "é", r#""\n""#, "'\"'"] {
+        check(
+            &format!("data: {{train: a.csv, delimiter: {wrong}}}"),
+            "line 1: data.delimiter: must be one ASCII character that is no quote and no line break",
+        );
+    }
+}
+
+#[test]
 fn a_data_set_of_the_hub_is_an_id_or_an_address() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("org/here")).unwrap();

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use traind_job_file::{DataFiles, DataSetUrl};
+use traind_job_file::{DataFiles, DataSetUrl, JobFile, Task};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Files, HuggingFaceTokenizer, LabelEncoder, Remote, SetStats,
-    Source, TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, Files, FormatOptions, HuggingFaceTokenizer, LabelEncoder,
+    Remote, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
 pub(crate) use questions::Questions;
@@ -169,6 +169,7 @@ impl Reader<'_> {
                 patterns,
                 split: split.to_owned(),
                 columns: columns(&self.context.spec.job.data.columns),
+                format: format_options(&self.context.spec.job),
                 cache_dir: Some(self.context.spec.cache_dir.clone()),
                 remote: Remote { watcher, held, names },
             },
@@ -243,6 +244,14 @@ fn field(split: &str) -> &'static str {
 
 fn split(name: &'static str, set: Arc<TokenizedSet>, labelled: bool) -> Split {
     Split { name, set, labelled, questions: Arc::default() }
+}
+
+fn format_options(job: &JobFile) -> FormatOptions {
+    let is_causal = job.model.task == Task::CausalLm;
+    FormatOptions {
+        delimiter: job.data.delimiter.as_ref().and_then(|text| text.bytes().next()),
+        keep_linebreaks: job.data.keep_linebreaks.unwrap_or(is_causal),
+    }
 }
 
 fn columns(asked: &traind_job_file::Columns) -> Columns {

@@ -33,7 +33,11 @@ pub(super) fn choose(
     if let Some(path) = &wanted.path {
         return found(matching(&files, path), || HubProblem::NoMatch { path: path.clone() });
     }
-    let data: Vec<&str> = files.iter().copied().filter(|file| is_data(file)).collect();
+    let mut data: Vec<&str> = files.iter().copied().filter(|file| is_data(file)).collect();
+    // Plain text beside tables is a licence or a list of requirements.
+    if data.iter().any(|file| !is_plain_text(file)) {
+        data.retain(|file| !is_plain_text(file));
+    }
     if data.is_empty() {
         files.truncate(FOUND_MAX);
         return Err(HubProblem::NoData { found: files.join(", ") });
@@ -154,6 +158,10 @@ fn has_word(name: &str, keywords: &[&str]) -> bool {
     name.split(is_divider).any(|word| keywords.contains(&word))
 }
 
+fn is_plain_text(file: &str) -> bool {
+    file.contains(".txt")
+}
+
 fn is_data(file: &str) -> bool {
     let hidden = |part: &str| part.starts_with('.') || part.starts_with("__");
     let about = ["dataset_infos.json", "dataset_dict.json", "state.json", "dataset_info.json"];
@@ -207,6 +215,8 @@ mod tests {
         check(&["my_train_file.csv", "dev.csv"], "train", Ok(&["my_train_file.csv"]));
         check(&["trained.csv", "tested.csv"], "train", Ok(&["tested.csv", "trained.csv"]));
         check(&["train/a.csv", "train/b.csv", "testing/a.csv"], "test", Ok(&["testing/a.csv"]));
+        check(&["a.csv", "requirements.txt"], "train", Ok(&["a.csv"]));
+        check(&["a.txt", "b.txt.gz"], "train", Ok(&["a.txt", "b.txt.gz"]));
         check(
             &["a.jsonl.gz", "b.jsonl.gz", ".cache/c.csv"],
             "train",

@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use serde_json::Value as Json;
 
 use super::arrow_values::values;
-use super::{DataFile, rows_at_a_time};
+use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
 
@@ -28,7 +28,7 @@ struct ArrowFile {
     schema: SchemaRef,
 }
 
-pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
+pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let schema = reader(path, None)?.schema();
     Ok(Box::new(ArrowFile { path: path.to_path_buf(), schema }))
 }

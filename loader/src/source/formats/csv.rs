@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
 use super::compression::open_text;
-use super::{DataFile, ROW_BYTES_MAX};
+use super::{DataFile, FormatOptions, ROW_BYTES_MAX};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
@@ -47,11 +47,12 @@ struct CsvFile {
     delimiter: u8,
 }
 
-pub(super) fn open_comma(path: &Path) -> Result<Box<dyn DataFile>> {
-    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter: b',' }))
+pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    let delimiter = options.delimiter.unwrap_or(b',');
+    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter }))
 }
 
-pub(super) fn open_tab(path: &Path) -> Result<Box<dyn DataFile>> {
+pub(super) fn open_tab(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter: b'\t' }))
 }
 

@@ -1,27 +1,26 @@
 //! JSON Lines: one object a line. Blank lines are skipped and do not count as rows. The columns
 //! are the keys of the first object; a key that a later one lacks is a missing value.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::compression::open_text;
-use super::{DataFile, ROW_BYTES_MAX, nested_json};
+use super::lines::{Blank, Line, lines};
+use super::{DataFile, FormatOptions, nested_json};
 use crate::source::{Records, Value};
-use crate::{Error, Location, Result};
+use crate::{Error, Result};
 
 struct JsonLinesFile {
     path: PathBuf,
 }
 
-pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
+pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     Ok(Box::new(JsonLinesFile { path: path.to_path_buf() }))
 }
 
-/// A `.json` file is either JSON Lines too, or one document with its rows under `data`.
-pub(super) fn open_either(path: &Path) -> Result<Box<dyn DataFile>> {
-    nested_json::open(path)?.map_or_else(|| open(path), Ok)
+/// A `.json` file is either JSON Lines too, or one document: a list of rows, or one under `data`.
+pub(super) fn open_either(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    nested_json::open(path)?.map_or_else(|| open(path, options), Ok)
 }
 
 impl DataFile for JsonLinesFile {
@@ -60,46 +59,19 @@ impl DataFile for JsonLinesFile {
 impl JsonLinesFile {
     /// The objects of the file, each with its line number.
     fn objects(&self) -> Result<impl Iterator<Item = Result<(u64, Map<String, Json>)>> + '_> {
-        let mut reader = BufReader::with_capacity(1 << 16, open_text(&self.path)?);
-        let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
-        let lines = lines.filter(|(line, _)| !line.as_ref().is_ok_and(|line| is_blank(line)));
-        Ok(lines.zip(0u64..).map(|((bytes, line), row)| {
-            let bytes = bytes.map_err(Error::io(&self.path, "read"))?;
-            let at = Location { file: self.path.clone(), row, line: Some(line) };
-            if bytes.len() as u64 > ROW_BYTES_MAX {
-                return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
-            }
-            Ok((line, parse_object(&bytes, at)?))
+        Ok(lines(&self.path, Blank::Skipped)?.map(|line| {
+            let line = line?;
+            Ok((line.number(), object(line)?))
         }))
     }
 }
 
-/// The next line, or as much of it as tells that it is too long; None at the end.
-fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    match reader.take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut line)? {
-        0 => Ok(None),
-        _ => Ok(Some(line)),
-    }
-}
-
-fn is_blank(line: &[u8]) -> bool {
-    line.trim_ascii().is_empty()
-}
-
-fn parse_object(line: &[u8], at: Location) -> Result<Map<String, Json>> {
-    // A byte order mark may precede the first object only; anywhere else it is not JSON.
-    let line = match at.row {
-        0 => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
-        _ => line,
-    };
-    let Ok(text) = std::str::from_utf8(line) else {
-        return Err(Error::InvalidUtf8 { at, column: "(whole line)".to_owned() });
-    };
-    match serde_json::from_str(text) {
+fn object(line: Line) -> Result<Map<String, Json>> {
+    let (at, text) = (line.at, line.text);
+    match serde_json::from_str(&text) {
         Ok(Json::Object(object)) => Ok(object),
         Ok(other) => Err(Error::BadRow { message: not_an_object(&other), at }),
-        Err(error) => Err(Error::BadRow { message: not_json(text, &error), at }),
+        Err(error) => Err(Error::BadRow { message: not_json(&text, &error), at }),
     }
 }
 

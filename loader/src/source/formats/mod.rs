@@ -6,10 +6,14 @@ mod arrow_values;
 mod compression;
 mod csv;
 mod jsonl;
+mod lines;
 mod nested_json;
 mod parquet;
+mod text;
 
 use std::path::Path;
+
+use serde::Serialize;
 
 use super::Records;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
@@ -25,7 +29,16 @@ pub(super) struct Format {
     extensions: &'static [&'static str],
     /// Text may be compressed; the other formats compress by themselves.
     is_text: bool,
-    pub(super) open: fn(&Path) -> Result<Box<dyn DataFile>>,
+    pub(super) open: fn(&Path, &FormatOptions) -> Result<Box<dyn DataFile>>,
+}
+
+/// What the files themselves do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FormatOptions {
+    /// Between the fields of CSV files, in place of a comma.
+    pub delimiter: Option<u8>,
+    /// Rows of plain text end with their line breaks, and blank lines are rows.
+    pub keep_linebreaks: bool,
 }
 
 /// An open data file, positioned nowhere: each part can be read on its own, by any thread.
@@ -73,11 +86,12 @@ fn rows_at_a_time(rows: u64, bytes: u64) -> usize {
     (RECORDS_BYTES_MAX as u64 / each.max(1)).clamp(1, RECORDS_MAX as u64) as usize
 }
 
-static FORMATS: [Format; 6] = [
-    Format { extensions: &["csv"], is_text: true, open: csv::open_comma },
+static FORMATS: [Format; 7] = [
+    Format { extensions: &["csv"], is_text: true, open: csv::open },
     Format { extensions: &["tsv"], is_text: true, open: csv::open_tab },
     Format { extensions: &["jsonl", "ndjson"], is_text: true, open: jsonl::open },
     Format { extensions: &["json"], is_text: true, open: jsonl::open_either },
+    Format { extensions: &["txt"], is_text: true, open: text::open },
     Format { extensions: &["parquet", "pq"], is_text: false, open: parquet::open },
     Format { extensions: &["arrow", "feather"], is_text: false, open: arrow::open },
 ];

@@ -9,7 +9,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 use super::arrow::{class_names, records};
-use super::{DataFile, rows_at_a_time};
+use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ struct ParquetFile {
     metadata: ArrowReaderMetadata,
 }
 
-pub(super) fn open(path: &Path) -> Result<Box<dyn DataFile>> {
+pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
     let metadata = ArrowReaderMetadata::load(&file, Default::default());
     let metadata = metadata.map_err(|error| Error::bad_file(path, "Parquet", error))?;

@@ -8,7 +8,8 @@ use crate::values::{DataFiles, LabelMap};
 
 section! {
     /// The rows to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow,
-    /// told apart by the ends of their names, text also with `.gz` or `.zst`; a folder is one
+    /// or plain `.txt` with a row a line in the column `text`, told apart by the ends of their
+    /// names, text also with `.gz` or `.zst`; a folder is one
     /// that `save_to_disk` of `datasets` wrote. `s3://BUCKET/KEY` is an object of a bucket, by
     /// the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than AWS); it is
     /// fetched into the cache once. `org/name` that is no folder here, or
@@ -33,6 +34,11 @@ section! {
         dataset_config_name: Option<String> = None;
         /// Branch, tag or commit of the data sets of the hub; `main` where it is left out.
         revision: Option<String> = None;
+        /// Between the fields of `.csv` files, one character; `,` where it is left out.
+        delimiter: Option<String> = None;
+        /// Keep the line breaks of `.txt` files, and with them blank lines. Left out, causal
+        /// language models keep them and others do not, as in transformers' examples.
+        keep_linebreaks: Option<bool> = None;
         /// Column that holds the text.
         text: String = "text".to_owned();
         /// Column that holds the second text of a pair.

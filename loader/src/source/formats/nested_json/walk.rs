@@ -30,7 +30,7 @@ pub(super) struct Walk<'a> {
     sink: &'a mut dyn FnMut(Fields) -> Result<()>,
     meter: Meter,
     pub(super) kind: Option<Kind>,
-    /// Whether there is a list under `data`.
+    /// Whether there is a list of rows.
     has_data: bool,
     /// Rows handed out.
     pub(super) rows: u64,
@@ -67,7 +67,7 @@ impl<'a> Walk<'a> {
         Self { late_titles, to_the_end: false, ..Self::new(path, sink) }
     }
 
-    /// Whether the file holds a list under `data`, in one object with nothing behind it.
+    /// Whether the file holds a list of rows, in one document with nothing behind it.
     pub(super) fn is_one_document(&mut self) -> Result<bool> {
         match self.walk()? {
             Ok(()) => Ok(self.has_data),
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The outermost object.
+/// The outermost object, or the list itself.
 struct Document<'w, 'a>(&'w mut Walk<'a>);
 
 impl Node for Document<'_, '_> {
@@ -174,12 +174,17 @@ impl Node for Document<'_, '_> {
         Ok(())
     }
 
+    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<(), A::Error> {
+        self.0.has_data = true;
+        Entries(self.0).list(items)
+    }
+
     fn other<E: serde::de::Error>(self) -> Result<(), E> {
-        Err(E::custom("expected an object"))
+        Err(E::custom("expected an object or a list"))
     }
 }
 
-/// The list under `data`.
+/// The list of rows.
 struct Entries<'w, 'a>(&'w mut Walk<'a>);
 
 impl Node for Entries<'_, '_> {
@@ -222,7 +227,7 @@ impl Node for Entry<'_, '_> {
     }
 
     fn other<E: serde::de::Error>(self) -> Result<(), E> {
-        self.0.bad_row("expected an object in \"data\"".to_owned())
+        self.0.bad_row("expected an object for each row".to_owned())
     }
 }
 

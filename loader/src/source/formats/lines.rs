@@ -1,0 +1,65 @@
+//! Text by its lines, for the formats in which a line is a row.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::ROW_BYTES_MAX;
+use super::compression::open_text;
+use crate::{Error, Location, Result};
+
+pub(super) struct Line {
+    /// Its row, and its number from 1.
+    pub at: Location,
+    /// With its line break, if it has one.
+    pub text: String,
+}
+
+impl Line {
+    pub(super) fn number(&self) -> u64 {
+        self.at.line.unwrap_or_default()
+    }
+}
+
+/// What becomes of lines with nothing but white space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blank {
+    Kept,
+    /// They do not count as rows.
+    Skipped,
+}
+
+pub(super) fn lines(path: &Path, blank: Blank) -> Result<impl Iterator<Item = Result<Line>>> {
+    let mut reader = BufReader::with_capacity(1 << 16, open_text(path)?);
+    let path = path.to_path_buf();
+    let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
+    let counts = move |line: &[u8]| blank == Blank::Kept || !line.trim_ascii().is_empty();
+    let lines = lines.filter(move |(line, _)| line.as_ref().map_or(true, |line| counts(line)));
+    Ok(lines.zip(0u64..).map(move |((bytes, number), row)| {
+        let bytes = bytes.map_err(Error::io(&path, "read"))?;
+        let at = Location { file: path.clone(), row, line: Some(number) };
+        checked(bytes, at)
+    }))
+}
+
+/// The next line, or as much of it as tells that it is too long; None at the end.
+fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    match reader.take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut line)? {
+        0 => Ok(None),
+        _ => Ok(Some(line)),
+    }
+}
+
+fn checked(mut bytes: Vec<u8>, at: Location) -> Result<Line> {
+    if bytes.len() as u64 > ROW_BYTES_MAX {
+        return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
+    }
+    // A byte order mark may precede the first row only.
+    if at.row == 0 && bytes.starts_with(b"\xEF\xBB\xBF") {
+        bytes.drain(..3);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Line { at, text }),
+        Err(_) => Err(Error::InvalidUtf8 { at, column: "(whole line)".to_owned() }),
+    }
+}

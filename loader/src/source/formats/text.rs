@@ -1,0 +1,53 @@
+//! Plain text, a row a line, in the one column `text`, as the text loader of `datasets` reads it.
+
+use std::path::{Path, PathBuf};
+
+use super::lines::{Blank, lines};
+use super::{DataFile, FormatOptions};
+use crate::Result;
+use crate::source::{Records, Value};
+
+const COLUMN: &str = "text";
+
+struct TextFile {
+    path: PathBuf,
+    keep_linebreaks: bool,
+}
+
+pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    let keep_linebreaks = options.keep_linebreaks;
+    Ok(Box::new(TextFile { path: path.to_path_buf(), keep_linebreaks }))
+}
+
+impl DataFile for TextFile {
+    fn columns(&self) -> Result<Vec<String>> {
+        Ok(vec![COLUMN.to_owned()])
+    }
+
+    /// Rows are marked with their lines.
+    fn line(&self, mark: u64) -> Option<u64> {
+        Some(mark)
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
+        let mut records = Records::new(0, columns);
+        let blank = if self.keep_linebreaks { Blank::Kept } else { Blank::Skipped };
+        for line in lines(&self.path, blank)? {
+            let line = line?;
+            let text = match self.keep_linebreaks {
+                true => line.text.as_str(),
+                false => line.text.trim_end_matches(['\r', '\n']),
+            };
+            records.push(line.number(), columns.iter().map(|_| Value::Text(text.to_owned())));
+            if records.is_full() {
+                sink(records.take())?;
+            }
+        }
+        sink(records)
+    }
+}
