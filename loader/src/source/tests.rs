@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_used_says_why() {
     check_error(
         "a.xlsx",
         "x",
-        "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, .arrow, .feather, text also in .gz or .zst",
+        "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .txt, .parquet, .pq, .arrow, .feather, text also in .gz or .zst",
     );
     let dates: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]));
     check_error(

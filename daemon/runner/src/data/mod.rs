@@ -268,3 +268,23 @@ fn columns(asked: &traind_job_file::Columns) -> Columns {
 fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_are_kept_for_causal_models_unless_the_job_says() {
+        let options = |task: &str, more: &str| {
+            let yaml = format!(
+                "{{name: a, model: {{name_or_path: ./a, task: {task}}}, \
+                 data: {{train: a.txt{more}}}, output_dir: out}}"
+            );
+            format_options(&JobFile::parse(&yaml, Path::new("/")).unwrap().job)
+        };
+        assert!(options("causal-lm", "").keep_linebreaks);
+        assert!(!options("masked-lm", "").keep_linebreaks);
+        assert!(!options("causal-lm", ", keep_linebreaks: false").keep_linebreaks);
+        assert_eq!(options("causal-lm", ", delimiter: ';'").delimiter, Some(b';'));
+    }
+}
