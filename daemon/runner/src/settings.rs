@@ -1,0 +1,95 @@
+//! The job file's settings in the terms of the parts that carry them out.
+
+use std::sync::Arc;
+
+use traind_job_file::{JobFile, Optim, Train, TrainSamplingStrategy};
+use traind_loader::{SamplerConfig, SamplingStrategy};
+use traind_models::tasks::LabelSmoother;
+use traind_models::{Model, optimizers};
+use traind_xla::DType;
+use traind_xla::mesh::{self, Mesh};
+
+use crate::batch::BatchLayout;
+use crate::failure::RunResult;
+use crate::forward::ForwardPass;
+use crate::state::StateSettings;
+use crate::work::Precision;
+
+pub(crate) fn sampler(job: &JobFile, cores: usize) -> SamplerConfig {
+    let train = &job.train;
+    SamplerConfig {
+        batch_per_core: train.per_device_train_batch_size as usize,
+        cores,
+        seed: job.data_seed(),
+        strategy: match train.train_sampling_strategy {
+            TrainSamplingStrategy::Random => SamplingStrategy::Random,
+            TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
+            TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
+        },
+        drop_last: train.dataloader_drop_last && train.do_train,
+    }
+}
+
+pub(crate) fn forward_pass(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<ForwardPass> {
+    let train = &job.train;
+    let smoothed = train.label_smoothing_factor > 0.0;
+    let smoother = smoothed.then(|| LabelSmoother::new(train.label_smoothing_factor));
+    Ok(ForwardPass {
+        model: Arc::clone(model),
+        layout: BatchLayout::of(model.as_ref()),
+        compute_dtype: compute_dtype(train),
+        smoother: smoother.transpose()?,
+        gradient_checkpointing: train.gradient_checkpointing,
+    })
+}
+
+fn compute_dtype(train: &Train) -> DType {
+    match train {
+        Train { bf16: true, .. } => DType::BF16,
+        Train { fp16: true, .. } => DType::F16,
+        _ => DType::F32,
+    }
+}
+
+pub(crate) fn precision(train: &Train) -> Precision {
+    match compute_dtype(train) {
+        DType::F32 if train.tf32 => Precision::TensorFloat32,
+        DType::F32 => Precision::Float32,
+        _ => Precision::Half,
+    }
+}
+
+pub(crate) fn mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
+    let parallel = &job.parallel;
+    let (tensor, pipeline) = (parallel.tensor as usize, parallel.pipeline as usize);
+    let placement = match parallel.placement {
+        traind_job_file::Placement::Cluster => mesh::Placement::Cluster,
+        traind_job_file::Placement::Spread => mesh::Placement::Spread,
+    };
+    Ok(Mesh::new(cores / (tensor * pipeline).max(1), tensor, pipeline, placement)?)
+}
+
+/// A job that does not train has the optimizer that keeps no state.
+pub(crate) fn optimizer(job: &JobFile) -> RunResult<Arc<dyn optimizers::Optimizer>> {
+    let train = &job.train;
+    let name = if train.do_train { train.optim } else { Optim::Sgd };
+    let settings = optimizers::Settings {
+        weight_decay: train.weight_decay,
+        adam_beta1: train.adam_beta1,
+        adam_beta2: train.adam_beta2,
+        adam_epsilon: train.adam_epsilon,
+    };
+    Ok(optimizers::build(name.as_str(), &settings)?.into())
+}
+
+pub(crate) fn state(job: &JobFile) -> StateSettings {
+    let train = &job.train;
+    StateSettings {
+        seed: train.seed,
+        rows_per_core: train.per_device_train_batch_size as usize,
+        max_grad_norm: if train.max_grad_norm > 0.0 { train.max_grad_norm } else { f64::INFINITY },
+        shard_optimizer_state: job.parallel.shard_optimizer_state,
+        accumulates: train.gradient_accumulation_steps > 1 || train.fp16,
+        fp16: train.fp16,
+    }
+}
