@@ -133,6 +133,12 @@ impl Host {
         daemon.wait().unwrap();
     }
 
+    /// Ends the daemon and all runners.
+    pub fn kill_all(&mut self) {
+        self.kill_daemon();
+        kill_runners(&self.path("state/jobs"));
+    }
+
     /// Waits for a daemon that was told to leave.
     pub fn wait_for_end(&mut self) {
         let mut daemon = self.daemon.take().unwrap();

@@ -2,6 +2,7 @@
 //! claims the attempt and becomes the runner, under the same process id.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,6 +17,7 @@ use super::failure;
 use crate::account::Account;
 use crate::supervisor::claim::{Claim, Identity, claim};
 use crate::supervisor::fence::Fence;
+use crate::supervisor::may_pass;
 
 /// Become the runner of an attempt; for the daemon's own use.
 #[derive(clap::Args)]
@@ -48,12 +50,9 @@ impl Launch {
             std::fs::write(cgroup.join("cgroup.procs"), "0").context("enter the control group")?;
         }
         let own = Claim::Runner(Identity::own().context("identify this process")?);
-        let holder = match claim(&self.claim, &own).context("claim the attempt") {
+        let holder = match claim(&self.claim, &own) {
             Ok(holder) => holder,
-            Err(error) => {
-                failure::print(&error);
-                return Ok(Exit::DiskFailed);
-            }
+            Err(error) => return told(error, "claim the attempt"),
         };
         if holder != own {
             bail!("this attempt of the job is not to run any more");
@@ -70,7 +69,9 @@ impl Launch {
             entry.assume().context("become the user")?;
         }
         if let Some(folder) = self.temporary() {
-            std::fs::create_dir_all(&folder).context("make a folder for temporary files")?;
+            if let Err(error) = std::fs::create_dir_all(&folder) {
+                return told(error, "make a folder for temporary files");
+            }
             runner.env("TMPDIR", folder);
         }
         let error = runner.arg(&self.run_dir).exec();
@@ -95,6 +96,17 @@ impl Launch {
         let read = libraries.into_iter().chain([self.runner.clone()]).collect();
         Ok(Fence { written, read })
     }
+}
+
+/// A disk that fails is told by the exit, since nothing may be written any more.
+fn told(error: io::Error, action: &'static str) -> anyhow::Result<Exit> {
+    let passes = may_pass(&error);
+    let error = anyhow::Error::new(error).context(action);
+    if !passes {
+        return Err(error);
+    }
+    failure::print(&error);
+    Ok(Exit::DiskFailed)
 }
 
 /// Sets those with a value and removes the others.

@@ -51,6 +51,8 @@ pub(crate) struct Job {
     pub max_restarts: u32,
     /// Attempts that followed a failure.
     pub restarts: u32,
+    /// Launches in a row for which no runner came to be.
+    pub postponed: u32,
     /// No attempt begins earlier.
     pub not_before: i64,
     pub last_sequence: u64,
@@ -99,16 +101,17 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
 pub(super) const FULL: &str = "*";
 
 impl Job {
-    /// When a job that never started gives up, in microseconds since 1970.
+    /// When a job whose runner never began gives up, in microseconds since 1970.
     pub(crate) fn wait_deadline(&self) -> Option<i64> {
-        let seconds = i64::try_from(self.max_wait_seconds.filter(|_| self.attempt == 0)?).ok()?;
+        let began = self.start_time.is_some();
+        let seconds = i64::try_from(self.max_wait_seconds.filter(|_| !began)?).ok()?;
         Some(self.create_time.saturating_add(seconds.saturating_mul(1_000_000)))
     }
 
@@ -148,6 +151,7 @@ impl Job {
             place_time: row.get("place_time")?,
             max_restarts: row.get("max_restarts")?,
             restarts: row.get("restarts")?,
+            postponed: row.get("postponed")?,
             not_before: row.get("not_before")?,
             last_sequence: row.get("last_sequence")?,
             log_offset: row.get("log_offset")?,

@@ -84,6 +84,9 @@ const MIGRATIONS: &[&str] = &[
         UNIQUE (job, split)
     ) STRICT;
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN postponed INTEGER NOT NULL DEFAULT 0; -- launches without a runner, in a row
+",
 ];
 
 /// Brings the store to the newest version, each step in a transaction of its own.

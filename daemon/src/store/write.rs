@@ -68,13 +68,19 @@ impl Store {
     /// Queues a job whose attempt failed again. One that is to end ends.
     pub(crate) fn restart(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            draft.apply(Transition::Requeue, &restart.reason)?;
-            if draft.job.state != JobState::Pending {
-                return Ok(());
-            }
-            draft.job.restarts += 1;
-            draft.job.not_before = restart.not_before;
-            draft.wait(&restart.wait)
+            draft.again(restart)?;
+            draft.job.restarts += u32::from(draft.job.state == JobState::Pending);
+            Ok(())
+        })
+    }
+
+    /// Queues a job again whose runner was never there.
+    pub(crate) fn postpone(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let postponed = draft.job.postponed + 1;
+            draft.again(restart)?;
+            draft.job.postponed = postponed;
+            Ok(())
         })
     }
 
@@ -218,6 +224,16 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// One that is to end ends instead.
+    fn again(&mut self, restart: &Restart) -> Result<(), StoreError> {
+        self.apply(Transition::Requeue, &restart.reason)?;
+        if self.job.state != JobState::Pending {
+            return Ok(());
+        }
+        self.job.not_before = restart.not_before;
+        self.wait(&restart.wait)
+    }
+
     fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
         self.job.waiting_reason = reason.to_owned();
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
@@ -229,6 +245,7 @@ impl<'a> Draft<'a> {
         match &event.kind {
             Some(Kind::Started(_)) => {
                 self.job.start_time.get_or_insert_with(clock::now);
+                self.job.postponed = 0;
             }
             Some(Kind::DataPrepared(prepared)) => self.keep_split(prepared)?,
             Some(Kind::Step(step)) => self.job.progress = Some(*step),
@@ -284,7 +301,8 @@ impl<'a> Draft<'a> {
 fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
-            place_time = :place_time, restarts = :restarts, not_before = :not_before,
+            place_time = :place_time, restarts = :restarts, postponed = :postponed,
+            not_before = :not_before,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
             metrics = :metrics, finished = :finished, failure = :failure
         WHERE number = :number";
@@ -298,6 +316,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":attempt": job.attempt,
         ":place_time": job.place_time,
         ":restarts": job.restarts,
+        ":postponed": job.postponed,
         ":not_before": job.not_before,
         ":last_sequence": job.last_sequence,
         ":log_offset": job.log_offset,

@@ -166,8 +166,10 @@ fn copy(
     id: &str,
     offset: u64,
 ) -> Result<Option<Job>, FollowError> {
-    let logged = run_dir.open_events_log()?.read_from(offset)?;
+    let log = run_dir.open_events_log()?;
+    let logged = log.read_from(offset)?;
     let Some(end) = logged.last().map(|last| last.next_offset) else { return Ok(None) };
+    log.sync()?;
     let events = logged.into_iter().map(|logged| logged.event).collect();
     Ok(Some(store.record(id, events, end)?))
 }

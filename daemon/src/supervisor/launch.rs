@@ -12,6 +12,7 @@ use traind_job_file::{RunSpec, RunSpecError};
 use traind_proto::{reasons, v1};
 
 use super::claim::{self, Claim};
+use super::postpone::may_pass;
 use super::process::RunnerProcess;
 use super::run_dir::RunDir;
 use super::tree::Tree;
@@ -54,6 +55,18 @@ pub(super) enum LaunchError {
 }
 
 impl LaunchError {
+    /// Whether the same launch may succeed later: the host's disk is at fault, or the like.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            LaunchError::Store(_) => true,
+            LaunchError::RunDir { source, .. }
+            | LaunchError::CacheDir { source, .. }
+            | LaunchError::Spawn { source, .. }
+            | LaunchError::Spec(RunSpecError::Io { source, .. }) => may_pass(source),
+            _ => false,
+        }
+    }
+
     pub(super) fn failure(&self) -> v1::Failure {
         let reason = match self {
             LaunchError::Plugin(_) | LaunchError::PluginGone { .. } => reasons::PLUGIN_NOT_FOUND,

@@ -8,6 +8,7 @@ pub(crate) mod fence;
 mod follow;
 mod heartbeat;
 mod launch;
+mod postpone;
 mod process;
 mod restart;
 mod run_dir;
@@ -15,6 +16,7 @@ mod stop;
 mod tree;
 mod verdict;
 
+use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use crate::daemon::Daemon;
 use crate::state::{JobState, Outcome};
 use crate::store::{Job, Store, StoreError};
 pub(crate) use ask::ask;
+pub(crate) use postpone::may_pass;
 pub(crate) use run_dir::RunDir;
 pub(crate) use tree::delegated_cgroup;
 pub(crate) use verdict::EXIT_IO_ERROR;
@@ -32,7 +35,7 @@ pub(crate) use verdict::EXIT_IO_ERROR;
 use follow::{Ended, Follower};
 use launch::Found;
 use process::RunnerProcess;
-use verdict::{Evidence, verdict};
+use verdict::{Evidence, MUTE, verdict};
 
 /// How often a runner's log and process are looked at.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -107,7 +110,10 @@ async fn attend_once(daemon: &Arc<Daemon>, job: Job, begin: Begin, wishes: Wishe
         }
         Err(error) => {
             tracing::warn!(job = job.id, %error, "start a runner");
-            fail(daemon, &job, error.failure()).await;
+            match error.may_pass() {
+                true => put_off(daemon, &job, &error.to_string()).await,
+                false => fail(daemon, &job, error.failure()).await,
+            }
         }
     }
 }
@@ -134,6 +140,9 @@ async fn follow(daemon: &Arc<Daemon>, job: Job, process: Option<RunnerProcess>, 
         let (id, reason) = (job.id, leave.map_or(INTERRUPTED, String::as_str).to_owned());
         return insist(daemon, move |store| store.requeue(&id, &reason)).await;
     }
+    if trouble.is_none() && never_began(&job, exit) {
+        return put_off(daemon, &job, MUTE).await;
+    }
     let evidence = Evidence {
         cancelled: job.state == JobState::Cancelling,
         killed,
@@ -155,6 +164,20 @@ fn was_interrupted(job: &Job, leaving: bool) -> bool {
     let wanted = job.state == JobState::Cancelling;
     let obeyed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Cancelled;
     !wanted && job.finished.as_ref().map_or(leaving, obeyed)
+}
+
+/// Whether the runner's first word, or its launcher's claim, found no room on the disk.
+fn never_began(job: &Job, exit: Option<ExitStatus>) -> bool {
+    let mute = exit.and_then(|status| status.code()) == Some(i32::from(EXIT_IO_ERROR));
+    mute && job.state == JobState::Starting && job.finished.is_none()
+}
+
+/// Queues a job again whose runner the host could not start.
+async fn put_off(daemon: &Daemon, job: &Job, message: &str) {
+    let restart = postpone::postpone(job, message, daemon.settings.restart_delay);
+    tracing::info!(job = job.id, restart.wait, "back to the queue");
+    let id = job.id.clone();
+    insist(daemon, move |store| store.postpone(&id, &restart)).await;
 }
 
 /// Ends a job that failed, or queues its next attempt.

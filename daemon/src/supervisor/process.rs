@@ -45,7 +45,7 @@ impl RunnerProcess {
         // Whose process it is can read its environment: another user's gets no secrets.
         let environment =
             std::env::vars_os().filter(|(name, _)| account.is_none() || !is_secret(name));
-        let child = Command::new("/proc/self/exe")
+        let mut child = Command::new("/proc/self/exe")
             .arg("launch")
             .args(cgroup)
             .args(memory)
@@ -59,8 +59,15 @@ impl RunnerProcess {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        Ok(RunnerProcess { pidfd, tree, child: Some(child) })
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(RunnerProcess { pidfd, tree, child: Some(child) }),
+            Err(error) => {
+                // A runner that nobody can watch must not be, beside the one of the next try.
+                child.kill()?;
+                child.wait()?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Finds a runner that an earlier daemon started; `None` if it is gone, and then what

@@ -25,14 +25,23 @@ pub(super) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Opti
     if !passes || job.restarts >= job.max_restarts {
         return None;
     }
-    let delay = delay.saturating_mul(1 << job.restarts.min(16)).min(DELAY_MAX);
+    let delay = backoff(delay, job.restarts);
     let (number, most) = (job.restarts + 1, job.max_restarts);
-    let line = failure.message.lines().next().unwrap_or_default().trim_end_matches(':');
+    let line = first_line(&failure.message);
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),
         wait: format!("waits {} s before restart {number} of {most}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     })
+}
+
+/// Twice the time after each try that came to nothing.
+pub(super) fn backoff(delay: Duration, tries: u32) -> Duration {
+    delay.saturating_mul(1 << tries.min(16)).min(DELAY_MAX)
+}
+
+pub(super) fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_end_matches(':')
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::state::Outcome;
 /// What runners and their launchers exit with that cannot write into the run folder, and so cannot
 /// tell more.
 pub(crate) const EXIT_IO_ERROR: u8 = 74;
-const MUTE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
+pub(super) const MUTE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
                     was full, read-only or failing";
 
 /// What is known once the runner's process is gone.

@@ -64,6 +64,13 @@ impl EventLogReader {
         }
     }
 
+    /// Waits until all that can be read is on disk. Who remembers durably how far it got calls this
+    /// before: a machine that goes down may otherwise leave a log that ends before that place, and
+    /// where the next writer goes on, it would be looked for behind.
+    pub fn sync(&self) -> Result<(), EventLogError> {
+        self.file.sync_data().map_err(EventLogError::io("sync", &self.path))
+    }
+
     fn read_chunk(&self, offset: u64) -> io::Result<Vec<u8>> {
         let available = self.file.metadata()?.len().saturating_sub(offset);
         let wanted = usize::try_from(available).unwrap_or(usize::MAX);

@@ -4,6 +4,7 @@
 
 mod full;
 mod injector;
+mod read_only;
 mod whole;
 
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ struct Fault {
 
 #[tokio::test]
 async fn a_failing_disk_of_the_daemon_loses_no_job_and_tears_no_file() {
-    enumerate(&["traind"]).await;
+    // The disk is well again soon, so that no job fails of it: each is started when it can be.
+    assert_eq!(enumerate(&["traind"]).await, 0);
 }
 
 #[tokio::test]
@@ -46,8 +48,8 @@ async fn a_failing_disk_of_the_runner_loses_no_job_and_tears_no_file() {
     enumerate(&["traind-runner"]).await;
 }
 
-/// Plays one job for each fault.
-async fn enumerate(programs: &[&str]) {
+/// Plays one job for each fault. Returns how many failed, with words.
+async fn enumerate(programs: &[&str]) -> usize {
     let mut host = Host::prepared(1);
     let injector = Injector::new(&host.path(""));
     host.set_environment(injector.environment(&host.path(""), programs));
@@ -78,6 +80,7 @@ async fn enumerate(programs: &[&str]) {
         problems.len()
     );
     assert_eq!(problems, [""; 0]);
+    failed
 }
 
 /// What became of a job and its files.
