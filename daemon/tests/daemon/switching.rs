@@ -2,7 +2,7 @@
 //! out where the tests do not run as root.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tonic_types::StatusExt;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Job, JobState};
 
-use crate::host::{Host, try_connect};
+use crate::host::{Cgroups, Host, try_connect};
 use crate::network::{ACCESS, Networked, own_user_too};
 use crate::runner;
 
@@ -141,27 +141,40 @@ async fn a_runner_is_the_submitters_and_still_the_daemons_to_limit_find_and_end(
     assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
 }
 
-#[tokio::test]
-async fn a_few_capabilities_are_enough_to_switch_and_are_not_passed_on() {
-    const NEEDED: &str = "+setuid,+setgid,+chown,+dac_override,+kill";
-    if !may_switch() {
-        return;
-    }
-    let mut host = Host::new(1, TELLS);
+/// A host whose daemon is Bob's, with what it takes to switch users and nothing more.
+fn unprivileged_host(script: &str) -> Host {
+    let mut host = Host::new(1, script);
     open_to_others(&host);
     for folder in ["", "cache"] {
-        std::os::unix::fs::chown(host.path(folder), Some(BOB), Some(USERS)).unwrap();
+        chown(host.path(folder), Some(BOB), Some(USERS)).unwrap();
     }
     host.options = ["--run-as=submitter", "--socket-group=users"].map(str::to_owned).into();
+    host
+}
+
+/// The command that starts it, in the control group `group` if one is given.
+fn serve_unprivileged(host: &Host, group: Option<&Path>) -> Command {
+    const NEEDED: &str = "+setuid,+setgid,+chown,+dac_override,+kill";
+    let enter = group.map(|group| format!("echo 0 > '{}/cgroup.procs' && ", group.display()));
     let serve = host.serve();
-    let mut unprivileged = Command::new("setpriv");
+    let mut unprivileged = Command::new("sh");
+    unprivileged.args(["-c", &format!("{}exec setpriv \"$@\"", enter.unwrap_or_default()), "sh"]);
     unprivileged.args([format!("--reuid={BOB}"), format!("--regid={USERS}")]);
     unprivileged.arg("--clear-groups").arg(format!("--bounding-set=-all,{NEEDED}"));
     unprivileged.args([format!("--inh-caps=-all,{NEEDED}"), format!("--ambient-caps={NEEDED}")]);
     unprivileged.arg(serve.get_program()).args(serve.get_args());
     unprivileged.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
     unprivileged.current_dir(host.path("")).stdin(Stdio::null()).stdout(Stdio::null());
-    host.start_with(unprivileged).await;
+    unprivileged
+}
+
+#[tokio::test]
+async fn a_few_capabilities_are_enough_to_switch_and_are_not_passed_on() {
+    if !may_switch() {
+        return;
+    }
+    let mut host = unprivileged_host(TELLS);
+    host.start_with(serve_unprivileged(&host, None)).await;
     let job = create_as(&host, ANN, host.request("anns", 1)).unwrap();
     host.until_state(&job.id, JobState::Running).await;
     check_is_anns(&host, &job.id).await;
@@ -169,6 +182,49 @@ async fn a_few_capabilities_are_enough_to_switch_and_are_not_passed_on() {
     call_as(&host, ANN, |mut jobs: JobsClient<_>| async move { jobs.cancel_job(cancel).await })
         .unwrap();
     host.until_state(&job.id, JobState::Cancelled).await;
+}
+
+/// Whether a process runs; a zombie does not.
+fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[tokio::test]
+async fn a_delegated_control_group_holds_what_hides_from_its_submitters_job() {
+    if !may_switch() {
+        return;
+    }
+    let Some(delegated) = Cgroups::make() else {
+        return eprintln!("left out: this machine has no control groups to make");
+    };
+    // As systemd delegates: the folder and the files that move processes are the daemon's.
+    for name in ["", "cgroup.procs", "cgroup.subtree_control"] {
+        chown(delegated.path().join(name), Some(BOB), Some(USERS)).unwrap();
+    }
+    // In another session, without a parent and without the mark in its environment.
+    let hides = "(env -i setsid sh -c 'echo $$ > child; exec sleep 1000' &)
+        until [ -s child ]; do sleep 0.02; done";
+    let mut host = unprivileged_host(&format!("{hides}\n{TELLS}"));
+    host.start_with(serve_unprivileged(&host, Some(delegated.path()))).await;
+    let job = create_as(&host, ANN, host.request("anns", 1)).unwrap();
+    host.until_state(&job.id, JobState::Running).await;
+    check_is_anns(&host, &job.id).await;
+
+    let child = words(&host.run_dir(&job.id).join("child")).remove(0);
+    let group = delegated.path().join(format!("traind-{}", job.id));
+    for pid in [child.clone(), runner::pids(&host.run_dir(&job.id))[0].to_string()] {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        assert!(groups.contains(&format!("/traind-{}\n", job.id)), "{groups}");
+    }
+    let owner = fs::metadata(group.join("cgroup.procs")).unwrap().uid();
+    assert_eq!(owner, BOB, "the job's user cannot leave the group");
+    let cancel = v1::CancelJobRequest { job_id: job.id.clone() };
+    call_as(&host, ANN, |mut jobs: JobsClient<_>| async move { jobs.cancel_job(cancel).await })
+        .unwrap();
+    host.until_state(&job.id, JobState::Cancelled).await;
+    assert!(!runs(&child), "what hid lives on");
+    assert!(!group.exists(), "the group goes with the job");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod buckets;
 mod data_sets;
 mod eviction;
 mod hubs;
+mod secrets;
 mod stalls;
 
 use traind_tests::Story;
