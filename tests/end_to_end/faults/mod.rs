@@ -17,6 +17,7 @@ use injector::{Error, Injector};
 
 /// How long a disk fails at least before it is well again.
 const ILL: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(20);
 /// What the system and SQLite call these errors.
 const WORDS: [&str; 7] = [
     "Input/output error",
@@ -127,8 +128,9 @@ fn draft(host: &Host, name: &str) -> Draft {
 
 /// Waits until the job has ended; a disk does not stay ill for ever.
 async fn until_end(host: &Host, injector: &Injector, id: &str, fault: Fault) -> Job {
-    let (start, mut ill) = (Instant::now(), None);
-    loop {
+    let mut ill = None;
+    // Looks and not seconds: a machine may stand still for minutes.
+    for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
         let request = GetJobRequest { job_id: id.to_owned() };
         match host.jobs().await.get_job(request).await {
             Ok(job) if job.get_ref().end_time.is_some() => return job.into_inner(),
@@ -138,9 +140,9 @@ async fn until_end(host: &Host, injector: &Injector, id: &str, fault: Fault) -> 
         if injector.failed().is_some() && ill.get_or_insert_with(Instant::now).elapsed() > ILL {
             injector.disarm();
         }
-        assert!(start.elapsed() < PATIENCE, "{fault:?}: the job does not end\n{}", host.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(LOOK).await;
     }
+    panic!("{fault:?}: the job does not end\n{}", host.log());
 }
 
 impl Seen {
