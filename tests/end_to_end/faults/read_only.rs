@@ -71,7 +71,10 @@ async fn a_disk_that_becomes_read_only_loses_no_job_and_all_goes_on_when_it_is_b
         return println!("left out: this user may not mount a file system");
     };
     host.start().await;
-    let running = Draft::new(&host, "running").endless().set("train.save_steps", 50).set("train.save_total_limit", 1);
+    let running = Draft::new(&host, "running")
+        .endless()
+        .set("train.save_steps", 50)
+        .set("train.save_total_limit", 1);
     let running = host.create(&running.set("resources.max_restarts", 1)).await.unwrap();
     let waiting = host.create(&Draft::new(&host, "waiting").set("train.max_steps", 2)).await;
     let waiting = waiting.unwrap();
