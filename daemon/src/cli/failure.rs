@@ -14,11 +14,21 @@ pub(crate) fn print(error: &Error) {
 fn text(error: &Error) -> String {
     match error.downcast_ref::<Status>() {
         Some(status) => status_text(status),
-        None => {
-            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-            causes.join(": ")
+        None => chain(error),
+    }
+}
+
+/// Each cause once: many a sentence tells its own already.
+fn chain(error: &Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
     }
+    text
 }
 
 fn status_text(status: &Status) -> String {
@@ -62,5 +72,11 @@ mod tests {
     fn a_chain_reads_as_a_sentence() {
         let error = anyhow::anyhow!("no such file").context("read job.yaml");
         assert_eq!(text(&error), "read job.yaml: no such file");
+    }
+
+    #[test]
+    fn a_cause_that_a_sentence_tells_already_is_not_told_again() {
+        let error = anyhow::anyhow!("no such file").context("read job.yaml: no such file");
+        assert_eq!(text(&error.context("start")), "start: read job.yaml: no such file");
     }
 }

@@ -56,7 +56,7 @@ fn print_pairs(job: &v1::Job) {
         ("submitted", ago(job.create_time.as_ref())),
         ("started", ago(job.start_time.as_ref())),
         ("ended", ago(job.end_time.as_ref())),
-        ("cores", format!("{} {} {:?}", job.core_count, job.platform, job.cores)),
+        ("cores", output::cores(job)),
         ("output", job.output_dir.clone()),
     ];
     if let Some(step) = &job.progress {

@@ -1,5 +1,6 @@
 //! `traind logs`.
 
+use prost_types::Timestamp;
 use traind_proto::v1::{self, Event};
 
 use super::exit::Exit;
@@ -35,8 +36,13 @@ impl Logs {
     }
 }
 
+/// Daemon and runner keep times differently well.
+fn to_millis(time: Timestamp) -> Timestamp {
+    Timestamp { nanos: time.nanos / 1_000_000 * 1_000_000, ..time }
+}
+
 fn print(event: &Event) {
-    let time = event.time.map(|time| time.to_string()).unwrap_or_default();
+    let time = event.time.map(|time| to_millis(time).to_string()).unwrap_or_default();
     for line in event_text::describe(event).lines() {
         println!("{time} {line}");
     }

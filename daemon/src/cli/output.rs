@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
-use traind_proto::v1::{JobState, Phase};
+use traind_proto::v1::{Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
 
@@ -53,6 +53,14 @@ pub(crate) fn duration(seconds: f64) -> String {
         60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
         _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
     }
+}
+
+/// The cores that a job holds and those that it asks for: "2 cpu (0,1)", or "2 cpu" while it
+/// waits.
+pub(crate) fn cores(job: &Job) -> String {
+    let held: Vec<String> = job.cores.iter().map(ToString::to_string).collect();
+    let held = if held.is_empty() { held.concat() } else { format!(" ({})", held.join(",")) };
+    format!("{} {}{held}", job.core_count, job.platform)
 }
 
 /// How long ago it was; empty for what has not happened.

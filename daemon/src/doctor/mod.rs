@@ -19,7 +19,11 @@ const LOCK: &str = "daemon.lock";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {
     #[error("{0}; stop it first")]
-    Running(#[from] LockError),
+    Running(LockError),
+    #[error("there is no state folder {path}; name the daemon's with --state-dir", path = .0.display())]
+    NoStateDir(PathBuf),
+    #[error(transparent)]
+    Lock(LockError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{action} {path}: {source}", path = .path.display())]
@@ -34,7 +38,13 @@ pub(crate) struct Patient {
 
 impl Patient {
     pub(crate) fn admit(state_dir: &Path) -> Result<Patient, DoctorError> {
-        let lock = StateLock::acquire(&state_dir.join(LOCK))?;
+        if !state_dir.is_dir() {
+            return Err(DoctorError::NoStateDir(state_dir.to_owned()));
+        }
+        let lock = StateLock::acquire(&state_dir.join(LOCK)).map_err(|error| match error {
+            LockError::Held { .. } => DoctorError::Running(error),
+            error => DoctorError::Lock(error),
+        })?;
         Ok(Patient { state_dir: state_dir.to_owned(), _lock: lock })
     }
 

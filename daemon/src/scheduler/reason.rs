@@ -22,8 +22,8 @@ impl Reason {
 pub(super) fn behind(head: &Pending) -> Reason {
     let cores = count(head.cores as usize);
     let head = label(&head.id, &head.name);
-    let now = format!("waits behind job {head}, which comes first and needs {cores}");
-    Reason { now, lasting: "waits behind others that come first".to_owned() }
+    let now = format!("is behind job {head}, which comes first and needs {cores}");
+    Reason { now, lasting: "is behind others that come first".to_owned() }
 }
 
 pub(super) fn short(rules: Rules<'_>, active: &[Active], job: &Pending) -> Reason {

@@ -47,7 +47,7 @@ fn a_gang_is_never_split_and_says_who_is_in_its_way() {
         &[active("a", &[0], None)],
         &[pending("b", 2), pending("c", 1)],
         "b needs 2 cores, 1 of 2 free: a uses 1\n\
-         c waits behind job b, which comes first and needs 2 cores",
+         c is behind job b, which comes first and needs 2 cores",
     );
 }
 
@@ -84,7 +84,7 @@ fn a_short_job_goes_ahead_where_the_head_loses_nothing() {
     let short = Pending { max_run: Some(100), ..pending("c", 1) };
     let head_waits = "b needs 2 cores, 1 of 2 free: a uses 1";
     check(2, &running, &[head.clone(), short.clone()], &format!("c on [1]\n{head_waits}"));
-    let behind = "c waits behind job b, which comes first and needs 2 cores";
+    let behind = "c is behind job b, which comes first and needs 2 cores";
     let long = Pending { max_run: Some(101), ..short.clone() };
     check(2, &running, &[head.clone(), long], &format!("{head_waits}\n{behind}"));
     // When `a` ends is not known: nothing can be promised, so nothing is risked.
@@ -333,7 +333,7 @@ fn a_short_job_of_the_heads_own_user_does_not_push_the_head_over_the_limit() {
     let head = pending("b", 3);
     let long = Pending { max_run: Some(200), ..pending("c", 1) };
     let head_waits = "b needs 3 cores, 2 of 4 free: a uses 2";
-    let behind = "c waits behind job b, which comes first and needs 3 cores";
+    let behind = "c is behind job b, which comes first and needs 3 cores";
     check_rules(
         (4, Some(3)),
         &running,

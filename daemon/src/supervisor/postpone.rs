@@ -36,7 +36,7 @@ pub(super) fn postpone(job: &Job, message: &str, delay: Duration) -> Restart {
     let delay = backoff(delay.max(RETRY), job.postponed);
     let message = first_line(message);
     Restart {
-        reason: format!("its runner could not be started: {message}"),
+        reason: format!("its runner could not start: {message}"),
         wait: format!("is tried again after {} s: {message}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     }

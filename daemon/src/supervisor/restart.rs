@@ -30,7 +30,7 @@ pub(super) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Opti
     let line = first_line(&failure.message);
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),
-        wait: format!("waits {} s before restart {number} of {most}", delay.as_secs()),
+        wait: format!("is started again after {} s (restart {number} of {most})", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     })
 }
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_tried_again_ever_later_and_not_for_ever() {
-        check("RUNNER_DIED", 0, Some("waits 5 s before restart 1 of 12"));
-        check("DEVICE_FAILED", 2, Some("waits 20 s before restart 3 of 12"));
-        check("RUNNER_HUNG", 11, Some("waits 300 s before restart 12 of 12"));
+        check("RUNNER_DIED", 0, Some("is started again after 5 s (restart 1 of 12)"));
+        check("DEVICE_FAILED", 2, Some("is started again after 20 s (restart 3 of 12)"));
+        check("RUNNER_HUNG", 11, Some("is started again after 300 s (restart 12 of 12)"));
         check("RUNNER_DIED", 12, None);
     }
 

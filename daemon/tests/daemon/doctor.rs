@@ -36,7 +36,11 @@ async fn jobs_come_back_from_their_folders_with_the_living_among_them() {
     }
     let alive = runner::pids(&host.run_dir(&running.id));
     let refused = host.cli(&["doctor", "--state-dir", "state"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("stop it first"), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        said.contains("stop it first") && said.matches("another daemon").count() == 1,
+        "{said}"
+    );
     host.kill_daemon();
 
     let store = host.path("state/traind.db");

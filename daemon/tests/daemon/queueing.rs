@@ -23,7 +23,7 @@ async fn a_job_waits_for_its_whole_gang_and_says_why() {
     let waiting = host.until(&narrow.id, |job| !job.waiting_reason.is_empty()).await;
     assert_eq!(
         reason(&waiting),
-        format!("waits behind job {} (wide), which comes first and needs 2 cores", wide.id)
+        format!("is behind job {} (wide), which comes first and needs 2 cores", wide.id)
     );
 
     host.cancel(&first.id).await.unwrap();

@@ -66,7 +66,7 @@ async fn a_restart_waits_over_a_crash_of_the_daemon_and_holds_nobody_back() {
     let other = host.submit("second", 1).await;
     host.until_state(&other.id, JobState::Completed).await;
     let job = host.get(&job.id).await;
-    let expect = (JobState::Pending, "waits 60 s before restart 1 of 1");
+    let expect = (JobState::Pending, "is started again after 60 s (restart 1 of 1)");
     assert_eq!((job.state(), job.waiting_reason.as_str()), expect);
     assert_eq!(host.cancel(&job.id).await.unwrap().state(), JobState::Cancelled);
 }

@@ -38,10 +38,7 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
         Span::from(job.name.clone()).bold(),
         Span::from(format!("  {}  ", job.id)),
         Span::styled(state, Style::new().fg(state_color(job.state())).bold()),
-        Span::from(format!(
-            "  {} {} {:?}  by {}",
-            job.core_count, job.platform, job.cores, job.owner
-        )),
+        Span::from(format!("  {}  by {}", output::cores(job), job.owner)),
     ])];
     if !job.waiting_reason.is_empty() {
         lines.push(Line::from(format!("waits: {}", job.waiting_reason)));
