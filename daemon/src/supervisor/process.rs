@@ -78,14 +78,14 @@ impl RunnerProcess {
         };
         let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
-            Err(Errno::SRCH) => return tree.kill().map(|()| None),
+            Err(Errno::SRCH) => return clear(&tree).map(|()| None),
             Err(error) => return Err(error.into()),
         };
         // Checked after opening: from here on the pidfd cannot mean another process.
         if identity.is_alive() {
             return Ok(Some(RunnerProcess { pidfd, tree, child: None }));
         }
-        tree.kill().map(|()| None)
+        clear(&tree).map(|()| None)
     }
 
     /// Whether the process has exited.
@@ -116,9 +116,17 @@ impl RunnerProcess {
     pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         self.tree.kill()?;
         let status = self.child.as_mut().map(Child::wait).transpose();
-        self.tree.remove();
+        let tree = self.tree.clone();
+        tokio::task::spawn_blocking(move || tree.remove());
         status
     }
+}
+
+/// Ends what a runner left behind.
+fn clear(tree: &Tree) -> io::Result<()> {
+    tree.kill()?;
+    tree.remove();
+    Ok(())
 }
 
 fn ignore_gone(result: Result<(), Errno>) -> io::Result<()> {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -18,8 +19,12 @@ pub(super) const MARK: &str = "TRAIND_JOB_ID";
 /// A process may fork while it is looked for; none does so this often without dying.
 const ROUNDS_MAX: usize = 20;
 
+/// How long a killed process may take to leave its control group.
+const LEAVING_MAX: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(5);
+
 /// The processes of one job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tree {
     /// An entry of `/proc/<pid>/environ`.
     mark: String,
@@ -79,16 +84,26 @@ impl Tree {
         Ok(())
     }
 
-    /// After the end of the last process.
+    /// After `kill`: what was killed may take a moment to be gone.
     pub(super) fn remove(&self) {
         let Some(cgroup) = &self.cgroup else { return };
-        match fs::remove_dir(cgroup) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::debug!(cgroup = %cgroup.display(), %error, "remove a control group");
+        let start = Instant::now();
+        loop {
+            match fs::remove_dir(cgroup) {
+                Err(error) if is_busy(&error) && start.elapsed() < LEAVING_MAX => {
+                    std::thread::sleep(RETRY);
+                }
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return tracing::warn!(cgroup = %cgroup.display(), %error, "remove a control group");
+                }
+                _ => return,
             }
-            _ => {}
         }
     }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY)
 }
 
 /// The launcher limits the runner itself; this limits all that it starts together, where

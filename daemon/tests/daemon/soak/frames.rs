@@ -34,6 +34,8 @@ struct Caller {
     received: Vec<u8>,
     /// A message came, so the call was served.
     message: bool,
+    /// Its newest call has no answer yet.
+    waits: bool,
     start: Instant,
 }
 
@@ -50,7 +52,8 @@ impl Caller {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.write_all(HELLO).unwrap();
         stream.set_nonblocking(true).unwrap();
-        Caller { stream, next_stream_id: 1, received: Vec::new(), message: false, start }
+        let received = Vec::new();
+        Caller { stream, next_stream_id: 1, received, message: false, waits: false, start }
     }
 
     /// Calls ListJobs with an empty message; the time is taken from here on.
@@ -59,7 +62,7 @@ impl Caller {
         let mut request = frame(HEADERS, END_HEADERS, self.next_stream_id, &block);
         request.extend(frame(DATA, END_STREAM, self.next_stream_id, &[0; 5]));
         self.next_stream_id += 2;
-        self.message = false;
+        (self.message, self.waits) = (false, true);
         self.stream.write_all(&request).unwrap();
     }
 
@@ -84,6 +87,7 @@ impl Caller {
             self.message |= own && kind == DATA;
             ended |= own && flags & END_STREAM != 0 && matches!(kind, DATA | HEADERS);
         }
+        self.waits &= !ended;
         ended.then(|| Answer { served: self.message, took: self.start.elapsed() })
     }
 
@@ -139,16 +143,21 @@ impl Crowd {
 
     /// One after another calls, `period` apart.
     pub(super) fn go_on(&mut self, count: usize, period: Duration) -> Vec<Answer> {
-        let start = Instant::now();
+        let (start, mut next) = (Instant::now(), 0);
         for number in 0..count {
             let due = start + period * number as u32;
             while Instant::now() < due {
                 self.collect(due.saturating_duration_since(Instant::now()));
             }
-            let index = number % self.callers.len();
-            let caller = &mut self.callers[index];
-            caller.start = Instant::now();
-            caller.call();
+            // Who still waits for an answer has a turn later.
+            while self.callers[next % self.callers.len()].waits {
+                self.collect(Duration::ZERO);
+                next += 1;
+            }
+            let index = next % self.callers.len();
+            next += 1;
+            self.callers[index].start = Instant::now();
+            self.callers[index].call();
         }
         self.finish(count)
     }
