@@ -48,7 +48,8 @@ impl ForwardPass {
             && let Some(loss) = smoother.loss(self.model.output(), &output.logits, &batch)?
         {
             output.loss = Some(loss);
-        } else if random.is_some()
+        }
+        if random.is_some()
             && let Some(loss) = &mut output.loss
             && let Some(items) = num_items_in_batch(self.model.output(), &batch)?
         {

@@ -86,3 +86,22 @@ async fn a_step_without_a_label_is_passed_over() {
         assert!(with.iter().all(|(loss, norm)| *loss > 1.0 && *norm > 0.0), "{with:?}");
     }
 }
+
+/// The Trainer divides a smoothed loss by the same count as a plain one, which for causal models
+/// has the first label of each block in it.
+#[tokio::test]
+async fn smoothing_by_next_to_nothing_changes_next_to_nothing() {
+    let host = Host::started(1).await;
+    let mut losses = Vec::new();
+    for (name, factor) in [("plain", 0.0), ("smoothed", 1e-6)] {
+        let draft = causal()
+            .draft(&host, name)
+            .set("train.max_steps", 3)
+            .set("train.label_smoothing_factor", factor);
+        host.complete(&draft).await;
+        losses.push(draft.output("out").trainer_state().series("loss"));
+    }
+    for (plain, smoothed) in losses[0].iter().zip(&losses[1]) {
+        assert!((plain - smoothed).abs() < 1e-4 * plain, "{losses:?}");
+    }
+}
