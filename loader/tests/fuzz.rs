@@ -44,6 +44,14 @@ fn prepared(path: &Path, tokenizer: &HuggingFaceTokenizer) -> Result<(), Error> 
     (0..set.len()).try_for_each(|row| set.input_ids(row).map(drop))
 }
 
+/// Reads columns of a file, and makes nothing of them.
+fn read(path: &Path, columns: &[&str]) -> Result<(), Error> {
+    let source = Source::open(&[path.to_str().unwrap().to_owned()].into_iter().collect())?;
+    source.require_columns(columns)?;
+    let read = |part| source.read(part, columns, &mut |_| Ok(())).map(drop);
+    source.parts().into_iter().try_for_each(read)
+}
+
 fn fuzz_data(format: &Format) {
     let tokenizer =
         HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions { max_length: Some(16) });
@@ -129,18 +137,14 @@ fn squad() {
     let good = document.to_string().into_bytes();
     let format = Format { file: "b.json", good, words: &SQUAD_WORDS, cases: cases(1_500) };
     let columns = ["id", "title", "context", "question", "answers"];
-    fuzz(&format, |path| {
-        outcome(
-            path,
-            (|| {
-                let source =
-                    Source::open(&[path.to_str().unwrap().to_owned()].into_iter().collect())?;
-                source.require_columns(&columns)?;
-                let read = |part| source.read(part, &columns, &mut |_| Ok(())).map(drop);
-                source.parts().into_iter().try_for_each(read)
-            })(),
-        )
-    });
+    fuzz(&format, |path| outcome(path, read(path, &columns)));
+}
+
+#[test]
+fn plain_text() {
+    let good = TEXTS.join("\n").into_bytes();
+    let format = Format { file: "a.txt", good, words: &TEXT_WORDS, cases: cases(1_500) };
+    fuzz(&format, |path| outcome(path, read(path, &["text"])));
 }
 
 #[test]
