@@ -106,21 +106,26 @@ fn csv() {
     fuzz_data(&Format { file: "a.csv", good, words: &TEXT_WORDS, cases: cases(1_500) });
 }
 
+fn json_rows() -> Vec<serde_json::Value> {
+    let row = |(row, text): (usize, &&str)| serde_json::json!({"text": text, "label": row % 3});
+    TEXTS.iter().cycle().take(60).enumerate().map(row).collect()
+}
+
+fn json_lines() -> Vec<u8> {
+    json_rows().iter().map(|row| format!("{row}\n")).collect::<String>().into_bytes()
+}
+
 #[test]
 fn jsonl() {
-    let row = |(row, text): (usize, &&str)| {
-        serde_json::json!({"text": text, "label": row % 3}).to_string() + "\n"
-    };
-    let good: String = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
-    let good = good.into_bytes();
-    fuzz_data(&Format { file: "a.jsonl", good, words: &TEXT_WORDS, cases: cases(1_500) });
+    let format =
+        Format { file: "a.jsonl", good: json_lines(), words: &TEXT_WORDS, cases: cases(1_500) };
+    fuzz_data(&format);
 }
 
 #[test]
 fn json_document() {
-    let row = |(row, text): (usize, &&str)| serde_json::json!({"text": text, "label": row % 3});
-    let rows: Vec<_> = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
-    let good = serde_json::json!({"version": "1", "data": rows}).to_string().into_bytes();
+    let document = serde_json::json!({"version": "1", "data": json_rows()});
+    let good = document.to_string().into_bytes();
     fuzz_data(&Format { file: "a.json", good, words: &TEXT_WORDS, cases: cases(1_500) });
 }
 
@@ -149,11 +154,7 @@ fn plain_text() {
 
 #[test]
 fn compressed_jsonl() {
-    let row = |(row, text): (usize, &&str)| {
-        serde_json::json!({"text": text, "label": row % 3}).to_string() + "\n"
-    };
-    let good: String = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
-    let good = zstd::encode_all(good.as_bytes(), 3).unwrap();
+    let good = zstd::encode_all(json_lines().as_slice(), 3).unwrap();
     fuzz_data(&Format { file: "a.jsonl.zst", good, words: &BINARY_WORDS, cases: cases(1_500) });
 }
 

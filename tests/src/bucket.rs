@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::{Answer, Cuts, Request, Server, Stall};
+use crate::http::{Answer, Request, Server};
 
 pub const BUCKET: &str = "data";
 pub const ACCESS_KEY: &str = "AKIATESTKEY";
@@ -14,36 +14,13 @@ pub const DENIED: &str = "private/";
 #[derive(Debug)]
 pub struct Bucket {
     server: Server,
-    cuts: Cuts,
-    stall: Stall,
 }
 
 impl Bucket {
     pub fn start(objects: &[(&str, Vec<u8>)]) -> Bucket {
         let objects: BTreeMap<String, Vec<u8>> =
             objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.clone())).collect();
-        let cuts = Cuts::default();
-        let stall = Stall::default();
-        let (left, stalls) = (cuts.clone(), stall.clone());
-        let server = Server::start(move |request| {
-            let mut answer = answer(&objects, request);
-            if request.method == "GET" && answer.body.len() > 64 && !is_listing(request) {
-                left.apply(&mut answer);
-                stalls.apply(&mut answer);
-            }
-            answer
-        });
-        Bucket { server, cuts, stall }
-    }
-
-    /// Breaks off the next `count` answers with content.
-    pub fn cut(&self, count: usize) {
-        self.cuts.set(count);
-    }
-
-    /// Whether answers with content come to nothing in the middle, from now on.
-    pub fn stall(&self, stalls: bool) {
-        self.stall.set(stalls);
+        Bucket { server: Server::start(move |request| answer(&objects, request)) }
     }
 
     pub fn server(&self) -> &Server {
@@ -79,7 +56,7 @@ fn answer(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
     }
     match objects.get(key) {
         Some(_) if key.starts_with(DENIED) => refusal(403, "AccessDenied"),
-        Some(bytes) => Answer::new(200, bytes.clone())
+        Some(bytes) => Answer::content(bytes.clone())
             .ranged(request)
             .with("etag", &format!("\"{:x}\"", bytes.len()))
             .with("last-modified", "Wed, 21 Oct 2026 07:28:00 GMT"),

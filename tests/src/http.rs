@@ -23,53 +23,34 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Bytes of the body after which the connection is closed.
-    pub cut_at: Option<usize>,
-    /// Holds the connection open before it is closed, and says nothing.
-    pub stalled: Option<Stall>,
+    /// Whether it is content, which may be broken off.
+    pub is_content: bool,
 }
 
-/// A server that says no more in the middle of an answer, as long as it is set. Clones stall
-/// together.
-#[derive(Clone, Debug, Default)]
-pub struct Stall(Arc<AtomicBool>);
-
-impl Stall {
-    pub fn set(&self, stalls: bool) {
-        self.0.store(stalls, Ordering::SeqCst);
-    }
-
-    /// Ends the answer in the middle if it is to stall now; one that goes on from the middle ends
-    /// where it begins.
-    pub fn apply(&self, answer: &mut Answer) {
-        if self.0.load(Ordering::SeqCst) {
-            let goes_on = answer.status == 206;
-            answer.cut_at = Some(if goes_on { 0 } else { answer.body.len() / 2 });
-            answer.stalled = Some(self.clone());
-        }
-    }
-
-    fn wait(&self) {
-        while self.0.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
+/// What goes wrong with answers that are content.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// How many are still to be broken off.
+    cuts: AtomicUsize,
+    stalls: AtomicBool,
 }
 
-/// How many answers are still to be broken off. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub struct Cuts(Arc<AtomicUsize>);
-
-impl Cuts {
-    pub fn set(&self, count: usize) {
-        self.0.store(count, Ordering::SeqCst);
-    }
-
-    /// Breaks the answer off in the middle if it is one of them.
-    pub fn apply(&self, answer: &mut Answer) {
+impl Trouble {
+    /// How much of the body is sent.
+    fn end_of(&self, answer: &Answer) -> usize {
+        let (all, half) = (answer.body.len(), answer.body.len() / 2);
         let less = |left: usize| left.checked_sub(1);
-        let cut = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
-        answer.cut_at = cut.then_some(answer.body.len() / 2);
+        let is_cut = || self.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        match answer.is_content {
+            // One that goes on from the middle ends where it begins.
+            true if self.stalls() && answer.status == 206 => 0,
+            true if self.stalls() || is_cut() => half,
+            _ => all,
+        }
+    }
+
+    fn stalls(&self) -> bool {
+        self.stalls.load(Ordering::SeqCst)
     }
 }
 
@@ -78,6 +59,7 @@ impl Cuts {
 pub struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
+    trouble: Arc<Trouble>,
 }
 
 impl Server {
@@ -85,15 +67,32 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (log, answer) = (Arc::clone(&requests), Arc::new(answer));
+        let trouble = Arc::new(Trouble::default());
+        let server = Server { address, requests, trouble };
+        let (log, troubles) = (Arc::clone(&server.requests), Arc::clone(&server.trouble));
+        let answer = Arc::new(answer);
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                // A client that goes away is not the server's trouble.
-                std::thread::spawn(move || serve(connection, &log, answer.as_ref()).ok());
+                let (log, trouble) = (Arc::clone(&log), Arc::clone(&troubles));
+                let answer = Arc::clone(&answer);
+                std::thread::spawn(move || {
+                    // A client that goes away is not the server's trouble.
+                    let _ = serve(connection, &log, &trouble, answer.as_ref());
+                });
             }
         });
-        Server { address, requests }
+        server
+    }
+
+    /// Breaks off the next `count` answers that are content, in the middle.
+    pub fn cut(&self, count: usize) {
+        self.trouble.cuts.store(count, Ordering::SeqCst);
+    }
+
+    /// Whether answers that are content come to nothing in the middle, and their connections stay
+    /// open, from now on.
+    pub fn stall(&self, stalls: bool) {
+        self.trouble.stalls.store(stalls, Ordering::SeqCst);
     }
 
     pub fn url(&self) -> String {
@@ -115,6 +114,7 @@ impl Server {
 fn serve(
     connection: TcpStream,
     log: &Mutex<Vec<Request>>,
+    trouble: &Trouble,
     answer: &dyn Fn(&Request) -> Answer,
 ) -> std::io::Result<()> {
     let mut lines = BufReader::new(connection.try_clone()?).lines();
@@ -132,10 +132,15 @@ fn serve(
         request.headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
     log.lock().unwrap().push(request.clone());
-    send(connection, &request, &answer(&request))
+    send(connection, &request, &answer(&request), trouble)
 }
 
-fn send(mut connection: TcpStream, request: &Request, answer: &Answer) -> std::io::Result<()> {
+fn send(
+    mut connection: TcpStream,
+    request: &Request,
+    answer: &Answer,
+    trouble: &Trouble,
+) -> std::io::Result<()> {
     let mut head = format!("HTTP/1.1 {} answer\r\nconnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         head += &format!("{name}: {value}\r\n");
@@ -143,17 +148,24 @@ fn send(mut connection: TcpStream, request: &Request, answer: &Answer) -> std::i
     head += &format!("content-length: {}\r\n\r\n", answer.body.len());
     connection.write_all(head.as_bytes())?;
     if request.method != "HEAD" {
-        let end = answer.cut_at.unwrap_or(answer.body.len()).min(answer.body.len());
-        connection.write_all(&answer.body[..end])?;
+        let is_stalled = answer.is_content && trouble.stalls();
+        connection.write_all(&answer.body[..trouble.end_of(answer)])?;
+        connection.flush()?;
+        while is_stalled && trouble.stalls() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
-    connection.flush()?;
-    answer.stalled.iter().for_each(Stall::wait);
     Ok(())
 }
 
 impl Answer {
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Answer {
         Answer { status, body: body.into(), ..Answer::default() }
+    }
+
+    /// Content, which may be broken off.
+    pub fn content(body: Vec<u8>) -> Answer {
+        Answer { is_content: true, ..Answer::new(200, body) }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Answer {

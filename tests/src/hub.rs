@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Cuts, Request, Server, Stall};
+use crate::http::{Answer, Request, Server};
 
 pub const MODEL: &str = "org/tiny";
 pub const DATA_SET: &str = "org/rows";
@@ -18,8 +18,6 @@ pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 #[derive(Debug)]
 pub struct Hub {
     server: Server,
-    cuts: Cuts,
-    stall: Stall,
 }
 
 /// Files under an id.
@@ -44,32 +42,15 @@ impl Hub {
 
     fn serve(repositories: Vec<Repository>, token: Option<&str>) -> Hub {
         let token = token.map(|token| format!("Bearer {token}"));
-        let (cuts, stall) = (Cuts::default(), Stall::default());
-        let (left, stalls) = (cuts.clone(), stall.clone());
         let server = Server::start(move |request| {
             let given = request.headers.get("authorization");
             let elsewhere = request.path.starts_with("/lfs/");
             if token.is_some() && given != token.as_ref() && !elsewhere {
                 return Answer::new(401, "").with("x-error-code", "RepoNotFound");
             }
-            let mut answer = answer(&repositories, request);
-            if request.method == "GET" && elsewhere {
-                left.apply(&mut answer);
-                stalls.apply(&mut answer);
-            }
-            answer
+            answer(&repositories, request)
         });
-        Hub { server, cuts, stall }
-    }
-
-    /// Breaks off the next `count` downloads of large files.
-    pub fn cut(&self, count: usize) {
-        self.cuts.set(count);
-    }
-
-    /// Whether downloads of large files come to nothing in the middle, from now on.
-    pub fn stall(&self, stalls: bool) {
-        self.stall.set(stalls);
+        Hub { server }
     }
 
     pub fn server(&self) -> &Server {
@@ -124,7 +105,7 @@ fn answer(repositories: &[Repository], request: &Request) -> Answer {
             return resolved(file.unwrap_or_default(), content, request);
         }
         if let Some(content) = path.strip_prefix("/lfs/").and_then(read) {
-            return Answer::new(200, content).ranged(request);
+            return Answer::content(content).ranged(request);
         }
     }
     Answer::new(404, "").with("x-error-code", "RepoNotFound")

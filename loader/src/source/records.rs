@@ -1,5 +1,7 @@
 //! Rows as the tasks see them: plain values, whatever the file's format.
 
+use crate::Result;
+
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -85,22 +87,28 @@ impl Records {
         Ok(Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) })
     }
 
-    /// Appends a row of a text format, which starts at `mark`.
-    pub(super) fn push(&mut self, mark: u64, values: impl IntoIterator<Item = Value>) {
+    /// Appends a row of a text format, which starts at `mark`. `sink` gets the rows held when
+    /// they are to be handed on before another one comes.
+    pub(super) fn push(
+        &mut self,
+        mark: u64,
+        values: impl IntoIterator<Item = Value>,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
         self.marks.push(mark);
         for (column, value) in self.columns.iter_mut().zip(values) {
             self.bytes += value.bytes();
             column.push(value);
         }
+        if self.is_full() { sink(self.take()) } else { Ok(()) }
     }
 
-    /// Whether the rows pushed are to be handed on before another one comes.
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.len() >= RECORDS_MAX || self.bytes >= RECORDS_BYTES_MAX
     }
 
     /// Hands over the rows held: what comes next follows them.
-    pub(super) fn take(&mut self) -> Self {
+    fn take(&mut self) -> Self {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let next = Self::new(self.first_row + self.len() as u64, &names);
         std::mem::replace(self, next)

@@ -33,7 +33,7 @@ async fn a_job_trains_on_a_bucket_as_on_files() {
     let bucket = Bucket::start(&objects());
     let host = Host::started_knowing(1, bucket.environment()).await;
     let on_files = host.complete(&Draft::new(&host, "files")).await;
-    bucket.cut(3);
+    bucket.server().cut(3);
     let on_bucket = host.complete(&draft(&host, "bucket")).await;
     let losses = |story: &Story| story.steps().iter().map(|step| step.loss).collect::<Vec<_>>();
     assert_eq!(losses(&on_bucket), losses(&on_files));

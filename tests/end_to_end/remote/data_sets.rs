@@ -38,7 +38,7 @@ async fn a_data_set_of_the_hub_trains_as_its_files_do() {
     let hub = Hub::with_data_set(&tiny, &set);
     let host = Host::started_knowing(1, environment(&hub, None)).await;
     let of_files = host.complete(&Draft::new(&host, "files")).await;
-    hub.cut(1);
+    hub.server().cut(1);
     let of_hub = host.complete(&on_hub(&host, "hub").set("model.name_or_path", MODEL)).await;
     assert_eq!(losses(&of_hub), losses(&of_files));
     let (train, validation) = (of_hub.data()[0], of_hub.data()[1]);

@@ -26,7 +26,7 @@ async fn a_model_of_the_hub_trains_as_its_folder_does() {
     let hub = Hub::start(folder.path(), Some(TOKEN));
     let host = Host::started_knowing(1, environment(&hub, Some(TOKEN))).await;
     let of_folder = host.complete(&Draft::new(&host, "folder")).await;
-    hub.cut(2);
+    hub.server().cut(2);
     let of_hub = host.complete(&on_hub(&host, "hub")).await;
     assert_eq!(losses(&of_hub), losses(&of_folder));
 

@@ -47,9 +47,9 @@ async fn a_download_of_the_hub_is_cancelled_at_once_and_goes_on_where_it_was() {
     let hub = Hub::start(folder.path(), None);
     let host = Host::started_knowing(1, environment(&hub, None)).await;
     let on_hub = |name: &str| Draft::new(&host, name).set("model.name_or_path", MODEL);
-    hub.stall(true);
+    hub.server().stall(true);
     cancel(&host, &on_hub("cancelled")).await;
-    hub.stall(false);
+    hub.server().stall(false);
     let story = host.complete(&on_hub("again")).await;
     assert_eq!(losses(&story), losses(&host.complete(&Draft::new(&host, "folder")).await));
     let requests = hub.server().requests();
@@ -66,7 +66,7 @@ async fn a_download_of_a_bucket_is_cancelled_at_once() {
     let bucket = Bucket::start(&[("train.csv", rows)]);
     let host = Host::started_knowing(1, bucket.environment()).await;
     let on_bucket = |name: &str| Draft::new(&host, name).set("data.train", "s3://data/train.csv");
-    bucket.stall(true);
+    bucket.server().stall(true);
     let job = host.create(&on_bucket("cancelled")).await.unwrap();
     let start = Instant::now();
     while bucket.server().count("GET", "train.csv") == 0 {
@@ -78,7 +78,7 @@ async fn a_download_of_a_bucket_is_cancelled_at_once() {
     let story = host.watch(&job.id).await;
     assert_eq!(story.finished().outcome(), Outcome::Cancelled, "{:?}", story.job);
     assert!(start.elapsed() < AT_ONCE, "it took {:?}", start.elapsed());
-    bucket.stall(false);
+    bucket.server().stall(false);
     let story = host.complete(&on_bucket("again")).await;
     let fetched: Vec<&str> = story.fetched().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(fetched, ["s3://data/train.csv"]);
@@ -92,9 +92,9 @@ async fn a_download_that_never_goes_on_fails() {
     let mut known = environment(&hub, None);
     known.push(("HF_HUB_DOWNLOAD_TIMEOUT", "1".to_owned()));
     let host = Host::started_knowing(1, known).await;
-    hub.stall(true);
+    hub.server().stall(true);
     let story = host.run(&Draft::new(&host, "job").set("model.name_or_path", MODEL)).await;
-    hub.stall(false);
+    hub.server().stall(false);
     let failure = story.finished().failure.clone().unwrap();
     assert_eq!(failure.reason, reasons::FILE_UNREADABLE);
     let told = message(&story);

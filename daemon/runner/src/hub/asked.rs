@@ -3,10 +3,12 @@
 use super::HubProblem;
 use super::cache::{self, Cache};
 use super::client::{self, Client, Info};
+use super::download::Download;
 use super::pin::Pin;
 use super::repository::{Kind, Repository};
 use crate::context::Context;
 use crate::failure::{RunError, RunResult};
+use crate::fetching;
 
 /// A revision of a repository.
 #[derive(Clone, Debug)]
@@ -18,8 +20,26 @@ pub(super) struct Asked {
     pub(super) field: &'static str,
 }
 
+/// Which files of a repository a run takes.
+pub(super) trait Selection: Send + 'static {
+    /// What they are to the run.
+    type Files: Send + 'static;
+
+    /// The files of a revision, if the cache has all of them.
+    fn cached(&self, cache: &Cache, repository: &Repository, revision: &str)
+    -> Option<Self::Files>;
+
+    /// Fetches what the snapshot lacks of them.
+    fn complete(
+        &self,
+        cache: &Cache,
+        info: &Info,
+        download: &Download<'_>,
+    ) -> Result<Self::Files, HubProblem>;
+}
+
 /// Where the files come from.
-pub(super) enum Origin {
+enum Origin {
     /// The revision's commit as the cache knows it.
     Cache {
         why: &'static str,
@@ -48,8 +68,63 @@ impl Asked {
         self.error(HubProblem::NotCached { cache: caches[0].folder().to_owned(), why })
     }
 
+    /// The files: what the job began with, or what the hub has now.
+    pub(super) fn fetch<S: Selection>(
+        self,
+        selection: S,
+        context: &Context,
+    ) -> RunResult<S::Files> {
+        fetching::unless_stopped(context, move |context| self.fetch_now(&selection, context))?
+    }
+
+    fn fetch_now<S: Selection>(mut self, selection: &S, context: &Context) -> RunResult<S::Files> {
+        let caches = Cache::all(Some(&context.spec.cache_dir));
+        let pin = self.pin(context);
+        let found = |asked: &Asked, revision: &str| {
+            caches.iter().find_map(|cache| {
+                selection.cached(cache, &asked.repository, revision)?;
+                // One that is not ours is removed by nobody.
+                let _ = context.held.hold(&cache.repository(&asked.repository));
+                selection.cached(cache, &asked.repository, revision)
+            })
+        };
+        match self.origin(context, |asked| found(asked, asked.revision()).is_some())? {
+            Origin::Cache { why } => {
+                found(&self, self.revision()).ok_or_else(|| self.not_cached(&caches, why))
+            }
+            Origin::Hub { client, info } => {
+                let files = match found(&self, &info.commit) {
+                    Some(files) => files,
+                    None => self
+                        .complete(selection, &client, &info, &caches[0], context)
+                        .map_err(|problem| self.error(problem))?,
+                };
+                pin.write(&info.commit)?;
+                Ok(files)
+            }
+        }
+    }
+
+    /// Fetches what the cache lacks of a commit.
+    fn complete<S: Selection>(
+        &self,
+        selection: &S,
+        client: &Client,
+        info: &Info,
+        cache: &Cache,
+        context: &Context,
+    ) -> Result<S::Files, HubProblem> {
+        let (repository, commit) = (&self.repository, info.commit.as_str());
+        let snapshot = cache.begin(repository, commit, &context.held)?;
+        let watcher = &*fetching::watcher(context);
+        let download = Download { client, repository, commit, snapshot: &snapshot, watcher };
+        let files = selection.complete(cache, info, &download)?;
+        snapshot.finish(self.revision(), commit)?;
+        Ok(files)
+    }
+
     /// Takes what the run began with, where it did. What is to note the commit.
-    pub(super) fn pin(&mut self, context: &Context) -> Pin {
+    fn pin(&mut self, context: &Context) -> Pin {
         let pin = Pin::read(&context.run_dir, &self.repository, self.revision.as_deref());
         if let Some(commit) = pin.commit() {
             self.revision = Some(commit.to_owned());
@@ -59,11 +134,7 @@ impl Asked {
 
     /// Asks the hub, unless it is not to be asked or the cache `has` the very commit. The cache
     /// stands in for a hub that cannot be reached.
-    pub(super) fn origin(
-        &self,
-        context: &Context,
-        has: impl Fn(&Asked) -> bool,
-    ) -> RunResult<Origin> {
+    fn origin(&self, context: &Context, has: impl Fn(&Asked) -> bool) -> RunResult<Origin> {
         if client::is_offline() {
             return Ok(Origin::Cache { why: "HF_HUB_OFFLINE is set" });
         }

@@ -1,19 +1,18 @@
 //! A data set of the hub: the files of one split, as `load_dataset` would find them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use traind_job_file::DataSetUrl;
 
-use super::asked::{Asked, Origin};
+use super::asked::{Asked, Selection};
 use super::cache::Cache;
-use super::client::{Client, Info};
+use super::client::Info;
 use super::download::Download;
 use super::repository::Repository;
 use super::splits::{Wanted, choose};
 use super::{DATA_SETS, HubProblem};
 use crate::context::Context;
 use crate::failure::RunResult;
-use crate::fetching;
 
 /// Says which files belong to which split.
 const CARD: &str = "README.md";
@@ -38,79 +37,50 @@ pub(crate) fn fetch(
     let asked = Asked { repository: Repository::data_set(&url.id), revision, field };
     let config = data.dataset_config_name.clone();
     let wanted = Wanted { split: split.to_owned(), config, path: url.path.clone() };
-    fetching::unless_stopped(context, move |context| fetch_now(asked, &wanted, context))?
+    asked.fetch(wanted, context)
 }
 
-fn fetch_now(mut asked: Asked, wanted: &Wanted, context: &Context) -> RunResult<Vec<DataFile>> {
-    let caches = Cache::all(Some(&context.spec.cache_dir));
-    let pin = asked.pin(context);
-    let found = |asked: &Asked, revision: &str| {
-        caches.iter().find_map(|cache| {
-            // One that is not ours is removed by nobody.
-            let _ = context.held.hold(&cache.repository(&asked.repository));
-            cached(cache, &asked.repository, revision, wanted)
-        })
-    };
-    match asked.origin(context, |asked| found(asked, asked.revision()).is_some())? {
-        Origin::Cache { why } => {
-            found(&asked, asked.revision()).ok_or_else(|| asked.not_cached(&caches, why))
-        }
-        Origin::Hub { client, info } => {
-            let files = match found(&asked, &info.commit) {
-                Some(files) => files,
-                None => complete(&asked, wanted, &client, &info, &caches[0], context)
-                    .map_err(|problem| asked.error(problem))?,
-            };
-            pin.write(&info.commit)?;
-            Ok(files)
-        }
+impl Selection for Wanted {
+    type Files = Vec<DataFile>;
+
+    /// The cache has to know that there are no others.
+    fn cached(
+        &self,
+        cache: &Cache,
+        repository: &Repository,
+        revision: &str,
+    ) -> Option<Vec<DataFile>> {
+        let listing = cache.listing(repository, &cache.commit(repository, revision))?;
+        let folder = cache.snapshot(repository, revision);
+        let card = std::fs::read_to_string(folder.join(CARD)).ok();
+        let files = choose(&listing, card.as_deref(), self).ok()?;
+        let files: Vec<DataFile> =
+            files.iter().map(|file| data_file(&folder, repository, file)).collect();
+        files.iter().all(|file| file.local.exists()).then_some(files)
+    }
+
+    fn complete(
+        &self,
+        cache: &Cache,
+        info: &Info,
+        download: &Download<'_>,
+    ) -> Result<Vec<DataFile>, HubProblem> {
+        let (folder, repository) = (&download.snapshot.folder, download.repository);
+        let card = match info.files.iter().any(|file| file == CARD) {
+            true => {
+                download.fetch(CARD)?;
+                std::fs::read_to_string(folder.join(CARD)).ok()
+            }
+            false => None,
+        };
+        let files = choose(&info.files, card.as_deref(), self)?;
+        files.iter().try_for_each(|file| download.fetch(file))?;
+        cache.keep_listing(repository, info)?;
+        Ok(files.iter().map(|file| data_file(folder, repository, file)).collect())
     }
 }
 
-/// The files, if the cache has all of them and knows that there are no others.
-fn cached(
-    cache: &Cache,
-    repository: &Repository,
-    revision: &str,
-    wanted: &Wanted,
-) -> Option<Vec<DataFile>> {
-    let listing = cache.listing(repository, &cache.commit(repository, revision))?;
-    let folder = cache.snapshot(repository, revision);
-    let card = std::fs::read_to_string(folder.join(CARD)).ok();
-    let files = choose(&listing, card.as_deref(), wanted).ok()?;
-    let files: Vec<DataFile> =
-        files.iter().map(|file| data_file(&folder, repository, file)).collect();
-    files.iter().all(|file| file.local.exists()).then_some(files)
-}
-
-fn data_file(folder: &std::path::Path, repository: &Repository, file: &str) -> DataFile {
+fn data_file(folder: &Path, repository: &Repository, file: &str) -> DataFile {
     let name = format!("{DATA_SETS}{}/{file}", repository.id).into();
     DataFile { local: folder.join(file), name }
-}
-
-/// Fetches what the cache lacks of a commit.
-fn complete(
-    asked: &Asked,
-    wanted: &Wanted,
-    client: &Client,
-    info: &Info,
-    cache: &Cache,
-    context: &Context,
-) -> Result<Vec<DataFile>, HubProblem> {
-    let (repository, commit) = (&asked.repository, info.commit.as_str());
-    let snapshot = cache.begin(repository, commit, &context.held)?;
-    let watcher = &*fetching::watcher(context);
-    let download = Download { client, repository, commit, snapshot: &snapshot, watcher };
-    let card = match info.files.iter().any(|file| file == CARD) {
-        true => {
-            download.fetch(CARD)?;
-            std::fs::read_to_string(snapshot.folder.join(CARD)).ok()
-        }
-        false => None,
-    };
-    let files = choose(&info.files, card.as_deref(), wanted)?;
-    files.iter().try_for_each(|file| download.fetch(file))?;
-    cache.keep_listing(repository, info)?;
-    snapshot.finish(asked.revision(), commit)?;
-    Ok(files.iter().map(|file| data_file(&snapshot.folder, repository, file)).collect())
 }

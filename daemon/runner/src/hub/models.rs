@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use traind_job_file::Model as ModelSection;
 
-use super::asked::{Asked, Origin};
+use super::asked::{Asked, Selection};
 use super::cache::Cache;
 use super::client::{self, Client, Info};
 use super::download::Download;
@@ -14,7 +14,6 @@ use super::repository::Repository;
 use super::{HubProblem, files};
 use crate::context::Context;
 use crate::failure::RunResult;
-use crate::fetching;
 
 const CONFIG: &str = "config.json";
 const FIELD: &str = "model.name_or_path";
@@ -26,58 +25,37 @@ fn asked(section: &ModelSection, id: &str) -> Asked {
 
 /// The folder of the model's files: what the job began with, or what the hub has now.
 pub(crate) fn fetch(section: &ModelSection, id: &str, context: &Context) -> RunResult<PathBuf> {
-    let (asked, from_config) = (asked(section, id), section.from_config);
-    fetching::unless_stopped(context, move |context| fetch_now(asked, from_config, context))?
+    asked(section, id).fetch(ModelFiles { from_config: section.from_config }, context)
 }
 
-fn fetch_now(mut asked: Asked, from_config: bool, context: &Context) -> RunResult<PathBuf> {
-    let caches = Cache::all(Some(&context.spec.cache_dir));
-    let pin = asked.pin(context);
-    let found = |asked: &Asked, revision: &str| {
-        caches.iter().find_map(|cache| {
-            let folder = cache.model(&asked.repository, revision, from_config)?;
-            // One that is not ours is removed by nobody.
-            let _ = context.held.hold(&cache.repository(&asked.repository));
-            cache.model(&asked.repository, revision, from_config).map(|_| folder)
-        })
-    };
-    match asked.origin(context, |asked| found(asked, asked.revision()).is_some())? {
-        Origin::Cache { why } => {
-            found(&asked, asked.revision()).ok_or_else(|| asked.not_cached(&caches, why))
-        }
-        Origin::Hub { client, info } => {
-            let folder = match found(&asked, &info.commit) {
-                Some(folder) => folder,
-                None => complete(&asked, from_config, &client, &info, &caches[0], context)
-                    .map_err(|problem| asked.error(problem))?,
-            };
-            pin.write(&info.commit)?;
-            Ok(folder)
-        }
-    }
-}
-
-/// Fetches what the cache lacks of a commit.
-fn complete(
-    asked: &Asked,
+struct ModelFiles {
+    /// Without weights.
     from_config: bool,
-    client: &Client,
-    info: &Info,
-    cache: &Cache,
-    context: &Context,
-) -> Result<PathBuf, HubProblem> {
-    let (repository, commit) = (&asked.repository, info.commit.as_str());
-    let snapshot = cache.begin(repository, commit, &context.held)?;
-    let watcher = &*fetching::watcher(context);
-    let download = Download { client, repository, commit, snapshot: &snapshot, watcher };
-    for file in files::first(info, from_config)? {
-        download.fetch(file)?;
+}
+
+/// The folder that they are in.
+impl Selection for ModelFiles {
+    type Files = PathBuf;
+
+    fn cached(&self, cache: &Cache, repository: &Repository, revision: &str) -> Option<PathBuf> {
+        cache.model(repository, revision, self.from_config)
     }
-    for file in files::shards(&snapshot.folder, from_config)? {
-        download.fetch(&file)?;
+
+    fn complete(
+        &self,
+        _cache: &Cache,
+        info: &Info,
+        download: &Download<'_>,
+    ) -> Result<PathBuf, HubProblem> {
+        let folder = &download.snapshot.folder;
+        for file in files::first(info, self.from_config)? {
+            download.fetch(file)?;
+        }
+        for file in files::shards(folder, self.from_config)? {
+            download.fetch(&file)?;
+        }
+        Ok(folder.clone())
     }
-    snapshot.finish(asked.revision(), commit)?;
-    Ok(snapshot.folder)
 }
 
 /// The model's settings alone, which are all that a plan takes: from the cache, else from the

@@ -84,10 +84,8 @@ impl DataFile for CsvFile {
         let mut row = ByteRecord::new();
         while self.next_row(&mut reader, &mut row, &records)? {
             let fields = checked_fields(&row, &header, || self.location(&records, &row))?;
-            records.push(mark(&row), wanted.iter().map(|&place| value(fields[place])));
-            if records.is_full() {
-                sink(records.take())?;
-            }
+            let cells = wanted.iter().map(|&place| value(fields[place]));
+            records.push(mark(&row), cells, sink)?;
         }
         sink(records)
     }

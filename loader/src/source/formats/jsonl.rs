@@ -47,10 +47,7 @@ impl DataFile for JsonLinesFile {
             let (line, mut object) = object?;
             let cells =
                 columns.iter().map(|column| object.remove(*column).map_or(Value::Null, value));
-            records.push(line, cells.collect::<Vec<_>>());
-            if records.is_full() {
-                sink(records.take())?;
-            }
+            records.push(line, cells, sink)?;
         }
         sink(records)
     }

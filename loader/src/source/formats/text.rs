@@ -43,10 +43,8 @@ impl DataFile for TextFile {
                 true => line.text.as_str(),
                 false => line.text.trim_end_matches(['\r', '\n']),
             };
-            records.push(line.number(), columns.iter().map(|_| Value::Text(text.to_owned())));
-            if records.is_full() {
-                sink(records.take())?;
-            }
+            let cells = columns.iter().map(|_| Value::Text(text.to_owned()));
+            records.push(line.number(), cells, sink)?;
         }
         sink(records)
     }

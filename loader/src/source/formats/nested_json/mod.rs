@@ -75,8 +75,7 @@ impl DataFile for NestedJson {
         let mut records = Records::new(0, columns);
         let mut push = |mut row: Fields| {
             let cell = |column: &&str| row.remove(*column).map_or(Value::Null, value);
-            records.push(0, columns.iter().map(cell).collect::<Vec<_>>());
-            if records.is_full() { sink(records.take()) } else { Ok(()) }
+            records.push(0, columns.iter().map(cell), sink)
         };
         Walk::knowing(&self.path, &mut push, self.late_titles.clone()).read()?;
         sink(records)
