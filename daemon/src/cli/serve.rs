@@ -32,7 +32,7 @@ use crate::server::peer::user_name;
 use crate::settings::{Limits, RunAs, Settings};
 use crate::spot;
 use crate::store::Store;
-use crate::supervisor::{delegated_cgroup, fence};
+use crate::supervisor::{delegated_cgroup, divide_memory, fence};
 use crate::web;
 
 /// Run the daemon
@@ -188,6 +188,7 @@ impl Serve {
         let mut settings = self.settings(global)?;
         settings.web_address = web.as_ref().map(TcpListener::local_addr).transpose()?;
         warn_of_roots_jobs(&settings);
+        divide_memory_of_jobs(&settings);
         let daemon = Daemon::open(settings)?;
         daemon.start().await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
@@ -277,6 +278,21 @@ fn warn_of_roots_jobs(settings: &Settings) {
         tracing::warn!(
             "jobs of callers from the network without an account run as root: give accounts or \
              default_account in the access file"
+        );
+    }
+}
+
+/// Without it the limit holds for each process of a job, not for all of them together.
+fn divide_memory_of_jobs(settings: &Settings) {
+    let Some(cgroup) = settings.cgroup.as_ref().filter(|_| settings.memory_per_job.is_some())
+    else {
+        return;
+    };
+    if let Err(error) = divide_memory(cgroup) {
+        tracing::warn!(
+            cgroup = %cgroup.display(), %error,
+            "--memory-per-job limits each process of a job alone: their groups cannot have a limit of \
+             memory (it takes a delegated group without processes: systemd 254 and DelegateSubgroup=)"
         );
     }
 }

@@ -3,6 +3,7 @@
 
 mod ask;
 pub(crate) mod claim;
+mod delegated;
 pub(crate) mod environment;
 pub(crate) mod fence;
 mod follow;
@@ -27,9 +28,9 @@ use crate::daemon::Daemon;
 use crate::state::{JobState, Outcome};
 use crate::store::{Job, Store, StoreError};
 pub(crate) use ask::ask;
+pub(crate) use delegated::{delegated_cgroup, divide_memory};
 pub(crate) use postpone::may_pass;
 pub(crate) use run_dir::RunDir;
-pub(crate) use tree::delegated_cgroup;
 pub(crate) use verdict::EXIT_IO_ERROR;
 
 use follow::{Ended, Follower};

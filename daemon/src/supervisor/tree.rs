@@ -47,8 +47,8 @@ impl Tree {
             let cgroup = folder.join(format!("traind-{job_id}"));
             let made = make(&cgroup)
                 .and_then(|()| fs::write(run_dir.cgroup(), cgroup.as_os_str().as_encoded_bytes()));
-            if let Some(bytes) = memory {
-                limit_memory(folder, &cgroup, bytes);
+            if let Some(Err(error)) = memory.map(|bytes| limit_memory(&cgroup, bytes)) {
+                tracing::debug!(cgroup = %cgroup.display(), %error, "limit a control group's memory");
             }
             made.inspect_err(|error| {
                 tracing::warn!(cgroup = %cgroup.display(), %error, "make a control group");
@@ -106,13 +106,11 @@ fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY)
 }
 
-/// The launcher limits the runner itself; this limits all that it starts together, where
-/// the group's memory is ours to divide.
-fn limit_memory(parent: &Path, cgroup: &Path, bytes: u64) {
-    let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
-    if let Err(error) = fs::write(cgroup.join("memory.max"), bytes.to_string()) {
-        tracing::debug!(cgroup = %cgroup.display(), %error, "limit a control group's memory");
-    }
+/// The launcher limits each process; this limits all that a job starts together. A group that runs
+/// out of it ends as a whole: a runner without its children is of no use, nor they without it.
+fn limit_memory(cgroup: &Path, bytes: u64) -> io::Result<()> {
+    fs::write(cgroup.join("memory.max"), bytes.to_string())?;
+    fs::write(cgroup.join("memory.oom.group"), "1")
 }
 
 /// An earlier attempt may have left it.
@@ -152,26 +150,6 @@ fn is_marked(pid: i32, mark: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == mark)
 }
 
-/// The control group that this process is in, where it may make others below it: systemd
-/// gives a service its own with `Delegate=yes`.
-pub(crate) fn delegated_cgroup() -> Option<PathBuf> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // The root belongs to the system's own manager.
-    if own.is_empty() {
-        return None;
-    }
-    let cgroup = unified_mount(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.join(own);
-    let writable = rustix::fs::access(cgroup.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
-    writable.is_ok().then_some(cgroup)
-}
-
-/// The mount point in a line such as `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw`.
-fn unified_mount(mountinfo: &str) -> Option<PathBuf> {
-    let line = mountinfo.lines().find(|line| line.contains(" - cgroup2 "))?;
-    line.split(' ').nth(4).map(PathBuf::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,11 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn the_unified_hierarchy_is_found_among_the_mounts() {
-        let text = "24 1 0:22 / /proc rw - proc proc rw\n\
-                    30 24 0:26 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
-        assert_eq!(unified_mount(text), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(unified_mount("24 1 0:22 / /proc rw - proc proc rw\n"), None);
+    fn a_group_with_a_limit_ends_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        run_dir.create(None).unwrap();
+        let tree = Tree::create_below(&run_dir, "a", Some(folder.path()), Some(5 << 30));
+        let told = |name| fs::read_to_string(tree.cgroup().unwrap().join(name)).unwrap();
+        assert_eq!(told("memory.max"), "5368709120");
+        assert_eq!(told("memory.oom.group"), "1");
     }
 
     #[test]
