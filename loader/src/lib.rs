@@ -51,7 +51,7 @@ pub use sampler::{
     ScheduledStep, StepPlan,
 };
 pub use source::{
-    CastType, Columns, Files, FormatOptions, Part, Records, Source, Value, is_data_file,
+    CastType, Columns, Files, FormatOptions, Part, Records, Source, Value, data_format,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{

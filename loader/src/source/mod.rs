@@ -42,9 +42,9 @@ pub struct Files {
     pub remote: Remote,
 }
 
-/// Whether the end of a file's name is that of a data format.
-pub fn is_data_file(path: &Path) -> bool {
-    formats::of_path(path).is_ok()
+/// The data format that the end of a file's name says, by its usual extension.
+pub fn data_format(path: &Path) -> Option<&'static str> {
+    formats::of_path(path).ok().map(|format| format.name())
 }
 
 /// Files to train on, with their columns as they are.

@@ -1,6 +1,8 @@
 //! Which files of a data set make a split, as `datasets` decides it: by its card, else by the
 //! names of folders or files, else all are to train on.
 
+use std::collections::BTreeMap;
+
 use super::HubProblem;
 use super::card::{self, Config};
 
@@ -10,6 +12,8 @@ const KEYWORDS: [(&str, &[&str]); 3] = [
     ("validation", &["validation", "valid", "dev", "val"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
+/// Of formats that are equally common among the files of a split, the last one counts.
+const PREFERRED: [&str; 5] = ["txt", "csv", "json", "jsonl", "parquet"];
 /// Files that are told of where there are none to read.
 const FOUND_MAX: usize = 8;
 
@@ -33,17 +37,21 @@ pub(super) fn choose(
     if let Some(path) = &wanted.path {
         return found(matching(&files, path), || HubProblem::NoMatch { path: path.clone() });
     }
-    let mut data: Vec<&str> = files.iter().copied().filter(|file| is_data(file)).collect();
-    // Plain text beside tables is a licence or a list of requirements.
-    if data.iter().any(|file| !is_plain_text(file)) {
-        data.retain(|file| !is_plain_text(file));
-    }
+    of_split(&files, card, wanted).map(of_one_format)
+}
+
+fn of_split(
+    files: &[&str],
+    card: Option<&str>,
+    wanted: &Wanted,
+) -> Result<Vec<String>, HubProblem> {
+    let data: Vec<&str> = files.iter().copied().filter(|file| is_data(file)).collect();
     if data.is_empty() {
-        files.truncate(FOUND_MAX);
-        return Err(HubProblem::NoData { found: files.join(", ") });
+        let found = &files[..files.len().min(FOUND_MAX)];
+        return Err(HubProblem::NoData { found: found.join(", ") });
     }
     match config_of(&card::configs(card.unwrap_or_default()), wanted.config.as_deref())? {
-        Some(config) if !config.splits.is_empty() => of_card(&files, config, wanted),
+        Some(config) if !config.splits.is_empty() => of_card(files, config, wanted),
         Some(config) => by_names(&below(&data, config.folder.as_deref()), wanted),
         None => match &wanted.config {
             None => by_names(&data, wanted),
@@ -158,17 +166,28 @@ fn has_word(name: &str, keywords: &[&str]) -> bool {
     name.split(is_divider).any(|word| keywords.contains(&word))
 }
 
-fn is_plain_text(file: &str) -> bool {
-    file.contains(".txt")
+/// Those of the commonest format, as `datasets` takes them: what lies beside them is a licence, a
+/// list of requirements, or the same data once more.
+fn of_one_format(mut files: Vec<String>) -> Vec<String> {
+    let mut counts = BTreeMap::<_, usize>::new();
+    files.iter().filter_map(format_of).for_each(|format| *counts.entry(format).or_default() += 1);
+    let preference = |format: &str| PREFERRED.iter().position(|preferred| *preferred == format);
+    let commonest = counts.into_iter().max_by_key(|&(format, count)| (count, preference(format)));
+    if let Some((commonest, _)) = commonest {
+        files.retain(|file| format_of(file) == Some(commonest));
+    }
+    files
+}
+
+fn format_of(file: impl AsRef<str>) -> Option<&'static str> {
+    traind_loader::data_format(file.as_ref().as_ref())
 }
 
 fn is_data(file: &str) -> bool {
     let hidden = |part: &str| part.starts_with('.') || part.starts_with("__");
     let about = ["dataset_infos.json", "dataset_dict.json", "state.json", "dataset_info.json"];
     let name = file.rsplit('/').next().unwrap_or(file);
-    !file.split('/').any(hidden)
-        && !about.contains(&name)
-        && traind_loader::is_data_file(file.as_ref())
+    !file.split('/').any(hidden) && !about.contains(&name) && format_of(file).is_some()
 }
 
 /// Files that a pattern names; a wildcard does not go beyond a folder, but `**` does.
@@ -216,6 +235,8 @@ mod tests {
         check(&["trained.csv", "tested.csv"], "train", Ok(&["tested.csv", "trained.csv"]));
         check(&["train/a.csv", "train/b.csv", "testing/a.csv"], "test", Ok(&["testing/a.csv"]));
         check(&["a.csv", "requirements.txt"], "train", Ok(&["a.csv"]));
+        check(&["a.csv", "b.csv", "c.parquet"], "train", Ok(&["a.csv", "b.csv"]));
+        check(&["train.json", "train.parquet", "test.csv"], "train", Ok(&["train.parquet"]));
         check(&["a.txt", "b.txt.gz"], "train", Ok(&["a.txt", "b.txt.gz"]));
         check(
             &["a.jsonl.gz", "b.jsonl.gz", ".cache/c.csv"],

@@ -32,6 +32,12 @@ pub(super) struct Format {
     pub(super) open: fn(&Path, &FormatOptions) -> Result<Box<dyn DataFile>>,
 }
 
+impl Format {
+    pub(super) fn name(&self) -> &'static str {
+        self.extensions[0]
+    }
+}
+
 /// What the files themselves do not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FormatOptions {
