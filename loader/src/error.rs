@@ -98,6 +98,16 @@ pub enum Error {
     Label { at: Location, column: String, problem: Box<LabelProblem> },
     #[error("column {column:?} has more than {max} different labels; is it the column of labels?")]
     TooManyLabels { column: String, max: usize },
+    #[error(
+        "column {column:?} has the one label {label:?} in all rows; to tell classes apart takes two, \
+         or model.num_labels where these rows have not all"
+    )]
+    OneLabel { column: String, label: String },
+    #[error(
+        "column {column:?} has numbers such as {found}; to regress on them, set model.num_labels to \
+         1, to take them for classes, to how many there are"
+    )]
+    LabelsAreNumbers { column: String, found: f64 },
     #[error("{at}, column {column:?}: {labels} labels for {words} words")]
     LabelCount { at: Location, column: String, labels: usize, words: usize },
     #[error("{at}, column {column:?}: {problem}")]
@@ -230,14 +240,26 @@ pub enum LabelProblem {
     NotInMap { label: String, known: String },
     #[error("label {label:?} does not occur in the training data, which has {known}")]
     Unseen { label: String, known: String },
-    #[error("label {label} is outside 0..{num_labels} (num_labels is {num_labels})")]
+    #[error(
+        "label {label} is outside 0..{num_labels} (num_labels is {num_labels}); classes that are not \
+         numbered from 0 need a data.label_map"
+    )]
     OutOfRange { label: i64, num_labels: u32 },
-    #[error("label {label} is negative")]
+    #[error(
+        "label {label} is negative; classes that are not numbered from 0 need a data.label_map"
+    )]
     Negative { label: i64 },
     #[error("expected a list of labels, found {found}")]
     NotAList { found: &'static str },
     #[error("{found} is not a class label")]
     NotAClass { found: String },
+    #[error("{found} is not a class label; to regress on numbers, set model.num_labels to 1")]
+    Fraction { found: String },
+    #[error(
+        "a list is not a class label; several classes a row are model.problem_type \
+         multi_label_classification"
+    )]
+    SeveralClasses,
     #[error("{found} is not a number to regress on")]
     NotANumber { found: String },
     #[error("{found} numbers to regress on, where model.num_labels is {num_labels}")]

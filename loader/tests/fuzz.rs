@@ -16,7 +16,14 @@ use traind_loader::{
 
 /// Errors that only all rows together tell name the files in their text, or a setting.
 fn is_about_rows(error: &Error) -> bool {
-    matches!(error, Error::NoRows { .. } | Error::BadOption { .. } | Error::TooManyLabels { .. })
+    matches!(
+        error,
+        Error::NoRows { .. }
+            | Error::BadOption { .. }
+            | Error::TooManyLabels { .. }
+            | Error::OneLabel { .. }
+            | Error::LabelsAreNumbers { .. }
+    )
 }
 
 fn outcome(path: &Path, read: Result<(), Error>) -> Outcome {

@@ -229,7 +229,9 @@ fn data_reason(error: &LoaderError) -> &'static str {
         }
         LoaderError::DiskFull { .. } => reasons::DISK_FULL,
         LoaderError::Store { source, .. } => output_reason(source),
-        LoaderError::TooManyLabels { .. } => reasons::LABEL_INVALID,
+        LoaderError::TooManyLabels { .. }
+        | LoaderError::OneLabel { .. }
+        | LoaderError::LabelsAreNumbers { .. } => reasons::LABEL_INVALID,
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
         _ => reasons::DATA_CORRUPT,
     }

@@ -22,7 +22,7 @@ use crate::keep::Held;
 use crate::{Result, Source};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 4;
+pub(super) const FORMAT_VERSION: u32 = 5;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";

@@ -95,7 +95,7 @@ fn the_cache_is_reused_whatever_the_files_are_called() {
     assert!(hit && contents(&first) == contents(&second));
     let (hit, renamed) = run("b.csv", content);
     assert!(hit && renamed.labels() == first.labels());
-    let (hit, other) = run("a.csv", "text,label\na bb,pos\nccc,pos\n");
+    let (hit, other) = run("a.csv", "text,label\na bb,neg\nccc,pos\n");
     assert!(!hit && other.labels() != first.labels());
 }
 
@@ -225,9 +225,10 @@ fn bad_rows_name_file_row_line_and_column() {
         "a.csv, row 1 (line 3): cannot tokenize: no word for it",
     );
     check(
-        "a.csv",
-        "text,label\na,0\nb,-1\n",
-        "a.csv, row 1, column \"label\": label -1 is negative",
+        "a.jsonl",
+        "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": 0.5}\n",
+        "a.jsonl, row 1 (line 2), column \"label\": 0.5 is not a class label; to regress on numbers, \
+         set model.num_labels to 1",
     );
     check("a.csv", "text,label\n", "a.csv: no rows");
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::raw::RawLabel;
 use crate::{Error, LabelProblem, Result};
 
-/// Class ids inferred from integer labels end here: a larger one is taken for a mistake (a wrong
-/// column, say) and not for the size of a classifier.
-pub(super) const INFERRED_LABELS_MAX: i64 = 1 << 16;
+/// Most classes: more are taken for a mistake (a wrong column, say) and not for the size of a
+/// classifier.
+pub(super) const CLASSES_MAX: usize = 1 << 16;
 
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
@@ -79,7 +79,7 @@ impl LabelEncoder {
     /// An id that one raw label leads to takes its name.
     fn of_ids(entries: Vec<(String, u32)>) -> Result<Self> {
         let largest = entries.iter().map(|(_, id)| *id).max().unwrap_or(0);
-        if i64::from(largest) >= INFERRED_LABELS_MAX {
+        if largest as usize >= CLASSES_MAX {
             let message = format!("id {largest} is too large");
             return Err(Error::BadOption { field: "data.label_map", message });
         }
@@ -99,25 +99,25 @@ impl LabelEncoder {
         class_names: Option<&[String]>,
         num_labels: Option<u32>,
     ) -> Result<Self> {
-        let mut integers = labels.clone().map(|label| match label {
-            RawLabel::Integer(integer) => Some(*integer),
-            RawLabel::Text(_) => None,
-        });
-        let largest = integers.try_fold(0, |largest, integer| integer.map(|id| largest.max(id)));
-        let encoder = match (largest, class_names) {
+        let integers: Option<BTreeSet<i64>> = labels.clone().map(RawLabel::integer).collect();
+        let encoder = match (integers, class_names) {
             (Some(_), Some(names)) => Self { names: names.to_vec(), rule: Rule::Integers },
-            (Some(largest), None) => {
-                let count = num_labels
-                    .map_or(largest.saturating_add(1).min(INFERRED_LABELS_MAX), i64::from);
-                let names = (0..count as u32).map(default_name).collect();
-                Self { names, rule: Rule::Integers }
-            }
+            (Some(integers), None) => match num_labels.or_else(|| count_of_ids(&integers)) {
+                Some(count) => {
+                    Self { names: (0..count).map(default_name).collect(), rule: Rule::Integers }
+                }
+                None => Self::named(integers.iter().map(i64::to_string)),
+            },
             (None, _) => {
                 let names: BTreeSet<String> = labels.map(RawLabel::to_string).collect();
-                Self { names: names.into_iter().collect(), rule: Rule::Names }
+                Self::named(names)
             }
         };
         encoder.widened(num_labels, "model.num_labels")
+    }
+
+    fn named(names: impl IntoIterator<Item = String>) -> Self {
+        Self { names: names.into_iter().collect(), rule: Rule::Names }
     }
 
     /// Adds names up to `num_labels`; fails where there already are more.
@@ -202,6 +202,14 @@ impl Lookup<'_> {
         };
         self.ids.get(label).copied().ok_or_else(problem)
     }
+}
+
+/// How many classes integers number that are ids: 0 and those that follow, without a gap.
+fn count_of_ids(integers: &BTreeSet<i64>) -> Option<u32> {
+    let (first, last) = (*integers.first()?, *integers.last()?);
+    // Of two classes one may be missing.
+    let count = (integers.len() as u32).max(2);
+    (first >= 0 && last < i64::from(count)).then_some(count)
 }
 
 /// The name transformers gives a label that has none.

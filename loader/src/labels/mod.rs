@@ -1,7 +1,8 @@
 //! Raw labels to class ids (or to numbers, for regression).
 //!
 //! With `label_map`, ids are given in order of first appearance of its names. Without, a column of
-//! integers is taken as ids, and other values get ids in sorted order. A column whose every value
+//! the integers from 0 on is taken as ids, and so is any of integers where `num_labels` is given;
+//! other values are names that get ids in sorted order. A column whose every value
 //! reads as an integer is one of integers, in every format, CSV having no types. A column may also
 //! hold a list a row: labels of its words, or all classes that apply to it.
 
@@ -157,7 +158,7 @@ impl<'spec> LabelReader<'spec> {
     /// Fails where the rows so far have more labels than a classifier can tell apart: then the
     /// column is another one than was meant, and would be kept in memory as a whole.
     pub(crate) fn check_count(&self) -> Result<()> {
-        let max = encoder::INFERRED_LABELS_MAX as usize;
+        let max = encoder::CLASSES_MAX;
         match self.interner.len() {
             count if count > max && self.lookup.is_none() => {
                 Err(Error::TooManyLabels { column: self.spec.column.clone(), max })
@@ -183,14 +184,31 @@ impl<'spec> LabelReader<'spec> {
         let numbered = self.interner.labels();
         let encoder = match self.spec.kind.encoder() {
             Some(encoder) => encoder.clone(),
-            None => LabelEncoder::infer(
-                numbered.iter(),
-                self.class_names.as_deref(),
-                self.spec.kind.num_labels(),
-            )?,
+            None => self.infer(&numbered)?,
         };
         let ids = NumberedIds::new(&encoder, &numbered);
         Ok((Some(encoder), ids))
+    }
+
+    fn infer(&self, labels: &[RawLabel]) -> Result<LabelEncoder> {
+        let names = self.class_names.as_deref();
+        let encoder = LabelEncoder::infer(labels.iter(), names, self.spec.kind.num_labels())?;
+        if let LabelKind::Infer { num_labels: None } = self.spec.kind {
+            self.check_classes(encoder.id2label())?;
+        }
+        Ok(encoder)
+    }
+
+    /// What nobody said to be classes should look like classes.
+    fn check_classes(&self, names: &[String]) -> Result<()> {
+        let column = || self.spec.column.clone();
+        if let [only] = names {
+            return Err(Error::OneLabel { column: column(), label: only.clone() });
+        }
+        let number = |name: &String| name.parse().ok().filter(|number: &f64| number.is_finite());
+        let numbers: Option<Vec<f64>> = names.iter().map(number).collect();
+        let fraction = numbers.into_iter().flatten().find(|number| number.fract() != 0.0);
+        fraction.map_or(Ok(()), |found| Err(Error::LabelsAreNumbers { column: column(), found }))
     }
 
     /// `problem`, with its place.

@@ -23,10 +23,16 @@ impl RawLabel {
             Value::Float(float) if float.fract() == 0.0 && float.abs() < 1e15 => {
                 Ok(Self::Integer(*float as i64))
             }
-            Value::Float(float) => Err(LabelProblem::NotAClass { found: float.to_string() }),
-            Value::List(_) | Value::Struct(_) => {
-                Err(LabelProblem::NotAClass { found: value.kind().to_owned() })
-            }
+            Value::Float(float) => Err(LabelProblem::Fraction { found: float.to_string() }),
+            Value::List(_) => Err(LabelProblem::SeveralClasses),
+            Value::Struct(_) => Err(LabelProblem::NotAClass { found: value.kind().to_owned() }),
+        }
+    }
+
+    pub(super) fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(integer) => Some(*integer),
+            Self::Text(_) => None,
         }
     }
 

@@ -90,8 +90,13 @@ fn a_label_map_may_lead_to_ids() {
 }
 
 #[test]
-fn without_a_map_integers_stay_and_names_are_sorted() {
-    check(infer(None), &integers(&[2, 0]), &[2, 0], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+fn without_a_map_ids_stay_and_names_are_sorted() {
+    check(infer(None), &integers(&[2, 0, 1]), &[2, 0, 1], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+    check(infer(Some(3)), &integers(&[2, 0]), &[2, 0], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+    check(infer(None), &integers(&[4, 0]), &[1, 0], &["0", "4"]);
+    check(infer(None), &integers(&[10, 2, 1]), &[2, 1, 0], &["1", "2", "10"]);
+    check(infer(None), &texts(&["1", "-1"]), &[1, 0], &["-1", "1"]);
+    check(infer(None), &integers(&[0, i64::MAX]), &[0, 1], &["0", "9223372036854775807"]);
     check(infer(None), &texts(&["1", "0"]), &[1, 0], &["LABEL_0", "LABEL_1"]);
     check(infer(None), &[Value::Bool(true)], &[1], &["LABEL_0", "LABEL_1"]);
     check(infer(None), &texts(&["pos", "neg", "pos"]), &[1, 0, 1], &["neg", "pos"]);
@@ -144,21 +149,27 @@ fn bad_labels_name_file_row_and_label() {
         check_error(kind, values, &format!(r#"data.csv, row 1, column "label": {expect}"#));
     };
     check(stars(), &integers(&[1, 6]), r#"label "6" is not in label_map, which has 1, 2, 3, 4, 5"#);
-    check(infer(Some(2)), &integers(&[1, 2]), "label 2 is outside 0..2 (num_labels is 2)");
-    check(infer(None), &integers(&[1, -1]), "label -1 is negative");
+    check(
+        infer(Some(2)),
+        &integers(&[1, 2]),
+        "label 2 is outside 0..2 (num_labels is 2); classes that are not numbered from 0 need a data.label_map",
+    );
+    check(
+        infer(Some(2)),
+        &integers(&[1, -1]),
+        "label -1 is negative; classes that are not numbered from 0 need a data.label_map",
+    );
     check(infer(None), &[Value::Int(0), Value::Null], "no label");
     check(infer(None), &texts(&["a", ""]), "no label");
-    check(infer(None), &[Value::Int(0), Value::Float(0.5)], "0.5 is not a class label");
-    check(infer(None), &[Value::Int(0), Value::List(vec![])], "a list is not a class label");
     check(
         infer(None),
-        &integers(&[0, 70_000]),
-        "label 70000 is outside 0..65536 (num_labels is 65536)",
+        &[Value::Int(0), Value::Float(0.5)],
+        "0.5 is not a class label; to regress on numbers, set model.num_labels to 1",
     );
     check(
         infer(None),
-        &integers(&[0, i64::MAX]),
-        "label 9223372036854775807 is outside 0..65536 (num_labels is 65536)",
+        &[Value::Int(0), Value::List(vec![])],
+        "a list is not a class label; several classes a row are model.problem_type multi_label_classification",
     );
 }
 
@@ -176,6 +187,25 @@ fn label_maps_that_cannot_work_are_refused() {
     check(&[("1", "a"), ("2", "b")], Some(1), "num_labels is 1, but there are 2 labels: a, b");
     let error = encode(infer(Some(1)), &texts(&["a", "b"])).unwrap_err().to_string();
     assert_eq!(error, "model.num_labels: num_labels is 1, but there are 2 labels: a, b");
+}
+
+/// A model of one class learns nothing, and one number is what regression has.
+#[test]
+fn one_label_in_all_rows_is_refused_unless_there_are_others() {
+    let expect = "column \"label\" has the one label \"spam\" in all rows; to tell classes apart \
+        takes two, or model.num_labels where these rows have not all";
+    check_error(infer(None), &texts(&["spam", "spam"]), expect);
+    check(infer(Some(2)), &texts(&["spam"]), &[0], &["spam", "LABEL_1"]);
+}
+
+/// Files of text have no types: to regress on them is as likely as anything.
+#[test]
+fn labels_that_are_fractions_are_classes_only_when_told_so() {
+    let expect = "column \"label\" has numbers such as 0.5; to regress on them, set \
+        model.num_labels to 1, to take them for classes, to how many there are";
+    check_error(infer(None), &texts(&["1", "0.5", "3e2"]), expect);
+    check(infer(Some(2)), &texts(&["1.5", "0.5"]), &[1, 0], &["0.5", "1.5"]);
+    check(infer(None), &texts(&["1.5", "n/a"]), &[0, 1], &["1.5", "n/a"]);
 }
 
 /// Another column than was meant, of texts or ids, would be kept in memory as a whole.

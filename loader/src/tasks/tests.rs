@@ -63,7 +63,7 @@ fn words_and_labels_must_pair() {
     let task = words(LabelKind::Infer { num_labels: Some(2) });
     let rows = "{\"words\": [\"the\"], \"tags\": [1]}\n{\"words\": [\"the\"], \"tags\": [2]}";
     let error = prepared(&task, rows, 32).unwrap_err();
-    let expect = r#"a.jsonl, row 1, column "tags": label 2 is outside 0..2 (num_labels is 2)"#;
+    let expect = r#"a.jsonl, row 1, column "tags": label 2 is outside 0..2 (num_labels is 2); classes that are not numbered from 0 need a data.label_map"#;
     assert_eq!(error, expect);
     let error = prepared(&words(LabelKind::Regression { num_labels: 1 }), good, 32).unwrap_err();
     assert_eq!(error, "data.label: words have one class each");

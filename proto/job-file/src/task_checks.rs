@@ -63,27 +63,12 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
         return;
     }
     let classes = job.data.label_map.as_ref().map(|map| map.classes().len());
-    match (job.model.num_labels, classes) {
-        (Some(num_labels), Some(classes)) if num_labels as usize != classes => {
-            let description = format!("is {num_labels}, but data.label_map has {classes} classes");
-            problems.violation("model.num_labels", description);
-        }
-        (None, None) if counts_classes(job) => {
-            problems.violation(
-                "model.num_labels",
-                "is required where there is no data.label_map to count classes in",
-            );
-        }
-        _ => {}
+    if let (Some(num_labels), Some(classes)) = (job.model.num_labels, classes)
+        && num_labels as usize != classes
+    {
+        let description = format!("is {num_labels}, but data.label_map has {classes} classes");
+        problems.violation("model.num_labels", description);
     }
-}
-
-/// Whether the job file must say how many classes there are. A model that is not
-/// trained knows.
-fn counts_classes(job: &JobFile) -> bool {
-    job.model.task == Task::SequenceClassification
-        && job.model.problem_type != Some(ProblemType::Regression)
-        && job.train.do_train
 }
 
 fn check_problem_type(job: &JobFile, problems: &mut Problems) {

@@ -272,10 +272,6 @@ fn fields_that_do_not_fit_each_other() {
         "line 3: model.num_labels: is 3, but data.label_map has 2 classes",
     );
     check(
-        "model: {name_or_path: ./bert, task: sequence-classification}",
-        "line 1: model.num_labels: is required where there is no data.label_map to count classes in",
-    );
-    check(
         "resources: {cores: 4}\nparallel: {data: 2}",
         "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4",
     );

@@ -86,7 +86,8 @@ async fn several_classes_apply() {
     assert_eq!(output.json("config.json")["problem_type"], "multi_label_classification");
 }
 
-/// Columns under other names, of which one is text that holds numbers.
+/// Columns under other names, of which one is text that holds numbers; how many classes there are,
+/// the data say.
 #[tokio::test]
 async fn pairs_from_columns_that_are_renamed_and_cast() {
     let host = Host::started(1).await;
@@ -98,9 +99,10 @@ async fn pairs_from_columns_that_are_renamed_and_cast() {
     );
     let draft = draft
         .draft(&host, "pairs")
-        .set("model.num_labels", 3)
         .set("train.num_train_epochs", 10)
         .set("train.learning_rate", 1e-2);
-    let (metrics, _) = train(&host, &draft, 0.8).await;
+    let (metrics, output) = train(&host, &draft, 0.8).await;
     assert!(metrics["eval_accuracy"] > 0.5, "{metrics:?}");
+    let names = json!({"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"});
+    assert_eq!(output.json("config.json")["id2label"], names);
 }

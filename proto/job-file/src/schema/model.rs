@@ -21,9 +21,9 @@ section! {
         /// What kind of answer sequence classification gives; as `config.json` says, or one
         /// class a row, where it is left out. One label is regression.
         problem_type: Option<ProblemType> = None;
-        /// Number of classes; counted in `data.label_map` where it is left out, or for
-        /// token classification in the data. 1 is regression. Of `problem_type: regression`,
-        /// how many numbers a row has.
+        /// Number of classes; counted in `data.label_map` where it is left out, or without one in
+        /// the training data. 1 is regression. Of `problem_type: regression`, how many numbers a
+        /// row has.
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
         /// Begin with random weights as `config.json` describes them, and load none.
         from_config: bool = false;
