@@ -1,7 +1,7 @@
 //! Arrow IPC, as a file (random access, with a footer) or as a stream (what `datasets` writes),
 //! told apart by the file's first bytes. A file is one part: batches come in order. A batch of the
-//! file is in memory as a whole, as its writer had it (`datasets` writes a thousand rows). The reader panics on some malformed files;
-//! [`crate::guard`] stands around every call.
+//! file is in memory as a whole, as its writer had it (`datasets` writes a thousand rows). The
+//! reader panics on some malformed files; [`crate::guard`] stands around every call.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use serde_json::Value as Json;
 
 use super::arrow_values::values;
@@ -19,6 +19,9 @@ use crate::{Error, Result};
 
 /// The first bytes of the file format; a stream starts with a message.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
+
+/// The key of what `datasets` notes of the columns in the metadata of the files that it writes.
+pub(super) const NOTED_AS: &str = "huggingface";
 
 /// Behind the footer: its length and the magic bytes.
 const TRAILER_BYTES: u64 = 4 + FILE_MAGIC.len() as u64;
@@ -90,7 +93,7 @@ impl DataFile for ArrowFile {
     }
 
     fn class_names(&self, column: &str) -> Option<Vec<String>> {
-        class_names(&self.schema, column)
+        class_names(self.schema.metadata().get(NOTED_AS)?, column)
     }
 
     fn read(
@@ -117,10 +120,9 @@ impl DataFile for ArrowFile {
     }
 }
 
-/// The names of a `ClassLabel` column, or of a list of them, as `datasets` notes them in the
-/// schema of the files that it writes.
-pub(super) fn class_names(schema: &Schema, column: &str) -> Option<Vec<String>> {
-    let noted: Json = serde_json::from_str(schema.metadata().get("huggingface")?).ok()?;
+/// The names of a `ClassLabel` column, or of a list of them, of what `datasets` notes.
+pub(super) fn class_names(noted: &str, column: &str) -> Option<Vec<String>> {
+    let noted: Json = serde_json::from_str(noted).ok()?;
     let feature = noted.get("info")?.get("features")?.get(column)?;
     let names = feature.get("names").or_else(|| feature.get("feature")?.get("names"))?;
     serde_json::from_value(names.clone()).ok()

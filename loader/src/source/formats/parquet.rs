@@ -6,9 +6,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 
-use super::arrow::{class_names, records};
+use super::arrow::{NOTED_AS, class_names, records};
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
@@ -20,7 +22,10 @@ struct ParquetFile {
 
 pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
-    let metadata = ArrowReaderMetadata::load(&file, Default::default());
+    // By the Arrow schema that a file may carry besides its own, the reader makes text of columns
+    // of bytes without looking whether they are UTF-8: undefined behaviour on a damaged file.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = ArrowReaderMetadata::load(&file, options);
     let metadata = metadata.map_err(|error| Error::bad_file(path, "Parquet", error))?;
     Ok(Box::new(ParquetFile { path: path.to_path_buf(), metadata }))
 }
@@ -32,7 +37,9 @@ impl DataFile for ParquetFile {
     }
 
     fn class_names(&self, column: &str) -> Option<Vec<String>> {
-        class_names(self.metadata.schema(), column)
+        let pairs = self.metadata.metadata().file_metadata().key_value_metadata()?;
+        let noted = pairs.iter().find(|pair| pair.key == NOTED_AS)?;
+        class_names(noted.value.as_deref()?, column)
     }
 
     fn parts(&self) -> usize {
@@ -92,5 +99,66 @@ impl ParquetFile {
         let rows = groups.iter().map(|group| u64::try_from(group.num_rows()));
         let rows = rows.sum::<Result<u64, _>>();
         rows.map_err(|_| Error::bad_file(&self.path, "Parquet", "a negative row count"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+    use parquet::arrow::arrow_writer::ArrowWriterOptions;
+    use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
+    use parquet::file::metadata::KeyValue;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+    use crate::testing::DataFolder;
+
+    /// A file of one column of bytes that are no text, and what it notes of itself.
+    fn file_of_bytes(noted: (&str, String)) -> Vec<u8> {
+        let column = BinaryArray::from_vec(vec![b"caf\xe9"]);
+        let batch = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).unwrap();
+        let noted = vec![KeyValue::new(noted.0.to_owned(), noted.1)];
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(noted)).build();
+        let options =
+            ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let mut bytes = Vec::new();
+        let mut writer =
+            ArrowWriter::try_new_with_options(&mut bytes, batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn bytes_are_not_text_because_an_arrow_schema_says_so() {
+        let folder = DataFolder::new();
+        let schema = Schema::new(vec![Field::new("text", DataType::Utf8, true)]);
+        let noted = (ARROW_SCHEMA_META_KEY, encode_arrow_schema(&schema));
+        let path = folder.write("a.parquet", file_of_bytes(noted));
+        let file = open(Path::new(&path), &FormatOptions::default()).unwrap();
+        let error = file.read(0, &["text"], &mut |_| Ok(())).unwrap_err();
+        assert_eq!(
+            folder.shown(&error),
+            "a.parquet: not a readable Parquet file: column \"text\": values of type Binary cannot be read"
+        );
+    }
+
+    #[test]
+    fn names_of_classes_are_those_that_datasets_notes() {
+        let folder = DataFolder::new();
+        let feature = |names: &str| format!(r#"{{"names": {names}, "_type": "ClassLabel"}}"#);
+        let noted = format!(
+            r#"{{"info": {{"features": {{"label": {}, "tags": {{"feature": {}, "_type": "List"}}}}}}}}"#,
+            feature(r#"["neg", "pos"]"#),
+            feature(r#"["O", "B-X"]"#)
+        );
+        let path = folder.write("a.parquet", file_of_bytes((NOTED_AS, noted)));
+        let file = open(Path::new(&path), &FormatOptions::default()).unwrap();
+        assert_eq!(file.class_names("label"), Some(vec!["neg".to_owned(), "pos".to_owned()]));
+        assert_eq!(file.class_names("tags"), Some(vec!["O".to_owned(), "B-X".to_owned()]));
+        assert_eq!(file.class_names("text"), None);
     }
 }
