@@ -9,6 +9,7 @@ mod monitor;
 mod neuron;
 mod neuron_ls;
 mod nvidia;
+mod patient;
 mod sysfs;
 
 use std::collections::BTreeMap;

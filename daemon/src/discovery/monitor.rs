@@ -1,21 +1,23 @@
 //! `neuron-monitor`: a program that prints a line of JSON every few seconds, each of whose
-//! fields may be missing. It is started when it is there, and again when it ends.
+//! fields may be missing. It is started when it is there, and again when it ends or falls silent.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use traind_proto::v1::DeviceFigures;
+
+use super::patient::Patient;
 
 /// Figures older than this are not shown: its usual period is 5 s.
 const FRESH: Duration = Duration::from_secs(20);
 const RESTART_DELAY: Duration = Duration::from_secs(10);
+/// A program that says nothing for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// One line of a host with 64 cores has some 100 KiB.
 const LINE_BYTES_MAX: u64 = 8 << 20;
 
@@ -52,78 +54,104 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        let mut child = self.shared.child.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(child) = child.as_mut() {
+        self.shared.end_child();
+    }
+}
+
+impl Shared {
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the program if it runs, and takes note of its end, so that no zombie stays.
+    fn end_child(&self) {
+        if let Some(mut child) = self.child().take() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+
+    /// A line tells the errors of its period; what is shown are all since the program was started.
+    fn learn(&self, mut figures: BTreeMap<u32, DeviceFigures>) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        for (core, before) in latest.iter().flat_map(|(_, figures)| figures) {
+            let Some(before) = before.errors else { continue };
+            let errors = &mut figures.entry(*core).or_default().errors;
+            *errors = Some(errors.unwrap_or(0).saturating_add(before));
+        }
+        *latest = Some((Instant::now(), figures));
+    }
 }
 
 fn keep_reading(program: &Path, shared: &Weak<Shared>) {
-    while shared.strong_count() > 0 {
-        if let Err(error) = read(program, shared) {
+    while let Some(living) = shared.upgrade() {
+        if let Err(error) = start(program, &living).and_then(|output| {
+            drop(living);
+            read(output, shared)
+        }) {
             tracing::warn!(program = %program.display(), %error, "read neuron-monitor");
+        }
+        if let Some(living) = shared.upgrade() {
+            living.end_child();
         }
         std::thread::sleep(RESTART_DELAY);
     }
 }
 
-/// Reads until the program ends.
-fn read(program: &Path, shared: &Weak<Shared>) -> std::io::Result<()> {
+fn start(program: &Path, shared: &Shared) -> io::Result<ChildStdout> {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn()?;
-    let Some(output) = child.stdout.take() else { return Ok(()) };
-    if let Some(shared) = shared.upgrade() {
-        *shared.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
-    }
-    let mut output = BufReader::new(output);
-    loop {
-        let mut line = Vec::new();
-        output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-        let Some(shared) = shared.upgrade().filter(|_| !line.is_empty()) else { return Ok(()) };
+    let output = child.stdout.take();
+    *shared.child() = Some(child);
+    output.ok_or_else(|| io::Error::other("it has no output"))
+}
+
+/// Reads until the program ends or nobody wants its figures any more.
+fn read(output: ChildStdout, shared: &Weak<Shared>) -> io::Result<()> {
+    let mut output = BufReader::new(Patient::new(output, PATIENCE));
+    while let Some(line) = next_line(&mut output)? {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
         // A line that is no JSON is a message of the program, and says nothing of cores.
         if let Some(figures) = parse(&line) {
-            let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
-            *latest = Some((Instant::now(), figures));
+            shared.learn(figures);
         }
     }
+    Ok(())
 }
 
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    neuron_runtime_data: Vec<Runtime>,
-    #[serde(default)]
-    neuron_hardware_info: Value,
-}
-
-#[derive(Deserialize)]
-struct Runtime {
-    #[serde(default)]
-    report: Value,
+/// Of a line that is too long, nothing is left.
+fn next_line(output: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if line.len() as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+        output.skip_until(b'\n')?;
+        line = b"\n".to_vec();
+    }
+    Ok(Some(line).filter(|line| !line.is_empty()))
 }
 
 /// What a line says of each core. Several runtimes may hold different cores.
 fn parse(line: &[u8]) -> Option<BTreeMap<u32, DeviceFigures>> {
-    let line: Line = serde_json::from_slice(line).ok()?;
-    let total = memory_of_a_core(&line.neuron_hardware_info);
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let total = line.as_object()?.get("neuron_hardware_info").and_then(memory_of_a_core);
     let mut figures: BTreeMap<u32, DeviceFigures> = BTreeMap::new();
-    for Runtime { report } in &line.neuron_runtime_data {
+    // Where no runtime is at work, it writes `null` for their list.
+    let runtimes = line.get("neuron_runtime_data").and_then(Value::as_array).into_iter().flatten();
+    for report in runtimes.filter_map(|runtime| runtime.get("report")) {
         let errors = errors(report);
         for (core, of) in by_core(report, "/neuroncore_counters/neuroncores_in_use") {
             let known = figures.entry(core).or_default();
-            known.utilization_percent = of.get("neuroncore_utilization").and_then(Value::as_f64);
+            known.utilization_percent = of.get("neuroncore_utilization").and_then(percent);
             known.errors = errors;
             known.memory_total_bytes = total;
         }
         let usage =
             "/memory_used/neuron_runtime_used_bytes/usage_breakdown/neuroncore_memory_usage";
         for (core, of) in by_core(report, usage) {
-            let categories: BTreeMap<String, u64> = fields(of);
+            let categories = counts(of);
             let known = figures.entry(core).or_default();
-            known.memory_used_bytes = Some(categories.values().sum());
+            known.memory_used_bytes = Some(sum(&categories));
             known.memory_by_category = categories;
         }
     }
@@ -136,18 +164,23 @@ fn by_core<'a>(report: &'a Value, path: &str) -> impl Iterator<Item = (u32, &'a 
     entries.filter_map(|(core, of)| Some((core.parse().ok()?, of)))
 }
 
-/// Those fields of an object that have the type.
-fn fields<T: DeserializeOwned>(object: &Value) -> BTreeMap<String, T> {
+/// Those fields of an object that count something.
+fn counts(object: &Value) -> BTreeMap<String, u64> {
     let entries = object.as_object().into_iter().flatten();
-    let read = |(name, value): (&String, &Value)| {
-        Some((name.clone(), serde_json::from_value(value.clone()).ok()?))
-    };
-    entries.filter_map(read).collect()
+    entries.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
+}
+
+fn sum(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.values().copied().fold(0, u64::saturating_add)
+}
+
+/// What is no share of anything is left out.
+fn percent(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|percent| (0.0..=100.0).contains(percent))
 }
 
 fn errors(report: &Value) -> Option<u64> {
-    let summary = report.pointer("/execution_stats/error_summary")?;
-    Some(fields::<u64>(summary).values().sum())
+    report.pointer("/execution_stats/error_summary").map(|summary| sum(&counts(summary)))
 }
 
 fn memory_of_a_core(hardware: &Value) -> Option<u64> {
@@ -216,8 +249,10 @@ mod tests {
                     cut.pointer_mut(&path).unwrap().as_object_mut().unwrap().remove(key);
                     assert!(parse(cut.to_string().as_bytes()).is_some(), "without {path}/{key}");
                     let mut odd = whole.clone();
-                    odd.pointer_mut(&path).unwrap()[key] = json!(null);
-                    parse(odd.to_string().as_bytes());
+                    for value in [json!(null), json!(-7), json!(1e300), json!("garbled")] {
+                        odd.pointer_mut(&path).unwrap()[key] = value;
+                        assert!(parse(odd.to_string().as_bytes()).is_some(), "odd {path}/{key}");
+                    }
                     paths.push(format!("{path}/{key}"));
                 }
             } else if let Some(list) = at.as_array() {
@@ -226,6 +261,56 @@ mod tests {
         }
         assert_eq!(parse(b"{}"), Some(BTreeMap::new()));
         assert_eq!(parse(b"neuron-monitor: starting"), None);
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_no_figures() {
+        let cores =
+            json!({"0": {"neuroncore_utilization": -3}, "1": {"neuroncore_utilization": 1e9}});
+        let used = json!({"0": {"tensors": u64::MAX, "constants": 7, "model_code": -1}});
+        let line = json!({"neuron_runtime_data": [null, 7, {"report": {
+            "neuroncore_counters": {"neuroncores_in_use": cores},
+            "memory_used": {"neuron_runtime_used_bytes": {"usage_breakdown": {"neuroncore_memory_usage": used}}},
+        }}]});
+        let figures = parse(line.to_string().as_bytes()).unwrap();
+        assert_eq!([0, 1].map(|core| figures[&core].utilization_percent), [None, None]);
+        assert_eq!(figures[&0].memory_used_bytes, Some(u64::MAX));
+        assert_eq!(figures[&0].memory_by_category.len(), 2);
+    }
+
+    #[test]
+    fn errors_of_all_lines_count() {
+        let shared = Shared::default();
+        let line = line(1, 2, 1, 32 << 30).to_string();
+        for _ in 0..2 {
+            shared.learn(parse(line.as_bytes()).unwrap());
+        }
+        shared.learn(parse(b"{}").unwrap());
+        let latest = shared.latest.lock().unwrap();
+        assert_eq!(latest.as_ref().unwrap().1[&1].errors, Some(6), "3 of each line");
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_hides_no_other() {
+        let flood = "x".repeat(2 * LINE_BYTES_MAX as usize + 3);
+        let text = format!("one\n{flood}\ntwo\nhalf");
+        let mut output = BufReader::new(text.as_bytes());
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut output).unwrap() {
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        assert_eq!(lines, ["one\n", "\n", "two\n", "half"]);
+    }
+
+    #[test]
+    fn a_program_that_ended_leaves_no_zombie() {
+        let shared = Shared::default();
+        let output = start(Path::new("/bin/true"), &shared).unwrap();
+        let pid = shared.child().as_ref().unwrap().id();
+        let shared = Arc::new(shared);
+        read(output, &Arc::downgrade(&shared)).unwrap();
+        shared.end_child();
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 
     #[test]

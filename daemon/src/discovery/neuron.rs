@@ -37,7 +37,8 @@ impl Discovery for Neuron {
         if found.is_empty() { Err(no_neuron("no devices".to_owned())) } else { Ok(found) }
     }
 
-    /// A figure of the monitor counts more than one of sysfs, core by core.
+    /// A figure of the monitor counts more than one of sysfs, core by core; but sysfs counts errors
+    /// since the driver was loaded, and the monitor those that it saw.
     fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
         let mut figures = self.sysfs.figures();
         for (core, told) in self.monitor.figures() {
@@ -48,7 +49,7 @@ impl Discovery for Neuron {
                 memory_total_bytes: told.memory_total_bytes.or(known.memory_total_bytes),
                 temperature_celsius: told.temperature_celsius.or(known.temperature_celsius),
                 power_watts: told.power_watts.or(known.power_watts),
-                errors: told.errors.or(known.errors),
+                errors: known.errors.or(told.errors),
                 memory_by_category: if told.memory_by_category.is_empty() {
                     std::mem::take(&mut known.memory_by_category)
                 } else {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use traind_proto::v1::DeviceFigures;
@@ -14,11 +14,16 @@ use super::FoundCore;
 /// Two readings closer than this say nothing about a share of time.
 const SHORTEST_SECONDS: f64 = 0.05;
 
+/// A device that tells of more has lost its mind: the largest have eight.
+const CORES_MAX: u64 = 64;
+
 /// Kinds of status that mean an error of the device or its runtime.
 const ERRORS: [&str; 4] = ["hw_error", "timeout", "exec_bad_status", "resource"];
 
 pub(super) struct Sysfs {
     root: PathBuf,
+    /// The devices of the first look that found any: one that disappears takes no other's number.
+    devices: OnceLock<Vec<Device>>,
     /// By core: when its time in use was read, that, and the share that came of it.
     uses: Mutex<BTreeMap<u32, Use>>,
 }
@@ -30,17 +35,19 @@ struct Use {
     percent: Option<f64>,
 }
 
-/// A device's folder and the numbers of its cores.
+/// A device's folder and how many cores it has.
 struct Device {
     index: u32,
     path: PathBuf,
     name: String,
+    physical_cores: u32,
+    /// As the runtime counts them.
     cores: u32,
 }
 
 impl Sysfs {
     pub(super) fn new(root: PathBuf) -> Sysfs {
-        Sysfs { root, uses: Mutex::default() }
+        Sysfs { root, devices: OnceLock::new(), uses: Mutex::default() }
     }
 
     pub(super) fn root(&self) -> String {
@@ -64,11 +71,10 @@ impl Sysfs {
         let mut figures = BTreeMap::new();
         let mut number = 0;
         for device in self.devices() {
-            let physical = physical_cores(&device.path).max(1);
             for core in 0..device.cores {
                 // A logical core is a pair of neighbours, whose first one stands for both.
-                let path =
-                    device.path.join(format!("neuron_core{}", core * physical / device.cores));
+                let physical = core * device.physical_cores / device.cores;
+                let path = device.path.join(format!("neuron_core{physical}"));
                 figures.insert(number, self.of_core(number, &device.path, &path));
                 number += 1;
             }
@@ -76,8 +82,19 @@ impl Sysfs {
         figures
     }
 
-    /// In the order of their numbers, which is not that of their names.
-    fn devices(&self) -> Vec<Device> {
+    /// In the order of their numbers.
+    fn devices(&self) -> &[Device] {
+        if let Some(known) = self.devices.get() {
+            return known;
+        }
+        match self.look() {
+            found if found.is_empty() => &[],
+            found => self.devices.get_or_init(|| found),
+        }
+    }
+
+    /// The order of their numbers is not that of their names.
+    fn look(&self) -> Vec<Device> {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let index = |name: &str| name.strip_prefix("neuron")?.parse().ok();
         let mut found: Vec<(u32, PathBuf)> = entries
@@ -100,7 +117,7 @@ impl Sysfs {
             // The driver calls what is held at the moment `total`.
             memory_used_bytes: count(&memory.join("total")),
             power_watts: None,
-            errors: (!errors.is_empty()).then(|| errors.iter().sum()),
+            errors: errors.into_iter().reduce(u64::saturating_add),
             memory_by_category: categories(&memory),
             ..DeviceFigures::default()
         }
@@ -136,14 +153,16 @@ impl Device {
         let name = text(&architecture.join("device_name"))
             .or_else(|| text(&architecture.join("arch_type")))
             .unwrap_or_else(|| "neuron".to_owned());
-        let cores = physical_cores(&path) / logical_cores_of(&name);
-        Device { index, path, name, cores }
+        let physical_cores = physical_cores(&path);
+        let cores = physical_cores / logical_cores_of(&name);
+        Device { index, path, name, physical_cores, cores }
     }
 }
 
+/// As the device tells, or as its folders tell where that is no number of cores.
 fn physical_cores(device: &Path) -> u32 {
-    let told = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
-    told.filter(|count| *count > 0).unwrap_or_else(|| {
+    let told = count(&device.join("core_count")).filter(|count| (1..=CORES_MAX).contains(count));
+    told.map(|count| count as u32).unwrap_or_else(|| {
         let entries = fs::read_dir(device).into_iter().flatten().flatten();
         let is_core = |name: &str| name.starts_with("neuron_core");
         entries.filter(|entry| entry.file_name().to_str().is_some_and(is_core)).count() as u32
@@ -243,6 +262,38 @@ mod tests {
         let figures = sysfs.figures();
         assert_eq!((figures[&2].memory_used_bytes, figures[&2].errors), (None, None));
         assert_eq!(figures[&3].memory_used_bytes, Some(1000));
+    }
+
+    #[test]
+    fn a_device_that_disappears_takes_no_other_ones_number() {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), 3, 2, "Trainium1");
+        put(&folder.path().join("neuron2/neuron_core0/stats/memory_usage/device_mem/total"), "77");
+        let sysfs = Sysfs::new(folder.path().to_owned());
+        assert_eq!(sysfs.cores().len(), 6);
+        fs::remove_dir_all(folder.path().join("neuron1")).unwrap();
+        let figures = sysfs.figures();
+        assert_eq!(figures.len(), 6);
+        assert_eq!(
+            (figures[&2].memory_used_bytes, figures[&4].memory_used_bytes),
+            (None, Some(77))
+        );
+    }
+
+    #[test]
+    fn figures_that_cannot_be_are_no_figures() {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), 4, 2, "Trainium1");
+        for (device, told) in ["4294967295", "18446744073709551616", "-2", "two"].iter().enumerate()
+        {
+            put(&folder.path().join(format!("neuron{device}/core_count")), told);
+        }
+        let status = folder.path().join("neuron0/neuron_core0/stats/status");
+        put(&status.join("hw_error/total"), &u64::MAX.to_string());
+        put(&status.join("timeout/total"), "1");
+        let sysfs = Sysfs::new(folder.path().to_owned());
+        assert_eq!(sysfs.cores().len(), 8, "cores are counted by their folders then");
+        assert_eq!(sysfs.figures()[&0].errors, Some(u64::MAX));
     }
 
     #[test]
