@@ -120,9 +120,19 @@ impl Access {
         let required = required(path);
         let role = self.users.get(&user).copied().or(self.default_role);
         match role.map(|role| role_max.map_or(role, |most| role.min(most))) {
-            Some(role) if role >= required => Ok(Caller { user, role, account: None }),
+            Some(role) if role >= required => Ok(Caller { user, role, account: None, token: None }),
             role => Err(Denied { user, role, required }),
         }
+    }
+
+    /// Refuses a caller who was admitted to the call and would not be now, or as less.
+    pub(crate) fn still_admits(&self, caller: &Caller, path: &str) -> Result<(), Denied> {
+        let Caller { user, role: required, .. } = caller;
+        let now = self.admit(user.clone(), Some(*required), path)?;
+        if now.role == *required {
+            return Ok(());
+        }
+        Err(Denied { user: user.clone(), role: Some(now.role), required: *required })
     }
 }
 
@@ -143,6 +153,8 @@ pub(crate) struct Caller {
     role: Role,
     /// Whose processes their jobs are, unless the daemon's own.
     pub account: Option<Account>,
+    /// Id of the token that says who they are, if one does.
+    pub token: Option<String>,
 }
 
 impl Caller {
@@ -153,7 +165,7 @@ impl Caller {
 
     #[cfg(test)]
     pub(crate) fn example() -> Caller {
-        Caller { user: "ann".into(), role: Role::Submitter, account: None }
+        Caller { user: "ann".into(), role: Role::Submitter, account: None, token: None }
     }
 
     /// Whose jobs are in sight: those of one user, or all.

@@ -25,6 +25,7 @@ mod holding;
 mod host;
 mod http;
 mod job_id;
+mod live_access;
 mod lock;
 mod metrics;
 mod paths;

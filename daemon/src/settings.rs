@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_rustls::rustls::ServerConfig;
-
-use crate::access::Access;
 use crate::account::Account;
 use crate::confine::Roots;
 use crate::host::Host;
+use crate::live_access::LiveAccess;
+use crate::tls::LiveServer;
 
 /// The settings of one daemon. All paths are absolute.
 #[derive(Clone, Debug)]
@@ -35,7 +34,7 @@ pub(crate) struct Settings {
     /// Most cores that the jobs of one user hold at a time.
     pub cores_per_user: Option<u32>,
     /// Who may do what.
-    pub access: Access,
+    pub access: LiveAccess,
     /// Where jobs may read and write.
     pub roots: Roots,
     /// Most memory of a job, in bytes.
@@ -86,7 +85,7 @@ impl RunAs {
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub address: SocketAddr,
-    pub tls: Arc<ServerConfig>,
+    pub tls: Arc<LiveServer>,
     /// Whether a token says who calls.
     pub tokens: bool,
 }
@@ -134,6 +133,15 @@ impl Settings {
         }
     }
 
+    /// Reads again what an operator may change meanwhile. What is wrong stays as it was.
+    pub(crate) fn reload(&self) -> anyhow::Result<()> {
+        self.access.reload()?;
+        if let Some(network) = &self.network {
+            network.tls.reload()?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn store_path(&self) -> PathBuf {
         self.state_dir.join("traind.db")
     }
@@ -154,6 +162,7 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 #[cfg(test)]
 impl Settings {
     pub(crate) fn example() -> Settings {
+        use crate::access::Access;
         use crate::discovery::Places;
         Settings {
             state_dir: "/nowhere".into(),
@@ -167,7 +176,7 @@ impl Settings {
             restart_delay: Duration::from_secs(1),
             cgroup: None,
             cores_per_user: None,
-            access: Access::open([]),
+            access: LiveAccess::fixed(Access::open([])),
             roots: Roots::default(),
             memory_per_job: None,
             memory_per_core: None,

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -47,9 +47,47 @@ impl KeyPair {
     }
 }
 
-/// The daemon's side. With `client_authority`, certificates that it signed name callers;
+/// The daemon's side, whose certificates are exchanged before they expire while it runs.
+#[derive(Debug)]
+pub(crate) struct LiveServer {
+    files: ServerFiles,
+    now: RwLock<Arc<ServerConfig>>,
+}
+
+/// What the daemon's side is made of. Certificates that the authority signed name callers;
 /// `required` says that callers without one are turned away.
-pub(crate) fn server(
+#[derive(Debug)]
+pub(crate) struct ServerFiles {
+    pub own: KeyPair,
+    pub client_authority: Option<PathBuf>,
+    pub required: bool,
+}
+
+impl LiveServer {
+    pub(crate) fn load(files: ServerFiles) -> Result<LiveServer, TlsError> {
+        let now = RwLock::new(files.load()?);
+        Ok(LiveServer { files, now })
+    }
+
+    /// Reads the files again, for connections from now on. Files that are wrong change nothing.
+    pub(crate) fn reload(&self) -> Result<(), TlsError> {
+        let read = self.files.load()?;
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> Arc<ServerConfig> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ServerFiles {
+    fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        server(&self.own, self.client_authority.as_deref(), self.required)
+    }
+}
+
+fn server(
     own: &KeyPair,
     client_authority: Option<&Path>,
     required: bool,

@@ -108,7 +108,9 @@ class Browser:
 
 
 def strangers(browser):
-    browser.open(re.sub(r"/login.*", "/", login_url))
+    browser.open(re.sub(r"#/login.*", "", login_url))
+    browser.until("what to do", "return document.querySelector('main').innerText.includes('traind web')")
+    browser.screenshot("strangers")
     return browser.text("main")[0]
 
 

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use traind_proto::v1::{self, Event, event::Kind};
 
-use super::output::{bytes, duration, number, plain, state};
+use super::output::{bytes, duration, number, plain, printable, state};
 
 /// Classes of a data set that a line lists.
 const CLASSES_SHOWN: usize = 12;
 
 /// One line, or several where a message has several.
 pub(crate) fn describe(event: &Event) -> String {
+    printable(&told(event))
+}
+
+fn told(event: &Event) -> String {
     match &event.kind {
         Some(Kind::StateChanged(changed)) => state_changed(changed),
         Some(Kind::Waiting(waiting)) => format!("waits: {}", waiting.reason),

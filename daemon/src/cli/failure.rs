@@ -1,14 +1,17 @@
 //! Printing why a command failed: once, whole, and with every violation on its own line.
 
+use std::error::Error as Cause;
 use std::io::Write;
 
 use anyhow::Error;
 use tonic::Status;
 use tonic_types::StatusExt;
 
+use super::output::printable;
+
 /// To standard error. One that takes nothing, as a log on a full disk, is no reason to panic.
 pub(crate) fn print(error: &Error) {
-    let _ = writeln!(std::io::stderr(), "error: {}", text(error));
+    let _ = writeln!(std::io::stderr(), "error: {}", printable(&text(error)));
 }
 
 fn text(error: &Error) -> String {
@@ -18,17 +21,21 @@ fn text(error: &Error) -> String {
     }
 }
 
-/// Each cause once: many a sentence tells its own already.
 fn chain(error: &Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+    let mut causes = error.chain();
+    let text = causes.next().map(ToString::to_string).unwrap_or_default();
+    with_causes(text, causes)
+}
+
+/// Each cause once: many a sentence tells its own already.
+fn with_causes<'a>(
+    text: String,
+    causes: impl Iterator<Item = &'a (dyn Cause + 'static)>,
+) -> String {
+    causes.map(ToString::to_string).fold(text, |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
 }
 
 fn status_text(status: &Status) -> String {
@@ -37,6 +44,8 @@ fn status_text(status: &Status) -> String {
     if text.is_empty() {
         text = status.code().description().to_owned();
     }
+    // Why there is no connection: a certificate that is refused is in here alone.
+    text = with_causes(text, std::iter::successors(status.source(), |&cause| cause.source()));
     let violations = details.bad_request().map_or(&[][..], |request| &request.field_violations);
     for violation in violations {
         let line = format!("{}: {}", violation.field, violation.description);

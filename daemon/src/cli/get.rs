@@ -68,21 +68,21 @@ fn print_pairs(job: &v1::Job) {
         pairs.push(("failure", format!("{}: {}", failure.reason, failure.message)));
     }
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-        println!("{name:<10} {value}");
+        println!("{name:<10} {}", output::printable(value));
     }
     job.data.iter().for_each(print_split);
     for (name, value) in &job.metrics {
-        println!("{name:<24} {}", output::number(*value));
+        println!("{:<24} {}", output::printable(name), output::number(*value));
     }
 }
 
 /// A line of figures, and a table of the classes where rows have any.
 fn print_split(data: &v1::DataPrepared) {
-    println!("{:<10} {}", data.split, event_text::split(data));
+    println!("{:<10} {}", output::printable(&data.split), event_text::split(data));
     let width = data.classes.iter().map(|count| count.label.chars().count()).max();
     for count in &data.classes {
         let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
-        let (label, width) = (&count.label, width.unwrap_or_default());
+        let (label, width) = (output::printable(&count.label), width.unwrap_or_default());
         println!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %", "", count.rows);
     }
 }

@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::bail;
 
 use crate::settings::Network;
-use crate::tls::{self, KeyPair};
+use crate::tls::{KeyPair, LiveServer, ServerFiles};
 
 #[derive(clap::Args)]
 pub(crate) struct Listen {
@@ -56,8 +57,11 @@ impl Listen {
                  could read and write whatever this user can"
             );
         }
-        let own = KeyPair { certificate, key };
-        let tls = tls::server(&own, self.tls_client_ca.as_deref(), !self.tokens)?;
-        Ok(Some(Network { address, tls, tokens: self.tokens }))
+        let tls = LiveServer::load(ServerFiles {
+            own: KeyPair { certificate, key },
+            client_authority: self.tls_client_ca,
+            required: !self.tokens,
+        })?;
+        Ok(Some(Network { address, tls: Arc::new(tls), tokens: self.tokens }))
     }
 }

@@ -7,6 +7,16 @@ use traind_proto::v1::{Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
 
+/// What others wrote, as a terminal may have it: what would move its cursor, give it orders or turn
+/// the text around is shown as a mark.
+pub(crate) fn printable(text: &str) -> String {
+    let is_order = |c: char| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || (c.is_control() && !['\n', '\t'].contains(&c))
+    };
+    text.replace(is_order, "\u{fffd}")
+}
+
 /// Prints rows under a header, columns aligned, the last one ragged.
 pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) {
     print!("{}", table(header, rows));
@@ -14,7 +24,9 @@ pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) {
 
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|title| (*title).to_owned()).collect();
-    let lines = || std::iter::once(&header).chain(rows);
+    let cell = |text: &String| printable(text).replace(['\n', '\t'], " ");
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let lines = || std::iter::once(&header).chain(&rows);
     let width = |column: usize| {
         let cells = lines().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -99,6 +111,16 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [vec!["a".to_owned(), "long".to_owned()], vec!["bbb".to_owned(), String::new()]];
         assert_eq!(table(&["ID", "X"], &rows), "ID   X\na    long\nbbb\n");
+    }
+
+    #[test]
+    fn what_others_wrote_gives_the_terminal_no_orders() {
+        let hostile = "a\u{1b}]52;c;Y3VybA==\u{7}b\u{9b}2J\r\u{202e}txt\nnext\t\u{e4}";
+        assert_eq!(
+            printable(hostile),
+            "a\u{fffd}]52;c;Y3VybA==\u{fffd}b\u{fffd}2J\u{fffd}\u{fffd}txt\nnext\t\u{e4}"
+        );
+        assert_eq!(table(&["X"], &[vec!["a\u{1b}[2J\nb".to_owned()]]), "X\na\u{fffd}[2J b\n");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use traind_proto::v1::{Event, Job, JobState, Step, WatchCoresRequest};
 
 use super::client::Connection;
 use super::event_text::{describe, metrics};
-use super::output::{duration, number, state};
+use super::output::{duration, number, printable, state};
 
 const TICK: Duration = Duration::from_millis(120);
 /// How often the bar moves between two logs.
@@ -81,13 +81,14 @@ impl Progress {
     pub(crate) fn conclude(&self, job: &Job) {
         eprintln!("job {} {}", job.id, state(job.state()));
         if !job.metrics.is_empty() {
-            eprintln!("{}", metrics(&job.metrics));
+            eprintln!("{}", printable(&metrics(&job.metrics)));
         }
         match job.state() {
             JobState::Completed => eprintln!("output: {}", job.output_dir),
             JobState::Failed => {
                 if let Some(failure) = &job.failure {
-                    eprintln!("{}: {}", failure.reason, failure.message);
+                    let text = format!("{}: {}", failure.reason, failure.message);
+                    eprintln!("{}", printable(&text));
                 }
             }
             _ => {}

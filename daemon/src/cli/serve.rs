@@ -24,6 +24,7 @@ use crate::daemon::Daemon;
 use crate::discovery::Places;
 use crate::host::Host;
 use crate::http::{self, HttpError};
+use crate::live_access::LiveAccess;
 use crate::metrics;
 use crate::paths;
 use crate::plugins;
@@ -192,6 +193,7 @@ impl Serve {
         let daemon = Daemon::open(settings)?;
         daemon.start().await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
+        tokio::spawn(reload_on_signal(daemon.clone())?);
         let serve_http = |what: &str, listener: TcpListener, router| -> io::Result<()> {
             tracing::info!(address = %listener.local_addr()?, "serve {what}");
             tokio::spawn(http::serve(listener, router, daemon.closing.clone()));
@@ -231,8 +233,11 @@ impl Serve {
             fence::check()?;
         }
         let access = match &self.access {
-            Some(path) => Access::load(path)?,
-            None => Access::open([0, rustix::process::getuid().as_raw()].map(user_name)),
+            Some(path) => LiveAccess::load(path)?,
+            None => {
+                let admins = [0, rustix::process::getuid().as_raw()].map(user_name);
+                LiveAccess::fixed(Access::open(admins))
+            }
         };
         let run_as = run_as(self.run_as)?;
         Ok(Settings {
@@ -387,6 +392,21 @@ fn close_on_signal(
         }
         notify(NotifyState::Stopping);
         daemon.closing.cancel();
+    })
+}
+
+/// SIGHUP: the access file and the certificates are read again. No call and no job is disturbed.
+fn reload_on_signal(daemon: Arc<Daemon>) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut hangup = signal(SignalKind::hangup()).context("listen to SIGHUP")?;
+    Ok(async move {
+        while hangup.recv().await.is_some() {
+            match daemon.settings.reload() {
+                Ok(()) => tracing::info!("read the access file and the certificates again"),
+                Err(error) => {
+                    tracing::error!(error = format!("{error:#}"), "reload: all stays as it was")
+                }
+            }
+        }
     })
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use traind_proto::v1;
 
 use super::exit::Exit;
-use super::{Global, client, follow};
+use super::{Global, client, follow, output};
 use crate::job_id;
 
 /// Submit a job file; prints the job's id
@@ -45,7 +45,7 @@ impl Submit {
         };
         let job = client::repeat(create).await?;
         for warning in &job.warnings {
-            eprintln!("warning: {}", warning.message);
+            eprintln!("warning: {}", output::printable(&warning.message));
         }
         println!("{}", job.id);
         if !self.watch {

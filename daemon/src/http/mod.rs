@@ -3,20 +3,36 @@
 //! There is no encryption here, so an address that others can reach is refused before anything
 //! starts; they come through ssh or a proxy that keeps strangers out. A request has to name
 //! the loopback host, so that a web site cannot make a visitor's browser read what is served.
+//! Every user of this host can connect: who takes long to ask is hung up on, and there are only so
+//! many connections, so that nobody uses up the daemon's open files.
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
+/// Of them, those of open pages each follow a job; further clients wait.
+const CONNECTIONS_MAX: usize = 1024;
 const REQUESTS_MAX: usize = 64;
+/// From the connection, or the answer before, to the end of a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// From there until the answer begins.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// After an error of accept, which mostly means too many open files.
+const RETRY: Duration = Duration::from_millis(100);
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,15 +60,51 @@ pub(crate) async fn bind(
 
 /// Serves until `closing` is cancelled; streams end with it.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
-    let router = router
+    let router = guarded(router);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let accepting = async {
+        while let Ok(place) = places.clone().acquire_owned().await {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let talking = talk(stream, router.clone(), HEAD_TIMEOUT);
+                    let talking = closing.clone().run_until_cancelled_owned(talking);
+                    tokio::spawn(async move {
+                        talking.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection of HTTP");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    };
+    closing.run_until_cancelled(accepting).await;
+}
+
+fn guarded(router: Router) -> Router {
+    router
+        .layer(middleware::from_fn(only_in_time))
         .layer(middleware::from_fn(only_loopback_names))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .layer(GlobalConcurrencyLimitLayer::new(REQUESTS_MAX));
-    tokio::select! {
-        served = axum::serve(listener, router) => if let Err(error) = served {
-            tracing::error!(%error, "serve HTTP");
-        },
-        () = closing.cancelled() => {}
+        .layer(GlobalConcurrencyLimitLayer::new(REQUESTS_MAX))
+}
+
+/// Answers one client until it leaves, or begins no request within `head_timeout`.
+async fn talk(stream: TcpStream, router: Router, head_timeout: Duration) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
+    let service = TowerToHyperService::new(router);
+    if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "talk HTTP");
+    }
+}
+
+async fn only_in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "took too long").into_response(),
     }
 }
 
@@ -76,6 +128,7 @@ fn is_loopback_name(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
     fn only_names_of_this_machine_are_served() {
@@ -94,5 +147,19 @@ mod tests {
         let bound = bind("--metrics-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let taken = bind("--metrics-address", bound.local_addr().unwrap()).await.unwrap_err();
         assert!(taken.to_string().contains("in use"), "{taken}");
+    }
+
+    #[tokio::test]
+    async fn who_takes_long_to_ask_is_hung_up_on() {
+        let listener = bind("--web-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ").await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let talking = talk(stream, guarded(Router::new()), Duration::from_millis(20));
+        let ended = tokio::time::timeout(Duration::from_secs(30), talking).await;
+        assert!(ended.is_ok(), "the connection is kept");
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        assert!(!said.starts_with("HTTP/1.1 200"), "{said}");
     }
 }

@@ -33,6 +33,8 @@ struct Handled {
     grpc_code: String,
 }
 
+const SERVER_STREAM: &str = "server_stream";
+
 type Seconds = Family<Call, Histogram, fn() -> Histogram>;
 
 pub(crate) struct Calls {
@@ -59,6 +61,11 @@ impl Default for Calls {
 impl Calls {
     pub(crate) fn named(&self, path: &str) -> Call {
         self.known.get(path).cloned().unwrap_or_else(|| Call::new("unknown", "unknown", "unary"))
+    }
+
+    /// Whether the call's answer may last.
+    pub(crate) fn streams(&self, path: &str) -> bool {
+        self.known.get(path).is_some_and(|call| call.grpc_type == SERVER_STREAM)
     }
 
     pub(crate) fn ended(&self, call: &Call, code: Code, took: Duration) {
@@ -96,7 +103,7 @@ fn known() -> HashMap<String, Call> {
             for service in &file.service {
                 let name = format!("{}.{}", file.package(), service.name());
                 for method in &service.method {
-                    let kind = if method.server_streaming() { "server_stream" } else { "unary" };
+                    let kind = if method.server_streaming() { SERVER_STREAM } else { "unary" };
                     let path = format!("/{name}/{}", method.name());
                     known.insert(path, Call::new(&name, method.name(), kind));
                 }

@@ -19,6 +19,7 @@ use tonic::transport::server::Connected;
 use super::incoming::{Entered, Seat};
 use crate::account::Account;
 use crate::tls;
+use crate::tokens::is_user_name;
 
 /// Who is at the other end, before any call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +111,8 @@ impl Connection {
         entered: Entered,
     ) -> Connection {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let name = shown.and_then(tls::common_name);
+        // It comes to stand in logs and on terminals.
+        let name = shown.and_then(tls::common_name).filter(|name| is_user_name(name));
         let greeting = Greeting::within(entered.patience());
         // Who has a token says so with each call; till then a host counts as a user.
         let (seat, open) = entered.seat(name.clone().unwrap_or_else(|| address.to_string()));

@@ -17,10 +17,12 @@ use super::connection::{ConnectionInfo, Peer};
 use super::lateness::Lateness;
 use super::peer;
 use super::quota::{Place, Quota};
-use super::tap::tapped;
-use crate::access::{Caller, Role};
+use super::rights;
+use super::tap::{cut_off, tapped};
+use crate::access::Caller;
 use crate::daemon::Daemon;
 use crate::error::Error;
+use crate::tokens::Bearer;
 
 /// Calls under way at a time, streams with them.
 const CALLS_MAX: usize = 4096;
@@ -89,8 +91,9 @@ impl Guard {
             return Err(Error::Busy { what });
         }
         let settings = &self.daemon.settings;
-        let (user, role_max) = self.identify(&info.peer, request.headers())?;
+        let Bearer { user, role_max, token_id } = self.identify(&info.peer, request.headers())?;
         let mut caller = settings.access.admit(user, role_max, request.uri().path())?;
+        caller.token = token_id;
         caller.account = match info.peer {
             Peer::User(account) => settings.run_as.account(Some(account)),
             Peer::Network { .. } => {
@@ -105,15 +108,16 @@ impl Guard {
 
     /// The caller's name, and the most that it may do. On the network a token counts more
     /// than the certificate of the program that carries it.
-    fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<(String, Option<Role>), Error> {
+    fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Bearer, Error> {
+        let named = |user| Bearer { user, role_max: None, token_id: None };
         match peer {
-            Peer::User(account) => Ok((peer::user_name(account.uid), None)),
+            Peer::User(account) => Ok(named(peer::user_name(account.uid))),
             Peer::Network { name } => match headers.get(AUTHORIZATION) {
                 Some(value) if self.daemon.settings.accepts_tokens() => {
                     let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-                    secret.and_then(|s| self.daemon.tokens.user_of(s.trim())).ok_or(Error::Token)
+                    secret.and_then(|s| self.daemon.tokens.bearer_of(s.trim())).ok_or(Error::Token)
                 }
-                _ => name.clone().map(|name| (name, None)).ok_or(Error::Nobody),
+                _ => name.clone().map(named).ok_or(Error::Nobody),
             },
         }
     }
@@ -146,6 +150,11 @@ where
             Ok(admitted) => admitted,
             Err(error) => return Box::pin(async move { Ok(Status::from(error).into_http()) }),
         };
+        let path = request.uri().path().to_owned();
+        let lost = self.guard.daemon.calls.streams(&path).then(|| {
+            let lost = rights::lost(self.guard.daemon.clone(), caller.clone(), path);
+            async { Status::from(lost.await) }
+        });
         request.extensions_mut().insert(caller);
         // What comes behind has no need of the secret.
         request.headers_mut().remove(AUTHORIZATION);
@@ -165,7 +174,13 @@ where
             };
             let response = inner.call(request).await?;
             drop(place);
-            Ok(response.map(|body| tapped(body, held)))
+            Ok(response.map(|body| {
+                let body = tapped(body, held);
+                match lost {
+                    Some(lost) => cut_off(body, lost),
+                    None => body,
+                }
+            }))
         })
     }
 }

@@ -20,6 +20,7 @@ use super::connection::Connection;
 use super::lateness::CROWD;
 use super::quota::{Place, Quota};
 use crate::settings::Limits;
+use crate::tls::LiveServer;
 
 /// Connections whose calls are served.
 const SERVED_MAX: usize = 4096;
@@ -103,7 +104,7 @@ impl Seat {
 /// Accepts from all listeners until the daemon closes.
 pub(super) fn accept(
     unix: UnixListener,
-    network: Option<(TcpListener, TlsAcceptor)>,
+    network: Option<(TcpListener, Arc<LiveServer>)>,
     limits: Limits,
     closing: &CancellationToken,
 ) -> ReceiverStream<Accepted> {
@@ -111,8 +112,8 @@ pub(super) fn accept(
     let room = Room::new(limits);
     let accepting = accept_unix(unix, room.clone(), sender.clone());
     tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
-    if let Some((listener, acceptor)) = network {
-        let accepting = accept_network(listener, acceptor, room, sender);
+    if let Some((listener, tls)) = network {
+        let accepting = accept_network(listener, tls, room, sender);
         tokio::spawn(closing.clone().run_until_cancelled_owned(accepting));
     }
     ReceiverStream::new(receiver)
@@ -150,7 +151,7 @@ async fn accept_unix(listener: UnixListener, room: Room, sender: mpsc::Sender<Ac
 
 async fn accept_network(
     listener: TcpListener,
-    acceptor: TlsAcceptor,
+    tls: Arc<LiveServer>,
     room: Room,
     sender: mpsc::Sender<Accepted>,
 ) {
@@ -158,7 +159,7 @@ async fn accept_network(
         let entered = room.enter().await;
         match listener.accept().await {
             Ok((stream, address)) => {
-                let (acceptor, sender) = (acceptor.clone(), sender.clone());
+                let (acceptor, sender) = (TlsAcceptor::from(tls.now()), sender.clone());
                 tokio::spawn(shake_hands(acceptor, stream, address.ip(), entered, sender));
             }
             Err(error) => complain(&error).await,

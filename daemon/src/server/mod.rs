@@ -11,7 +11,8 @@ mod lateness;
 mod observe;
 pub(crate) mod peer;
 mod plugins;
-mod quota;
+pub(crate) mod quota;
+pub(crate) mod rights;
 mod samples;
 mod socket;
 mod stream;
@@ -25,12 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 use traind_proto::v1;
 
 use crate::daemon::Daemon;
 use crate::settings::Network;
+use crate::tls::LiveServer;
 pub(crate) use socket::SocketError;
 
 /// A job file is text that people write; nothing else that is sent is long.
@@ -113,12 +114,12 @@ pub(crate) async fn serve(daemon: Arc<Daemon>, ready: impl FnOnce()) -> Result<(
     Ok(())
 }
 
-async fn listen(network: &Network) -> Result<(TcpListener, TlsAcceptor), ServeError> {
+async fn listen(network: &Network) -> Result<(TcpListener, Arc<LiveServer>), ServeError> {
     let address = network.address;
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
     tracing::info!(%address, "listen on the network");
-    Ok((listener, network.tls.clone().into()))
+    Ok((listener, network.tls.clone()))
 }
 
 async fn deadline(closing: tokio_util::sync::CancellationToken) {

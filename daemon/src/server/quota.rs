@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A number of places for each user; clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Quota {
+pub(crate) struct Quota {
     most: usize,
     taken: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 /// One of a user's places, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     who: String,
     quota: Quota,
 }
 
 impl Quota {
-    pub(super) fn new(most: usize) -> Quota {
+    pub(crate) fn new(most: usize) -> Quota {
         Quota { most, taken: Arc::default() }
     }
 
     /// `None` where the user has all of theirs.
-    pub(super) fn take(&self, who: &str) -> Option<Place> {
+    pub(crate) fn take(&self, who: &str) -> Option<Place> {
         let mut taken = self.taken();
         let count = taken.entry(who.to_owned()).or_default();
         if *count >= self.most {

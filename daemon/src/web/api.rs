@@ -1,10 +1,11 @@
 //! What the page's scripts ask for. Each answer takes the role of the RPC that would give it.
 
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use super::session::User;
 use super::views::{self, Curves};
 use crate::error::Error;
 use crate::server::jobs::{present, present_whole};
+use crate::server::rights;
 use crate::server::watch;
 use crate::state::JobState;
 use crate::store::{Store, StoreError};
@@ -29,8 +31,6 @@ const ENDED_MAX: usize = 100;
 const UNFINISHED_MAX: usize = 500;
 /// Events read at a time.
 const PAGE: usize = 1000;
-/// The page sends it with what changes something; another site cannot.
-const OWN_REQUEST: &str = "x-traind-page";
 
 /// `GET /api/overview`: cores, jobs that have not ended, the newest that have.
 pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
@@ -85,46 +85,53 @@ pub(super) struct From {
     from: u64,
 }
 
-/// `GET /api/jobs/ID/events?from=SEQUENCE`: server-sent events until the job ends. A browser
-/// that lost the connection says which it had last.
+/// `GET /api/jobs/ID/events?from=SEQUENCE`: server-sent events until the job ends, or until the
+/// user has lost the right to them.
 pub(super) async fn events(
     State(site): State<Site>,
     Path(id): Path<String>,
     Query(From { from }): Query<From>,
-    headers: HeaderMap,
     user: User,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
-    let caller = user.may(&site, "/traind.v1.Jobs/WatchJob")?;
-    let permit = site.streams.clone().try_acquire_owned().map_err(|_| Failure::busy())?;
-    let had = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
-    let from = had.map_or(from.max(1), |had| had + 1);
+    let call = "/traind.v1.Jobs/WatchJob";
+    let caller = user.may(&site, call)?;
+    let place = site.streams.take(&caller.user).ok_or_else(Failure::busy)?;
     let job = site.daemon.get(&id, caller.scope()).await?;
-    let events = watch::events(site.daemon.clone(), job, from);
-    // Tells the browser that the job has ended, so that it does not ask again.
+    let events = watch::events(site.daemon.clone(), job, from.max(1));
+    // Tells the page that the job has ended, so that it does not ask again.
     let end = tokio_stream::once(sse::Event::default().event("end").data("{}"));
     let messages = events.filter_map(|event| event.ok()).map(message).chain(end);
     let held = messages.map(move |message| {
-        let _ = &permit;
+        let _ = &place;
         Ok(message)
     });
-    Ok(Sse::new(held).keep_alive(KeepAlive::default()))
+    let lost = rights::lost(site.daemon, caller, call.to_owned());
+    Ok(Sse::new(Until { stream: held, end: Box::pin(lost) }).keep_alive(KeepAlive::default()))
+}
+
+/// A stream that breaks off when something happens.
+struct Until<S, E> {
+    stream: S,
+    end: Pin<Box<E>>,
+}
+
+impl<S: Stream + Unpin, E: Future> Stream for Until<S, E> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.stream).poll_next(context)
+    }
 }
 
 fn message(event: v1::Event) -> sse::Event {
-    let id = event.sequence.to_string();
-    sse::Event::default().id(id).data(views::event(&event).to_string())
+    sse::Event::default().data(views::event(&event).to_string())
 }
 
 /// `POST /api/jobs/ID/cancel`
-pub(super) async fn cancel(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    user: User,
-) -> Answer {
-    if !headers.contains_key(OWN_REQUEST) {
-        return Err(Failure::foreign());
-    }
+pub(super) async fn cancel(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
     let caller = user.may(&site, "/traind.v1.Jobs/CancelJob")?;
     let job = site.daemon.cancel(&id, &caller).await?;
     Ok(Json(views::job(&present(&site.daemon, job))))

@@ -4,11 +4,7 @@ use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::failure::Failure;
-use super::session::User;
-
 const HTML: &str = include_str!("assets/index.html");
-const STRANGERS: &str = include_str!("assets/strangers.html");
 
 const JS: &str = "text/javascript; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -18,7 +14,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("app.js", JS, include_str!("assets/app.js")),
     ("dom.js", JS, include_str!("assets/dom.js")),
     ("format.js", JS, include_str!("assets/format.js")),
+    ("ask.js", JS, include_str!("assets/ask.js")),
     ("chart.js", JS, include_str!("assets/chart.js")),
+    ("login.js", JS, include_str!("assets/login.js")),
     ("overview.js", JS, include_str!("assets/overview.js")),
     ("cores.js", JS, include_str!("assets/cores.js")),
     ("job.js", JS, include_str!("assets/job.js")),
@@ -26,20 +24,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// `GET /`
-pub(super) async fn page(user: Result<User, Failure>) -> Response {
-    match user {
-        Ok(_) => Html(HTML).into_response(),
-        Err(_) => (StatusCode::UNAUTHORIZED, strangers_page()).into_response(),
-    }
+/// `GET /`. The page is the same for all; what it shows takes a session.
+pub(super) async fn page() -> Html<&'static str> {
+    Html(HTML)
 }
 
-/// What those see who are not logged in.
-pub(super) fn strangers_page() -> Html<&'static str> {
-    Html(STRANGERS)
-}
-
-/// `GET /assets/NAME`. They hold no secrets, and the page for strangers has its style among them.
+/// `GET /assets/NAME`. They hold no secrets.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => ([(header::CONTENT_TYPE, *kind)], *text).into_response(),

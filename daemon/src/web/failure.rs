@@ -21,14 +21,8 @@ impl Failure {
     }
 
     pub(super) fn busy() -> Failure {
-        let message = "too many pages follow jobs; close some".to_owned();
+        let message = "too many of your pages follow jobs; close some".to_owned();
         Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
-    }
-
-    /// A request that a page of ours did not make.
-    pub(super) fn foreign() -> Failure {
-        let message = "the request did not come from this page".to_owned();
-        Failure { code: StatusCode::FORBIDDEN, message }
     }
 }
 
@@ -37,6 +31,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let status = Status::from(error);
         let code = match status.code() {
+            Code::Unauthenticated => StatusCode::UNAUTHORIZED,
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::InvalidArgument => StatusCode::BAD_REQUEST,
             Code::PermissionDenied => StatusCode::FORBIDDEN,

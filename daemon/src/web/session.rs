@@ -1,42 +1,33 @@
 //! From a request to the user it comes from, and from the user to what they may do.
+//!
+//! A page says with each request whose session it is. No cookie does: browsers send cookies to all
+//! ports of a host, and on another one may be the server of another user.
 
-use axum::extract::{FromRequestParts, Query, State};
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::Site;
-use super::assets;
 use super::failure::Failure;
 use crate::access::Caller;
 use crate::error::Error;
-
-const COOKIE: &str = "traind_session";
 
 #[derive(Deserialize)]
 pub(super) struct Key {
     key: String,
 }
 
-/// `GET /login?key=`
-pub(super) async fn log_in(State(site): State<Site>, Query(Key { key }): Query<Key>) -> Response {
-    match site.daemon.logins.log_in(&key) {
-        Ok(Some(session)) => {
-            let name = cookie_name(&site);
-            // Strict: a link on another page opens this one without it.
-            let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict");
-            ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
-        }
-        Ok(None) => (StatusCode::UNAUTHORIZED, assets::strangers_page()).into_response(),
-        Err(error) => Failure::from(Error::Random(error)).into_response(),
-    }
-}
-
-/// Cookies are shared by all ports of a host, and so by all daemons on it.
-fn cookie_name(site: &Site) -> String {
-    let port = site.daemon.settings.web_address.map_or(0, |address| address.port());
-    format!("{COOKIE}_{port}")
+/// `POST /api/login`: a key for a session.
+pub(super) async fn log_in(
+    State(site): State<Site>,
+    Json(Key { key }): Json<Key>,
+) -> Result<Json<Value>, Failure> {
+    let session = site.daemon.logins.log_in(&key).map_err(Error::Random)?;
+    let session = session.ok_or_else(Failure::stranger)?;
+    Ok(Json(json!({ "session": session })))
 }
 
 /// A user who is logged in.
@@ -50,7 +41,7 @@ impl User {
         let role_max = Some(self.0.role());
         let admitted = site.daemon.settings.access.admit(user.clone(), role_max, call);
         let mut caller = admitted.map_err(Error::from)?;
-        caller.account = self.0.account;
+        (caller.account, caller.token) = (self.0.account, self.0.token);
         Ok(caller)
     }
 }
@@ -59,15 +50,13 @@ impl FromRequestParts<Site> for User {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<User, Failure> {
-        let name = cookie_name(site);
-        let session = cookie(&parts.headers, &name).ok_or(Failure::stranger())?;
-        site.daemon.logins.caller(session).map(User).ok_or(Failure::stranger())
+        let session = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let session = session.and_then(|text| text.strip_prefix("Bearer "));
+        let caller = session.and_then(|session| site.daemon.logins.caller(session));
+        // A session lasts no longer than the token with which it was asked for.
+        let works = |caller: &Caller| {
+            caller.token.as_ref().is_none_or(|token| site.daemon.tokens.works(token))
+        };
+        caller.filter(works).map(User).ok_or_else(Failure::stranger)
     }
-}
-
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(key, value)| (key == name).then_some(value))
 }

@@ -137,6 +137,12 @@ impl Host {
         daemon.wait().unwrap().code()
     }
 
+    /// As `systemctl reload` does.
+    pub(crate) fn hang_up(&self) {
+        let pid = rustix::process::Pid::from_child(self.daemon.as_ref().unwrap());
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+
     /// Waits for a daemon that ends by itself. Returns the exit code.
     pub(crate) async fn daemon_end(&mut self) -> Option<i32> {
         let mut daemon = self.daemon.take().unwrap();

@@ -25,13 +25,29 @@ pub(crate) async fn request(
     path: &str,
     headers: &[(&str, &str)],
 ) -> Answer {
+    request_with(address, method, path, headers, "").await
+}
+
+/// The same with a body of JSON.
+pub(crate) async fn request_with(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "host") {
         text.push_str("Host: localhost\r\n");
     }
     headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+    if !body.is_empty() {
+        let length = body.len();
+        text.push_str(&format!("content-type: application/json\r\ncontent-length: {length}\r\n"));
+    }
     text.push_str("\r\n");
+    text.push_str(body);
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer));

@@ -12,14 +12,17 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Code, Request};
+use tonic::{Code, Request, Status, Streaming};
 use tower::service_fn;
 use traind_proto::v1;
+use traind_proto::v1::cores_client::CoresClient;
+use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::tokens_client::TokensClient;
 
 use crate::access::code_over;
-use crate::host::Host;
+use crate::host::{Host, PATIENCE, until_logged};
 use crate::runner::COMPLETES;
+use crate::web::Browser;
 
 /// An authority and what it signed, as PEM files in a folder.
 struct Authority {
@@ -289,4 +292,101 @@ async fn roles_hold_for_tokens_and_a_wrong_one_is_nobodys() {
     for wrong in ["", "traind_", &admin[..admin.len() - 1], &admin.replace("traind", "trained")] {
         assert_eq!(list(wrong).await.unwrap_err(), Code::Unauthenticated, "{wrong}");
     }
+}
+
+/// A stream of cores as a bearer of `secret`, of which one reading has come.
+async fn watching(network: &Networked, secret: &str) -> Streaming<v1::WatchCoresResponse> {
+    let mut request = Request::new(v1::WatchCoresRequest { period_ms: 100, ..Default::default() });
+    request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
+    let channel = network.channel(None).await.unwrap();
+    let mut stream = CoresClient::new(channel).watch_cores(request).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    stream
+}
+
+/// Why a stream ends.
+async fn end_of(mut stream: Streaming<v1::WatchCoresResponse>) -> Status {
+    let read = async {
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ends without a word"),
+                Err(status) => return status,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("the stream ends")
+}
+
+#[tokio::test]
+async fn what_a_token_began_ends_with_it() {
+    let network = Networked::started(&["--tokens", "--web-address", "127.0.0.1:0"]).await;
+    let (secret, other) = (network.new_token(&["vic"]), network.new_token(&["vic"]));
+    let (done, login) = network.remote(&["web"], &[("TRAIND_TOKEN", secret.clone())]);
+    assert!(done, "{login}");
+    let address = login.lines().find(|line| line.starts_with("http://")).unwrap();
+    let browser = Browser::with_address(&network.host, address).await;
+    assert_eq!(browser.get("/api/overview").await.status, 200);
+    let (stream, mut unharmed) =
+        (watching(&network, &secret).await, watching(&network, &other).await);
+    let id = secret.split('_').nth(1).unwrap();
+    assert!(network.host.cli(&["token", "revoke", id]).status.success());
+    let status = end_of(stream).await;
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.message().contains("revoked"), "{status:?}");
+    assert_eq!(browser.get("/api/overview").await.status, 401);
+    assert!(unharmed.message().await.unwrap().is_some(), "another token's stream goes on");
+}
+
+#[tokio::test]
+async fn roles_and_certificates_change_while_the_daemon_runs() {
+    let mut network = Networked::started(&["--tokens"]).await;
+    let (secret, viewer) = (network.new_token(&["sue"]), network.new_token(&["vic"]));
+    let stream = watching(&network, &secret).await;
+    let mut unharmed = watching(&network, &viewer).await;
+    let access = network.host.path("access.yaml");
+    fs::write(&access, "users: {ann: nonsense}\n").unwrap();
+    network.host.hang_up();
+    until_logged(&network.host, "all stays as it was").await;
+    assert!(
+        network.remote(&["ls"], &[("TRAIND_TOKEN", secret.clone())]).0,
+        "a wrong file is not taken"
+    );
+
+    fs::write(&access, own_user_too("users: {ann: admin, vic: viewer}\n")).unwrap();
+    let former = network.authority;
+    network.authority = Authority::new(&network.host.path(""), "another");
+    let (certificate, key) = network.sign("server");
+    fs::copy(certificate, former.folder.join("server.pem")).unwrap();
+    fs::copy(key, former.folder.join("server.key")).unwrap();
+    network.host.hang_up();
+    let status = end_of(stream).await;
+    assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+    assert!(unharmed.message().await.unwrap().is_some(), "who keeps the role keeps the stream");
+    until_logged(&network.host, "read the access file and the certificates").await;
+    let (done, said) = network.remote(&["ls"], &[("TRAIND_TOKEN", secret)]);
+    assert!(!done && said.contains("sue has none"), "{said}");
+    let (done, said) = network.remote(&["ls"], &[("TRAIND_TOKEN", viewer)]);
+    assert!(done, "by a certificate of the other authority: {said}");
+}
+
+#[tokio::test]
+async fn who_shows_a_certificate_that_is_refused_learns_why() {
+    let network = Networked::started(&[]).await;
+    let stranger = Authority::new(&network.host.path(""), "stranger");
+    let (certificate, key) = stranger.sign("ann");
+    let shown = [
+        ("TRAIND_CLIENT_CERT", certificate.display().to_string()),
+        ("TRAIND_CLIENT_KEY", key.display().to_string()),
+    ];
+    let (done, said) = network.remote(&["ls"], &shown);
+    assert!(!done && said.contains("certificate"), "{said}");
+}
+
+#[tokio::test]
+async fn a_name_that_gives_a_terminal_orders_is_nobodys() {
+    let network = Networked::started(&[]).await;
+    let channel = network.channel(Some(network.sign("ann\u{1b}[31m"))).await.unwrap();
+    let listed = JobsClient::new(channel).list_jobs(v1::ListJobsRequest::default()).await;
+    assert_eq!(listed.unwrap_err().code(), Code::Unauthenticated);
 }

@@ -5,40 +5,50 @@ use serde_json::Value;
 use traind_proto::v1::JobState;
 
 use crate::host::{Host, until_logged};
-use crate::http::{Answer, request};
+use crate::http::{Answer, request, request_with};
 use crate::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 const OPTIONS: [&str; 2] = ["--web-address", "127.0.0.1:0"];
 
-/// A browser: where the page is, and the cookie it was given.
-struct Browser {
+/// A browser: where the page is, and the session it was given.
+pub(crate) struct Browser {
     address: String,
-    cookie: String,
+    session: String,
 }
 
 impl Browser {
     async fn stranger(host: &Host) -> Browser {
         let address = until_logged(host, "serve the web page address=").await;
-        Browser { address, cookie: String::new() }
+        Browser { address, session: String::new() }
     }
 
     async fn logged_in(host: &Host) -> Browser {
+        Browser::with_address(host, &String::from_utf8(host.cli(&["web"]).stdout).unwrap()).await
+    }
+
+    /// Opens the address that `traind web` printed.
+    pub(crate) async fn with_address(host: &Host, login: &str) -> Browser {
         let mut browser = Browser::stranger(host).await;
-        let answer = browser.get(&login_path(host)).await;
-        assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
-        let cookie = answer.header("set-cookie").unwrap();
-        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        browser.cookie = cookie.split(';').next().unwrap().to_owned();
+        let answer = browser.log_in(key(login)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let given: Value = serde_json::from_str(&answer.body).unwrap();
+        browser.session = given["session"].as_str().unwrap().to_owned();
         browser
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    async fn log_in(&self, key: &str) -> Answer {
+        let body = format!(r#"{{"key": "{key}"}}"#);
+        request_with(&self.address, "POST", "/api/login", &[], &body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[]).await
     }
 
     async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let session = format!("Bearer {}", self.session);
         let headers: Vec<_> =
-            [("cookie", self.cookie.as_str())].iter().chain(headers).copied().collect();
+            [("authorization", session.as_str())].iter().chain(headers).copied().collect();
         request(&self.address, method, path, &headers).await
     }
 
@@ -49,28 +59,40 @@ impl Browser {
     }
 }
 
-fn login_path(host: &Host) -> String {
-    let said = host.cli(&["web"]);
-    let url = String::from_utf8(said.stdout).unwrap();
-    let (_, path) = url.trim().split_once("/login").unwrap();
-    format!("/login{path}")
+fn key(login: &str) -> &str {
+    login.trim().split_once("/#/login/").unwrap().1
 }
 
 #[tokio::test]
 async fn strangers_see_nothing_and_a_key_works_once() {
     let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
     let job = host.submit("secret-name", 1).await;
-    let stranger = Browser::stranger(&host).await;
-    let paths = ["/".to_owned(), "/api/overview".into(), format!("/api/jobs/{}", job.id)];
-    for path in paths {
-        let answer = stranger.get(&path).await;
-        assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.body.contains("traind web") && !answer.body.contains("secret-name"));
+    let mut stranger = Browser::stranger(&host).await;
+    for path in ["/api/overview".to_owned(), format!("/api/jobs/{}", job.id)] {
+        for session in ["", "guess"] {
+            stranger.session = session.to_owned();
+            let answer = stranger.get(&path).await;
+            assert_eq!(answer.status, 401, "{path}");
+            assert!(answer.body.contains("traind web") && !answer.body.contains("secret-name"));
+        }
     }
-    let path = login_path(&host);
-    assert_eq!(stranger.get(&path).await.status, 303);
-    assert_eq!(stranger.get(&path).await.status, 401, "a second time");
-    assert_eq!(stranger.get("/login?key=guess").await.status, 401);
+    let login = String::from_utf8(host.cli(&["web"]).stdout).unwrap();
+    assert_eq!(stranger.log_in(key(&login)).await.status, 200);
+    assert_eq!(stranger.log_in(key(&login)).await.status, 401, "a second time");
+    assert_eq!(stranger.log_in("guess").await.status, 401);
+}
+
+/// Browsers send cookies to all ports of a host, and so to the servers of its other users.
+#[tokio::test]
+async fn a_session_is_no_cookie() {
+    let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
+    let stranger = Browser::stranger(&host).await;
+    let login = String::from_utf8(host.cli(&["web"]).stdout).unwrap();
+    let answer = stranger.log_in(key(&login)).await;
+    assert_eq!(answer.header("set-cookie"), None);
+    let given: Value = serde_json::from_str(&answer.body).unwrap();
+    let cookie = format!("session={}", given["session"].as_str().unwrap());
+    assert_eq!(stranger.send("GET", "/api/overview", &[("cookie", &cookie)]).await.status, 401);
 }
 
 #[tokio::test]
@@ -93,12 +115,10 @@ async fn jobs_curves_and_events_are_told() {
     assert_eq!(curves["steps"][39]["loss"], 0.025);
     let stream = browser.get(&format!("/api/jobs/{}/events?from=1", job.id)).await;
     let last = curves["last_sequence"].as_u64().unwrap();
-    assert_eq!(stream.body.matches("\nid: ").count() as u64, last, "{}", stream.body);
+    assert_eq!(stream.body.matches(r#""sequence":"#).count() as u64, last, "{}", stream.body);
     assert!(stream.body.contains("event: end"), "{}", stream.body);
-    let resumed = browser
-        .send("GET", &format!("/api/jobs/{}/events", job.id), &[("last-event-id", "40")])
-        .await;
-    assert!(!resumed.body.contains("id: 40\n") && resumed.body.contains("id: 41\n"));
+    let resumed = browser.get(&format!("/api/jobs/{}/events?from=41", job.id)).await.body;
+    assert!(!resumed.contains(r#""sequence":40,"#) && resumed.contains(r#""sequence":41,"#));
     assert_eq!(browser.get("/api/jobs/nothing").await.status, 404);
 }
 
@@ -123,16 +143,16 @@ async fn every_file_that_the_page_asks_for_is_there() {
 }
 
 #[tokio::test]
-async fn only_the_page_itself_cancels() {
+async fn who_is_logged_in_cancels() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &OPTIONS).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
-    let browser = Browser::logged_in(&host).await;
     let path = format!("/api/jobs/{}/cancel", job.id);
-    assert_eq!(browser.send("POST", &path, &[]).await.status, 403, "a form of another site");
+    assert_eq!(Browser::stranger(&host).await.send("POST", &path, &[]).await.status, 401);
+    let browser = Browser::logged_in(&host).await;
     assert_eq!(browser.get(&path).await.status, 405);
     assert_eq!(host.get(&job.id).await.state(), JobState::Running);
-    assert_eq!(browser.send("POST", &path, &[("x-traind-page", "1")]).await.status, 200);
+    assert_eq!(browser.send("POST", &path, &[]).await.status, 200);
     host.until_state(&job.id, JobState::Cancelled).await;
 }
 
@@ -148,7 +168,7 @@ async fn a_browser_may_do_what_its_user_may() {
     host.start().await;
     let browser = Browser::logged_in(&host).await;
     assert_eq!(browser.json("/api/overview").await["user"], user);
-    let answer = browser.send("POST", "/api/jobs/any/cancel", &[("x-traind-page", "1")]).await;
+    let answer = browser.send("POST", "/api/jobs/any/cancel", &[]).await;
     assert_eq!(answer.status, 403);
     assert!(answer.body.contains("takes the role submitter"), "{}", answer.body);
 }

@@ -1,7 +1,9 @@
 // Which page is shown, and what all pages use: asking the daemon, and ending what a page began when it is left.
 
+import { ask, events, session, Stranger } from "./ask.js";
 import { compare } from "./compare.js";
 import { job } from "./job.js";
+import { logIn, strangers } from "./login.js";
 import { overview } from "./overview.js";
 
 const RETRY_MS = 3000;
@@ -13,12 +15,16 @@ function complain(text) {
   trouble.textContent = text ?? "";
 }
 
-async function ask(path, options) {
-  const answer = await fetch(path, options);
-  const body = await answer.json().catch(() => ({}));
-  if (answer.status === 401) location.reload();
-  if (!answer.ok) throw new Error(body.error ?? `the daemon answered ${answer.status}`);
-  return body;
+// Says what went wrong; who is not known, or not any more, has to log in.
+function fail(error) {
+  if (error instanceof Stranger) return turnAway();
+  complain(error instanceof TypeError ? "the daemon is away; jobs go on" : error.message);
+}
+
+function turnAway() {
+  current?.leave();
+  complain(null);
+  strangers(document.getElementById("main"));
 }
 
 // What one page is given; `leave` ends its timers and streams.
@@ -27,8 +33,8 @@ function open() {
   let left = false;
   const page = {
     main: document.getElementById("main"),
-    get: (path) => ask(path),
-    post: (path) => ask(path, { method: "POST", headers: { "x-traind-page": "1" } }).catch((error) => complain(error.message)),
+    get: async (path) => (await ask(path)).json(),
+    post: (path) => ask(path, { method: "POST" }).catch(fail),
     tell(host, user) {
       document.getElementById("host").textContent = host;
       document.getElementById("user").textContent = user;
@@ -42,20 +48,32 @@ function open() {
           if (!document.hidden) await work();
           complain(null);
         } catch (error) {
-          complain(error instanceof TypeError ? "the daemon is away; jobs go on" : error.message);
+          if (left) return;
+          fail(error);
           pause = RETRY_MS;
         }
         setTimeout(turn, pause);
       };
       turn();
     },
-    // Calls `take` with each event; the browser connects again by itself until the job has ended.
-    stream(path, take) {
-      if (left) return;
-      const source = new EventSource(path);
-      source.onmessage = (message) => take(JSON.parse(message.data));
-      source.addEventListener("end", () => source.close());
-      endings.push(() => source.close());
+    // Calls `take` with each event from a sequence number on until the job has ended; a connection that is lost is
+    // made again.
+    async stream(path, from, take) {
+      const leaving = new AbortController();
+      endings.push(() => leaving.abort());
+      while (!left) {
+        try {
+          for await (const event of events(await ask(`${path}?from=${from}`, { signal: leaving.signal }))) {
+            if (!event || left) return;
+            take(event);
+            from = event.sequence + 1;
+          }
+        } catch (error) {
+          if (left) return;
+          fail(error);
+        }
+        await new Promise((wake) => { setTimeout(wake, RETRY_MS); });
+      }
     },
     onResize(draw) {
       const observer = new ResizeObserver(draw);
@@ -78,8 +96,9 @@ function show() {
   current = open();
   const [kind, argument] = location.hash.replace(/^#\/?/, "").split("/");
   const page = current;
-  const fail = (error) => complain(error.message);
-  if (kind === "jobs" && argument) job(page, encodeURIComponent(argument));
+  if (kind === "login" && argument) logIn(argument).catch(fail);
+  else if (!session.known()) turnAway();
+  else if (kind === "jobs" && argument) job(page, encodeURIComponent(argument));
   else if (kind === "compare" && argument) compare(page, argument.split(",").map(encodeURIComponent)).catch(fail);
   else overview(page);
   window.scrollTo(0, 0);

@@ -53,7 +53,7 @@ async function follow(page, id, known, lines, draw) {
   const past = await page.get(`/api/jobs/${id}/curves`).catch(() => ({ steps: [], evaluations: [], saves: [], last_sequence: 0 }));
   Object.assign(known, past);
   draw();
-  page.stream(`/api/jobs/${id}/events?from=${Math.max(1, past.last_sequence - PAST_LINES)}`, (event) => {
+  page.stream(`/api/jobs/${id}/events`, Math.max(1, past.last_sequence - PAST_LINES), (event) => {
     if (event.sequence > past.last_sequence) take(known, event);
     lines.add(event);
     draw();

@@ -1,0 +1,94 @@
+//! The access file while the daemon runs: read again when the operator says so, and whoever waits
+//! on a stream learns of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::access::{Access, AccessError, Caller, Denied, Role};
+use crate::account::Account;
+
+/// What holds now; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveAccess {
+    file: Option<PathBuf>,
+    now: Arc<watch::Sender<Access>>,
+}
+
+impl LiveAccess {
+    pub(crate) fn load(file: &Path) -> Result<LiveAccess, AccessError> {
+        let now = Arc::new(watch::Sender::new(Access::load(file)?));
+        Ok(LiveAccess { file: Some(file.to_owned()), now })
+    }
+
+    /// What holds where there is no file.
+    pub(crate) fn fixed(access: Access) -> LiveAccess {
+        LiveAccess { file: None, now: Arc::new(watch::Sender::new(access)) }
+    }
+
+    /// Reads the file again. One that is wrong changes nothing.
+    pub(crate) fn reload(&self) -> Result<(), AccessError> {
+        if let Some(file) = &self.file {
+            self.now.send_replace(Access::load(file)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn admit(
+        &self,
+        user: String,
+        role_max: Option<Role>,
+        path: &str,
+    ) -> Result<Caller, Denied> {
+        self.now.borrow().admit(user, role_max, path)
+    }
+
+    pub(crate) fn account_of(&self, user: &str) -> Result<Option<Account>, AccessError> {
+        self.now.borrow().account_of(user)
+    }
+
+    pub(crate) fn leaves_strangers(&self) -> bool {
+        self.now.borrow().leaves_strangers()
+    }
+
+    /// Resolves when a caller who was admitted to the call would not be any more, or not as that
+    /// much.
+    pub(crate) async fn until_denied(&self, caller: &Caller, path: &str) -> Denied {
+        let mut news = self.now.subscribe();
+        loop {
+            if let Err(denied) = news.borrow_and_update().still_admits(caller, path) {
+                return denied;
+            }
+            // The sender lives as long as this does.
+            let _ = news.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_is_wrong_changes_nothing_and_one_that_is_right_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("access.yaml");
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        write("users: {ann: admin, bob: viewer}\n");
+        let access = LiveAccess::load(&file).unwrap();
+        let path = "/traind.v1.Jobs/WatchJob";
+        let ann = access.admit("ann".into(), None, path).unwrap();
+        let bob = access.admit("bob".into(), None, path).unwrap();
+        write("users: {ann: root}\n");
+        assert!(access.reload().is_err());
+        assert!(access.admit("ann".into(), None, path).is_ok());
+        write("users: {ann: submitter, bob: admin}\n");
+        access.reload().unwrap();
+        let denied = access.until_denied(&ann, path).await.to_string();
+        assert_eq!(denied, "this takes the role admin, and ann is submitter");
+        let waits =
+            tokio::time::timeout(std::time::Duration::ZERO, access.until_denied(&bob, path));
+        assert!(waits.await.is_err(), "who may do more keeps what they had");
+    }
+}
