@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -178,9 +179,11 @@ async fn connect_network(address: &str, tls: Arc<ClientConfig>) -> anyhow::Resul
     let (host, _) = address.rsplit_once(':').context("--address must be HOST:PORT")?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(host).context("--address must be HOST:PORT")?;
-    shake_hands(address, name.clone(), tls.clone())
-        .await
-        .with_context(|| format!("reach the daemon at {address}"))?;
+    let stream = shake_hands(address, name.clone(), tls.clone()).await;
+    let stream = stream.with_context(|| format!("reach the daemon at {address}"))?;
+    hear(stream).await.with_context(|| {
+        format!("the daemon at {address} hung up; does it know who signed --client-cert, and is that in its time?")
+    })?;
     let address = address.to_owned();
     let connector = service_fn(move |_: Uri| {
         let (address, name, tls) = (address.clone(), name.clone(), tls.clone());
@@ -197,6 +200,16 @@ async fn shake_hands(
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     TlsConnector::from(tls).connect(name, stream).await
+}
+
+/// Waits for the daemon's first word. Hands are shaken before it has looked at a certificate, and
+/// only here is heard why it takes none.
+async fn hear(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, stream.read_u8()).await {
+        Ok(heard) => heard.map(drop),
+        // One that is slow to speak may still answer.
+        Err(_) => Ok(()),
+    }
 }
 
 /// The connectors know where the daemon is; TLS is their work too.

@@ -380,7 +380,8 @@ async fn who_shows_a_certificate_that_is_refused_learns_why() {
         ("TRAIND_CLIENT_KEY", key.display().to_string()),
     ];
     let (done, said) = network.remote(&["ls"], &shown);
-    assert!(!done && said.contains("certificate"), "{said}");
+    assert!(!done && said.contains("who signed --client-cert"), "{said}");
+    assert!(said.contains("fatal alert"), "in the words of TLS: {said}");
 }
 
 #[tokio::test]
