@@ -143,6 +143,30 @@ def job(browser, job_id):
     }
 
 
+def kept_focus(browser, job_id):
+    """What has the focus after the page has told something new."""
+    browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
+    browser.until("the button", "return document.querySelector('button.danger')")
+    browser.run("document.querySelector('button.danger').focus()")
+    before = browser.text(".tile b")
+    browser.until("other figures", "return document.querySelector('.tile:nth-child(3) b').innerText !== arguments[0]", before[2])
+    return browser.run("return document.activeElement.innerText")
+
+
+def broken_curve(browser):
+    """The lines of a curve with figures that are none."""
+    script = """
+        const { chart, sparkline } = await import("/assets/chart.js");
+        const points = [[1, 3], [2, 2], [3, "NaN"], [4, "inf"], [5, 2], [6, 1]];
+        const small = sparkline(points);
+        const large = chart("none");
+        large.update([{ name: "none", points: [[1, "NaN"], [2, "NaN"]] }]);
+        const lines = [...small.querySelectorAll("polyline")].map((line) => line.getAttribute("points"));
+        return { lines, none: large.root.textContent };
+    """
+    return browser.run(f"return (async () => {{ {script} }})()")
+
+
 def completed(browser, job_id):
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
     browser.until("the output", "return document.body.innerText.includes('Checkpoints and output')")
@@ -206,6 +230,8 @@ with tempfile.TemporaryDirectory() as profile:
         browser.errors()
         saw["overview"] = overview(browser)
         saw["job"] = job(browser, running)
+        saw["focus"] = kept_focus(browser, running)
+        saw["broken"] = broken_curve(browser)
         saw["completed"] = completed(browser, first)
         saw["compare"] = compare(browser)
         saw["phone"] = phone(browser)

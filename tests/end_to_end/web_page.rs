@@ -34,6 +34,11 @@ async fn a_browser_shows_jobs_and_cores_and_cancels() {
     for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed", "animal"] {
         assert!(text(&saw["completed"]).contains(part), "{part:?} is not in {}", saw["completed"]);
     }
+    assert_eq!(saw["focus"], "cancel job", "the button that was chosen");
+    let broken = &saw["broken"];
+    assert_eq!(broken["lines"].as_array().unwrap().len(), 2, "{broken}");
+    assert!(!broken.to_string().contains("NaN"), "{broken}");
+    assert!(text(&broken["none"]).contains("no finite figures"), "{broken}");
     let compared = &saw["compare"];
     assert_eq!(compared["hash"], json!(format!("#/compare/{},{}", first.id, second.id)));
     assert_eq!(compared["legend"], json!(["brisk", "gentle"]));

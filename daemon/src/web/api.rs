@@ -27,29 +27,40 @@ type Answer = Result<Json<Value>, Failure>;
 
 /// Jobs that have ended and are listed.
 const ENDED_MAX: usize = 100;
-/// Jobs that have not ended and are listed.
-const UNFINISHED_MAX: usize = 500;
+/// Jobs that are at work and are listed.
+const ACTIVE_MAX: usize = 1000;
+/// Jobs that wait and are listed.
+const WAITING_MAX: usize = 500;
 /// Events read at a time.
 const PAGE: usize = 1000;
 
-/// `GET /api/overview`: cores, jobs that have not ended, the newest that have.
+/// `GET /api/overview`: cores, jobs at work, the newest that wait and that have ended.
 pub(super) async fn overview(State(site): State<Site>, user: User) -> Answer {
     let caller = user.may(&site, "/traind.v1.Jobs/ListJobs")?;
     let (user, scope) = (caller.user.clone(), caller.scope());
     let list = move |store: &Store| {
-        let (ended, unfinished): (Vec<_>, Vec<_>) =
-            JobState::ALL.into_iter().partition(|state| state.is_terminal());
-        let mut jobs = store.list(&unfinished, scope.as_deref(), i64::MAX, UNFINISHED_MAX)?;
-        jobs.extend(store.list(&ended, scope.as_deref(), i64::MAX, ENDED_MAX)?);
-        Ok::<_, StoreError>(jobs)
+        // One more than is shown tells that there are more.
+        let [active, waiting, ended] = [ACTIVE_MAX, WAITING_MAX + 1, ENDED_MAX];
+        let list = |of: fn(&JobState) -> bool, most| {
+            let states: Vec<_> = JobState::ALL.into_iter().filter(of).collect();
+            store.list(&states, scope.as_deref(), i64::MAX, most)
+        };
+        let mut waiting = list(|state| *state == JobState::Pending, waiting)?;
+        let more_wait = waiting.len() > WAITING_MAX;
+        waiting.truncate(WAITING_MAX);
+        let mut jobs = list(|state| state.is_active(), active)?;
+        jobs.append(&mut waiting);
+        jobs.extend(list(|state| state.is_terminal(), ended)?);
+        Ok::<_, StoreError>((jobs, more_wait))
     };
-    let jobs = site.daemon.store.run(list).await.map_err(Error::from)?;
+    let (jobs, more_wait) = site.daemon.store.run(list).await.map_err(Error::from)?;
     let cores = site.daemon.cores().await?;
     let host = &site.daemon.settings.host;
     Ok(Json(json!({
         "user": user,
         "host": { "platform": host.platform, "device": host.device(0) },
         "cores": cores.iter().map(views::core).collect::<Vec<_>>(),
+        "more_wait": more_wait,
         "jobs": jobs.into_iter().map(|job| views::job(&present(&site.daemon, job))).collect::<Vec<_>>(),
     })))
 }

@@ -1,6 +1,8 @@
 //! Messages as the page's scripts read them: JSON under the wire's names, times as seconds
 //! since 1970, enums in lower case.
 
+use std::collections::BTreeMap;
+
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 use traind_proto::v1::event::Kind;
@@ -35,7 +37,7 @@ pub(super) fn job(job: &Job) -> Value {
         "attempt": job.attempt,
         "restarts": job.restarts,
         "progress": job.progress.as_ref().map(step),
-        "metrics": job.metrics,
+        "metrics": figures(&job.metrics),
         "failure": failure,
         "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
         "job_file": job.job_file,
@@ -109,13 +111,13 @@ fn step(step: &Step) -> Value {
         "step": step.step,
         "max_steps": step.max_steps,
         "epoch": step.epoch,
-        "loss": step.loss,
-        "learning_rate": step.learning_rate,
-        "grad_norm": step.grad_norm,
-        "samples_per_second": step.samples_per_second,
-        "tokens_per_second": step.tokens_per_second,
+        "loss": figure(step.loss),
+        "learning_rate": figure(step.learning_rate),
+        "grad_norm": figure(step.grad_norm),
+        "samples_per_second": figure(step.samples_per_second),
+        "tokens_per_second": figure(step.tokens_per_second),
         "input_wait_share": step.input_wait_share,
-        "eta_seconds": step.eta_seconds,
+        "eta_seconds": figure(step.eta_seconds),
         "time": {
             "input wait": time.input_wait_seconds,
             "dispatch": time.dispatch_seconds,
@@ -125,12 +127,21 @@ fn step(step: &Step) -> Value {
     })
 }
 
+/// JSON has no word for what is no finite number, and a loss that is none is worth knowing of.
+fn figure(value: f64) -> Value {
+    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+}
+
+fn figures(metrics: &BTreeMap<String, f64>) -> Value {
+    metrics.iter().map(|(name, value)| (name.clone(), figure(*value))).collect()
+}
+
 fn evaluated(evaluated: &Evaluated) -> Value {
     json!({
         "split": evaluated.split,
         "step": evaluated.step,
         "epoch": evaluated.epoch,
-        "metrics": evaluated.metrics,
+        "metrics": figures(&evaluated.metrics),
         "rows": evaluated.rows,
         "seconds": evaluated.seconds,
     })
@@ -151,43 +162,83 @@ fn seconds(time: Option<&Timestamp>) -> Option<f64> {
     time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
 }
 
-/// The course of a job's figures over all its attempts.
+/// The course of a job's figures over all its attempts. However long the job, no more points are
+/// held than twice as many as are sent.
 #[derive(Default)]
 pub(super) struct Curves {
     steps: Vec<Step>,
+    /// Of so many steps that come, one is kept.
+    stride: Stride,
+    newest: Option<Step>,
     evaluations: Vec<Value>,
     saves: Vec<Value>,
     last_sequence: u64,
 }
 
+/// A power of two, and how many have come since one was kept.
+struct Stride {
+    length: usize,
+    passed: usize,
+}
+
+impl Default for Stride {
+    fn default() -> Stride {
+        Stride { length: 1, passed: 0 }
+    }
+}
+
 impl Curves {
-    /// An attempt that resumes does some steps again: what it says of them counts.
     pub(super) fn add(&mut self, event: &Event) {
         self.last_sequence = event.sequence;
         match &event.kind {
-            Some(Kind::Step(step)) => {
-                let before = self.steps.partition_point(|known| known.step < step.step);
-                self.steps.truncate(before);
-                self.steps.push(*step);
-            }
+            Some(Kind::Step(step)) => self.add_step(*step),
             Some(Kind::Evaluated(of)) => self.evaluations.push(evaluated(of)),
             Some(Kind::Saved(of)) => self.saves.push(saved(of)),
             _ => {}
         }
     }
 
+    /// An attempt that resumes does some steps again: what it says of them counts.
+    fn add_step(&mut self, step: Step) {
+        let before = self.steps.partition_point(|known| known.step < step.step);
+        self.steps.truncate(before);
+        self.newest = Some(step);
+        self.stride.passed += 1;
+        if self.stride.passed < self.stride.length {
+            return;
+        }
+        self.stride.passed = 0;
+        self.steps.push(step);
+        if self.steps.len() >= 2 * POINTS_MAX {
+            thin_out(&mut self.steps);
+            self.stride.length *= 2;
+        }
+    }
+
     /// The last point is always among those that are left. `last_sequence` says from which
     /// event on the stream has more.
-    pub(super) fn view(&self) -> Value {
-        let stride = self.steps.len().div_ceil(POINTS_MAX).max(1);
-        let thinned = self.steps.iter().rev().step_by(stride).rev();
+    pub(super) fn view(mut self) -> Value {
+        self.steps.extend(self.newest.filter(|newest| self.steps.last() != Some(newest)));
+        if self.steps.len() > POINTS_MAX {
+            thin_out(&mut self.steps);
+        }
         json!({
-            "steps": thinned.map(step).collect::<Vec<_>>(),
+            "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
             "evaluations": self.evaluations,
             "saves": self.saves,
             "last_sequence": self.last_sequence,
         })
     }
+}
+
+/// Every second point goes, and never the last one.
+fn thin_out(steps: &mut Vec<Step>) {
+    let keep = steps.len() % 2;
+    let mut index = 0;
+    steps.retain(|_| {
+        index += 1;
+        index % 2 == keep
+    });
 }
 
 #[cfg(test)]
@@ -199,7 +250,7 @@ mod tests {
         Event { kind, ..Default::default() }
     }
 
-    fn points(curves: &Curves) -> Vec<(u64, f64)> {
+    fn points(curves: Curves) -> Vec<(u64, f64)> {
         let view = curves.view();
         let steps = view["steps"].as_array().unwrap().clone();
         let point = |step: Value| (step["step"].as_u64().unwrap(), step["loss"].as_f64().unwrap());
@@ -212,15 +263,27 @@ mod tests {
         for event in [at(10, 3.0), at(20, 2.0), at(30, 1.0), at(20, 2.5), at(30, 1.5)] {
             curves.add(&event);
         }
-        assert_eq!(points(&curves), [(10, 3.0), (20, 2.5), (30, 1.5)]);
+        assert_eq!(points(curves), [(10, 3.0), (20, 2.5), (30, 1.5)]);
     }
 
     #[test]
     fn long_curves_are_thinned_out_and_keep_their_end() {
-        let mut curves = Curves::default();
-        (1..=2500).for_each(|step| curves.add(&at(step, 1.0)));
-        let points = points(&curves);
-        assert_eq!(points.len(), 834);
-        assert_eq!(points.last().unwrap().0, 2500);
+        for length in [1, 2, 999, 1000, 1001, 2500, 1_000_000] {
+            let mut curves = Curves::default();
+            (1..=length).for_each(|step| curves.add(&at(step, 1.0)));
+            assert!(curves.steps.len() < 2 * POINTS_MAX, "of {length}: {}", curves.steps.len());
+            let points = points(curves);
+            let least = (length as usize).min(POINTS_MAX / 2);
+            assert!((least..=POINTS_MAX).contains(&points.len()), "of {length}: {}", points.len());
+            assert_eq!(points.last().unwrap().0, length);
+            assert!(points.is_sorted_by(|(left, _), (right, _)| left < right), "of {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_by_its_name() {
+        let view = step(&Step { loss: f64::NAN, grad_norm: f64::INFINITY, ..Default::default() });
+        assert_eq!((&view["loss"], &view["grad_norm"]), (&json!("NaN"), &json!("inf")));
+        assert_eq!(view["learning_rate"], json!(0.0));
     }
 }

@@ -15,8 +15,10 @@ use super::app::News;
 
 const PERIOD: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(2);
-/// Jobs that have not ended and are shown.
-const UNFINISHED_MAX: i32 = 200;
+/// Jobs that are at work and are shown.
+const ACTIVE_MAX: i32 = 1000;
+/// Jobs that wait and are shown.
+const WAITING_MAX: i32 = 200;
 /// Jobs that have ended and are shown.
 const ENDED_MAX: i32 = 30;
 
@@ -109,19 +111,21 @@ async fn list_jobs(mut jobs: JobsClient<Connection>, news: Sender<News>) {
     }
 }
 
-/// All that have not ended, and the newest that have; the newest first.
+/// All that are at work, the newest that wait and that have ended; the newest first.
 async fn newest(jobs: &mut JobsClient<Connection>) -> Result<Vec<Job>, Status> {
     use JobState::{Cancelled, Cancelling, Completed, Failed, Pending, Running, Starting};
     let mut found = Vec::new();
-    let unfinished = [Pending, Starting, Running, Cancelling];
-    for (states, page_size) in
-        [(&unfinished[..], UNFINISHED_MAX), (&[Completed, Failed, Cancelled], ENDED_MAX)]
-    {
+    let parts: [(&[JobState], i32); 3] = [
+        (&[Pending], WAITING_MAX),
+        (&[Starting, Running, Cancelling], ACTIVE_MAX),
+        (&[Completed, Failed, Cancelled], ENDED_MAX),
+    ];
+    for (states, page_size) in parts {
         let states = states.iter().map(|state| (*state).into()).collect();
         let request = ListJobsRequest { page_size, states, ..Default::default() };
         found.extend(jobs.list_jobs(request).await?.into_inner().jobs);
     }
-    // One that ended between the two requests is in both.
+    // One that went on between two requests is in both.
     found.sort_by_key(|job| {
         std::cmp::Reverse(job.create_time.map(|time| (time.seconds, time.nanos)))
     });

@@ -93,6 +93,7 @@ let current = null;
 function show() {
   current?.leave();
   complain(null);
+  document.title = "traind";
   current = open();
   const [kind, argument] = location.hash.replace(/^#\/?/, "").split("/");
   const page = current;

@@ -12,7 +12,7 @@ const BOTTOM = 20;
 // A curve is { name, points: [[x, y]], dots }. `update` draws new ones in the same place.
 export function chart(title, { tall = false } = {}) {
   const height = tall ? 320 : 190;
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": title });
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `curve of ${title.toLowerCase()}` });
   const tip = el("div", { class: "tip", hidden: true });
   const legend = el("div", { class: "legend" });
   const root = el("figure", { class: `card chart${tall ? " tall" : ""}` }, el("h3", {}, title), drawing, tip, legend);
@@ -21,7 +21,7 @@ export function chart(title, { tall = false } = {}) {
   let scale = null;
 
   function update(curves) {
-    shown = curves.filter((curve) => curve.points.length);
+    shown = curves.filter((curve) => curve.points.some(isFigure));
     // Drawn at the size it is shown at, so that text keeps its shape.
     const width = drawing.clientWidth || WIDTH;
     drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -29,7 +29,7 @@ export function chart(title, { tall = false } = {}) {
     legend.replaceChildren(...(curves.length > 1 ? shown.map((curve, at) =>
       el("span", {}, el("i", { class: `k${curve.color ?? at % 6}` }), curve.name)) : []));
     if (!shown.length) {
-      drawing.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no figures yet"));
+      drawing.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, curves.some((curve) => curve.points.length) ? "no finite figures" : "no figures yet"));
       return;
     }
     scale = scales(shown, width, height);
@@ -60,16 +60,33 @@ export function sparkline(points) {
   const drawing = svg("svg", { class: "spark", viewBox: "0 0 300 46", preserveAspectRatio: "none", "aria-hidden": "true" });
   if (points.length > 1) {
     const [x, y] = [range(points.map(([x]) => x)), range(points.map(([, y]) => y))];
-    const path = points.map(([px, py]) => `${(((px - x.low) / x.size) * 298 + 1).toFixed(1)},${(43 - ((py - y.low) / y.size) * 40).toFixed(1)}`);
-    drawing.append(svg("polyline", { class: "k0", points: path.join(" "), fill: "none", "stroke-width": 1.6, "vector-effect": "non-scaling-stroke" }));
+    const place = ([px, py]) => `${(((px - x.low) / x.size) * 298 + 1).toFixed(1)},${(43 - ((py - y.low) / y.size) * 40).toFixed(1)}`;
+    drawing.append(...unbroken(points).map((part) =>
+      svg("polyline", { class: "k0", points: part.map(place).join(" "), fill: "none", "stroke-width": 1.6, "vector-effect": "non-scaling-stroke" })));
   }
   return drawing;
 }
 
+function isFigure([, y]) {
+  return Number.isFinite(y);
+}
+
+// The parts of a curve between points that are no figures.
+function unbroken(points) {
+  const parts = [[]];
+  for (const point of points) {
+    if (isFigure(point)) parts.at(-1).push(point);
+    else if (parts.at(-1).length) parts.push([]);
+  }
+  return parts.filter((part) => part.length);
+}
+
+// Values that are all the same lie in the middle of theirs.
 function range(values) {
   const finite = values.filter(Number.isFinite);
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
-  return { low, high, size: high - low || 1 };
+  const around = low === high ? Math.abs(low) / 10 || 1 : 0;
+  return { low: low - around, high: high + around, size: high - low + 2 * around };
 }
 
 function scales(curves, width, height) {
@@ -95,8 +112,12 @@ function axes(scale, width, height) {
       svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, short(value, marks[1] - marks[0])),
     ];
   });
-  const down = ticks(scale.xRange, Math.max(2, Math.floor(width / 110))).filter(Number.isInteger).map((value) =>
-    svg("text", { x: scale.x(value), y: height - 5, "text-anchor": "middle" }, String(value)));
+  const down = ticks(scale.xRange, Math.max(2, Math.floor(width / 110))).filter((value) => Number.isInteger(value) && value >= 0).map((value) => {
+    const x = scale.x(value);
+    // Half of the last one would stand outside.
+    const isLast = x > width - RIGHT - 4 * String(value).length;
+    return svg("text", { x: isLast ? width : x, y: height - 5, "text-anchor": isLast ? "end" : "middle" }, String(value));
+  });
   return [...across, ...down];
 }
 
@@ -118,12 +139,13 @@ function short(value, step) {
 }
 
 function line(curve, color, scale) {
-  const finite = curve.points.filter(([, y]) => Number.isFinite(y));
-  if (curve.dots || finite.length === 1) {
-    return finite.map(([x, y]) => svg("circle", { class: `k${color}`, cx: scale.x(x), cy: scale.y(y), r: 3.2 }));
-  }
-  const points = finite.map(([x, y]) => `${scale.x(x).toFixed(1)},${scale.y(y).toFixed(1)}`);
-  return [svg("polyline", { class: `line k${color}`, points: points.join(" ") })];
+  return unbroken(curve.points).flatMap((part) => {
+    if (curve.dots || part.length === 1) {
+      return part.map(([x, y]) => svg("circle", { class: `k${color}`, cx: scale.x(x), cy: scale.y(y), r: 3.2 }));
+    }
+    const points = part.map(([x, y]) => `${scale.x(x).toFixed(1)},${scale.y(y).toFixed(1)}`);
+    return [svg("polyline", { class: `line k${color}`, points: points.join(" ") })];
+  });
 }
 
 function nearest(points, x) {

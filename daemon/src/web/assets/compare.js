@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { el, state } from "./dom.js";
-import { duration, number } from "./format.js";
+import { duration, fixed, number } from "./format.js";
 
 export async function compare(page, ids) {
   page.main.replaceChildren(el("p", { class: "dim" }, "loading"));
@@ -10,28 +10,32 @@ export async function compare(page, ids) {
     const [job, curves] = await Promise.all([page.get(`/api/jobs/${id}`), page.get(`/api/jobs/${id}/curves`)]);
     return { job, ...curves };
   }));
+  const evaluates = found.some(({ evaluations }) => evaluations.length > 1);
+  document.title = "comparison of jobs";
   const losses = chart("Training loss", { tall: true });
   const scores = chart("Evaluation loss");
   page.main.replaceChildren(el("div", { class: "row" }, el("h1", {}, "Comparison")),
     el("p", { class: "dim" }, "Where the job files differ, their lines are marked."),
-    losses.root, el("h2", {}, "Results"), results(found), scores.root, el("h2", {}, "Job files"), files(found));
+    losses.root, el("h2", {}, "Results"), results(found), el("h2", { hidden: !evaluates }, "Evaluations"), scores.root, el("h2", {}, "Job files"), files(found));
   const draw = () => {
-    losses.update(found.map(({ job, steps }) => ({ name: job.name, points: steps.map(({ step, loss }) => [step, loss]) })));
-    scores.update(found.map(({ job, evaluations }) => ({
+    // The colours of the tables, whichever curves there are.
+    losses.update(found.map(({ job, steps }, at) => ({ name: job.name, color: at % 6, points: steps.map(({ step, loss }) => [step, loss]) })));
+    scores.update(found.map(({ job, evaluations }, at) => ({
       name: job.name,
+      color: at % 6,
       points: evaluations.filter(({ metrics }) => "eval_loss" in metrics).map(({ step, metrics }) => [step, metrics.eval_loss]),
     })));
   };
-  scores.root.hidden = !found.some(({ evaluations }) => evaluations.length > 1);
+  scores.root.hidden = !evaluates;
   draw();
   page.onResize(draw);
 }
 
 function grid(found, rows, mark) {
   const names = found.map(({ job }, at) =>
-    el("th", {}, el("i", { class: `swatch k${at % 6}` }), el("a", { href: `#/jobs/${job.id}` }, job.name)));
+    el("th", { scope: "col", class: "name" }, el("i", { class: `swatch k${at % 6}` }), el("a", { href: `#/jobs/${job.id}` }, job.name)));
   const body = rows.map(([name, values]) => el("tr", { class: mark && new Set(values).size > 1 ? "differs" : "" },
-    el("td", { class: "dim" }, name), values.map((value) => el("td", { class: "num" }, value))));
+    el("td", { class: "dim" }, name), values.map((value) => el("td", { class: "num why" }, value))));
   return el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, ""), names)), el("tbody", {}, body)));
 }
 
@@ -41,7 +45,7 @@ function results(found) {
   const table = grid(found, [
     ["steps", found.map(({ job }) => String(job.progress?.step ?? "–"))],
     ["loss", found.map(({ job }) => number(job.progress?.loss))],
-    ["samples/s", found.map(({ job }) => job.progress?.samples_per_second.toFixed(1) ?? "–")],
+    ["samples/s", found.map(({ job }) => fixed(job.progress?.samples_per_second, 1))],
     ["took", found.map(took)],
     ...metrics.map((name) => [name, found.map(({ job }) => number(job.metrics[name]))]),
   ], false);
@@ -52,9 +56,25 @@ function results(found) {
 
 // Lines as they stand in the job files: keys of a section carry its name.
 function files(found) {
-  const settings = found.map(({ job }) => keys(job.job_file));
+  const settings = found.map(({ job }) => (job.job_file.trimStart().startsWith("{") ? members(job.job_file) : keys(job.job_file)));
   const names = [...new Set(settings.flatMap((of) => [...of.keys()]))];
   return grid(found, names.map((name) => [name, settings.map((of) => of.get(name) ?? "–")]), true);
+}
+
+// A job file may be JSON, which is YAML too.
+function members(json) {
+  const found = new Map();
+  const visit = (value, path) => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+      for (const [key, member] of Object.entries(value)) visit(member, path ? `${path}.${key}` : key);
+    } else found.set(path, JSON.stringify(value));
+  };
+  try {
+    visit(JSON.parse(json), "");
+  } catch {
+    return keys(json);
+  }
+  return found;
 }
 
 function keys(yaml) {

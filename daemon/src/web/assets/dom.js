@@ -12,7 +12,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element[name] = value;
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value != null) element.setAttribute(name, value);
   }
@@ -20,9 +20,46 @@ function fill(element, attributes, children) {
   return element;
 }
 
+const HANDLERS = ["onclick", "onchange"];
+
+// Makes the children of a place like these. What stays the same is left alone, so that focus, selection and scrolling
+// survive; children with a `data-key` keep their elements wherever they come to stand.
+export function swap(place, ...children) {
+  const keyed = new Map([...place.children].filter((old) => old.dataset.key).map((old) => [old.dataset.key, old]));
+  children.forEach((child, at) => {
+    const fresh = typeof child === "string" ? document.createTextNode(child) : child;
+    const here = place.childNodes[at];
+    const key = fresh.dataset?.key;
+    const old = key ? keyed.get(key) : here?.dataset?.key ? null : here;
+    if (!old || old.nodeName !== fresh.nodeName) return place.insertBefore(fresh, here ?? null);
+    if (old !== here) place.insertBefore(old, here ?? null);
+    become(old, fresh);
+  });
+  while (place.childNodes.length > children.length) place.lastChild.remove();
+}
+
+function become(old, fresh) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const { name, value } of [...fresh.attributes]) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  for (const handler of HANDLERS) old[handler] = fresh[handler];
+  if ("checked" in fresh) old.checked = fresh.checked;
+  swap(old, ...fresh.childNodes);
+}
+
+// How far something is, 0 to 1.
+export function progress(share, name) {
+  const attributes = { role: "progressbar", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(share * 100) };
+  return bar([[share, ""]], attributes);
+}
+
 // A bar of parts: pairs of a share, 0 to 1, and a class.
-export function bar(parts) {
-  return el("div", { class: "bar" }, parts.map(([share, kind]) => {
+export function bar(parts, attributes = {}) {
+  return el("div", { class: "bar", ...attributes }, parts.map(([share, kind]) => {
     const part = el("i", { class: kind });
     part.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
     return part;

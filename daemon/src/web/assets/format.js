@@ -1,11 +1,17 @@
 // Figures for people, as the command line prints them.
 
+// What is no finite number comes as a word: "NaN", "inf".
 export function number(value) {
   if (value == null) return "–";
+  if (typeof value === "string") return value;
   const size = Math.abs(value);
   if (size > 0 && size < 1e-3) return value.toExponential(2);
   if (size >= 1e6) return value.toExponential(2);
   return size >= 100 ? value.toFixed(1) : value.toFixed(4);
+}
+
+export function fixed(value, digits) {
+  return typeof value === "number" ? value.toFixed(digits) : number(value);
 }
 
 export function percent(share) {
@@ -13,7 +19,7 @@ export function percent(share) {
 }
 
 export function duration(seconds) {
-  if (seconds == null) return "–";
+  if (typeof seconds !== "number") return number(seconds);
   const whole = Math.max(0, Math.floor(seconds));
   const two = (value) => String(value).padStart(2, "0");
   if (whole < 10) return `${Math.max(0, seconds).toFixed(1)} s`;

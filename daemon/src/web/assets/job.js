@@ -1,8 +1,8 @@
 // One job: where it stands, its curves, where its time goes, its evaluations, checkpoints and live log.
 
 import { chart } from "./chart.js";
-import { bar, el, state } from "./dom.js";
-import { ago, bytes, clock, duration, number, percent } from "./format.js";
+import { bar, el, progress, state, swap } from "./dom.js";
+import { ago, bytes, clock, duration, fixed, number, percent } from "./format.js";
 
 const PERIOD_MS = 2000;
 const DRAW_PERIOD_MS = 300;
@@ -110,13 +110,14 @@ function showHead(page, head, job) {
     if (confirm(`Cancel ${job.name}?`)) await page.post(`/api/jobs/${job.id}/cancel`);
   } }, "cancel job");
   const cores = job.cores.length ? `${job.platform} cores ${job.cores.join(", ")}` : `${job.core_count} ${job.platform} cores`;
-  head.replaceChildren(...[
+  document.title = `${job.name}: ${job.state}`;
+  swap(head, ...[
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, started again ${job.restarts} times` : ""}`),
     job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waits: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
     ...job.warnings.map((warning) => el("p", { class: "note dim" }, warning)),
-    step ? bar([[share, ""]]) : null,
+    step ? progress(share, "progress") : null,
     step ? tiles(step, share, over) : null,
     job.state === "completed" ? el("p", { class: "note" }, "Output: ", el("code", {}, job.output_dir)) : null,
   ].filter(Boolean));
@@ -126,12 +127,12 @@ function tiles(step, share, over) {
   const tile = (value, name) => el("div", { class: "card tile" }, el("b", {}, value), el("span", {}, name));
   return el("div", { class: "tiles" },
     tile(percent(share), `step ${step.step} of ${step.max_steps}`),
-    over ? tile(step.epoch.toFixed(2), "epochs") : tile(duration(step.eta_seconds), "left"),
+    over ? tile(fixed(step.epoch, 2), "epochs") : tile(duration(step.eta_seconds), "left"),
     tile(number(step.loss), "loss"),
     tile(number(step.learning_rate), "learning rate"),
     tile(number(step.grad_norm), "gradient norm"),
-    tile(step.samples_per_second.toFixed(1), "samples/s"),
-    tile(step.tokens_per_second.toFixed(0), "tokens/s"));
+    tile(fixed(step.samples_per_second, 1), "samples/s"),
+    tile(fixed(step.tokens_per_second, 0), "tokens/s"));
 }
 
 function drawCurves(charts, known) {
@@ -146,41 +147,41 @@ function drawCurves(charts, known) {
 }
 
 function showTime(section, step) {
-  if (!step) return section.replaceChildren();
+  if (!step) return swap(section);
   const parts = Object.entries(step.time);
   const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
-  if (!total) return section.replaceChildren();
-  section.replaceChildren(el("h2", {}, "Time of a step"), el("div", { class: "card" },
+  if (!total) return swap(section);
+  swap(section, el("h2", {}, "Time of a step"), el("div", { class: "card" },
     bar(parts.map(([, seconds], at) => [seconds / total, `k${at}`])),
     el("div", { class: "legend" }, parts.map(([name, seconds], at) =>
       el("span", {}, el("i", { class: `k${at}` }), `${name} ${percent(seconds / total)}, ${(seconds * 1000).toFixed(1)} ms`)))));
 }
 
 function showEvaluations(section, evaluations) {
-  if (!evaluations.length) return section.replaceChildren();
+  if (!evaluations.length) return swap(section);
   const names = [...new Set(evaluations.flatMap(({ metrics }) => Object.keys(metrics)))].sort();
   const rows = evaluations.toReversed().map((of) => el("tr", {}, el("td", {}, of.split), el("td", { class: "num" }, of.step),
     names.map((name) => el("td", { class: "num" }, number(of.metrics[name]))), el("td", { class: "dim num" }, duration(of.seconds))));
   const head = ["split", "step", ...names.map((name) => name.replace(/^eval_/, "")), "took"].map((title) => el("th", {}, title));
-  section.replaceChildren(el("h2", {}, "Evaluations"),
+  swap(section, el("h2", {}, "Evaluations"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 
 function showSaves(section, saves) {
-  if (!saves.length) return section.replaceChildren();
+  if (!saves.length) return swap(section);
   const rows = saves.toReversed().map((of) => el("tr", {}, el("td", {}, of.kind), el("td", { class: "num" }, of.step),
     el("td", { class: "path" }, el("code", {}, of.path)), el("td", { class: "num" }, bytes(of.bytes)), el("td", { class: "dim num" }, duration(of.seconds))));
   const head = ["kind", "step", "folder", "size", "took"].map((title) => el("th", {}, title));
-  section.replaceChildren(el("h2", {}, "Checkpoints and output"),
+  swap(section, el("h2", {}, "Checkpoints and output"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 
 function showData(section, splits) {
-  if (!splits?.length) return section.replaceChildren();
+  if (!splits?.length) return swap(section);
   const rows = splits.map((of) => el("tr", {}, el("td", {}, of.split), [of.rows, of.tokens, of.lengths.p50, of.lengths.p90, of.lengths.p99, of.lengths.max, of.truncated_rows]
     .map((figure) => el("td", { class: "num" }, figure)), el("td", { class: "path" }, classes(of))));
   const head = ["split", "rows", "tokens", "length p50", "p90", "p99", "longest", "cut", "classes"].map((title) => el("th", {}, title));
-  section.replaceChildren(el("h2", {}, "Data"),
+  swap(section, el("h2", {}, "Data"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 

@@ -2,8 +2,8 @@
 
 import { heatMap } from "./cores.js";
 import { sparkline } from "./chart.js";
-import { bar, el, state } from "./dom.js";
-import { ago, duration, number, percent, until } from "./format.js";
+import { el, progress, state, swap } from "./dom.js";
+import { ago, duration, fixed, number, percent, until } from "./format.js";
 
 const ACTIVE = ["running", "starting", "cancelling"];
 const PERIOD_MS = 2000;
@@ -22,14 +22,14 @@ export function overview(page) {
     const { host, user, ...now } = await page.get("/api/overview");
     page.tell(`${now.cores.length} ${host.platform} cores, ${host.device}`, user);
     const held = now.cores.filter((core) => core.job_id).length;
-    cores.replaceChildren(el("h2", {}, `Cores: ${held} of ${now.cores.length} held`), heatMap(now.cores));
+    swap(cores, el("h2", {}, `Cores: ${held} of ${now.cores.length} held`), heatMap(now.cores));
     const inState = (...states) => now.jobs.filter((job) => states.includes(job.state));
     const running = inState(...ACTIVE);
     follow(running);
-    active.replaceChildren(el("h2", {}, `At work: ${running.length}`), running.length
+    swap(active, el("h2", {}, `At work: ${running.length}`), running.length
       ? el("div", { class: "grid" }, running.map((job) => card(job, curves.get(job.id)?.points ?? [])))
       : el("p", { class: "dim" }, "no job runs"));
-    showWaiting(waiting, inState("pending"));
+    showWaiting(waiting, inState("pending"), now.more_wait);
     showEnded(ended, inState("completed", "failed", "cancelled"), chosen);
   }
 
@@ -51,53 +51,54 @@ export function overview(page) {
 function card(job, points) {
   const step = job.progress;
   const share = step?.max_steps ? step.step / step.max_steps : 0;
-  return el("article", { class: "card job-card" },
+  return el("article", { class: "card job-card", "data-key": job.id },
     el("div", { class: "row" }, el("a", { href: `#/jobs/${job.id}` }, job.name), state(job.state)),
-    bar([[share, ""]]),
+    progress(share, `progress of ${job.name}`),
     el("div", { class: "row num dim" },
       el("span", {}, step ? `${step.step} of ${step.max_steps}, ${percent(share)}` : "preparing"),
       el("span", {}, step ? `${duration(step.eta_seconds)} left` : "")),
     sparkline(points),
     el("div", { class: "row num" },
       el("span", {}, step ? `loss ${number(step.loss)}` : ""),
-      el("span", { class: "dim" }, step ? `${step.samples_per_second.toFixed(1)} samples/s` : "")));
+      el("span", { class: "dim" }, step ? `${fixed(step.samples_per_second, 1)} samples/s` : "")));
 }
 
-function showWaiting(section, jobs) {
-  if (!jobs.length) return section.replaceChildren();
+function showWaiting(section, jobs, more) {
+  if (!jobs.length) return swap(section);
   // By their places in the queue, and those without one in the order in which they came.
   const place = (job) => job.queue_position || Infinity;
   const inOrder = jobs.toReversed().toSorted((a, b) => (place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0));
-  const rows = inOrder.map((job) => el("tr", {},
-    el("td", { class: "dim num" }, job.queue_position || "–"),
-    el("td", {}, el("a", { href: `#/jobs/${job.id}` }, job.name)),
-    el("td", {}, job.waiting_reason || "is about to start"),
+  const rows = inOrder.map((job) => el("tr", { "data-key": job.id },
+    el("td", { class: "dim num" }, String(job.queue_position || "–")),
+    el("td", { class: "name" }, el("a", { href: `#/jobs/${job.id}` }, job.name)),
+    el("td", { class: "why" }, job.waiting_reason || "is about to start"),
     el("td", { class: "num wide" }, until(job.estimated_start_time)),
     el("td", { class: "dim wide" }, job.owner),
     el("td", { class: "dim num" }, ago(job.create_time))));
-  section.replaceChildren(el("h2", {}, `Waiting: ${jobs.length}`), table(["", "job", "why", "starts", "owner", "since"], rows, [3, 4]));
+  const title = more ? `Waiting: the newest ${jobs.length} of more` : `Waiting: ${jobs.length}`;
+  swap(section, el("h2", {}, title), table(["", "job", "why", "starts", "owner", "since"], rows, [3, 4]));
 }
 
 function showEnded(section, jobs, chosen) {
-  if (!jobs.length) return section.replaceChildren();
+  if (!jobs.length) return swap(section);
   const compare = el("button", { onclick: () => { location.hash = `#/compare/${[...chosen].join(",")}`; } }, "compare chosen");
-  const label = () => { compare.disabled = chosen.size < 2; };
-  label();
-  const rows = jobs.map((job) => el("tr", {},
-    el("td", {}, choice(job, chosen, label)),
-    el("td", {}, el("a", { href: `#/jobs/${job.id}` }, job.name)),
+  compare.disabled = chosen.size < 2;
+  const changed = () => { section.querySelector("button").disabled = chosen.size < 2; };
+  const rows = jobs.map((job) => el("tr", { "data-key": job.id },
+    el("td", {}, choice(job, chosen, changed)),
+    el("td", { class: "name" }, el("a", { href: `#/jobs/${job.id}` }, job.name)),
     el("td", {}, state(job.state)),
-    el("td", { class: "num" }, remark(job)),
+    el("td", { class: "num why" }, el("div", { class: "clamped" }, remark(job))),
     el("td", { class: "dim num wide" }, duration(job.end_time - (job.start_time ?? job.end_time))),
     el("td", { class: "dim num" }, ago(job.end_time))));
-  section.replaceChildren(
+  swap(section,
     el("div", { class: "row" }, el("h2", {}, "Ended"), el("span", { class: "push" }), compare),
     table(["", "job", "state", "result", "took", "ended"], rows, [4]));
 }
 
 function choice(job, chosen, changed) {
-  const box = el("input", { type: "checkbox", "aria-label": `compare ${job.name}`, onchange: () => {
-    if (box.checked) chosen.add(job.id);
+  const box = el("input", { type: "checkbox", "aria-label": `compare ${job.name}`, onchange: ({ target }) => {
+    if (target.checked) chosen.add(job.id);
     else chosen.delete(job.id);
     changed();
   } });
@@ -113,6 +114,6 @@ function remark(job) {
 }
 
 function table(titles, rows, wide) {
-  const head = titles.map((title, at) => el("th", wide.includes(at) ? { class: "wide" } : {}, title));
+  const head = titles.map((title, at) => el("th", { scope: "col", class: wide.includes(at) ? "wide" : null }, title));
   return el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
 }
