@@ -2,12 +2,12 @@
 //! and the host has the cores and the plugin. Looks at names and never into files.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, Violation};
+use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, ResumeFrom, Violation};
 use traind_proto::v1;
 
 use crate::access::Caller;
@@ -176,19 +176,30 @@ fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
                 field,
                 match DataFiles::is_url(pattern) {
                     true => roots.objection_to_url(&pattern.to_string_lossy()),
-                    false => roots.objection(&fixed_part(pattern)),
+                    false => objection_to_files(pattern, roots),
                 },
             );
         }
+    }
+    if let Some(ResumeFrom::Folder(folder)) = &job.train.resume_from_checkpoint {
+        note("train.resume_from_checkpoint", roots.objection(folder));
     }
     note("output_dir", roots.objection(&job.output_dir));
     outside
 }
 
-/// The folders of a pattern before its first wildcard.
-fn fixed_part(pattern: &Path) -> PathBuf {
-    let fixed = |part: &std::path::Component<'_>| !DataFiles::is_glob(Path::new(part.as_os_str()));
-    pattern.components().take_while(fixed).collect()
+/// Why a pattern may not be looked up where folders are set.
+fn objection_to_files(pattern: &Path, roots: &Roots) -> Option<String> {
+    let is_wild = |part: &Component<'_>| DataFiles::is_glob(Path::new(part.as_os_str()));
+    let mut parts = pattern.components();
+    let fixed: PathBuf = parts.by_ref().take_while(|part| !is_wild(part)).collect();
+    if parts.any(|part| part == Component::ParentDir) {
+        let pattern = pattern.display();
+        return Some(format!(
+            "{pattern} leads out of what it matches: write .. out before wildcards"
+        ));
+    }
+    roots.objection(&fixed)
 }
 
 fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {

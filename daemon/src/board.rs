@@ -38,8 +38,7 @@ impl Board {
 }
 
 async fn read(daemon: &Daemon) -> Result<Vec<v1::Core>, Error> {
-    let mut jobs = daemon.store.run(Store::unfinished).await?;
-    jobs.retain(|job| job.state.is_active());
+    let jobs = daemon.store.run(Store::active).await?;
     let usage = usage_of(daemon, &jobs).await;
     let host = daemon.settings.host.clone();
     let asked = host.clone();

@@ -78,6 +78,15 @@ impl Store {
         self.many(&sql, [], Job::from_row, "list unfinished jobs")
     }
 
+    /// Jobs that hold cores, in the order of submission, however many wait.
+    pub(crate) fn active(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs
+             WHERE state IN ('starting', 'running', 'cancelling') ORDER BY number"
+        );
+        self.many(&sql, [], Job::from_row, "list jobs at work")
+    }
+
     /// How many jobs there are in each state that any is in.
     pub(crate) fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM jobs GROUP BY state";

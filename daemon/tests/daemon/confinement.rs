@@ -97,13 +97,28 @@ async fn a_job_that_names_paths_outside_is_refused_with_all_of_them() {
     request.job_file = request.job_file.replace("train.csv", "/etc/pass*");
     let output = outside.path().join("out").display().to_string();
     request.job_file = request.job_file.replace("out/nosy", &output);
+    request.job_file.push_str("train: {resume_from_checkpoint: ../model}\n");
     let refused = host.create(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     let details = refused.get_error_details();
     let violations = &details.bad_request().unwrap().field_violations;
     let fields: Vec<&str> = violations.iter().map(|violation| violation.field.as_str()).collect();
-    assert_eq!(fields, ["model.name_or_path", "data.train", "output_dir"]);
+    let checkpoint = "train.resume_from_checkpoint";
+    assert_eq!(fields, ["model.name_or_path", "data.train", checkpoint, "output_dir"]);
     assert!(violations.iter().all(|v| v.description.contains("leads out")), "{violations:?}");
+    // The fence would hold; whether something is there is nobody's business either.
+    for pattern in ["*/../../train.csv", "*/../../not-there.csv", "**/../../train.csv"] {
+        let mut request = host.request("nosy", 1);
+        request.base_dir = host.path("root").display().to_string();
+        request.job_file = request.job_file.replace("train.csv", pattern);
+        request.job_file = request.job_file.replace("./model", "./here");
+        fs::create_dir_all(host.path("root/here")).unwrap();
+        let refused = host.create(request).await.unwrap_err();
+        let violations =
+            refused.get_error_details().bad_request().unwrap().field_violations.clone();
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        assert!(violations[0].description.contains("before wildcards"), "{violations:?}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use crate::cli::output;
 
 /// Lines kept of a job's events.
 const LINES_MAX: usize = 500;
+/// Jobs whose events are followed without being opened: a connection has 128 streams, and more
+/// would keep the list of jobs itself waiting.
+const FOLLOWED_MAX: usize = 64;
 /// Points kept of a job's loss.
 const POINTS_MAX: usize = 4096;
 
@@ -109,6 +112,9 @@ impl App {
         }
         let unfollowed =
             |job: &&Job| job.state() == JobState::Running && !self.histories.contains_key(&job.id);
+        if self.histories.len() >= FOLLOWED_MAX {
+            return Action::Nothing;
+        }
         let next = self.jobs.iter().find(unfollowed).map(|job| job.id.clone());
         next.map_or(Action::Nothing, |id| self.follow(id))
     }

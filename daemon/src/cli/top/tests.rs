@@ -161,6 +161,23 @@ fn t_shows_what_cores_achieve() {
 }
 
 #[test]
+fn so_many_jobs_are_followed_that_the_list_of_jobs_still_comes() {
+    let mut app = App::default();
+    let running = |index: u32| Job {
+        id: format!("j{index}"),
+        state: JobState::Running.into(),
+        ..Default::default()
+    };
+    let jobs: Vec<Job> = (0..1000).map(running).collect();
+    let follows = std::iter::repeat_with(|| app.learn(News::Jobs(jobs.clone())))
+        .take_while(|action| *action != Action::Nothing);
+    assert_eq!(follows.count(), 64);
+    app.selected = Some("j999".to_owned());
+    assert_eq!(press(&mut app, &[KeyCode::Enter]), Action::Follow("j999".into()), "who is opened");
+    screen(&app, 80, 24);
+}
+
+#[test]
 fn a_tiny_terminal_breaks_nothing() {
     let mut app = app();
     for (width, height) in [(1, 1), (10, 3), (40, 5), (300, 100)] {
