@@ -110,7 +110,7 @@ async fn a_job_that_names_paths_outside_is_refused_with_all_of_them() {
     for pattern in ["*/../../train.csv", "*/../../not-there.csv", "**/../../train.csv"] {
         let mut request = host.request("nosy", 1);
         request.base_dir = host.path("root").display().to_string();
-        request.job_file = request.job_file.replace("train.csv", pattern);
+        request.job_file = request.job_file.replace("train.csv", &format!("{pattern:?}"));
         request.job_file = request.job_file.replace("./model", "./here");
         fs::create_dir_all(host.path("root/here")).unwrap();
         let refused = host.create(request).await.unwrap_err();

@@ -161,5 +161,8 @@ fn the_systemd_unit_is_sound() {
     // A machine without systemd has nothing to check it with.
     let Ok(output) = verify else { return };
     let said = String::from_utf8_lossy(&output.stderr);
+    // A key that an older systemd passes over, as the unit means it to.
+    let said: String =
+        said.lines().filter(|line| !line.contains("'DelegateSubgroup' in")).collect();
     assert!(output.status.success() && !said.contains("traind.service"), "{said}");
 }
