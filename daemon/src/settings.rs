@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub state_dir: PathBuf,
     pub socket: PathBuf,
     pub cache_dir: PathBuf,
-    /// Most bytes that fetched files and tokenized sets take of the cache of one user.
+    /// Most bytes that fetched files, tokenized sets and executables take of the cache of one user.
     pub cache_bytes_max: u64,
     /// The program that trains.
     pub runner: PathBuf,

@@ -57,7 +57,7 @@ impl Host {
 
     /// The same before its daemon is started.
     pub fn prepared(cores: u32) -> Host {
-        let host = Host::new(cores);
+        let host = Host::cold(cores);
         symlink(binaries::shared_executables(), host.path("cache/executables")).unwrap();
         host
     }
@@ -78,12 +78,13 @@ impl Host {
 
     /// The same with nothing compiled.
     pub async fn started_cold(cores: u32) -> Host {
-        let mut host = Host::new(cores);
+        let mut host = Host::cold(cores);
         host.start().await;
         host
     }
 
-    fn new(cores: u32) -> Host {
+    /// A host whose daemon is not started, with nothing compiled.
+    pub fn cold(cores: u32) -> Host {
         let folder = tempfile::Builder::new().prefix("traind-").tempdir().unwrap();
         let host =
             Host { folder, cores, options: Vec::new(), environment: Vec::new(), daemon: None };

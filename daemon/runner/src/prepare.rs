@@ -93,16 +93,15 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
     let sampler = shapes::fitted(job, sampler, lengths_max)?;
     let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);
-    evict(context)?;
     Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding })
 }
 
-/// Keeps the cache within its size, now that the run holds what it needs of it.
+/// Keeps the cache within its size, now that the run holds or has read what it needs of it.
 fn evict(context: &Context) -> RunResult<()> {
     let Some(bytes_max) = context.spec.cache_bytes_max else { return Ok(()) };
     let cache_dir = &context.spec.cache_dir;
     let folders = ["hub", "objects", "tokens"].map(|name| cache_dir.join(name));
-    match traind_loader::evict(&folders, bytes_max) {
+    match traind_loader::evict(&folders, &[cache_dir.join("executables")], bytes_max) {
         Ok(0) => {}
         Ok(bytes) => {
             let (mib, folder) = (bytes.div_ceil(1 << 20), cache_dir.display());
@@ -149,6 +148,7 @@ impl Inputs {
             wanted.extend(evaluator.programs(job.train.per_device_eval_batch_size as usize));
         }
         session.prepare(context, &wanted)?;
+        evict(context)?;
         context.activity.holds(session.memory());
         context.activity.can_do(session.peak(settings::precision(&job.train)).unwrap_or_default());
         context.activity.has(session.memory_of_a_core().unwrap_or_default());

@@ -27,8 +27,8 @@ pub struct RunSpec {
     pub plugin: PathBuf,
     /// Folder for tokens and executables that later jobs can use again.
     pub cache_dir: PathBuf,
-    /// Most bytes that fetched files and tokenized sets take of it, but for those in use;
-    /// `None` for no such limit.
+    /// Most bytes that fetched files, tokenized sets and executables take of it, but for those in
+    /// use; `None` for no such limit.
     #[serde(default)]
     pub cache_bytes_max: Option<u64>,
     /// What the cores are, in words: "NVIDIA H200", or a CPU's model name.

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use traind_proto::v1::Event;
+use traind_proto::v1::event::Kind;
 use traind_tests::bucket::Bucket;
 use traind_tests::{Draft, Host, data};
 
@@ -13,6 +15,17 @@ fn entries(host: &Host, folder: &str) -> Vec<String> {
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     names
+}
+
+#[tokio::test]
+async fn compiled_programs_go_as_well() {
+    let mut host = Host::cold(1);
+    host.add_options(&["--cache-limit", "0"]);
+    host.start().await;
+    let story = host.complete(&Draft::new(&host, "job").set("train.max_steps", 1)).await;
+    let compiled = |event: &Event| matches!(event.kind, Some(Kind::Compiled(_)));
+    assert!(story.events.iter().any(compiled), "{story:?}");
+    assert_eq!(entries(&host, "executables"), [""; 0]);
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@
 //! aside, synced and renamed, so a reader sees all of it or none; one that does
 //! not match its checksum is treated as absent and written anew.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use traind_durable::Replacement;
 
@@ -30,10 +31,13 @@ impl ExecutableCache {
 
     /// The serialized executable under `key`, if a whole one is there.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let mut content = fs::read(self.path(key)).ok()?;
+        let path = self.path(key);
+        let mut content = fs::read(&path).ok()?;
         if content.len() < CHECKSUM_BYTES {
             return None;
         }
+        // Those that are used stay the longest where the cache has a size.
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         let executable = content.split_off(CHECKSUM_BYTES);
         (content == blake3::hash(&executable).as_bytes()).then_some(executable)
     }
@@ -59,6 +63,17 @@ impl ExecutableCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_use_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        cache.put("key", b"program").unwrap();
+        File::open(cache.path("key")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        cache.get("key").unwrap();
+        let used = cache.path("key").metadata().unwrap().modified().unwrap();
+        assert!(used > SystemTime::UNIX_EPOCH);
+    }
 
     #[test]
     fn a_damaged_entry_is_absent() {
