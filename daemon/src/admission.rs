@@ -100,6 +100,7 @@ pub(crate) fn admit(
         return Err(Error::JobFile { violations: missing });
     }
     check_host(&job, &settings.host, &settings.cache_dir)?;
+    check_count(job.resources.cores, settings)?;
     let warning = |warning: traind_job_file::Warning| JobWarning {
         code: warning.code.to_owned(),
         message: warning.to_string(),
@@ -154,6 +155,21 @@ fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error>
         Ok((Some(_), _)) => Ok(()),
         Ok((None, plugin)) => Err(Error::Plugin { platform, instructions: plugin.instructions() }),
         Err(error) => Err(Error::Plugin { platform, instructions: error.to_string() }),
+    }
+}
+
+/// Refuses a number of cores that no job would ever be given.
+fn check_count(wanted: u32, settings: &Settings) -> Result<(), Error> {
+    let host = &settings.host;
+    if let Some(limit) = settings.cores_per_user.filter(|limit| wanted > *limit) {
+        return Err(Error::CoresOfUser { limit, wanted });
+    }
+    match host.core_counts() {
+        Some(counts) if !counts.contains(&wanted) => {
+            let counts = counts.iter().map(ToString::to_string).collect();
+            Err(Error::CoreCount { device: host.device(0).to_owned(), counts, wanted })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -23,6 +23,10 @@ pub enum Error {
     PageToken,
     #[error("this host has {available} {platform} cores, and the job asks for {wanted}")]
     Cores { platform: String, available: u32, wanted: u32 },
+    #[error("a user may hold {limit} cores of this host at a time, and the job asks for {wanted}")]
+    CoresOfUser { limit: u32, wanted: u32 },
+    #[error("jobs on {device} take {} cores, and the job asks for {wanted}", .counts.join(", "))]
+    CoreCount { device: String, counts: Vec<String>, wanted: u32 },
     #[error("this daemon schedules {offered} cores, and the job asks for {platform}")]
     Platform { offered: String, platform: String },
     #[error("the {platform} plugin is not installed: {instructions}")]

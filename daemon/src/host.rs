@@ -41,6 +41,18 @@ impl Host {
         self.cores.len() as u32
     }
 
+    /// How many cores a job may have; `None` where any number will do. Collectives of Neuron work
+    /// among these alone.
+    pub(crate) fn core_counts(&self) -> Option<Vec<u32>> {
+        if self.platform != "neuron" {
+            return None;
+        }
+        let device = self.device(0).to_lowercase();
+        let first = ["trainium1", "trn1"].iter().any(|name| device.contains(name));
+        let counts: &[u32] = if first { &[1, 2, 8, 16, 32] } else { &[1, 2, 4, 8, 16, 32, 64] };
+        Some(counts.iter().copied().filter(|count| *count <= self.core_count()).collect())
+    }
+
     /// What a core is, in words. Cores beyond those that were found are like the last one.
     pub(crate) fn device(&self, core: u32) -> &str {
         let found = self.found.get(core as usize).or(self.found.last());
@@ -59,5 +71,31 @@ impl fmt::Debug for Host {
             .field("platform", &self.platform)
             .field("cores", &self.cores)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn check(device: &str, cores: u32, expect: &[u32]) {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("neuron0");
+        fs::create_dir_all(first.join("info/architecture")).unwrap();
+        fs::write(first.join("core_count"), "2\n").unwrap();
+        fs::write(first.join("info/architecture/device_name"), device).unwrap();
+        let places = Places { neuron_sysfs: folder.path().to_owned(), ..Places::default() };
+        let host = Host::new("neuron", NonZeroU32::new(cores), &places).unwrap();
+        assert_eq!(host.core_counts().as_deref(), Some(expect), "{device}");
+    }
+
+    #[test]
+    fn neuron_takes_some_numbers_of_cores_alone() {
+        check("Trainium1\n", 32, &[1, 2, 8, 16, 32]);
+        check("Trainium1\n", 2, &[1, 2]);
+        check("Trainium2\n", 64, &[1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(Host::new("cpu", None, &Places::default()).unwrap().core_counts(), None);
     }
 }

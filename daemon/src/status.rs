@@ -35,7 +35,10 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::JobFile { .. } => (Code::InvalidArgument, reasons::JOB_FILE_INVALID),
         Error::Request { .. } => (Code::InvalidArgument, reasons::REQUEST_INVALID),
         Error::PageToken => (Code::InvalidArgument, reasons::PAGE_TOKEN_INVALID),
-        Error::Cores { .. } => (Code::InvalidArgument, reasons::CORES_EXCEEDED),
+        Error::Cores { .. } | Error::CoresOfUser { .. } => {
+            (Code::InvalidArgument, reasons::CORES_EXCEEDED)
+        }
+        Error::CoreCount { .. } => (Code::InvalidArgument, reasons::CORE_COUNT_INVALID),
         Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
         Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
         Error::Memory { .. } => (Code::FailedPrecondition, reasons::MEMORY_EXCEEDED),
@@ -71,7 +74,9 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
             vec![FieldViolation { field: (*field).to_owned(), description: description.clone() }]
         }
         Error::PageToken => one("page_token"),
-        Error::Cores { .. } => one("resources.cores"),
+        Error::Cores { .. } | Error::CoresOfUser { .. } | Error::CoreCount { .. } => {
+            one("resources.cores")
+        }
         Error::Ambiguous { .. } => one("job_id"),
         Error::Memory { change, .. } => {
             change.iter().flat_map(|change| one(&change.field)).collect()

@@ -58,6 +58,8 @@ reasons! {
     STORE_FAILED
     /// The run directory could not be made or written.
     RUN_DIRECTORY_FAILED
+    /// The platform has no jobs of as many cores.
+    CORE_COUNT_INVALID
     /// The runner could not be started.
     RUNNER_START_FAILED
     /// The runner ended without saying how; the message names the signal or code.
