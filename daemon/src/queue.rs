@@ -22,6 +22,7 @@ pub(crate) struct Queue {
 struct Outlook {
     cores: Vec<u32>,
     aligned: bool,
+    cores_per_user: Option<u32>,
     active: Vec<Active>,
     /// In the order of their turns.
     waiting: Vec<Pending>,
@@ -46,14 +47,17 @@ impl Queue {
             |(job, end): (&Active, Option<i64>)| Active { end: end.or(job.end), ..job.clone() };
         let mut active: Vec<Active> = active.iter().zip(expected).map(expect).collect();
         active.extend(plan.placements.iter().map(|placed| {
-            let max_run = find(&placed.id).and_then(|job| job.max_run);
+            let job = find(&placed.id);
+            let max_run = job.and_then(|job| job.max_run);
             let end = max_run.map(|max_run| now.saturating_add(max_run));
+            let owner = job.map(|job| job.owner.clone()).unwrap_or_default();
             let (id, cores) = (placed.id.clone(), placed.cores.clone());
-            Active { id, cores, end, ..Active::default() }
+            Active { id, owner, cores, end, ..Active::default() }
         }));
         let waiting = plan.waiting.iter().filter_map(|w| find(&w.id).cloned()).collect();
-        let (cores, aligned) = (rules.cores.to_vec(), rules.aligned);
-        let outlook = Outlook { cores, aligned, active, waiting, now };
+        let Rules { aligned, cores_per_user, .. } = rules;
+        let cores = rules.cores.to_vec();
+        let outlook = Outlook { cores, aligned, cores_per_user, active, waiting, now };
         let reasons = plan.waiting.iter().map(reason_of).collect();
         Queue { reasons, outlook, forecasts: OnceLock::new() }
     }
@@ -74,7 +78,8 @@ fn reason_of(waiting: &Waiting) -> (String, String) {
 
 impl Outlook {
     fn forecasts(&self) -> HashMap<String, Forecast> {
-        let rules = Rules { cores: &self.cores, aligned: self.aligned, cores_per_user: None };
+        let Outlook { cores, aligned, cores_per_user, .. } = self;
+        let rules = Rules { cores, aligned: *aligned, cores_per_user: *cores_per_user };
         let waiting: Vec<&Pending> = self.waiting.iter().collect();
         let forecasts = forecast(rules, &self.active, &waiting, self.now);
         forecasts.into_iter().map(|forecast| (forecast.id.clone(), forecast)).collect()

@@ -1,7 +1,8 @@
 //! When those who wait will start, as far as anybody can tell: they are played through in
-//! their order, each with what its predecessors leave.
+//! their order, each with what its predecessors leave. Who is at the limit of their user waits for
+//! that user's jobs, and is in nobody's way.
 
-use super::{Active, Pending, Rules, gang};
+use super::{Active, Pending, Rules, beyond_limits, gang};
 
 /// A waiting job's prospects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +23,32 @@ pub(crate) fn forecast(
 ) -> Vec<Forecast> {
     let mut active = active.to_vec();
     let mut turn = Some(now);
+    // Those at the limits of their users, once they have started.
+    let mut aside: Vec<Active> = Vec::new();
     let mut forecasts = Vec::with_capacity(waiting.len());
     for (job, position) in waiting.iter().zip(1..) {
         // Nobody starts before the job ahead of it: backfill only makes it sooner.
-        let found = turn.and_then(|turn| earliest(rules, &active, job, turn));
-        if let Some((start, cores)) = &found {
-            active.retain(|other| other.end.is_none_or(|end| end > *start));
-            let end = job.max_run.map(|max_run| start.saturating_add(max_run));
-            let (id, cores) = (job.id.clone(), cores.clone());
-            active.push(Active { id, cores, end, ..Active::default() });
+        let own = aside.iter().filter(|other| other.owner == job.owner);
+        let others: Vec<Active> = active.iter().chain(own).cloned().collect();
+        let found = turn.and_then(|turn| earliest(rules, &others, job, turn));
+        let start = found.as_ref().map(|(start, _)| *start);
+        let started = found.map(|(start, cores)| started(job, start, cores));
+        if beyond_limits(rules, &others, job).is_some() {
+            aside.extend(started);
+        } else {
+            active.retain(|other| other.end.is_none_or(|end| start.is_none_or(|at| end > at)));
+            active.extend(started);
+            turn = start;
         }
-        turn = found.map(|(start, _)| start);
-        forecasts.push(Forecast { id: job.id.clone(), position, start: turn });
+        forecasts.push(Forecast { id: job.id.clone(), position, start });
     }
     forecasts
+}
+
+fn started(job: &Pending, start: i64, cores: Vec<u32>) -> Active {
+    let end = job.max_run.map(|max_run| start.saturating_add(max_run));
+    let (id, owner) = (job.id.clone(), job.owner.clone());
+    Active { id, owner, cores, end, ..Active::default() }
 }
 
 /// When, not before `from`, and on which cores `job` fits.
@@ -50,7 +63,11 @@ fn earliest(
     times.sort_unstable();
     times.into_iter().find_map(|time| {
         let left = active.iter().filter(|job| job.end.is_none_or(|end| end > time));
-        Some((time, gang(rules, left, job.cores)?))
+        let left: Vec<Active> = left.cloned().collect();
+        if beyond_limits(rules, &left, job).is_some() {
+            return None;
+        }
+        Some((time, gang(rules, left.iter(), job.cores)?))
     })
 }
 
@@ -80,6 +97,19 @@ mod tests {
         let waiting = [pending("a", 1, Some(10)), pending("b", 2, Some(7)), pending("c", 1, None)];
         let expect = [(1, Some(20)), (2, Some(40)), (3, Some(47))];
         check([Some(20), Some(40)], &waiting, &expect);
+    }
+
+    #[test]
+    fn a_user_at_the_limit_waits_for_own_jobs_and_holds_up_nobody() {
+        let own = |id: &str, cores| Pending { owner: "ann".into(), ..pending(id, cores, Some(10)) };
+        let rules = Rules { cores: &[0, 1, 2], aligned: false, cores_per_user: Some(1) };
+        let running =
+            Active { cores: vec![0], owner: "ann".into(), end: Some(20), ..Active::default() };
+        let waiting = [own("a", 1), own("b", 1), own("wide", 4), pending("c", 1, None)];
+        let waiting: Vec<&Pending> = waiting.iter().collect();
+        let seen = forecast(rules, &[running], &waiting, 5);
+        let seen: Vec<_> = seen.iter().map(|f| f.start).collect();
+        assert_eq!(seen, [Some(20), Some(30), None, Some(5)]);
     }
 
     #[test]
