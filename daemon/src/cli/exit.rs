@@ -16,6 +16,9 @@ Exit codes:
   4    the followed job was cancelled
   130  stopped following at Ctrl-C; the job goes on";
 
+/// As shells tell of a program that was killed by this signal.
+pub(super) const SIGPIPE: i32 = 128 + 13;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,

@@ -31,6 +31,7 @@ mod watch;
 mod web;
 
 use std::io;
+use std::panic;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -89,6 +90,7 @@ enum Verb {
 
 /// Runs the verb that the arguments name.
 pub fn main() -> ExitCode {
+    leave_with_the_reader();
     let Cli { global, verb } = Cli::parse();
     let result = match verb {
         // No runtime: it becomes another program.
@@ -103,6 +105,19 @@ pub fn main() -> ExitCode {
             Exit::Failed.into()
         }
     }
+}
+
+/// Whoever reads what is printed may leave, as `head` does: then so does the program, and quietly.
+fn leave_with_the_reader() {
+    const BROKEN_PIPE: &str = "failed printing to stdout: Broken pipe";
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with(BROKEN_PIPE)) {
+            std::process::exit(exit::SIGPIPE);
+        }
+        report(info);
+    }));
 }
 
 /// Takes little at a time from the kernel, where what came first waits in front: what is begun

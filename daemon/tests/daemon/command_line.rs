@@ -188,3 +188,12 @@ fn completions_name_the_verbs() {
     assert_eq!(code, Some(0));
     assert!(script.contains("submit") && script.contains("plugins"));
 }
+
+#[test]
+fn whoever_reads_the_output_may_leave() {
+    let host = Host::new(1, COMPLETES);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = host.traind().arg("plugins").stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
+}
