@@ -59,6 +59,12 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     }
 }
 
+/// Whether a whole frame begins anywhere behind the first byte: then what is in
+/// front of it was once synced, and is no torn tail.
+pub(super) fn is_anywhere(bytes: &[u8]) -> bool {
+    (1..bytes.len()).any(|at| matches!(decode(&bytes[at..]), Decoded::Event(..)))
+}
+
 /// Payload length and checksum, where the header is intact.
 fn decode_header(header: &[u8]) -> Option<(usize, u32)> {
     let length = u32_at(header, 0) as usize;

@@ -158,7 +158,7 @@ fn scan(bytes: &[u8], path: &Path) -> Result<Intact, EventLogError> {
             Decoded::Incomplete => "frame is cut short",
             Decoded::Corrupt(detail) => detail,
         };
-        if holds_frame(&bytes[at..]) {
+        if frame::is_anywhere(&bytes[at..]) {
             return Err(EventLogError::Corrupt {
                 path: path.to_owned(),
                 offset: at as u64,
@@ -167,10 +167,4 @@ fn scan(bytes: &[u8], path: &Path) -> Result<Intact, EventLogError> {
         }
         return Ok(Intact { end: at as u64, last_sequence });
     }
-}
-
-/// Whether a whole frame begins anywhere behind the first byte: then what is in
-/// front of it was once synced, and is no torn tail.
-fn holds_frame(bytes: &[u8]) -> bool {
-    (1..bytes.len()).any(|at| matches!(frame::decode(&bytes[at..]), Decoded::Event(..)))
 }
