@@ -12,6 +12,7 @@ use crate::tokens::Token;
 
 /// A stored job as clients see it.
 pub(crate) fn job(job: Job) -> v1::Job {
+    let cancelled = matches!(job.state, JobState::Cancelling | JobState::Cancelled);
     v1::Job {
         id: job.id,
         name: job.name,
@@ -19,6 +20,7 @@ pub(crate) fn job(job: Job) -> v1::Job {
         owner: job.owner,
         state: job_state(job.state).into(),
         waiting_reason: job.waiting_reason,
+        cancel_reason: if cancelled { job.cancel_reason } else { String::new() },
         create_time: Some(timestamp(job.create_time)),
         start_time: job.start_time.map(timestamp),
         end_time: job.end_time.map(timestamp),

@@ -49,6 +49,8 @@ pub(crate) struct Daemon {
     pub closing: CancellationToken,
     /// Cancelled when all runners are to stop, so that their jobs can go on elsewhere or later.
     pub draining: CancellationToken,
+    /// Cancelled when they have.
+    pub drained: CancellationToken,
     /// By job id: what is wanted of its runner.
     attendants: Mutex<HashMap<String, Wishes>>,
     tasks: TaskTracker,
@@ -94,6 +96,7 @@ impl Daemon {
             opened.map_err(|source| OpenError::StateDir { path: path.clone(), source })?;
         }
         let lock = StateLock::acquire(&settings.lock_path())?;
+        record::refuse_lost_store(path, &settings.store_path())?;
         let store = Store::open(&settings.store_path())?;
         let tokens = Tokens::new(store.tokens()?);
         Ok(Arc::new(Daemon {
@@ -105,6 +108,7 @@ impl Daemon {
             wake: Notify::new(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
+            drained: CancellationToken::new(),
             attendants: Mutex::default(),
             tasks: TaskTracker::new(),
             board: Board::default(),
@@ -143,6 +147,10 @@ impl Daemon {
                     Err(error) => tracing::debug!(%error, "plan a job"),
                 }
                 let job = store.create(&new)?;
+                if job.id != new.id {
+                    // The same request came in twice at once, and the other one made the job.
+                    return Ok(job);
+                }
                 // It may start while its record is written.
                 daemon.wake.notify_one();
                 let run_dir = RunDir::new(&settings.state_dir, &job.id);
@@ -217,7 +225,11 @@ impl Daemon {
             while daemon.attended() > 0 {
                 tokio::time::sleep(DRAIN_PERIOD).await;
             }
-            daemon.closing.cancel();
+            // A daemon that closes for another reason attends to nobody either.
+            if !daemon.closing.is_cancelled() {
+                daemon.drained.cancel();
+                daemon.closing.cancel();
+            }
         });
     }
 

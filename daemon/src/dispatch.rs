@@ -85,7 +85,8 @@ fn decide(
     // Most wait for what they waited for before.
     let known: HashMap<String, String> =
         unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
-    let (mut waiting, next) = holding::hold(store, &mut unfinished, now)?;
+    let platform = &settings.host.platform;
+    let (mut waiting, next) = holding::hold(store, &mut unfinished, platform, now)?;
     let (Plan { placements, waiting: queued, preemptions }, queue) =
         plan(&unfinished, settings, leaving, now);
     waiting.extend(queued);
@@ -184,7 +185,9 @@ mod tests {
         let core_count = settings.host.cores.len() as u32;
         for number in 0..JOBS {
             let (id, output_dir) = (format!("job-{number:04}"), format!("/out/{number}"));
-            store.create(&NewJob { id, output_dir, core_count, ..NewJob::default() }).unwrap();
+            let platform = settings.host.platform.clone();
+            let new = NewJob { id, output_dir, core_count, platform, ..NewJob::default() };
+            store.create(&new).unwrap();
         }
         let last = format!("job-{:04}", JOBS - 1);
         for head in 1..=HEADS {

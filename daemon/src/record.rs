@@ -3,11 +3,28 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use traind_durable::replace;
 
-use crate::store::NewJob;
+use crate::store::{NewJob, StoreError, is_blank};
 use crate::supervisor::RunDir;
+
+/// The folder of all records.
+pub(crate) fn folder(state_dir: &Path) -> PathBuf {
+    state_dir.join("records")
+}
+
+/// Refuses a store that is gone while there are records of its jobs: a new one in its place would
+/// have lost them, and know nothing of their runners.
+pub(crate) fn refuse_lost_store(state_dir: &Path, store: &Path) -> Result<(), StoreError> {
+    let records = folder(state_dir);
+    let jobs = fs::read_dir(&records).is_ok_and(|mut entries| entries.next().is_some());
+    match is_blank(store) && jobs {
+        true => Err(StoreError::Lost { path: store.to_owned(), records }),
+        false => Ok(()),
+    }
+}
 
 /// Writes the record of a job that the store has taken. Durable when this returns.
 pub(crate) fn write(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {

@@ -1,9 +1,11 @@
 //! Why a run failed: one error for the runner, and its one translation into
 //! the [`Failure`] that users and clients see.
 
+use std::error::Error as StdError;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use traind_loader::{Error as LoaderError, ObjectProblem, SamplerError};
 use traind_models::Error as ModelError;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
@@ -122,6 +124,21 @@ impl RunError {
         failure
     }
 
+    /// Whether the host's disk is at fault, so that the same run may succeed later. A run that has
+    /// done nothing yet (not `began`) may be the one that asks for too much, or for the wrong place.
+    pub(crate) fn is_transient(&self, began: bool) -> bool {
+        match self {
+            RunError::DiskFull { .. } => began,
+            RunError::Data(LoaderError::DiskFull { .. }) => true,
+            RunError::Hub { problem, .. } => {
+                began && matches!(**problem, HubProblem::DiskFull { .. })
+            }
+            _ => causes(self)
+                .filter_map(<dyn StdError>::downcast_ref)
+                .any(|error| passes(error, began)),
+        }
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             RunError::Data(error) => data_reason(error),
@@ -149,11 +166,25 @@ impl RunError {
     }
 }
 
+/// Whether a disk gets over this, or its operator sees to it.
+fn passes(error: &std::io::Error, began: bool) -> bool {
+    match Errno::from_io_error(error) {
+        Some(Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::STALE) => true,
+        Some(Errno::ROFS) => began,
+        _ => false,
+    }
+}
+
+fn causes<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |error| (*error).source())
+}
+
 /// An error with its causes, as far as it does not quote them itself.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    for cause in causes.map(ToString::to_string) {
+    for cause in causes(error).map(ToString::to_string) {
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use traind_loader::{TokenizedSet, panic_message};
 use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Finished, Outcome, Started};
+use traind_proto::v1::{Failure, Finished, Outcome, Started};
 
 use crate::best::BestRule;
 use crate::checkpoint::{self, Checkpoints, Resumed};
@@ -55,7 +55,9 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             Outcome::Cancelled
         }
         Err(error) => {
-            let failure = error.failure();
+            let began = finished.steps > 0 || context.spec.attempt > 1;
+            let transient = error.is_transient(began);
+            let failure = Failure { transient, ..error.failure() };
             say(format_args!("error: {}", failure.message));
             finished.failure = Some(failure);
             Outcome::Failed

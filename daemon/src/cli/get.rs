@@ -52,6 +52,7 @@ fn print_pairs(job: &v1::Job) {
         ("owner", job.owner.clone()),
         ("state", output::state(job.state())),
         ("waits", job.waiting_reason.clone()),
+        ("because", job.cancel_reason.clone()),
         ("in queue", queue(job)),
         ("submitted", ago(job.create_time.as_ref())),
         ("started", ago(job.start_time.as_ref())),

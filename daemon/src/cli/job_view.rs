@@ -16,6 +16,8 @@ pub(crate) struct JobView {
     state: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     waiting_reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cancel_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_position: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +113,7 @@ impl From<v1::Job> for JobView {
             name: job.name,
             owner: job.owner,
             waiting_reason: job.waiting_reason,
+            cancel_reason: job.cancel_reason,
             queue_position: Some(job.queue_position).filter(|position| *position > 0),
             estimated_start_time: job.estimated_start_time.map(time),
             create_time: job.create_time.map(time),

@@ -72,7 +72,7 @@ fn row(job: &v1::Job) -> Vec<String> {
     ]
 }
 
-/// Why it waits, or why it failed, as one line.
+/// Why it waits, was cancelled or failed, as one line.
 fn remark(job: &v1::Job) -> String {
     match &job.failure {
         Some(failure) => {
@@ -80,6 +80,7 @@ fn remark(job: &v1::Job) -> String {
             format!("{}: {message}", failure.reason)
         }
         None if job.queue_position > 0 => waiting(job),
+        None if !job.cancel_reason.is_empty() => job.cancel_reason.clone(),
         None => job.waiting_reason.clone(),
     }
 }

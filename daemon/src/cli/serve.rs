@@ -47,8 +47,8 @@ pub(crate) struct Serve {
     /// [default: $TRAIND_CACHE_DIR, systemd's cache folder, or ~/.cache/traind]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// GiB of the cache folder that fetched models and data and tokenized sets may take, of each
-    /// user where jobs run as those who submitted them. Beyond that, those go that no job used
+    /// GiB of the cache folder that fetched models and data, tokenized sets and compiled programs
+    /// may take, of each user where jobs run as those who submitted them. Beyond that, those go that no job used
     /// for the longest time, but none that a job uses
     #[arg(long, value_name = "GIB", default_value_t = 200)]
     cache_limit: u32,
@@ -210,7 +210,7 @@ impl Serve {
         }
         let served = server::serve(daemon.clone(), || announce(&daemon)).await;
         daemon.close().await;
-        let jobs = if daemon.draining.is_cancelled() { "wait" } else { "go on" };
+        let jobs = if daemon.drained.is_cancelled() { "wait" } else { "go on" };
         tracing::info!("stopped; jobs {jobs}");
         served?;
         Ok(Exit::Done)

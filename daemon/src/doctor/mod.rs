@@ -2,13 +2,15 @@
 //! from the job folders where it is damaged.
 
 mod rebuild;
+mod retell;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::lock::{LockError, StateLock};
-use crate::store::{Store, StoreError};
+use crate::record;
+use crate::store::{Store, StoreError, is_blank};
 
 pub(crate) use rebuild::rebuild;
 
@@ -54,19 +56,30 @@ impl Patient {
 
     /// Everything that is wrong with the store; nothing for a sound one.
     pub(crate) fn examine(&self) -> Result<Vec<String>, DoctorError> {
-        if !self.store_path().exists() {
-            return Ok(vec![format!("{} is not there", self.store_path().display())]);
+        if is_blank(&self.store_path()) {
+            return Ok(vec![format!("{} is not there or empty", self.store_path().display())]);
         }
         match Store::open(&self.store_path()) {
-            Ok(store) => Ok(store.integrity()?),
+            Ok(store) => {
+                let mut found = store.integrity()?;
+                found.extend(self.forgotten(&store)?);
+                Ok(found)
+            }
             Err(StoreError::Corrupt { detail, .. }) => Ok(vec![detail]),
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Jobs that the store once acknowledged and does not have.
+    fn forgotten(&self, store: &Store) -> Result<Vec<String>, DoctorError> {
+        let known = store.ids()?;
+        let ids = self.job_ids()?.into_iter().filter(|id| !known.contains(id));
+        Ok(ids.map(|id| format!("job {id} has a folder and is not in the store")).collect())
+    }
+
     /// Ids of the jobs that have folders.
     fn job_ids(&self) -> Result<Vec<String>, DoctorError> {
-        let path = self.state_dir.join("records");
+        let path = record::folder(&self.state_dir);
         let io_error = |source| DoctorError::Io { action: "list", path: path.clone(), source };
         if !path.exists() {
             return Ok(Vec::new());

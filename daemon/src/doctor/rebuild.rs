@@ -1,22 +1,16 @@
 //! A new store from the job folders. The damaged one is kept beside it.
 //!
-//! Each job is told again: accepted, placed, what its runner logged, how it ended. A runner
-//! that lives is left to the next daemon, which finds it as after any other restart.
+//! Each job is told again: see `retell`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_job_file::RunSpec;
-use traind_proto::reasons;
-use traind_proto::v1::{self, event::Kind};
-
+use super::retell::retell;
 use super::{DoctorError, Patient};
 use crate::clock;
 use crate::record;
-use crate::state::Outcome;
-use crate::store::{NewJob, Store, StoreError};
+use crate::store::Store;
 use crate::supervisor::RunDir;
-use crate::supervisor::claim::{Claim, Identity};
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -43,7 +37,7 @@ pub(crate) fn rebuild(patient: &Patient) -> Result<Rebuilt, DoctorError> {
     found.sort_by_key(|(new, _)| (new.create_time, new.id.clone()));
     let draft = patient.state_dir.join("traind.db.rebuilt");
     remove_store(&draft)?;
-    let store = Store::open(&draft)?;
+    let store = Store::open_draft(&draft)?;
     for (new, run_dir) in found {
         match retell(&store, new.clone(), &run_dir) {
             Ok(()) => rebuilt.jobs += 1,
@@ -52,79 +46,10 @@ pub(crate) fn rebuild(patient: &Patient) -> Result<Rebuilt, DoctorError> {
     }
     store.fold()?;
     drop(store);
+    sync(&draft)?;
     rebuilt.kept = keep_damaged(patient)?;
     rename(&draft, &patient.store_path())?;
     Ok(rebuilt)
-}
-
-fn retell(store: &Store, mut new: NewJob, run_dir: &RunDir) -> Result<(), StoreError> {
-    if let Some(before) = &new.after
-        && store.get(before).is_err()
-    {
-        new.after = None;
-    }
-    let id = new.id.clone();
-    store.create(&new)?;
-    let cancelled = run_dir.cancelled().exists();
-    let Ok(spec) = RunSpec::read(run_dir.path()) else {
-        // It never had a runner.
-        return if cancelled { store.cancel(&id, "cancelled").map(drop) } else { Ok(()) };
-    };
-    store.place_attempt(&id, &spec.cores, spec.attempt)?;
-    if cancelled {
-        store.cancel(&id, "cancelled")?;
-    }
-    let living = is_alive(&run_dir.claim(spec.attempt));
-    let finished = replay(store, &id, run_dir)?;
-    if living {
-        return Ok(());
-    }
-    match finished {
-        Some(finished) if finished.outcome() == v1::Outcome::Completed => {
-            store.settle(&id, Outcome::Completed, None)?;
-        }
-        Some(finished) if finished.outcome() == v1::Outcome::Failed => {
-            store.settle(&id, Outcome::Failed, finished.failure)?;
-        }
-        _ if cancelled => drop(store.settle(&id, Outcome::Cancelled, None)?),
-        // It had to leave, for the daemon or for another job.
-        Some(_) => drop(store.requeue(&id, "the store was made anew")?),
-        None => drop(store.settle(&id, Outcome::Failed, Some(unknown_end()))?),
-    }
-    Ok(())
-}
-
-/// Stores what the runners logged; returns the last word of the last of them.
-fn replay(store: &Store, id: &str, run_dir: &RunDir) -> Result<Option<v1::Finished>, StoreError> {
-    let (mut offset, mut finished) = (0, None);
-    // A log that is damaged or missing tells what it can.
-    while let Ok(logged) = run_dir.open_events_log().and_then(|log| log.read_from(offset)) {
-        let Some(last) = logged.last() else { break };
-        offset = last.next_offset;
-        let events: Vec<v1::Event> = logged.into_iter().map(|logged| logged.event).collect();
-        for event in &events {
-            match &event.kind {
-                Some(Kind::Finished(last)) => finished = Some(last.clone()),
-                Some(Kind::Started(_)) => finished = None,
-                _ => {}
-            }
-        }
-        store.record(id, events, offset)?;
-    }
-    Ok(finished)
-}
-
-fn is_alive(claim: &Path) -> bool {
-    let claim = fs::read(claim).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    matches!(claim, Some(Claim::Runner(identity)) if Identity::is_alive(&identity))
-}
-
-fn unknown_end() -> v1::Failure {
-    v1::Failure {
-        reason: reasons::RUNNER_DIED.to_owned(),
-        message: "how the runner ended was lost with the store".to_owned(),
-        ..Default::default()
-    }
 }
 
 fn keep_damaged(patient: &Patient) -> Result<Option<PathBuf>, DoctorError> {
@@ -161,6 +86,11 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+fn sync(path: &Path) -> Result<(), DoctorError> {
+    let synced = fs::File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(|source| DoctorError::Io { action: "sync", path: path.to_owned(), source })
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), DoctorError> {

@@ -9,6 +9,7 @@ use traind_proto::v1::{DrainRequest, DrainResponse, admin_server};
 use super::peer;
 use super::stream::{self, Messages, Sender};
 use crate::daemon::Daemon;
+use crate::error::Error;
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -45,7 +46,13 @@ impl admin_server::Admin for Admin {
 async fn count_down(daemon: Arc<Daemon>, sender: Sender<DrainResponse>) {
     let mut last = None;
     while last != Some(0) {
-        let running = daemon.attended() as u32;
+        // Looked at first: a daemon that closes for another reason attends to nobody either.
+        let closing = daemon.closing.is_cancelled();
+        let running = match daemon.drained.is_cancelled() {
+            true => 0,
+            false if closing => return drop(sender.send(Err(Error::ShuttingDown.into())).await),
+            false => daemon.attended().max(1) as u32,
+        };
         if last.replace(running) != Some(running)
             && sender.send(Ok(DrainResponse { running })).await.is_err()
         {

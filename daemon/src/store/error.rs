@@ -12,7 +12,13 @@ pub enum StoreError {
         "the job store {path} is damaged: {detail}; `traind doctor --rebuild` makes it anew from the job folders, or put a backup in its place"
     )]
     Corrupt { path: PathBuf, detail: String },
-    #[error("the job store has version {found}, and this traind knows only up to {known}")]
+    #[error(
+        "the job store {path} is gone or empty, and {records} tells of jobs that it held; `traind doctor --rebuild` makes it anew from them, or put a backup in its place"
+    )]
+    Lost { path: PathBuf, records: PathBuf },
+    #[error(
+        "the job store has version {found}, and this traind knows only up to {known}: it was written by a newer traind, which is the one to start"
+    )]
     Newer { found: usize, known: usize },
     #[error("job {id} is not in the store")]
     NoJob { id: String },

@@ -24,6 +24,8 @@ pub(crate) struct Job {
     pub request_id: String,
     pub state: JobState,
     pub waiting_reason: String,
+    /// Who or what asked for its end, if anybody did.
+    pub cancel_reason: String,
     pub create_time: i64,
     pub start_time: Option<i64>,
     pub end_time: Option<i64>,
@@ -53,6 +55,8 @@ pub(crate) struct Job {
     pub restarts: u32,
     /// Launches in a row for which no runner came to be.
     pub postponed: u32,
+    /// Attempts that the host ended, since a checkpoint was saved.
+    pub hindered: u32,
     /// No attempt begins earlier.
     pub not_before: i64,
     pub last_sequence: u64,
@@ -99,9 +103,9 @@ pub(crate) struct JobWarning {
 }
 
 /// The columns that [`Job::from_row`] reads, without the two long texts.
-pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, \
+pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, hindered, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -130,8 +134,9 @@ impl Job {
             owner: row.get("owner")?,
             run_as: account(row)?,
             request_id: request_id.unwrap_or_default(),
-            state: parsed(row, "state", JobState::from_str)?,
+            state: state(row, "state")?,
             waiting_reason: row.get("waiting_reason")?,
+            cancel_reason: row.get("cancel_reason")?,
             create_time: row.get("create_time")?,
             start_time: row.get("start_time")?,
             end_time: row.get("end_time")?,
@@ -152,6 +157,7 @@ impl Job {
             max_restarts: row.get("max_restarts")?,
             restarts: row.get("restarts")?,
             postponed: row.get("postponed")?,
+            hindered: row.get("hindered")?,
             not_before: row.get("not_before")?,
             last_sequence: row.get("last_sequence")?,
             log_offset: row.get("log_offset")?,
@@ -161,6 +167,10 @@ impl Job {
             failure: message(row, "failure")?,
         })
     }
+}
+
+pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
+    parsed(row, column, JobState::from_str)
 }
 
 fn account(row: &Row<'_>) -> rusqlite::Result<Option<Account>> {

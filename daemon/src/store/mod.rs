@@ -37,9 +37,10 @@ pub(crate) struct Store {
 }
 
 struct Inner {
-    /// WAL lets a reader go on while this one writes.
-    writer: Mutex<Connection>,
+    /// WAL lets it go on while the writer writes. Closed first: who closes last tidies up, and must
+    /// be able to write.
     reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
     bulletin: Bulletin,
 }
 
@@ -59,6 +60,15 @@ impl Store {
             bulletin: Bulletin::default(),
         };
         Ok(Store { inner: Arc::new(inner) })
+    }
+
+    /// Opens or creates a store that is nobody's yet: what is written is on disk when who made it
+    /// has synced the file.
+    pub(crate) fn open_draft(path: &Path) -> Result<Store, StoreError> {
+        let store = Store::open(path)?;
+        let hasten = store.writer().pragma_update(None, "synchronous", "OFF");
+        hasten.map_err(StoreError::sqlite("configure"))?;
+        Ok(store)
     }
 
     /// Moves all that was written into the database file itself.
@@ -92,6 +102,14 @@ impl Store {
 
     fn reader(&self) -> MutexGuard<'_, Connection> {
         self.inner.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether there is no store yet: SQLite fills the first page before it does anything else.
+pub(crate) fn is_blank(path: &Path) -> bool {
+    match path.metadata() {
+        Ok(metadata) => metadata.len() == 0,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Looking up jobs and events.
 
+use std::collections::{HashMap, HashSet};
+
 use prost::Message;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 use traind_proto::v1;
 
-use super::job::{FULL, SUMMARY, unreadable};
+use super::job::{FULL, SUMMARY, state, unreadable};
 use super::{Job, Store, StoreError};
 use crate::state::JobState;
 
@@ -121,6 +123,21 @@ impl Store {
         let read = |row: &Row<'_>| Ok((Job::from_row(row)?, row.get("request_digest")?));
         let found = self.reader().query_row(&sql, [owner, request_id], read).optional();
         found.map_err(StoreError::sqlite("look up a request"))
+    }
+
+    /// Ids of all jobs.
+    pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
+        let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
+        Ok(ids.into_iter().collect())
+    }
+
+    /// How the jobs stand that others come after which have not ended, by id.
+    pub(crate) fn predecessors(&self) -> Result<HashMap<String, JobState>, StoreError> {
+        let sql = "SELECT DISTINCT before.id, before.state FROM jobs
+                   JOIN jobs AS before ON before.id = jobs.after WHERE jobs.state = 'pending'";
+        let found =
+            self.many(sql, [], |row| Ok((row.get(0)?, state(row, "state")?)), "list jobs")?;
+        Ok(found.into_iter().collect())
     }
 
     /// Everything that is wrong with the file, at most a hundred things.

@@ -87,6 +87,10 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN postponed INTEGER NOT NULL DEFAULT 0; -- launches without a runner, in a row
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN hindered INTEGER NOT NULL DEFAULT 0; -- attempts that the host ended, since it saved
+    ALTER TABLE jobs ADD COLUMN cancel_reason TEXT NOT NULL DEFAULT '';
+",
 ];
 
 /// Brings the store to the newest version, each step in a transaction of its own.

@@ -50,14 +50,20 @@ impl Store {
         })
     }
 
-    /// Tells again that a job had its cores, for an attempt that is known.
+    /// Tells again that a job had its cores, for an attempt that is known. `began`: when its runner
+    /// did, if it did, in microseconds since 1970.
     pub(crate) fn place_attempt(
         &self,
         id: &str,
         cores: &[u32],
         attempt: u32,
+        began: Option<i64>,
     ) -> Result<Job, StoreError> {
-        self.edit(id, |draft| draft.place(cores, attempt))
+        self.edit(id, |draft| {
+            let began = began.map(|time| time.max(draft.job.create_time));
+            draft.job.start_time = draft.job.start_time.or(began);
+            draft.place(cores, attempt)
+        })
     }
 
     /// Takes back a placement that no runner ever used.
@@ -84,6 +90,15 @@ impl Store {
         })
     }
 
+    /// Queues a job again whose runner the host did not let do its work.
+    pub(crate) fn hinder(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.again(restart)?;
+            draft.job.hindered += u32::from(draft.job.state == JobState::Pending);
+            Ok(())
+        })
+    }
+
     /// Says why pending jobs wait, of all in one transaction: a long queue has many. The same
     /// lasting reason again is no event.
     pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
@@ -106,7 +121,13 @@ impl Store {
     pub(crate) fn cancel(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
         self.edit(id, |draft| match draft.job.state {
             JobState::Cancelled => Ok(()),
-            _ => draft.apply(Transition::Cancel, reason),
+            // Asked for again, it ends for the first reason.
+            JobState::Cancelling => Ok(()),
+            _ => {
+                draft.apply(Transition::Cancel, reason)?;
+                draft.job.cancel_reason = reason.to_owned();
+                Ok(())
+            }
         })
     }
 
@@ -130,10 +151,23 @@ impl Store {
         outcome: Outcome,
         failure: Option<v1::Failure>,
     ) -> Result<Job, StoreError> {
+        self.settle_at(id, outcome, failure, clock::now())
+    }
+
+    /// Stores how a job ended and when, in microseconds since 1970.
+    pub(crate) fn settle_at(
+        &self,
+        id: &str,
+        outcome: Outcome,
+        failure: Option<v1::Failure>,
+        time: i64,
+    ) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
             let reason = failure.as_ref().map(summary).unwrap_or_default();
             draft.job.failure = failure;
-            draft.apply(Transition::Settle(outcome), &reason)
+            draft.apply(Transition::Settle(outcome), &reason)?;
+            draft.job.end_time = Some(time);
+            Ok(())
         })
     }
 
@@ -247,6 +281,8 @@ impl<'a> Draft<'a> {
                 self.job.start_time.get_or_insert_with(clock::now);
                 self.job.postponed = 0;
             }
+            // What comes now is not done for the second time.
+            Some(Kind::Saved(_)) => self.job.hindered = 0,
             Some(Kind::DataPrepared(prepared)) => self.keep_split(prepared)?,
             Some(Kind::Step(step)) => self.job.progress = Some(*step),
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
@@ -299,10 +335,10 @@ impl<'a> Draft<'a> {
 }
 
 fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
-    let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason,
+    let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
             place_time = :place_time, restarts = :restarts, postponed = :postponed,
-            not_before = :not_before,
+            hindered = :hindered, not_before = :not_before,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
             metrics = :metrics, finished = :finished, failure = :failure
         WHERE number = :number";
@@ -310,6 +346,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":number": job.number,
         ":state": job.state.name(),
         ":waiting_reason": job.waiting_reason,
+        ":cancel_reason": job.cancel_reason,
         ":start_time": job.start_time,
         ":end_time": job.end_time,
         ":cores": json(&job.cores)?,
@@ -317,6 +354,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":place_time": job.place_time,
         ":restarts": job.restarts,
         ":postponed": job.postponed,
+        ":hindered": job.hindered,
         ":not_before": job.not_before,
         ":last_sequence": job.last_sequence,
         ":log_offset": job.log_offset,

@@ -8,8 +8,12 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+/// What `/proc` counts in, whatever the kernel does.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process, told apart from later ones with the same number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +41,22 @@ impl Identity {
         Ok(Identity { pid, start_time: stat.start_time, boot_id: boot_id()? })
     }
 
+    /// Whether the machine has not been started since. Where that cannot be told, nothing else can.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        boot_id().is_ok_and(|id| id == self.boot_id)
+    }
+
+    /// How long it runs, however often the clock was set meanwhile.
+    pub(crate) fn age(&self) -> Duration {
+        uptime()
+            .unwrap_or_default()
+            .saturating_sub(Duration::from_secs_f64(self.start_time as f64 / TICKS_PER_SECOND))
+    }
+
     /// Whether this process still exists and is no zombie.
     pub(crate) fn is_alive(&self) -> bool {
-        let same_boot = boot_id().is_ok_and(|id| id == self.boot_id);
-        same_boot && Stat::read(self.pid).is_ok_and(|s| !s.ended && s.start_time == self.start_time)
+        self.is_of_this_boot()
+            && Stat::read(self.pid).is_ok_and(|s| !s.ended && s.start_time == self.start_time)
     }
 }
 
@@ -60,6 +76,12 @@ pub(crate) fn claim(path: &Path, claim: &Claim) -> io::Result<Claim> {
         }
         Err(error) => Err(error),
     }
+}
+
+fn uptime() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let seconds = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn boot_id() -> io::Result<String> {
@@ -105,7 +127,7 @@ mod tests {
     #[test]
     fn another_process_with_the_same_number_is_not_the_same() {
         let own = Identity::own().unwrap();
-        assert!(own.is_alive());
+        assert!(own.is_alive() && own.age() < Duration::from_secs(3600));
         assert!(!Identity { start_time: own.start_time + 1, ..own.clone() }.is_alive());
         assert!(!Identity { boot_id: "another boot".into(), ..own }.is_alive());
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use traind_proto::event_log::EventLogError;
 use traind_proto::{reasons, v1};
@@ -16,7 +16,6 @@ use super::process::RunnerProcess;
 use super::run_dir::RunDir;
 use super::stop::{Press, Stop};
 use super::{PERIOD, RETRY, Wishes, pause};
-use crate::clock;
 use crate::daemon::Daemon;
 use crate::store::{Job, Store, StoreError};
 
@@ -72,7 +71,7 @@ impl Follower {
         loop {
             // Looked at before the log is: what the runner wrote before its end is read then.
             let gone = self.process.as_ref().is_none_or(RunnerProcess::has_ended);
-            match self.drain().await {
+            match self.drain(gone).await {
                 Ok(()) if gone => break,
                 Ok(()) => {
                     self.listen().await;
@@ -93,14 +92,21 @@ impl Follower {
         Some(Ended { job, exit, killed: self.stop.killed(), trouble })
     }
 
-    /// Stores what the runner has written since the last time.
-    async fn drain(&mut self) -> Result<(), FollowError> {
+    /// Stores what the runner has written since the last time. Behind a runner that is gone, its
+    /// log may end with what the machine had of an event when it went down.
+    async fn drain(&mut self, gone: bool) -> Result<(), FollowError> {
         let path = self.run_dir.events_log();
-        while self.damage.is_none() && self.job.log_offset < length(&path) {
-            let (run_dir, id, offset) =
-                (self.run_dir.clone(), self.job.id.clone(), self.job.log_offset);
-            let stored =
-                self.daemon.store.run(move |store| copy(store, &run_dir, &id, offset)).await;
+        while self.damage.is_none() {
+            let (length, offset) = (length(&path)?, self.job.log_offset);
+            if length < offset {
+                self.damage = Some(cut_short(&path));
+            }
+            if length <= offset {
+                break;
+            }
+            let (run_dir, id) = (self.run_dir.clone(), self.job.id.clone());
+            let store = &self.daemon.store;
+            let stored = store.run(move |store| copy(store, &run_dir, &id, offset, gone)).await;
             match stored {
                 Ok(Some(job)) => self.job = job,
                 Ok(None) => break,
@@ -116,7 +122,7 @@ impl Follower {
     /// Finds out whether the runner gets on.
     async fn listen(&mut self) {
         let ending = self.overdue.is_some() || self.job.finished.is_some();
-        if !ending && self.job.deadline().is_some_and(|deadline| clock::now() >= deadline) {
+        if !ending && self.is_out_of_time() {
             self.overdue = Some(overtime(&self.job));
             return;
         }
@@ -131,6 +137,13 @@ impl Follower {
             hung.message.push_str(&format!(" on cores {:?}", self.job.cores));
             tracing::warn!(job = self.job.id, hung.message, "hung");
         }
+    }
+
+    /// Measured without the clock, which somebody may set.
+    fn is_out_of_time(&self) -> bool {
+        let longest = self.job.max_run_seconds.map(Duration::from_secs);
+        let ran = self.process.as_ref().map(|process| process.since.elapsed());
+        longest.zip(ran).is_some_and(|(longest, ran)| ran >= longest)
     }
 
     /// Ends the runner if it is to end.
@@ -159,15 +172,20 @@ impl Follower {
     }
 }
 
-/// Copies a chunk of the log into the store; `None` if there is no whole event yet.
+/// Copies a chunk of the log into the store; `None` if there is no whole event yet, or no more of
+/// a runner that is gone.
 fn copy(
     store: &Store,
     run_dir: &RunDir,
     id: &str,
     offset: u64,
+    gone: bool,
 ) -> Result<Option<Job>, FollowError> {
     let log = run_dir.open_events_log()?;
-    let logged = log.read_from(offset)?;
+    let logged = match log.read_from(offset) {
+        Err(EventLogError::Corrupt { .. }) if gone && log.is_torn(offset)? => return Ok(None),
+        logged => logged?,
+    };
     let Some(end) = logged.last().map(|last| last.next_offset) else { return Ok(None) };
     log.sync()?;
     let events = logged.into_iter().map(|logged| logged.event).collect();
@@ -175,8 +193,20 @@ fn copy(
 }
 
 /// Nothing, for a log that is not there yet.
-fn length(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
+fn length(path: &Path) -> Result<u64, EventLogError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(source) => Err(EventLogError::Io { action: "look at", path: path.to_owned(), source }),
+    }
+}
+
+/// A runner that nobody can hear is of no use.
+fn cut_short(path: &Path) -> v1::Failure {
+    let path = path.display();
+    let message = format!("{path}, to which the runner writes, was removed or cut short");
+    let reason = reasons::RUN_DIRECTORY_FAILED.to_owned();
+    v1::Failure { reason, message, file: Some(path.to_string()), ..Default::default() }
 }
 
 fn overtime(job: &Job) -> v1::Failure {

@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 use std::fs::{self, DirBuilder, Permissions};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +21,16 @@ use crate::daemon::Daemon;
 use crate::host::Host;
 use crate::plugins::{self, PluginError};
 use crate::server::peer::user_name;
-use crate::store::{Job, StoreError};
+use crate::state::JobState;
+use crate::store::{Job, Store, StoreError};
 
 /// What became of a runner.
 pub(super) enum Found {
     Alive(RunnerProcess),
-    Gone,
+    Gone {
+        /// With its machine.
+        rebooted: bool,
+    },
     /// There never was one, and there will be none for this attempt.
     Unclaimed,
 }
@@ -84,13 +88,20 @@ impl LaunchError {
     }
 }
 
-/// Starts a runner for `job`, which holds its cores.
-pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProcess, LaunchError> {
+/// Starts a runner for `job`, which holds its cores; none where the job was cancelled or the daemon
+/// told to drain after the job was placed, when there was no runner yet to be told.
+pub(super) async fn launch(daemon: &Arc<Daemon>, job: &mut Job) -> Result<Found, LaunchError> {
+    if daemon.draining.is_cancelled() {
+        return Ok(Found::Unclaimed);
+    }
     let (settings, id) = (daemon.settings.clone(), job.id.clone());
-    daemon
+    let (found, log_offset) = daemon
         .store
         .run(move |store| {
             let job = store.get(&id)?;
+            if job.state != JobState::Starting {
+                return Ok((Found::Unclaimed, job.log_offset));
+            }
             let spec = RunSpec {
                 job_id: job.id.clone(),
                 attempt: job.attempt,
@@ -107,12 +118,25 @@ pub(super) async fn launch(daemon: &Arc<Daemon>, job: &Job) -> Result<RunnerProc
             let run_dir = RunDir::new(&settings.state_dir, &job.id);
             let path = run_dir.path().to_owned();
             run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
+            let log_offset = place_in_log(store, &job, &run_dir)?;
             spec.write(run_dir.path())?;
             let runner = settings.runner.clone();
             RunnerProcess::spawn(&settings, &run_dir, &spec, job.run_as)
+                .map(|process| (Found::Alive(process), log_offset))
                 .map_err(|source| LaunchError::Spawn { runner, source })
         })
-        .await
+        .await?;
+    job.log_offset = log_offset;
+    Ok(found)
+}
+
+/// Where the events of this attempt begin, or those of the job's other ones go on. A log that
+/// somebody removed between two attempts begins anew.
+fn place_in_log(store: &Store, job: &Job, run_dir: &RunDir) -> Result<u64, StoreError> {
+    if run_dir.events_log().exists() {
+        return Ok(job.log_offset);
+    }
+    Ok(store.record(&job.id, Vec::new(), 0)?.log_offset)
 }
 
 fn device_kind(host: &Host, cores: &[u32]) -> String {
@@ -145,14 +169,17 @@ pub(super) async fn attach(daemon: &Arc<Daemon>, job: &Job) -> io::Result<Found>
 }
 
 fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
-    if !run_dir.path().is_dir() {
-        return Ok(Found::Unclaimed);
-    }
-    match claim::claim(&run_dir.claim(job.attempt), &Claim::Void)? {
-        Claim::Void => Ok(Found::Unclaimed),
-        Claim::Runner(identity) => {
+    // The runner's own folder tells nothing: somebody may have removed it under the runner.
+    match claim::claim(&run_dir.claim(job.attempt), &Claim::Void) {
+        // Nobody can claim it any more either.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Unclaimed),
+        Err(error) => Err(error),
+        Ok(Claim::Void) => Ok(Found::Unclaimed),
+        Ok(Claim::Runner(identity)) => {
             let tree = Tree::find(run_dir, &job.id);
-            Ok(RunnerProcess::attach(&identity, tree)?.map_or(Found::Gone, Found::Alive))
+            let found = RunnerProcess::attach(&identity, tree)?;
+            let gone = || Found::Gone { rebooted: !identity.is_of_this_boot() };
+            Ok(found.map_or_else(gone, Found::Alive))
         }
     }
 }

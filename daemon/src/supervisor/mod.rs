@@ -14,9 +14,12 @@ mod process;
 mod restart;
 mod run_dir;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod verdict;
 
+use std::io;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,12 +33,14 @@ use crate::store::{Job, Store, StoreError};
 pub(crate) use ask::ask;
 pub(crate) use delegated::{delegated_cgroup, divide_memory};
 pub(crate) use postpone::may_pass;
+pub(crate) use restart::{DELAY_MAX, restart};
 pub(crate) use run_dir::RunDir;
 pub(crate) use verdict::EXIT_IO_ERROR;
 
 use follow::{Ended, Follower};
 use launch::Found;
 use process::RunnerProcess;
+use tree::Tree;
 use verdict::{Evidence, MUTE, verdict};
 
 /// How often a runner's log and process are looked at.
@@ -63,6 +68,14 @@ pub(crate) struct Wishes {
     pub end: CancellationToken,
     /// Why the job has to give up its cores for now.
     pub leave: Arc<OnceLock<String>>,
+}
+
+/// Ends all processes of a job that no daemon follows.
+pub(crate) fn end_processes(run_dir: &RunDir, id: &str) -> io::Result<()> {
+    let tree = Tree::find(run_dir, id);
+    tree.kill()?;
+    tree.remove();
+    Ok(())
 }
 
 /// Sees a job through to its end, or until the daemon closes. Not even a defect leaves a runner
@@ -94,17 +107,17 @@ async fn reload(daemon: &Daemon, id: &str) -> Option<Job> {
     }
 }
 
-async fn attend_once(daemon: &Arc<Daemon>, job: Job, begin: Begin, wishes: Wishes) {
+async fn attend_once(daemon: &Arc<Daemon>, mut job: Job, begin: Begin, wishes: Wishes) {
     let found = match begin {
-        Begin::Launch => launch::launch(daemon, &job).await.map(Found::Alive),
+        Begin::Launch => launch::launch(daemon, &mut job).await,
         Begin::Attach => match attach(daemon, &job).await {
             Some(found) => Ok(found),
             None => return,
         },
     };
     match found {
-        Ok(Found::Alive(process)) => follow(daemon, job, Some(process), wishes).await,
-        Ok(Found::Gone) => follow(daemon, job, None, wishes).await,
+        Ok(Found::Alive(process)) => follow(daemon, job, Some(process), wishes, false).await,
+        Ok(Found::Gone { rebooted }) => follow(daemon, job, None, wishes, rebooted).await,
         Ok(Found::Unclaimed) => {
             let id = job.id;
             insist(daemon, move |store| store.requeue(&id, "no runner had started")).await;
@@ -130,7 +143,14 @@ async fn attach(daemon: &Arc<Daemon>, job: &Job) -> Option<Found> {
     }
 }
 
-async fn follow(daemon: &Arc<Daemon>, job: Job, process: Option<RunnerProcess>, wishes: Wishes) {
+/// `rebooted`: the runner went with its machine.
+async fn follow(
+    daemon: &Arc<Daemon>,
+    job: Job,
+    process: Option<RunnerProcess>,
+    wishes: Wishes,
+    rebooted: bool,
+) {
     let run_dir = RunDir::new(&daemon.settings.state_dir, &job.id);
     let follower = Follower::new(daemon.clone(), job, run_dir.clone(), process, wishes.clone());
     let Some(Ended { job, exit, killed, trouble }) = follower.run().await else { return };
@@ -151,9 +171,13 @@ async fn follow(daemon: &Arc<Daemon>, job: Job, process: Option<RunnerProcess>, 
         log_tail: run_dir.runner_log_tail(LOG_TAIL_LINES),
         step: job.progress.as_ref().map(|progress| progress.step),
         finished: job.finished.clone(),
+        rebooted,
         trouble,
     };
     match verdict(evidence) {
+        (Outcome::Failed, Some(failure)) if failure.transient => {
+            hinder(daemon, &job, failure).await;
+        }
         (Outcome::Failed, Some(failure)) => fail(daemon, &job, failure).await,
         (outcome, failure) => settle(daemon, &job, outcome, failure).await,
     }
@@ -179,6 +203,16 @@ async fn put_off(daemon: &Daemon, job: &Job, message: &str) {
     tracing::info!(job = job.id, restart.wait, "back to the queue");
     let id = job.id.clone();
     insist(daemon, move |store| store.postpone(&id, &restart)).await;
+}
+
+/// Queues a job again that the host did not let come to its end.
+async fn hinder(daemon: &Daemon, job: &Job, failure: v1::Failure) {
+    let Some(restart) = postpone::hinder(job, &failure, daemon.settings.restart_delay) else {
+        return fail(daemon, job, failure).await;
+    };
+    tracing::warn!(job = job.id, restart.reason, restart.wait, "back to the queue");
+    let id = job.id.clone();
+    insist(daemon, move |store| store.hinder(&id, &restart)).await;
 }
 
 /// Ends a job that failed, or queues its next attempt.

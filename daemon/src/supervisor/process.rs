@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ use crate::settings::Settings;
 pub(super) struct RunnerProcess {
     pidfd: OwnedFd,
     tree: Tree,
+    /// When it was started.
+    pub(super) since: Instant,
     /// Absent if an earlier daemon was its parent.
     child: Option<Child>,
 }
@@ -60,7 +63,10 @@ impl RunnerProcess {
             .stderr(log)
             .spawn()?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(RunnerProcess { pidfd, tree, child: Some(child) }),
+            Ok(pidfd) => {
+                let since = Instant::now();
+                Ok(RunnerProcess { pidfd, tree, since, child: Some(child) })
+            }
             Err(error) => {
                 // A runner that nobody can watch must not be, beside the one of the next try.
                 child.kill()?;
@@ -83,7 +89,9 @@ impl RunnerProcess {
         };
         // Checked after opening: from here on the pidfd cannot mean another process.
         if identity.is_alive() {
-            return Ok(Some(RunnerProcess { pidfd, tree, child: None }));
+            let now = Instant::now();
+            let since = now.checked_sub(identity.age()).unwrap_or(now);
+            return Ok(Some(RunnerProcess { pidfd, tree, since, child: None }));
         }
         clear(&tree).map(|()| None)
     }

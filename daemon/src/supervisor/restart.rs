@@ -16,11 +16,12 @@ const PASSING: &[&str] = &[
     reasons::DEVICE_FAILED,
     reasons::OUTPUT_FAILED,
 ];
-const DELAY_MAX: Duration = Duration::from_secs(300);
+/// The longest time between two attempts.
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(300);
 
 /// The next attempt of `job`; `None` where `failure` is its end. The first one follows
 /// after `delay`, each later one after twice the time.
-pub(super) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Option<Restart> {
+pub(crate) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Option<Restart> {
     let passes = PASSING.contains(&failure.reason.as_str());
     if !passes || job.restarts >= job.max_restarts {
         return None;

@@ -78,6 +78,18 @@ impl RunDir {
         self.records.join(format!("runner-{attempt}.json"))
     }
 
+    /// Attempts that have claims, in their order.
+    pub(crate) fn claimed_attempts(&self) -> Vec<u32> {
+        let attempt = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("runner-")?.strip_suffix(".json")?.parse().ok()
+        };
+        let entries = fs::read_dir(&self.records).into_iter().flatten().flatten();
+        let mut attempts: Vec<u32> = entries.filter_map(attempt).collect();
+        attempts.sort_unstable();
+        attempts
+    }
+
     /// Makes the folders, closed to others; the runner's is that of `account`, if any.
     pub(crate) fn create(&self, account: Option<Account>) -> io::Result<()> {
         for folder in [&self.path, &self.records] {

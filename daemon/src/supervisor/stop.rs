@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 /// How long a runner may take to exit after its last event.
 const LINGER: Duration = Duration::from_secs(10);
 
+/// How often to insist: a process may hang in the kernel for long, where no signal reaches it, and
+/// looking for all that belongs to it takes time.
+const INSIST: Duration = Duration::from_secs(5);
+
 /// What to do to the runner now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Press {
@@ -19,17 +23,17 @@ pub(super) struct Stop {
     grace_period: Duration,
     asked: Option<Instant>,
     finished: Option<Instant>,
-    killed: bool,
+    killed: Option<Instant>,
 }
 
 impl Stop {
     pub(super) fn new(grace_period: Duration) -> Stop {
-        Stop { grace_period, asked: None, finished: None, killed: false }
+        Stop { grace_period, asked: None, finished: None, killed: None }
     }
 
     /// Whether it had to be killed.
     pub(super) fn killed(&self) -> bool {
-        self.killed
+        self.killed.is_some()
     }
 
     /// `wanted`: somebody asked for the end. `finished`: the runner wrote its last event.
@@ -42,11 +46,12 @@ impl Stop {
             return Press::Ask;
         }
         let overdue = |since: Option<Instant>, limit| since.is_some_and(|at| now >= at + limit);
-        if overdue(self.asked, self.grace_period) || overdue(self.finished, LINGER) {
-            self.killed = true;
-            return Press::Kill;
+        let kill = overdue(self.asked, self.grace_period) || overdue(self.finished, LINGER);
+        if !kill || self.killed.is_some_and(|at| now < at + INSIST) {
+            return Press::Nothing;
         }
-        Press::Nothing
+        self.killed = Some(now);
+        Press::Kill
     }
 }
 
@@ -64,6 +69,9 @@ mod tests {
         assert_eq!(stop.press(after(30), true, false), Press::Nothing);
         assert_eq!(stop.press(after(31), true, false), Press::Kill);
         assert!(stop.killed());
+        let presses = (310..410).map(|tenth| start + Duration::from_millis(100 * tenth));
+        let kills = presses.filter(|now| stop.press(*now, true, false) == Press::Kill);
+        assert_eq!(kills.count(), 1, "beside the one above, in ten seconds");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Two nets. Where the daemon may make control groups, each job has one, and the kernel
 //! ends all in it at once. Everywhere, children inherit the job's id in their environment.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -76,8 +77,11 @@ impl Tree {
             // Kernels before 5.14 lack the file; the marks are enough for what does not hide.
             let _ = fs::write(cgroup.join("cgroup.kill"), "1");
         }
+        let mut killed = HashSet::new();
         for _ in 0..ROUNDS_MAX {
-            if kill_marked(self.mark.as_bytes())? == 0 {
+            // One that was killed forks no more, though it may take its time to be gone.
+            let found = kill_marked(self.mark.as_bytes())?;
+            if found.into_iter().filter(|pid| killed.insert(*pid)).count() == 0 {
                 break;
             }
         }
@@ -121,9 +125,9 @@ fn make(cgroup: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns how many there were.
-fn kill_marked(mark: &[u8]) -> io::Result<usize> {
-    let mut killed = 0;
+/// Returns who they were.
+fn kill_marked(mark: &[u8]) -> io::Result<Vec<Pid>> {
+    let mut killed = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -135,7 +139,7 @@ fn kill_marked(mark: &[u8]) -> io::Result<usize> {
         // Looked at again: from here on the pidfd cannot mean another process.
         if is_marked(pid.as_raw_pid(), mark) {
             match pidfd_send_signal(&pidfd, Signal::KILL) {
-                Ok(()) => killed += 1,
+                Ok(()) => killed.push(pid),
                 Err(Errno::SRCH) => {}
                 Err(error) => return Err(error.into()),
             }

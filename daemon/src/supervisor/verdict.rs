@@ -29,6 +29,8 @@ pub(super) struct Evidence {
     pub log_tail: String,
     /// The last step that the runner reported.
     pub step: Option<u64>,
+    /// The machine has been started since the runner was.
+    pub rebooted: bool,
     /// Why the daemon itself ended the runner.
     pub trouble: Option<v1::Failure>,
 }
@@ -62,7 +64,14 @@ fn death(evidence: &Evidence) -> v1::Failure {
     if evidence.exit.and_then(|status| status.code()) == Some(i32::from(EXIT_IO_ERROR)) {
         let reason = reasons::RUN_DIRECTORY_FAILED.to_owned();
         let message = MUTE.to_owned();
-        return v1::Failure { reason, message, step: evidence.step, ..Default::default() };
+        let (step, transient) = (evidence.step, true);
+        return v1::Failure { reason, message, step, transient, ..Default::default() };
+    }
+    if evidence.rebooted {
+        let reason = reasons::RUNNER_DIED.to_owned();
+        let message = "the machine went down while the runner ran".to_owned();
+        let (step, transient) = (evidence.step, true);
+        return v1::Failure { reason, message, step, transient, ..Default::default() };
     }
     let mut message = match evidence.exit {
         Some(status) => format!("the runner {}", manner(status)),
@@ -168,6 +177,8 @@ mod tests {
         );
         check(Evidence { exit: exit(9), ..Default::default() }, Outcome::Failed, &["memory"]);
         check(Evidence::default(), Outcome::Failed, &["no daemon watched"]);
+        let rebooted = Evidence { rebooted: true, ..Default::default() };
+        check(rebooted, Outcome::Failed, &["the machine went down"]);
     }
 
     #[test]

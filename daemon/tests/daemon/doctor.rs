@@ -68,3 +68,60 @@ async fn jobs_come_back_from_their_folders_with_the_living_among_them() {
     fs::write(host.run_dir(&waiting.id).join("go"), "").unwrap();
     host.until_state(&waiting.id, JobState::Completed).await;
 }
+
+/// Dies in its first attempt.
+const SECOND_TIME_LUCKY: &str = "
+say started; say_steps 1 2
+[ -e second ] && { say_steps 3 40; say completed; exit; }
+touch second; kill -9 $$";
+
+#[tokio::test]
+async fn what_lost_its_folder_is_not_run_again_and_restarts_are_counted() {
+    let options = ["--restart-delay", "60"];
+    let mut host = Host::started_with(1, SECOND_TIME_LUCKY, &options).await;
+    let resting = host.submit_with("resting", "cores: 1, max_restarts: 1").await;
+    host.until(&resting.id, |job| job.restarts == 1).await;
+    runner::install(&host.path("other"), runner::COMPLETES);
+    fs::rename(host.path("other/runner"), host.path("runner")).unwrap();
+    fs::rename(host.path("other/frames/completed"), host.path("frames/completed")).unwrap();
+    let completed = host.submit("completed", 1).await;
+    let completed = host.until_state(&completed.id, JobState::Completed).await;
+    let lost = host.submit("lost", 1).await;
+    host.until_state(&lost.id, JobState::Completed).await;
+    host.kill_daemon();
+    fs::remove_dir_all(host.run_dir(&lost.id)).unwrap();
+    fs::remove_file(host.path("state/traind.db")).unwrap();
+    assert!(host.cli(&["doctor", "--state-dir", "state", "--rebuild"]).status.success());
+    assert!(host.cli(&["doctor", "--state-dir", "state"]).status.success());
+    host.start().await;
+    let again = host.get(&completed.id).await;
+    assert_eq!(again.state(), JobState::Completed);
+    for (told, was) in
+        [(again.start_time, completed.start_time), (again.end_time, completed.end_time)]
+    {
+        assert!(told.unwrap().seconds <= was.unwrap().seconds, "{again:?} {completed:?}");
+    }
+    // It may have written its output already, and must not do so again.
+    let lost = host.get(&lost.id).await;
+    assert_eq!((lost.state(), lost.attempt), (JobState::Failed, 1));
+    assert!(lost.failure.unwrap().message.contains("is gone"));
+    let resting = host.until_state(&resting.id, JobState::Completed).await;
+    assert_eq!((resting.attempt, resting.restarts), (2, 1));
+}
+
+#[tokio::test]
+async fn a_job_that_the_store_forgot_is_found() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.stop_daemon();
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    store.execute_batch("DELETE FROM events; DELETE FROM jobs").unwrap();
+    drop(store);
+    let examined = host.cli(&["doctor", "--state-dir", "state"]);
+    assert_eq!(examined.status.code(), Some(1), "{examined:?}");
+    let said = String::from_utf8_lossy(&examined.stdout).into_owned();
+    assert!(
+        said.contains(&format!("job {} has a folder and is not in the store", job.id)),
+        "{said}"
+    );
+}

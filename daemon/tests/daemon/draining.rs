@@ -136,3 +136,16 @@ async fn a_rebalance_notice_drains() {
     let path = "/latest/meta-data/events/recommendations/rebalance";
     check_notice(path, "advises to leave this instance").await;
 }
+
+#[tokio::test]
+async fn a_drain_that_did_not_come_to_its_end_does_not_say_so() {
+    let mut host = Host::started(1, STUBBORN).await;
+    let job = host.submit("first", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    let mut admin = v1::admin_client::AdminClient::new(host.channel().await);
+    let mut left = admin.drain(v1::DrainRequest::default()).await.unwrap().into_inner();
+    assert_eq!(left.message().await.unwrap(), Some(v1::DrainResponse { running: 1 }));
+    assert_eq!(host.stop_daemon(), Some(0));
+    assert_eq!(left.message().await.unwrap_err().code(), tonic::Code::Unavailable);
+    assert!(host.log().contains("stopped; jobs go on"), "{}", host.log());
+}

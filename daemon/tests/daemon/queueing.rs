@@ -128,6 +128,11 @@ async fn a_job_that_waits_too_long_gives_up() {
     let first = host.submit("first", 1).await;
     host.until_state(&first.id, JobState::Running).await;
     let second = host.submit_with("second", "cores: 1, max_wait_seconds: 1").await;
-    host.until_state(&second.id, JobState::Cancelled).await;
+    let second = host.until_state(&second.id, JobState::Cancelled).await;
+    let why = "waited longer than 1 s (resources.max_wait_seconds)";
+    assert_eq!(second.cancel_reason, why);
+    let shown = String::from_utf8(host.cli(&["get", "second"]).stdout).unwrap();
+    let listed = String::from_utf8(host.cli(&["ls"]).stdout).unwrap();
+    assert!(shown.contains(why) && listed.contains(why), "{shown}{listed}");
     assert_eq!(host.get(&first.id).await.state(), JobState::Running);
 }

@@ -90,3 +90,33 @@ async fn a_hung_runner_that_leaves_when_asked_did_not_cancel_its_job() {
     assert_eq!((job.attempt, job.restarts), (2, 1));
     assert_eq!(job.failure.unwrap().reason, "RUNNER_HUNG");
 }
+
+/// Finds the disk full in the first attempt.
+const FULL_DISK_ONCE: &str = "
+say started; say_steps 1 2
+[ -e second ] && { say_steps 3 40; say completed; exit; }
+touch second; say disk-full; exit 1";
+
+#[tokio::test]
+async fn a_full_disk_is_no_failure_of_the_job() {
+    let host = Host::started_with(1, FULL_DISK_ONCE, &AT_ONCE).await;
+    let job = host.submit("first", 1).await;
+    let job = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((job.attempt, job.restarts, job.failure), (2, 0, None));
+}
+
+#[tokio::test]
+async fn a_disk_that_stays_full_fails_the_job_in_the_end() {
+    let mut host = Host::started(1, "say started; say disk-full; exit 1").await;
+    let job = host.submit("first", 1).await;
+    host.until(&job.id, |job| job.waiting_reason.starts_with("goes on after 5 s")).await;
+    host.kill_daemon();
+    // Many such attempts later.
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    let later = "UPDATE jobs SET hindered = 20, not_before = 0";
+    assert_eq!(store.execute(later, []).unwrap(), 1);
+    drop(store);
+    host.start().await;
+    let job = host.until_state(&job.id, JobState::Failed).await;
+    assert_eq!(job.failure.unwrap().reason, "DISK_FULL");
+}

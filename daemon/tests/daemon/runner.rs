@@ -49,6 +49,7 @@ pub(crate) fn install(folder: &Path, script: &str) {
     write_frame(&frames, "completed", finished(v1::Outcome::Completed, None));
     write_frame(&frames, "cancelled", finished(v1::Outcome::Cancelled, None));
     write_frame(&frames, "failed", finished(v1::Outcome::Failed, Some(failure())));
+    write_frame(&frames, "disk-full", finished(v1::Outcome::Failed, Some(full_disk())));
     for step in 1..=STEPS {
         write_frame(&frames, &format!("step-{step}"), self::step(step));
     }
@@ -101,6 +102,15 @@ fn finished(outcome: v1::Outcome, failure: Option<v1::Failure>) -> Kind {
         metrics: [("eval_accuracy".to_owned(), 0.5)].into(),
         ..Default::default()
     })
+}
+
+fn full_disk() -> v1::Failure {
+    v1::Failure {
+        reason: "DISK_FULL".into(),
+        message: "write out/checkpoint-2: no space left on device".into(),
+        transient: true,
+        ..Default::default()
+    }
 }
 
 fn failure() -> v1::Failure {

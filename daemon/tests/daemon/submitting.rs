@@ -153,3 +153,29 @@ async fn a_job_is_found_by_its_id_by_the_beginning_of_it_and_by_its_name() {
     let status = host.jobs().await.get_job(request).await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "JOB_NOT_FOUND"));
 }
+
+#[tokio::test]
+async fn one_request_sent_many_times_at_once_makes_one_job_with_one_record() {
+    let host = Host::started(1, STOPS_WHEN_ASKED).await;
+    let request = CreateJobRequest { request_id: "once".into(), ..host.request("first", 1) };
+    let jobs = host.jobs().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (mut jobs, request) = (jobs.clone(), request.clone());
+        calls.spawn(async move { jobs.create_job(request).await.unwrap().into_inner().id });
+    }
+    let mut ids = calls.join_all().await;
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    let record = std::fs::read(host.records(&ids[0]).join("job.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(record["id"], ids[0]);
+}
+
+#[tokio::test]
+async fn more_cores_than_a_user_may_hold_are_refused_at_once() {
+    let host = Host::started_with(4, COMPLETES, &["--cores-per-user", "2"]).await;
+    let exceeded = (Code::InvalidArgument, "CORES_EXCEEDED", &["resources.cores"][..]);
+    check(&host, "cores: 1", "cores: 3", exceeded).await;
+    assert_eq!(host.submit("fine", 2).await.name, "fine");
+}
