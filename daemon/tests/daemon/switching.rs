@@ -253,7 +253,7 @@ async fn the_fence_holds_for_a_submitters_runner_too() {
     let mut request = host.request("fenced", 1);
     request.job_file = request.job_file.replace("train.csv", "out/data/train.csv");
     let job = create_as(&host, ANN, request).unwrap();
-    until_there(&host.run_dir(&job.id).join("limits")).await;
+    host.until_state(&job.id, JobState::Running).await;
     check_is_anns(&host, &job.id).await;
     let seen = fs::read_to_string(host.run_dir(&job.id).join("seen")).unwrap();
     assert!(seen.contains("Permission denied") && !seen.contains("hidden"), "{seen}");
@@ -320,7 +320,8 @@ async fn a_log_that_leads_to_another_file_ends_the_job() {
     if !may_switch() {
         return;
     }
-    let script = "say started; mv events.log e; ln -s e events.log; sleep 60";
+    // There before the daemon looks: one that it has opened already stays what it was.
+    let script = "cp \"$frames/started\" e; ln -s e events.log; sleep 60";
     let host = host_with(script, &[]).await;
     let job = create_as(&host, ANN, host.request("linked", 1)).unwrap();
     let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
