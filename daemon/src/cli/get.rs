@@ -72,8 +72,9 @@ fn print_pairs(job: &v1::Job) {
         println!("{name:<10} {}", output::printable(value));
     }
     job.data.iter().for_each(print_split);
+    let width = job.metrics.keys().map(String::len).max().unwrap_or_default();
     for (name, value) in &job.metrics {
-        println!("{:<24} {}", output::printable(name), output::number(*value));
+        println!("{:<width$} {}", output::printable(name), output::number(*value));
     }
 }
 

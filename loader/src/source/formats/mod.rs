@@ -9,6 +9,7 @@ mod jsonl;
 mod lines;
 mod nested_json;
 mod parquet;
+mod parquet_pages;
 mod text;
 
 use std::path::Path;

@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::arrow::{NOTED_AS, class_names, records};
+use super::parquet_pages::Pages;
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
@@ -59,13 +60,14 @@ impl DataFile for ParquetFile {
         let bad_file =
             |error: &dyn std::fmt::Display| Error::bad_file(&self.path, "Parquet", error);
         let file = File::open(&self.path).map_err(Error::io(&self.path, "open"))?;
+        let pages = Pages::new(file, self.metadata.metadata());
         let roots = self.metadata.schema().fields().iter().enumerate();
         let wanted = roots.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let wanted: Vec<usize> = wanted.map(|(root, _)| root).collect();
         let rows_at_a_time = self.rows_at_a_time(part, &wanted);
         let wanted = ProjectionMask::roots(self.metadata.parquet_schema(), wanted);
         let reader =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            ParquetRecordBatchReaderBuilder::new_with_metadata(pages, self.metadata.clone())
                 .with_projection(wanted)
                 .with_row_groups(vec![part])
                 .with_batch_size(rows_at_a_time)

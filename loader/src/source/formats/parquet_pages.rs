@@ -1,0 +1,105 @@
+//! A Parquet file whose pages are looked at before the reader takes memory for them: the header of
+//! a page says how long it is unpacked, up to 2 GiB, and the reader believes it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+
+/// Pages up to here pass, whatever the file says of its columns: writers aim at one MiB.
+const PAGE_BYTES: u64 = 256 << 20;
+/// The head of the next field, where it is an `i32`, in Thrift's compact protocol.
+const NEXT_FIELD_IS_I32: u8 = 0x15;
+
+pub(super) struct Pages {
+    file: File,
+    page_bytes_max: u64,
+}
+
+impl Pages {
+    /// No page is longer than the longest column of a row group.
+    pub(super) fn new(file: File, metadata: &ParquetMetaData) -> Pages {
+        let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
+        let longest = columns.filter_map(|column| u64::try_from(column.uncompressed_size()).ok());
+        Pages { file, page_bytes_max: longest.fold(PAGE_BYTES, u64::max) }
+    }
+}
+
+impl Length for Pages {
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+impl ChunkReader for Pages {
+    type T = BufReader<File>;
+
+    /// The reader asks for this at the header of each page.
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut reader = self.file.get_read(start)?;
+        match unpacked_bytes(reader.fill_buf()?) {
+            Some(bytes) if bytes > self.page_bytes_max => {
+                Err(ParquetError::General(format!("a page of {bytes} bytes at byte {start}")))
+            }
+            _ => Ok(reader),
+        }
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        if start.saturating_add(length as u64) > self.len() {
+            return Err(ParquetError::EOF(format!("{length} bytes at byte {start}")));
+        }
+        self.file.get_bytes(start, length)
+    }
+}
+
+/// The second field of a page's header; the first is its type. The reader refuses what is no header.
+fn unpacked_bytes(header: &[u8]) -> Option<u64> {
+    let mut bytes = header.iter().copied();
+    let _type = i32_field(&mut bytes)?;
+    i32_field(&mut bytes).and_then(|bytes| u64::try_from(bytes).ok())
+}
+
+fn i32_field(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {
+    if bytes.next()? != NEXT_FIELD_IS_I32 {
+        return None;
+    }
+    // Zigzag: the sign is the lowest bit. Of a longer number the reader takes the lower half too.
+    let number = varint(bytes)?;
+    Some(((number >> 1) as i64 ^ -((number & 1) as i64)) as i32)
+}
+
+fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = bytes.next()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_page_is_in_its_header() {
+        // A dictionary page of 300 bytes.
+        assert_eq!(unpacked_bytes(&[0x15, 0x04, 0x15, 0xd8, 0x04, 0x15, 0x02]), Some(300));
+        let largest = [0x15, 0x00, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(unpacked_bytes(&largest), Some(i32::MAX as u64));
+        let wrapped = [0x15, 0x04, 0x15, 0xff, 0xff, 0xff, 0xff, 0x30];
+        assert_eq!(unpacked_bytes(&wrapped), Some(2_013_265_920));
+        let none =
+            [&[][..], &[0x15], &[0x15, 0x00, 0x25, 0x02], &[0x15, 0x00, 0x15, 0x01], &[0xff; 40]];
+        for header in none {
+            assert_eq!(unpacked_bytes(header), None, "{header:?}");
+        }
+    }
+}
