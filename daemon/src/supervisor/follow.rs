@@ -39,6 +39,8 @@ pub(super) struct Follower {
     stop: Stop,
     wishes: Wishes,
     heartbeat: Heartbeat,
+    /// An event was stored: its runner has the log open.
+    heard: bool,
     /// It hung, or ran out of its time.
     overdue: Option<v1::Failure>,
     damage: Option<v1::Failure>,
@@ -62,8 +64,8 @@ impl Follower {
     ) -> Follower {
         let stop = Stop::new(daemon.settings.grace_period);
         let heartbeat = Heartbeat::new(daemon.settings.hang_timeout, Instant::now());
-        let (overdue, damage) = (None, None);
-        Follower { daemon, job, run_dir, process, stop, wishes, heartbeat, overdue, damage }
+        let (heard, overdue, damage) = (false, None, None);
+        Follower { daemon, job, run_dir, process, stop, wishes, heartbeat, heard, overdue, damage }
     }
 
     /// Returns when the runner has ended, or `None` when the daemon closes.
@@ -92,8 +94,8 @@ impl Follower {
         Some(Ended { job, exit, killed: self.stop.killed(), trouble })
     }
 
-    /// Stores what the runner has written since the last time. Behind a runner that is gone, its
-    /// log may end with what the machine had of an event when it went down.
+    /// Stores what the runner has written since the last time. Where a machine went down, the log
+    /// may end with what it had of an event, until the next runner begins and cuts that off.
     async fn drain(&mut self, gone: bool) -> Result<(), FollowError> {
         let path = self.run_dir.events_log();
         while self.damage.is_none() {
@@ -105,10 +107,14 @@ impl Follower {
                 break;
             }
             let (run_dir, id) = (self.run_dir.clone(), self.job.id.clone());
-            let store = &self.daemon.store;
-            let stored = store.run(move |store| copy(store, &run_dir, &id, offset, gone)).await;
+            let (store, may_be_torn) = (&self.daemon.store, gone || !self.heard);
+            let stored =
+                store.run(move |store| copy(store, &run_dir, &id, offset, may_be_torn)).await;
             match stored {
-                Ok(Some(job)) => self.job = job,
+                Ok(Some(job)) => {
+                    self.job = job;
+                    self.heard = true;
+                }
                 Ok(None) => break,
                 Err(FollowError::Log(error)) if is_damage(&error) => {
                     self.damage = Some(damage(&error));
@@ -172,18 +178,19 @@ impl Follower {
     }
 }
 
-/// Copies a chunk of the log into the store; `None` if there is no whole event yet, or no more of
-/// a runner that is gone.
+/// Copies a chunk of the log into the store; `None` if there is no whole event yet.
 fn copy(
     store: &Store,
     run_dir: &RunDir,
     id: &str,
     offset: u64,
-    gone: bool,
+    may_be_torn: bool,
 ) -> Result<Option<Job>, FollowError> {
     let log = run_dir.open_events_log()?;
     let logged = match log.read_from(offset) {
-        Err(EventLogError::Corrupt { .. }) if gone && log.is_torn(offset)? => return Ok(None),
+        Err(EventLogError::Corrupt { .. }) if may_be_torn && log.is_torn(offset)? => {
+            return Ok(None);
+        }
         logged => logged?,
     };
     let Some(end) = logged.last().map(|last| last.next_offset) else { return Ok(None) };

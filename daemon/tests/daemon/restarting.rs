@@ -15,6 +15,13 @@ say started; say_steps 1 2
 touch first
 kill -9 $$";
 
+/// Goes down with its machine, which leaves zeros behind its last event; the next attempt takes its
+/// time to cut them off.
+const TORN: &str = "
+if [ -e end ]; then sleep 1; truncate -s \"$(cat end)\" events.log; say started; say_steps 1 40; say completed; exit; fi
+say started; stat -c %s events.log > end; head -c 64 /dev/zero >> events.log
+kill -9 $$";
+
 /// Trains for two steps and then does nothing for ever; hears SIGTERM late.
 const HANGS: &str = "say started; say_steps 1 2; trap '' TERM INT; while :; do sleep 0.1; done";
 
@@ -43,6 +50,14 @@ async fn a_job_that_fails_too_often_fails() {
     let job = host.until_state(&job.id, JobState::Failed).await;
     assert_eq!((job.attempt, job.restarts), (2, 1));
     assert_eq!(job.failure.unwrap().reason, "RUNNER_DIED");
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_no_damage_before_the_next_runner_has_cut_it_off() {
+    let host = Host::started_with(1, TORN, &AT_ONCE).await;
+    let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
+    let job = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((job.attempt, job.failure), (2, None));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float32Array, Int8Array, LargeStringArray, ListArray,
-    StringViewArray, StructArray, TimestampSecondArray, UInt64Array,
+    StringViewArray, StructArray, TimestampMillisecondArray, UInt64Array,
 };
 
 use super::*;
@@ -262,11 +262,11 @@ fn a_file_that_cannot_be_used_says_why() {
         "x",
         "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .txt, .parquet, .pq, .arrow, .feather, text also in .gz or .zst",
     );
-    let dates: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]));
+    let dates: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1]));
     check_error(
         "a.parquet",
         parquet_columns(&[("text", dates.clone()), ("label", dates)], 10),
-        "a.parquet: not a readable Parquet file: column \"text\": values of type Timestamp(s) cannot be read",
+        "a.parquet: not a readable Parquet file: column \"text\": values of type Timestamp(ms) cannot be read",
     );
 }
 

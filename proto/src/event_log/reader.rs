@@ -64,12 +64,13 @@ impl EventLogReader {
         }
     }
 
-    /// Whether what is at `offset` and cannot be read is no more than a torn tail: no event comes
-    /// behind it. Of a writer that is gone, since another may be about to go on.
+    /// Whether what is at `offset` and could not be read is no more than a torn tail: no event comes
+    /// behind it, or the next writer has cut it off already and put one in its place.
     pub fn is_torn(&self, offset: u64) -> Result<bool, EventLogError> {
         let rest = self.read_chunk(offset).map_err(EventLogError::io("read", &self.path))?;
         // A tail is what was written in the moments before the machine went down.
-        Ok(rest.len() < CHUNK_BYTES && !frame::is_anywhere(&rest))
+        let replaced = matches!(frame::decode(&rest), Decoded::Event(..));
+        Ok(replaced || rest.len() < CHUNK_BYTES && !frame::is_anywhere(&rest))
     }
 
     /// Waits until all that can be read is on disk. Who remembers durably how far it got calls this
