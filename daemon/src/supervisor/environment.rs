@@ -130,16 +130,18 @@ pub(crate) fn planner_environment(
     fetches: bool,
     anothers: bool,
 ) -> impl Iterator<Item = (OsString, OsString)> {
-    own.into_iter().filter(move |(name, _)| {
+    own.into_iter().filter(move |(name, value)| {
         let among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
         let of_hub = among(FOR_HUB) || among(FOR_NETWORK);
-        among(FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name)))
+        among(FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name, value)))
     })
 }
 
-/// Whether whoever reads the variable can act as the daemon elsewhere.
-pub(super) fn is_secret(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| SECRETS.contains(&name))
+/// Whether whoever reads the variable can act as the daemon elsewhere. The address of a proxy may
+/// have a user and a password in front of an `@`.
+pub(super) fn is_secret(name: &OsStr, value: &OsStr) -> bool {
+    let among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
+    among(SECRETS) || (among(FOR_NETWORK) && value.as_encoded_bytes().contains(&b'@'))
 }
 
 fn is_passed(name: &OsStr, job: &JobFile) -> bool {
@@ -388,10 +390,13 @@ mod tests {
     #[test]
     fn secrets_are_among_what_jobs_may_get() {
         for secret in SECRETS {
-            assert!(is_secret(OsStr::new(secret)));
+            assert!(is_secret(OsStr::new(secret), OsStr::new("x")));
             assert!(FOR_OBJECTS.contains(secret) || FOR_HUB.contains(secret), "{secret}");
         }
-        assert!(!is_secret(OsStr::new("AWS_REGION")));
+        let is_secret = |name, value| is_secret(OsStr::new(name), OsStr::new(value));
+        assert!(!is_secret("AWS_REGION", "x"));
+        assert!(is_secret("https_proxy", "http://ann:secret@proxy:3128"));
+        assert!(!is_secret("https_proxy", "http://proxy:3128"));
     }
 
     #[test]

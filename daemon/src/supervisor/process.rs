@@ -46,8 +46,8 @@ impl RunnerProcess {
         let memory = settings.memory_per_job.map(|bytes| format!("--memory={bytes}"));
         let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
         // Whose process it is can read its environment: another user's gets no secrets.
-        let environment =
-            std::env::vars_os().filter(|(name, _)| account.is_none() || !is_secret(name));
+        let environment = std::env::vars_os()
+            .filter(|(name, value)| account.is_none() || !is_secret(name, value));
         let mut child = Command::new("/proc/self/exe")
             .arg("launch")
             .args(cgroup)
