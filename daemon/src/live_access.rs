@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::access::{Access, AccessError, Caller, Denied, Role};
-use crate::account::Account;
+use crate::access::{Access, AccessError, Caller, Denied};
 
 /// What holds now; clones share it.
 #[derive(Clone, Debug)]
@@ -35,21 +34,9 @@ impl LiveAccess {
         Ok(())
     }
 
-    pub(crate) fn admit(
-        &self,
-        user: String,
-        role_max: Option<Role>,
-        path: &str,
-    ) -> Result<Caller, Denied> {
-        self.now.borrow().admit(user, role_max, path)
-    }
-
-    pub(crate) fn account_of(&self, user: &str) -> Result<Option<Account>, AccessError> {
-        self.now.borrow().account_of(user)
-    }
-
-    pub(crate) fn leaves_strangers(&self) -> bool {
-        self.now.borrow().leaves_strangers()
+    /// Not to be held over an await: whoever reloads waits for it.
+    pub(crate) fn now(&self) -> watch::Ref<'_, Access> {
+        self.now.borrow()
     }
 
     /// Resolves when a caller who was admitted to the call would not be any more, or not as that
@@ -78,11 +65,11 @@ mod tests {
         write("users: {ann: admin, bob: viewer}\n");
         let access = LiveAccess::load(&file).unwrap();
         let path = "/traind.v1.Jobs/WatchJob";
-        let ann = access.admit("ann".into(), None, path).unwrap();
-        let bob = access.admit("bob".into(), None, path).unwrap();
+        let ann = access.now().admit("ann".into(), None, path).unwrap();
+        let bob = access.now().admit("bob".into(), None, path).unwrap();
         write("users: {ann: root}\n");
         assert!(access.reload().is_err());
-        assert!(access.admit("ann".into(), None, path).is_ok());
+        assert!(access.now().admit("ann".into(), None, path).is_ok());
         write("users: {ann: submitter, bob: admin}\n");
         access.reload().unwrap();
         let denied = access.until_denied(&ann, path).await.to_string();

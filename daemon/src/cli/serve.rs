@@ -279,7 +279,7 @@ fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
 /// An operator who did not mean it should know.
 fn warn_of_roots_jobs(settings: &Settings) {
     let root = rustix::process::getuid().is_root();
-    if root && settings.network.is_some() && settings.access.leaves_strangers() {
+    if root && settings.network.is_some() && settings.access.now().leaves_strangers() {
         tracing::warn!(
             "jobs of callers from the network without an account run as root: give accounts or \
              default_account in the access file"

@@ -10,6 +10,9 @@ use super::monitor::Monitor;
 use super::sysfs::Sysfs;
 use super::{Discovery, DiscoveryError, FoundCore, Places, neuron_ls};
 
+/// A device that tells of more has lost its mind: the largest have eight.
+pub(super) const CORES_MAX: u32 = 64;
+
 pub(super) struct Neuron {
     sysfs: Sysfs,
     neuron_ls: PathBuf,

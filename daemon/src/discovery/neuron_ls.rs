@@ -8,14 +8,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::FoundCore;
+use super::neuron::CORES_MAX;
 use super::patient::Patient;
 
 /// The daemon does not start before it has answered, which takes a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// It tells some 300 bytes of a device.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// A device that tells of more has lost its mind: the largest have eight.
-const CORES_MAX: u32 = 64;
 
 /// It writes `null` for what it does not know.
 #[derive(Deserialize)]

@@ -10,12 +10,10 @@ use std::time::Instant;
 use traind_proto::v1::DeviceFigures;
 
 use super::FoundCore;
+use super::neuron::CORES_MAX;
 
 /// Two readings closer than this say nothing about a share of time.
 const SHORTEST_SECONDS: f64 = 0.05;
-
-/// A device that tells of more has lost its mind: the largest have eight.
-const CORES_MAX: u64 = 64;
 
 /// Kinds of status that mean an error of the device or its runtime.
 const ERRORS: [&str; 4] = ["hw_error", "timeout", "exec_bad_status", "resource"];
@@ -161,8 +159,8 @@ impl Device {
 
 /// As the device tells, or as its folders tell where that is no number of cores.
 fn physical_cores(device: &Path) -> u32 {
-    let told = count(&device.join("core_count")).filter(|count| (1..=CORES_MAX).contains(count));
-    told.map(|count| count as u32).unwrap_or_else(|| {
+    let told = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
+    told.filter(|count| (1..=CORES_MAX).contains(count)).unwrap_or_else(|| {
         let entries = fs::read_dir(device).into_iter().flatten().flatten();
         let is_core = |name: &str| name.starts_with("neuron_core");
         entries.filter(|entry| entry.file_name().to_str().is_some_and(is_core)).count() as u32

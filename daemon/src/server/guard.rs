@@ -92,12 +92,12 @@ impl Guard {
         }
         let settings = &self.daemon.settings;
         let Bearer { user, role_max, token_id } = self.identify(&info.peer, request.headers())?;
-        let mut caller = settings.access.admit(user, role_max, request.uri().path())?;
+        let mut caller = settings.access.now().admit(user, role_max, request.uri().path())?;
         caller.token = token_id;
         caller.account = match info.peer {
             Peer::User(account) => settings.run_as.account(Some(account)),
             Peer::Network { .. } => {
-                settings.run_as.account(settings.access.account_of(&caller.user)?)
+                settings.run_as.account(settings.access.now().account_of(&caller.user)?)
             }
         };
         let busy = |what| move || Error::Busy { what };

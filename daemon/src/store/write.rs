@@ -120,9 +120,8 @@ impl Store {
     /// Asks for the end of a job. A job that was cancelled already stays as it is.
     pub(crate) fn cancel(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
         self.edit(id, |draft| match draft.job.state {
-            JobState::Cancelled => Ok(()),
             // Asked for again, it ends for the first reason.
-            JobState::Cancelling => Ok(()),
+            JobState::Cancelling | JobState::Cancelled => Ok(()),
             _ => {
                 draft.apply(Transition::Cancel, reason)?;
                 draft.job.cancel_reason = reason.to_owned();

@@ -131,17 +131,20 @@ pub(crate) fn planner_environment(
     anothers: bool,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     own.into_iter().filter(move |(name, value)| {
-        let among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
-        let of_hub = among(FOR_HUB) || among(FOR_NETWORK);
-        among(FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name, value)))
+        let of_hub = is_among(name, FOR_HUB) || is_among(name, FOR_NETWORK);
+        is_among(name, FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name, value)))
     })
 }
 
 /// Whether whoever reads the variable can act as the daemon elsewhere. The address of a proxy may
 /// have a user and a password in front of an `@`.
 pub(super) fn is_secret(name: &OsStr, value: &OsStr) -> bool {
-    let among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
-    among(SECRETS) || (among(FOR_NETWORK) && value.as_encoded_bytes().contains(&b'@'))
+    is_among(name, SECRETS)
+        || (is_among(name, FOR_NETWORK) && value.as_encoded_bytes().contains(&b'@'))
+}
+
+fn is_among(name: &OsStr, names: &[&str]) -> bool {
+    name.to_str().is_some_and(|name| names.contains(&name))
 }
 
 fn is_passed(name: &OsStr, job: &JobFile) -> bool {

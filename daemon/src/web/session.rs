@@ -39,7 +39,7 @@ impl User {
     pub(super) fn may(self, site: &Site, call: &str) -> Result<Caller, Failure> {
         let Caller { user, .. } = &self.0;
         let role_max = Some(self.0.role());
-        let admitted = site.daemon.settings.access.admit(user.clone(), role_max, call);
+        let admitted = site.daemon.settings.access.now().admit(user.clone(), role_max, call);
         let mut caller = admitted.map_err(Error::from)?;
         (caller.account, caller.token) = (self.0.account, self.0.token);
         Ok(caller)
