@@ -60,7 +60,7 @@ pub(crate) struct ProgramFigures {
 impl ProgramFigures {
     /// A plugin that does not tell its memory costs people a figure, and no run its end.
     pub(crate) fn of(executable: &Executable, forward_flops: f64, trains: bool) -> ProgramFigures {
-        let memory = executable.compiled_memory_stats().ok().flatten();
+        let memory = executable.program().compiled_memory_stats().ok().flatten();
         let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
         ProgramFigures {
             work: Work::of(executable, forward_flops, trains),

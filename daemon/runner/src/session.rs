@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use traind_loader::{HostStep, StepPlan};
-use traind_pjrt::{Client, ClientOptions, Plugin};
+use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
 use traind_xla::runtime::{
@@ -57,15 +57,15 @@ pub(crate) fn open_cores(context: &Context) -> RunResult<Cores> {
 
 /// The daemon lets the process see its own devices alone, so they count from 0 here,
 /// whatever their numbers on the host are.
-fn client_options(platform: &str, count: usize) -> ClientOptions {
+fn client_options(platform: &str, count: usize) -> CreateOptions {
     match platform {
-        "cpu" => ClientOptions::new().with("cpu_device_count", count as i64),
+        "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
         "cuda" => {
             let visible: Vec<i64> = (0..count as i64).collect();
-            ClientOptions::new().with("visible_devices", visible)
+            CreateOptions::new().with("visible_devices", visible)
         }
         // The Neuron runtime is told by its environment.
-        _ => ClientOptions::new(),
+        _ => CreateOptions::new(),
     }
 }
 

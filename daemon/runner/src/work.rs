@@ -25,7 +25,7 @@ impl Work {
 
 /// A figure for people to look at: a plugin that fails to tell it fails no run.
 fn counted(executable: &Executable) -> f64 {
-    let cost = executable.cost_analysis().ok().flatten().unwrap_or_default();
+    let cost = executable.program().cost_analysis().ok().flatten().unwrap_or_default();
     match cost.get("flops") {
         Some(Value::Float(flops)) if *flops > 0.0 => f64::from(*flops),
         _ => 0.0,

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use traind_pjrt::{Buffer, Client, ClientOptions, CompileOptions, Device, ExecuteOptions, Plugin};
+use traind_pjrt::{Buffer, Client, CompileOptions, CreateOptions, Device, ExecuteOptions, Plugin};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -34,7 +34,7 @@ fn main() -> Outcome {
 
 fn client(device_count: i64) -> Outcome<Client> {
     let path = traind_pjrt::installed_plugin("cpu").ok_or("run `traind plugins install cpu`")?;
-    let options = ClientOptions::new().with("cpu_device_count", device_count);
+    let options = CreateOptions::new().with("cpu_device_count", device_count);
     Ok(Client::new(Plugin::load(path)?, &options)?)
 }
 

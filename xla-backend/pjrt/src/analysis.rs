@@ -1,4 +1,4 @@
-//! What the compiler tells about an executable.
+//! The compiler's statistics of a compiled program.
 #![allow(unsafe_code)]
 
 use crate::buffer::dims_from_raw;
@@ -9,7 +9,7 @@ use crate::ffi::{
     ExecutableOutputTypesArgs, copy_slice, copy_string,
 };
 use crate::value::{self, Attributes};
-use crate::{DType, Executable, Result, Shape};
+use crate::{CompiledProgram, DType, Result, Shape};
 
 /// Bytes that the program takes on each of its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,40 +28,40 @@ pub struct CompiledMemoryStats {
     pub host_temp_bytes: i64,
 }
 
-impl Executable {
+impl CompiledProgram {
     /// The module's name.
     pub fn name(&self) -> Result<String> {
-        let args = self.executable.query::<ExecutableNameArgs>()?;
+        let args = self.handle.query::<ExecutableNameArgs>()?;
         // SAFETY: the string comes with its length and lives as the executable does.
         Ok(unsafe { copy_string(args.executable_name, args.executable_name_size) })
     }
 
     /// Equal for equal compilations. `None` where the platform has none.
     pub fn fingerprint(&self) -> Result<Option<String>> {
-        let args = if_implemented(self.executable.query::<ExecutableFingerprintArgs>())?;
+        let args = if_implemented(self.handle.query::<ExecutableFingerprintArgs>())?;
         // SAFETY: the string comes with its length and lives as the executable does.
         Ok(args.map(|args| unsafe {
             copy_string(args.executable_fingerprint, args.executable_fingerprint_size)
         }))
     }
 
-    /// Bytes of machine code; `None` where the platform does not tell.
+    /// Bytes of machine code; `None` where the platform does not report it.
     pub fn generated_code_bytes(&self) -> Result<Option<i64>> {
-        let args = if_implemented(self.executable.query::<ExecutableCodeSizeArgs>())?;
+        let args = if_implemented(self.handle.query::<ExecutableCodeSizeArgs>())?;
         Ok(args.map(|args| args.size_in_bytes).filter(|&bytes| bytes >= 0))
     }
 
     /// The compiler's estimates by name, `flops` and `bytes accessed` among them.
     /// `None` where the platform makes none.
     pub fn cost_analysis(&self) -> Result<Option<Attributes>> {
-        let args = if_implemented(self.executable.query::<ExecutableCostAnalysisArgs>())?;
+        let args = if_implemented(self.handle.query::<ExecutableCostAnalysisArgs>())?;
         // SAFETY: the list comes with its length and lives as the executable does.
         Ok(args.map(|args| unsafe { value::from_raw_list(args.properties, args.num_properties) }))
     }
 
-    /// `None` where the platform does not tell.
+    /// The memory that the program takes; `None` where the platform does not report it.
     pub fn compiled_memory_stats(&self) -> Result<Option<CompiledMemoryStats>> {
-        let args = if_implemented(self.executable.query::<ExecutableMemoryStatsArgs>())?;
+        let args = if_implemented(self.handle.query::<ExecutableMemoryStatsArgs>())?;
         Ok(args.map(|args| CompiledMemoryStats {
             generated_code_bytes: args.generated_code_size_in_bytes,
             argument_bytes: args.argument_size_in_bytes,
@@ -77,10 +77,10 @@ impl Executable {
         }))
     }
 
-    /// The outputs of one device, as the compiler tells them.
+    /// The shapes of the outputs of one device.
     pub fn output_shapes(&self) -> Result<Vec<Shape>> {
-        let types = self.executable.query::<ExecutableOutputTypesArgs>()?;
-        let shapes = self.executable.query::<ExecutableOutputDimensionsArgs>()?;
+        let types = self.handle.query::<ExecutableOutputTypesArgs>()?;
+        let shapes = self.handle.query::<ExecutableOutputDimensionsArgs>()?;
         // SAFETY: lists come with their lengths, and live as the executable does;
         // `dims` is all shapes in a row.
         let (types, ranks, dims) = unsafe {

@@ -44,12 +44,13 @@ impl Client {
         let executable = self.compile(PROGRAM, &CompileOptions::default())?;
         let device = executable.devices().next();
         let device = device.as_ref();
+        let program = executable.program();
         Ok(Capabilities {
             donation: self.probe_donation(&executable, device)?,
             executable_serialization: self.probe_serialization(&executable, device),
-            cost_analysis: executable.cost_analysis()?.is_some(),
-            compiled_memory_stats: executable.compiled_memory_stats()?.is_some(),
-            optimized_program: if_implemented(executable.optimized_program())?.is_some(),
+            cost_analysis: program.cost_analysis()?.is_some(),
+            compiled_memory_stats: program.compiled_memory_stats()?.is_some(),
+            optimized_program: if_implemented(program.optimized_program())?.is_some(),
             device_memory_stats: device.map(Device::memory_stats).transpose()?.flatten().is_some(),
             copy_to_memory: device.map_or(Ok(Vec::new()), |device| self.probe_copies(device))?,
         })
@@ -71,6 +72,7 @@ impl Client {
     /// Any failure means that the cache must do without.
     fn probe_serialization(&self, executable: &Executable, device: Option<&Device>) -> bool {
         executable
+            .program()
             .serialize()
             .and_then(|bytes| self.deserialize(&bytes, None))
             .and_then(|loaded| self.probe_donation(&loaded, device))

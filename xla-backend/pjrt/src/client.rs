@@ -8,30 +8,9 @@ use crate::ffi::{
     ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient, copy_slice, copy_string,
 };
 use crate::handle::{Borrowed, Handle};
-use crate::value::{self, Value};
-use crate::{Plugin, Result};
-use std::collections::BTreeMap;
+use crate::{CreateOptions, Plugin, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-
-/// Options of a client, each of a platform's own. The CPU plugin knows only
-/// `cpu_device_count` (int64, default 4) and ignores the rest; the CUDA plugin
-/// checks names and types.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ClientOptions(BTreeMap<String, Value>);
-
-impl ClientOptions {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds or replaces one option.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.0.insert(name.into(), value.into());
-        self
-    }
-}
 
 /// A cheap handle: clones are the same client, freed after the last buffer,
 /// executable, device and event of it.
@@ -56,7 +35,7 @@ impl ClientInner {
 }
 
 impl Client {
-    pub fn new(plugin: Plugin, options: &ClientOptions) -> Result<Self> {
+    pub fn new(plugin: Plugin, options: &CreateOptions) -> Result<Self> {
         let handle = create(plugin, options)?;
         let name = handle.query::<ClientPlatformNameArgs>()?;
         let version = handle.query::<ClientPlatformVersionArgs>()?;
@@ -122,8 +101,8 @@ impl fmt::Debug for Client {
     }
 }
 
-fn create(plugin: Plugin, options: &ClientOptions) -> Result<Handle<RawClient>> {
-    let raw: Vec<_> = options.0.iter().map(|(name, value)| value::to_raw(name, value)).collect();
+fn create(plugin: Plugin, options: &CreateOptions) -> Result<Handle<RawClient>> {
+    let raw = options.to_raw();
     let mut args = ClientCreateArgs {
         create_options: raw.as_ptr(),
         num_options: raw.len(),

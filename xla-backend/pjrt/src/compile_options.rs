@@ -53,7 +53,13 @@ impl CompileOptions {
     /// The options as the plugin reads them, checked against the client's devices.
     /// Equal options give equal bytes, so that they can be part of a cache key.
     pub fn encode(&self, client: &Client) -> Result<Vec<u8>> {
-        let device_ids = self.resolve_device_ids(client)?;
+        let known: Vec<i32> = client.devices().map(|device| device.id()).collect();
+        self.encode_for(&known)
+    }
+
+    /// As [`CompileOptions::encode`], for devices with the ids `known`.
+    pub(crate) fn encode_for(&self, known: &[i32]) -> Result<Vec<u8>> {
+        let device_ids = self.resolve_device_ids(known)?;
         let assignment = DeviceAssignmentProto {
             replica_count: self.num_replicas as i32,
             computation_count: 1,
@@ -76,8 +82,7 @@ impl CompileOptions {
     }
 
     /// XLA aborts the process on some wrong counts: they are refused here.
-    fn resolve_device_ids(&self, client: &Client) -> Result<Vec<i32>> {
-        let known: Vec<i32> = client.devices().map(|device| device.id()).collect();
+    fn resolve_device_ids(&self, known: &[i32]) -> Result<Vec<i32>> {
         if self.num_replicas == 0 || self.num_replicas > known.len() {
             let reason = format!("{} is not in 1..={}", self.num_replicas, known.len());
             return Err(Error::CompileOption { field: "num_replicas", reason });

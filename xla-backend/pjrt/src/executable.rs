@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::client::ClientInner;
+use crate::compiled_program::{CompiledProgram, Source};
 use crate::ffi::{
-    Args, CStruct, ClientCompileArgs, ExecutableDeserializeAndLoadArgs, ExecutableNumOutputsArgs,
-    ExecutableSerializeArgs, LoadedExecutableDevicesArgs, LoadedExecutableGetExecutableArgs,
-    Program, RawExecutable, RawLoadedExecutable, copy_bytes, copy_slice,
+    Args, CStruct, ClientCompileArgs, ExecutableDeserializeAndLoadArgs,
+    LoadedExecutableDevicesArgs, LoadedExecutableGetExecutableArgs, RawLoadedExecutable,
+    copy_slice,
 };
 use crate::handle::Handle;
 use crate::{Client, CompileOptions, Device, Error, Result, Shape};
@@ -15,8 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// A program compiled for, and loaded on, its devices.
 pub struct Executable {
     pub(crate) loaded: Handle<RawLoadedExecutable>,
-    pub(crate) executable: Handle<RawExecutable>,
-    pub(crate) num_outputs: usize,
+    program: CompiledProgram,
     /// Positions in the client's devices, in the order of argument lists.
     pub(crate) device_indices: Vec<usize>,
     /// Read from the buffers of the first execution.
@@ -32,20 +32,11 @@ impl Client {
         program: impl AsRef<[u8]>,
         options: &CompileOptions,
     ) -> Result<Executable> {
-        const FORMAT: &str = "mlir";
-        let code = program.as_ref();
-        let program = Program {
-            // Not written to: the header's pointer is mutable for another call's sake.
-            code: code.as_ptr().cast_mut().cast(),
-            code_size: code.len(),
-            format: FORMAT.as_ptr().cast(),
-            format_size: FORMAT.len(),
-            ..Program::new()
-        };
+        let source = Source::new(program.as_ref());
         let options = options.encode(self)?;
         let mut args = ClientCompileArgs {
             client: self.0.handle.as_ptr(),
-            program: &raw const program,
+            program: &raw const source.program,
             compile_options: options.as_ptr().cast(),
             compile_options_size: options.len(),
             ..ClientCompileArgs::new()
@@ -56,7 +47,7 @@ impl Client {
         unsafe { Executable::new::<ClientCompileArgs>(self, args.executable) }
     }
 
-    /// Loads what [`Executable::serialize`] made, on the same platform and version
+    /// Loads what [`CompiledProgram::serialize`] made, on the same platform and version
     /// of the plugin. The plugin trusts these bytes: check that they are unchanged.
     /// `options` replaces those of the compilation, its devices for example.
     pub fn deserialize(
@@ -91,14 +82,13 @@ impl Executable {
         let loaded = unsafe { Handle::new::<A>(plugin, pointer) }?;
         let pointer = loaded.query::<LoadedExecutableGetExecutableArgs>()?.executable;
         // SAFETY: the plugin gave us this executable to own.
-        let executable =
-            unsafe { Handle::new::<LoadedExecutableGetExecutableArgs>(plugin, pointer) }?;
+        let program =
+            unsafe { CompiledProgram::new::<LoadedExecutableGetExecutableArgs>(plugin, pointer) }?;
         Ok(Self {
             device_indices: device_indices(client, &loaded)?,
-            num_outputs: executable.query::<ExecutableNumOutputsArgs>()?.num_outputs,
             output_shapes: OnceLock::new(),
             loaded,
-            executable,
+            program,
             client: Arc::clone(&client.0),
         })
     }
@@ -117,28 +107,9 @@ impl Executable {
         self.device_indices.len()
     }
 
-    /// Outputs of one device.
-    pub fn num_outputs(&self) -> usize {
-        self.num_outputs
-    }
-
-    /// Bytes for [`Client::deserialize`]. `Unimplemented` on some platforms.
-    pub fn serialize(&self) -> Result<Vec<u8>> {
-        let mut args = ExecutableSerializeArgs {
-            executable: self.executable.as_ptr(),
-            ..ExecutableSerializeArgs::new()
-        };
-        // SAFETY: the executable is live.
-        unsafe { self.client.plugin().call(&mut args) }?;
-        // SAFETY: the bytes come with their length, and live until the deleter,
-        // which is called once.
-        unsafe {
-            let bytes = copy_bytes(args.serialized_bytes, args.serialized_bytes_size);
-            if let Some(deleter) = args.serialized_executable_deleter {
-                deleter(args.serialized_executable);
-            }
-            Ok(bytes)
-        }
+    /// What was compiled: statistics, the optimized form, the bytes to store.
+    pub fn program(&self) -> &CompiledProgram {
+        &self.program
     }
 }
 
@@ -146,7 +117,7 @@ impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executable")
             .field("devices", &self.device_indices)
-            .field("num_outputs", &self.num_outputs)
+            .field("num_outputs", &self.program.num_outputs())
             .finish()
     }
 }

@@ -67,7 +67,7 @@ impl Executable {
     ) -> Result<Launched> {
         let num_devices = argument_lists.len();
         let mut launched = Launched {
-            outputs: vec![vec![ptr::null_mut(); self.num_outputs]; num_devices],
+            outputs: vec![vec![ptr::null_mut(); self.program().num_outputs()]; num_devices],
             events: vec![ptr::null_mut(); num_devices],
         };
         let arguments: Vec<_> = argument_lists.iter().map(Vec::as_ptr).collect();

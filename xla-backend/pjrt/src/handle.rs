@@ -9,7 +9,7 @@
 use crate::ffi::{
     Args, BufferDestroyArgs, ClientDestroyArgs, EventDestroyArgs, ExecutableDestroyArgs,
     LoadedExecutableDestroyArgs, Query, RawBuffer, RawClient, RawEvent, RawExecutable,
-    RawLoadedExecutable,
+    RawLoadedExecutable, RawTopologyDescription, TopologyDestroyArgs,
 };
 use crate::{Error, Plugin, Result};
 use std::ptr::NonNull;
@@ -33,6 +33,7 @@ owned! {
     RawEvent => EventDestroyArgs;
     RawExecutable => ExecutableDestroyArgs;
     RawLoadedExecutable => LoadedExecutableDestroyArgs;
+    RawTopologyDescription => TopologyDestroyArgs;
 }
 
 pub(crate) struct Handle<T: Owned> {

@@ -2,11 +2,11 @@
 //! and the only crate with `unsafe` code.
 //!
 //! ```no_run
-//! use traind_pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin};
+//! use traind_pjrt::{Client, CreateOptions, CompileOptions, ExecuteOptions, Plugin};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let path = traind_pjrt::installed_plugin("cpu").ok_or("run `traind plugins install cpu`")?;
-//! let options = ClientOptions::new().with("cpu_device_count", 2);
+//! let options = CreateOptions::new().with("cpu_device_count", 2);
 //! let client = Client::new(Plugin::load(path)?, &options)?;
 //! let program = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 //!   %y = stablehlo.add %x, %x : tensor<2xf32>
@@ -29,6 +29,8 @@ mod buffer;
 mod capabilities;
 mod client;
 mod compile_options;
+mod compiled_program;
+mod create_options;
 mod device;
 mod device_to_host;
 mod dtype;
@@ -43,13 +45,16 @@ mod installed;
 mod memory;
 mod optimized_program;
 mod plugin;
+mod topology;
 mod value;
 
 pub use analysis::CompiledMemoryStats;
 pub use buffer::Buffer;
 pub use capabilities::Capabilities;
-pub use client::{Client, ClientOptions};
+pub use client::Client;
 pub use compile_options::{CompileOptions, OptionOverride};
+pub use compiled_program::CompiledProgram;
+pub use create_options::CreateOptions;
 pub use device::{Device, DeviceMemoryStats};
 pub use device_to_host::HostCopy;
 pub use dtype::{DType, Element, Shape};
@@ -61,4 +66,5 @@ pub use installed::{installed_plugin, plugin_variable};
 pub use memory::{Memory, Placement};
 pub use optimized_program::{Instruction, OptimizedProgram};
 pub use plugin::{API_VERSION, ApiVersion, NEURON_API_VERSION_VARIABLE, Plugin};
+pub use topology::{Topology, TopologyDevice};
 pub use value::{Attributes, Value};

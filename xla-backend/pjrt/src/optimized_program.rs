@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::ffi::{CStruct, ExecutableOptimizedProgramArgs, Program, copy_string};
-use crate::{Error, Executable, Result};
+use crate::{CompiledProgram, Error, Result};
 use prost::Message;
 
 /// A serialized program and what it is serialized as.
@@ -23,10 +23,10 @@ pub struct Instruction {
     pub opcode: String,
 }
 
-impl Executable {
+impl CompiledProgram {
     pub fn optimized_program(&self) -> Result<OptimizedProgram> {
         let mut program = Program::new();
-        // SAFETY: without a buffer the call only tells the size.
+        // SAFETY: without a buffer the call only reports the size.
         unsafe { self.fill_program(&mut program) }?;
         let mut code = vec![0; program.code_size];
         program.code = code.as_mut_ptr().cast();
@@ -41,12 +41,12 @@ impl Executable {
     /// `program.code` is null or writable for `program.code_size` bytes.
     unsafe fn fill_program(&self, program: &mut Program) -> Result<()> {
         let mut args = ExecutableOptimizedProgramArgs {
-            executable: self.executable.as_ptr(),
+            executable: self.handle.as_ptr(),
             program,
             ..ExecutableOptimizedProgramArgs::new()
         };
         // SAFETY: the executable is live, and the caller answers for the program.
-        unsafe { self.client.plugin().call(&mut args) }
+        unsafe { self.handle.plugin().call(&mut args) }
     }
 }
 

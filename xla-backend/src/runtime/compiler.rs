@@ -80,7 +80,7 @@ impl Compiler {
         let executable = self.cores.client().compile(&program.text, &self.options())?;
         // Some plugins cannot serialize; they keep caches of their own.
         if let Some(disk) = &self.disk
-            && let Ok(serialized) = executable.serialize()
+            && let Ok(serialized) = executable.program().serialize()
         {
             disk.put(key, &serialized)?;
         }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use half::{bf16, f16};
 use traind_pjrt::{
-    Buffer, Client, ClientOptions, CompileOptions, CompiledMemoryStats, Device, Executable,
+    Buffer, Client, CompileOptions, CompiledMemoryStats, CreateOptions, Device, Executable,
     ExecuteOptions, Plugin,
 };
 use traind_xla::graph::verify::verify;
@@ -19,7 +19,7 @@ pub(crate) type Numbers = Vec<f64>;
 static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     let path = traind_pjrt::installed_plugin("cpu")
         .expect("no CPU plugin: install it or name it in TRAIND_PLUGIN_CPU");
-    let options = ClientOptions::new().with("cpu_device_count", 4);
+    let options = CreateOptions::new().with("cpu_device_count", 4);
     Client::new(Plugin::load(path).unwrap(), &options).unwrap()
 });
 
@@ -67,7 +67,7 @@ impl Compiled {
     }
 
     pub(crate) fn memory(&self) -> CompiledMemoryStats {
-        self.executable.compiled_memory_stats().unwrap().unwrap()
+        self.executable.program().compiled_memory_stats().unwrap().unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs traced tensors on one CPU device, and compares what comes out.
 
-use traind_pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Value};
+use traind_pjrt::{Client, CompileOptions, CreateOptions, ExecuteOptions, Plugin, Value};
 use traind_xla::runtime::{Cores, HostArray, with_platform_options};
 use traind_xla::stablehlo::{self, DotPrecision, Output};
 use traind_xla::{Tensor, Trace};
@@ -38,7 +38,7 @@ impl Program {
 
     /// XLA's estimate of the operations of one run.
     pub(crate) fn flops(&self) -> f64 {
-        let analysis = self.executable.cost_analysis().unwrap().unwrap();
+        let analysis = self.executable.program().cost_analysis().unwrap().unwrap();
         match analysis["flops"] {
             Value::Float(flops) => f64::from(flops),
             ref other => panic!("flops are {other:?}"),
@@ -49,7 +49,7 @@ impl Program {
 fn cores() -> Cores {
     let path = traind_pjrt::installed_plugin("cpu")
         .expect("the CPU plugin is installed by `traind plugins install cpu`");
-    let options = ClientOptions::new().with("cpu_device_count", 1);
+    let options = CreateOptions::new().with("cpu_device_count", 1);
     let client = Client::new(Plugin::load(path).unwrap(), &options).unwrap();
     Cores::new(client, 1).unwrap()
 }

@@ -10,6 +10,7 @@ use super::core::*;
 use super::device::*;
 use super::event::*;
 use super::executable::*;
+use super::topology::*;
 use std::ffi::c_void;
 
 /// Entries that can fail return null for success, or an error that we own.
@@ -147,14 +148,14 @@ api_table! {
     PJRT_CopyToDeviceStream_TotalBytes;
     PJRT_CopyToDeviceStream_GranuleSize;
     PJRT_CopyToDeviceStream_CurrentBytes;
-    PJRT_TopologyDescription_Create;
-    PJRT_TopologyDescription_Destroy;
-    PJRT_TopologyDescription_PlatformName;
+    PJRT_TopologyDescription_Create: call TopologyCreateArgs;
+    PJRT_TopologyDescription_Destroy: call TopologyDestroyArgs;
+    PJRT_TopologyDescription_PlatformName: call TopologyPlatformNameArgs;
     PJRT_TopologyDescription_PlatformVersion;
-    PJRT_TopologyDescription_GetDeviceDescriptions;
+    PJRT_TopologyDescription_GetDeviceDescriptions: call TopologyDescriptionsArgs;
     PJRT_TopologyDescription_Serialize;
     PJRT_TopologyDescription_Attributes;
-    PJRT_Compile;
+    PJRT_Compile: call CompileArgs;
     PJRT_Executable_OutputElementTypes: call ExecutableOutputTypesArgs;
     PJRT_Executable_OutputDimensions: call ExecutableOutputDimensionsArgs;
     PJRT_Buffer_CopyToMemory: call BufferCopyToMemoryArgs;

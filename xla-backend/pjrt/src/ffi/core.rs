@@ -16,6 +16,7 @@ macro_rules! opaque {
 opaque! {
     RawError RawEvent RawClient RawDevice RawDeviceDescription RawMemory
     RawExecutable RawLoadedExecutable RawBuffer RawSerializedExecutable
+    RawTopologyDescription
 }
 
 /// The payload of a [`NamedValue`]; `value_type` says which member holds.

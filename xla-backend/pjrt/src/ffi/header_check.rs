@@ -2,7 +2,7 @@
 //! the CPU plugin, by having the C compiler print its own view.
 
 use super::layout::StructLayout;
-use super::{api, buffer, client, core, device, enums, event, executable};
+use super::{api, buffer, client, core, device, enums, event, executable, topology};
 use crate::{dtype, error};
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -20,6 +20,7 @@ fn structs() -> impl Iterator<Item = &'static StructLayout> {
         device::LAYOUTS,
         event::LAYOUTS,
         executable::LAYOUTS,
+        topology::LAYOUTS,
     ]
     .into_iter()
     .flatten()

@@ -18,6 +18,7 @@ mod executable;
 mod header_check;
 mod queries;
 mod read;
+mod topology;
 
 pub(crate) use api::{Api, Args};
 pub(crate) use buffer::*;
@@ -30,3 +31,4 @@ pub(crate) use executable::*;
 pub(crate) use layout::CStruct;
 pub(crate) use queries::Query;
 pub(crate) use read::{copy_bytes, copy_slice, copy_string};
+pub(crate) use topology::*;

@@ -9,6 +9,7 @@ use super::device::*;
 use super::event::*;
 use super::executable::*;
 use super::layout::CStruct;
+use super::topology::*;
 
 /// An argument struct whose only input is a pointer to `Subject`.
 ///
@@ -69,6 +70,10 @@ queries! {
     ExecutableMemoryStatsArgs.executable: RawExecutable;
     ExecutableOutputTypesArgs.executable: RawExecutable;
     ExecutableOutputDimensionsArgs.executable: RawExecutable;
+
+    TopologyDestroyArgs.topology: RawTopologyDescription;
+    TopologyPlatformNameArgs.topology: RawTopologyDescription;
+    TopologyDescriptionsArgs.topology: RawTopologyDescription;
 
     BufferDestroyArgs.buffer: RawBuffer;
     BufferElementTypeArgs.buffer: RawBuffer;

@@ -2,7 +2,7 @@
 
 use crate::support::{cpu_client, cpu_plugin};
 use std::collections::BTreeSet;
-use traind_pjrt::{Client, ClientOptions, Error};
+use traind_pjrt::{Client, CreateOptions, Error};
 
 #[test]
 fn a_client_has_the_devices_it_was_asked_for() {
@@ -45,7 +45,7 @@ fn cpus_keep_no_memory_statistics() {
 
 #[test]
 fn options_of_all_types_reach_the_plugin() {
-    let options = ClientOptions::new()
+    let options = CreateOptions::new()
         .with("cpu_device_count", 2)
         .with("a_string", "text")
         .with("a_flag", true)

@@ -35,7 +35,7 @@ fn everything_can_be_dropped_before_it_is_done() {
         executable.execute(&arguments, &ExecuteOptions::default()).unwrap();
     }
     drop(client);
-    assert_eq!(executable.num_outputs(), 1);
+    assert_eq!(executable.program().num_outputs(), 1);
 }
 
 #[test]

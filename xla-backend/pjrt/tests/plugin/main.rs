@@ -13,3 +13,4 @@ mod loading;
 mod serialization;
 mod support;
 mod threads;
+mod topology;

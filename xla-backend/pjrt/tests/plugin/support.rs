@@ -1,7 +1,7 @@
 //! What most tests need: a client, a program, a run.
 
 use traind_pjrt::{
-    Buffer, Client, ClientOptions, CompileOptions, Element, Executable, ExecuteOptions, Plugin,
+    Buffer, Client, CompileOptions, CreateOptions, Element, Executable, ExecuteOptions, Plugin,
 };
 
 pub(crate) fn cpu_plugin() -> Plugin {
@@ -12,7 +12,7 @@ pub(crate) fn cpu_plugin() -> Plugin {
 }
 
 pub(crate) fn cpu_client(device_count: i64) -> Client {
-    let options = ClientOptions::new().with("cpu_device_count", device_count);
+    let options = CreateOptions::new().with("cpu_device_count", device_count);
     Client::new(cpu_plugin(), &options).unwrap()
 }
 

@@ -50,7 +50,7 @@ fn many_threads_compile_read_and_drop() {
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                compile(&client, &doubling(""), 1).cost_analysis().unwrap();
+                compile(&client, &doubling(""), 1).program().cost_analysis().unwrap();
                 for _ in 0..50 {
                     assert_eq!(shared.to_vec::<i64>().unwrap(), [5; 1000]);
                     assert_eq!(shared.dims(), [1000]);
