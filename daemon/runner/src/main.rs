@@ -5,41 +5,23 @@
 //! Exit codes: 0 completed, 3 cancelled, 1 failed; the last event says more. 74: events could not
 //! be written.
 
-mod activity;
-mod batch;
-mod best;
 mod checkpoint;
-mod context;
+mod control;
 mod data;
-mod eval_step;
-mod evaluate;
-mod failure;
-mod fetching;
-mod forward;
+mod error;
+mod evaluation;
 mod hub;
-mod journal;
-mod meter;
 mod metrics;
 mod model;
-mod neuron_codes;
 mod output;
 mod plan;
-mod prepare;
-mod programs;
 mod progress;
 mod run;
-mod save;
-mod schedule;
-mod service;
 mod session;
-mod settings;
-mod shapes;
 mod state;
-mod stop;
+mod step;
 mod tasks;
-mod train_step;
-mod trainer;
-mod work;
+mod training;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,11 +33,8 @@ use traind_loader::Held;
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 
-use activity::Activity;
-use context::Context;
-use failure::RunError;
-use journal::{Journal, say};
-use stop::Stop;
+use control::{Activity, Context, Journal, Stop, say};
+use error::RunError;
 
 const CANCELLED: u8 = 3;
 /// As in sysexits.h; the daemon knows it too.

@@ -11,8 +11,8 @@ use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
 
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
+use crate::control::Context;
+use crate::error::{RunError, RunResult};
 use crate::hub;
 use crate::tasks::JobTask;
 

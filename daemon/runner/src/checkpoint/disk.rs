@@ -7,10 +7,10 @@ use rustix::fs::statvfs;
 use traind_job_file::Train;
 
 use super::resume::Resumed;
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
+use crate::control::Context;
+use crate::error::{RunError, RunResult};
 use crate::output::{self, failed};
-use crate::schedule::Timetable;
+use crate::progress::Timetable;
 use crate::state::TrainState;
 
 /// Settings, tokenizer and logs of a checkpoint, beside its tensors.

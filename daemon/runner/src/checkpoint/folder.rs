@@ -12,7 +12,7 @@ use super::list::{folder_name, partial};
 use super::manifest::Manifest;
 use super::snapshot::Snapshot;
 use super::training_state::{OPTIMIZER, TRAINER_STATE, TRAINING_STATE};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::model::OpenModel;
 use crate::output::{self, failed};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::output::failed;
 
 const PREFIX: &str = "checkpoint-";

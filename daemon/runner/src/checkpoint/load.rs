@@ -9,7 +9,7 @@ use traind_xla::runtime::HostArray;
 
 use super::manifest::Manifest;
 use super::training_state::OPTIMIZER;
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 use crate::state::{SlotArrays, StoredSlots};
 
 /// The parameters of a checkpoint that is checked first.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::output::{self, failed};
 
 pub(super) const MANIFEST: &str = "manifest.json";

@@ -4,6 +4,8 @@
 //! Each is a Hugging Face model folder with the optimizer's slots, the counts
 //! of the run and a manifest of checksums. It appears whole or not at all, and
 //! the step loop waits for no more than the copy that it is written from.
+//!
+//! Imports `session`, `model`, `progress`, `state`, `output`, `control` and `error`.
 
 mod disk;
 mod folder;
@@ -21,11 +23,10 @@ use std::time::{Duration, Instant};
 use traind_job_file::SaveStrategy;
 use traind_proto::v1::Phase;
 
-use crate::context::Context;
-use crate::failure::RunResult;
+use crate::control::Context;
+use crate::error::RunResult;
 use crate::model::OpenModel;
-use crate::progress::Progress;
-use crate::schedule::Timetable;
+use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 
 pub(crate) use disk::check_room;

@@ -15,12 +15,10 @@ use super::list;
 use super::load::{load_parameters, load_slots};
 use super::manifest::Manifest;
 use super::training_state::{Recipe, TRAINER_STATE, TrainingState};
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
-use crate::journal::Journal;
-use crate::meter::Meter;
+use crate::control::{Context, Journal};
+use crate::error::{RunError, RunResult};
 use crate::output::TrainerState;
-use crate::progress::Progress;
+use crate::progress::{Meter, Progress};
 use crate::state::StartValues;
 
 /// A checkpoint that is whole.

@@ -5,10 +5,9 @@ use traind_job_file::JobFile;
 use traind_xla::runtime::HostArray;
 
 use super::training_state::{Recipe, TrainingState};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::output::TrainerState;
-use crate::progress::Progress;
-use crate::schedule::Timetable;
+use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 use crate::state::SlotArrays;
 

@@ -8,9 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use traind_job_file::JobFile;
 
-use crate::best::Best;
-use crate::meter::Window;
-use crate::progress::Totals;
+use crate::progress::{Best, Totals, Window};
 use crate::state::ScaleValues;
 
 pub(super) const TRAINING_STATE: &str = "training_state.json";

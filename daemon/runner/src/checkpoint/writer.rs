@@ -15,8 +15,8 @@ use super::folder;
 use super::list::{folder_name, partial};
 use super::rotation::Rotation;
 use super::snapshot::Snapshot;
-use crate::failure::{RunError, RunResult};
-use crate::journal::Journal;
+use crate::control::Journal;
+use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
 
 /// What is written where.

@@ -1,6 +1,9 @@
 //! The job's splits, tokenized: the first thing a run does, since everything
 //! else (labels, shapes, step counts) follows from them.
+//!
+//! Imports `hub`, `tasks`, `control` and `error`.
 
+pub(crate) mod lengths;
 mod questions;
 mod report;
 
@@ -17,9 +20,8 @@ use traind_loader::{
 
 pub(crate) use questions::Questions;
 
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
-use crate::fetching;
+use crate::control::{Context, fetching};
+use crate::error::{RunError, RunResult};
 use crate::hub;
 use crate::tasks::{JobTask, Reading};
 

@@ -3,7 +3,7 @@
 use traind_loader::squad::{self, Question};
 use traind_loader::{DatasetOptions, TokenizedSet};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// In dataset order.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use super::client::{self, Client, Info};
 use super::download::Download;
 use super::pin::Pin;
 use super::repository::{Kind, Repository};
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
-use crate::fetching;
+use crate::control::Context;
+use crate::control::fetching;
+use crate::error::{RunError, RunResult};
 
 /// A revision of a repository.
 #[derive(Clone, Debug)]

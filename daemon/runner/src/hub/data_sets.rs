@@ -11,8 +11,8 @@ use super::download::Download;
 use super::repository::Repository;
 use super::splits::{Wanted, choose};
 use super::{DATA_SETS, HubProblem};
-use crate::context::Context;
-use crate::failure::RunResult;
+use crate::control::Context;
+use crate::error::RunResult;
 
 /// Says which files belong to which split.
 const CARD: &str = "README.md";

@@ -3,6 +3,8 @@
 //! What is fetched lies in the cache as `huggingface_hub` lays it out, so that either finds what
 //! the other fetched. A run remembers the commits that it began with: when it goes on after a
 //! restart, model and data are the same, whatever became of the branch.
+//!
+//! Imports `output`, `control` and `error`.
 
 mod asked;
 mod cache;

@@ -12,8 +12,8 @@ use super::client::{self, Client, Info};
 use super::download::Download;
 use super::repository::Repository;
 use super::{HubProblem, files};
-use crate::context::Context;
-use crate::failure::RunResult;
+use crate::control::Context;
+use crate::error::RunResult;
 
 const CONFIG: &str = "config.json";
 const FIELD: &str = "model.name_or_path";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::repository::Repository;
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::output;
 
 /// What was asked for, and what that was.

@@ -1,6 +1,8 @@
 //! Metrics of a whole split, computed on the host from results in dataset
 //! order. Each equals that of scikit-learn, scipy, seqeval or SQuAD's scripts, as the
 //! fixture of `scripts/fixtures/metrics.py` shows.
+//!
+//! Imports no other room.
 
 mod averages;
 mod classification;

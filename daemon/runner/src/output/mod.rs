@@ -1,5 +1,7 @@
 //! The output folder: what transformers loads unmodified, and what people
 //! expect to find beside it.
+//!
+//! Imports `metrics` and `error`.
 
 pub(crate) mod charts;
 mod files;
@@ -19,7 +21,7 @@ pub(crate) use trainer_state::{LogEntry, TrainerState};
 
 use traind_durable::Replacement;
 
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 
 /// Files that belong to a tokenizer, copied as they are where they are.
 pub(crate) const TOKENIZER_FILES: &[&str] = &[

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::ArrowWriter;
 
 use super::{failed, write};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 const FILE_NAME: &str = "predictions.parquet";
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 use super::failed;
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {

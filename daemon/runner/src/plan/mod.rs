@@ -4,6 +4,8 @@
 //! cache has to come first.
 //!
 //! Reads a [`Request`] as JSON on standard input and writes a [`Plan`] on standard output.
+//!
+//! Imports `model` and `state`.
 
 mod activations;
 mod fitting;

@@ -8,7 +8,7 @@ use traind_models::Model;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// `torch.amp.GradScaler`'s defaults.
 const SCALE_START: f32 = 65536.0;

@@ -4,7 +4,7 @@ use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::HostArray;
 use traind_xla::{Shape, Tensor};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// A parameter smaller than this is not worth a collective of its own twice.
 const SHARDED_ELEMENTS_MIN: usize = 1 << 14;

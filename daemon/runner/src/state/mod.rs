@@ -5,6 +5,8 @@
 //! the optimizer updates, are split over the cores of the `data` axis (ZeRO-1):
 //! gradients are reduce-scattered, each core updates its shard, and the shards
 //! are gathered into the whole parameter again.
+//!
+//! Imports `error` alone.
 
 mod accumulation;
 mod layout;
@@ -17,8 +19,8 @@ use traind_models::optimizers::{Optimizer, Scalars, Update};
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use crate::failure::RunResult;
-use crate::train_step::TrainStep;
+use crate::error::RunResult;
+use crate::step::TrainStep;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
 pub(crate) use layout::Layout;

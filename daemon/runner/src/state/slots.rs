@@ -11,7 +11,7 @@ use traind_xla::Shape;
 use traind_xla::runtime::{HostArray, LazyDevice, Variable};
 
 use super::{Layout, upload};
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 
 /// Whole slots by `<parameter>.<slot>`.
 pub(crate) type SlotArrays = BTreeMap<String, HostArray>;

@@ -5,9 +5,10 @@ use traind_loader::{LabelEncoder, TaskSpec};
 use traind_models::ModelConfig;
 
 use super::{JobTask, Reading, Scored, language_model};
-use crate::evaluate::{Outputs, Readout};
-use crate::failure::RunResult;
+use crate::error::RunResult;
+use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
+use crate::step::Readout;
 
 pub(super) struct CausalLm {
     data: Data,

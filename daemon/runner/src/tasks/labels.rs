@@ -4,7 +4,7 @@ use traind_job_file::JobFile;
 use traind_loader::{LabelEncoder, LabelKind, LabelTarget};
 use traind_models::ModelConfig;
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// The rule for labels that are classes: the job's `label_map`; the names that the model
 /// has for them, where it is not trained; else what the data say.

@@ -1,6 +1,6 @@
 //! What masked and causal language models have in common.
 
-use crate::evaluate::Outputs;
+use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
 
 /// Tokens of a block where the job does not say, as `run_clm` has it.

@@ -1,6 +1,8 @@
 //! What a job's task means to the runner: the examples that rows become, what an
 //! evaluation reads back from the cores, and the metrics and files that follow from
 //! it. A new task is a file here and a line in [`of_job`].
+//!
+//! Imports `step`, `output`, `metrics` and `error`.
 
 mod causal_lm;
 mod labels;
@@ -18,10 +20,11 @@ use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer};
 use traind_models::ModelConfig;
 
 use crate::data::Split;
-use crate::evaluate::{Outputs, Readout};
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
+use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
 use crate::output::Predictions;
+use crate::step::Readout;
 
 /// A task with the settings of one job.
 pub(crate) trait JobTask: Send + Sync {

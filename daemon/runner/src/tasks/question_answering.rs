@@ -13,10 +13,10 @@ use traind_loader::{LabelEncoder, TaskSpec};
 use traind_models::ModelConfig;
 
 use super::{JobTask, Reading, Scored};
-use crate::evaluate::Readout;
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::metrics::{self, Metrics};
 use crate::output::{self, Predictions, failed};
+use crate::step::Readout;
 
 /// `run_qa` cuts windows of this many tokens.
 const MAX_LENGTH: u32 = 384;

@@ -13,10 +13,11 @@ use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 
 use super::{JobTask, Reading, Scored, labels};
-use crate::evaluate::{Outputs, Readout};
-use crate::failure::RunResult;
+use crate::error::RunResult;
+use crate::evaluation::Outputs;
 use crate::metrics::{self, ConfusionMatrix, Metrics, argmax};
 use crate::output::{self, Predictions, charts, failed, number_lists, text_lists};
+use crate::step::Readout;
 
 pub(super) struct SequenceClassification {
     data: Data,

@@ -7,10 +7,10 @@ use traind_loader::{LabelEncoder, LabelKind, LabelSpec, TaskSpec};
 use traind_models::ModelConfig;
 
 use super::{JobTask, Reading, Scored, labels};
-use crate::evaluate::Readout;
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::metrics::{self, ConfusionMatrix, Metrics};
 use crate::output::{Predictions, charts, number_lists, text_lists};
+use crate::step::Readout;
 
 pub(super) struct TokenClassification {
     data: Data,

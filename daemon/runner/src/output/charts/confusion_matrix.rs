@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{DrawError, save};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::metrics::ConfusionMatrix;
 
 /// More classes than this cannot be read in a picture.

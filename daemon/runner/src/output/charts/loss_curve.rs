@@ -5,7 +5,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use super::{DrawError, save};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::output::LogEntry;
 
 const SIZE: (u32, u32) = (800, 480);

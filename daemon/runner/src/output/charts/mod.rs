@@ -10,7 +10,7 @@ pub(crate) use confusion_matrix::draw as confusion_matrix;
 pub(crate) use loss_curve::{LossCurve, draw as loss_curve};
 
 use super::{failed, write};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// Why a chart cannot be drawn; the backend writes into memory, so it can.
 type DrawError = Box<dyn std::error::Error + Send + Sync>;

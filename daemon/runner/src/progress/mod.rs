@@ -1,18 +1,25 @@
-//! What a run has done so far: all that a later attempt has to know besides
+//! How far a run is and what comes when: everything that a later attempt has to know besides
 //! weights and optimizer state.
+//!
+//! Imports `evaluation`, `output`, `metrics`, `control` and `error`.
+
+mod best;
+mod meter;
+mod schedule;
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use traind_job_file::JobFile;
 
-use crate::best::{Best, BestRule};
 use crate::checkpoint;
-use crate::evaluate::Evaluation;
-use crate::meter::{FinishedStep, Meter};
+use crate::control::StopReason;
+use crate::evaluation::Evaluation;
 use crate::output::{LogEntry, TrainerState};
-use crate::schedule::Timetable;
-use crate::stop::StopReason;
+
+pub(crate) use best::{Best, BestRule};
+pub(crate) use meter::{FinishedStep, Meter, Spent, Window};
+pub(crate) use schedule::Timetable;
 
 #[derive(Debug)]
 pub(crate) struct Progress {

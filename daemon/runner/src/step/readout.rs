@@ -7,7 +7,7 @@ use traind_models::{Batch, Output, OutputKind, tasks};
 use traind_xla::Tensor;
 use traind_xla::runtime::{Fetched, HostArray, Recording};
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 const LOGITS: &str = "logits";
 const BEST_CLASSES: &str = "best_classes";
@@ -104,6 +104,6 @@ fn by_row<T: Clone>(values: Vec<T>, rows: usize) -> impl Iterator<Item = Vec<T>>
     (0..rows).map(move |row| values[row * width..(row + 1) * width].to_vec())
 }
 
-pub(super) fn scalar(array: &HostArray) -> RunResult<f64> {
+pub(crate) fn scalar(array: &HostArray) -> RunResult<f64> {
     Ok(f64::from(array.to_f32()?[0]))
 }

@@ -7,7 +7,7 @@
 use traind_job_file::{EvalStrategy, SaveStrategy, StepsOrRatio, Train};
 use traind_models::schedules::Schedule;
 
-use crate::failure::RunResult;
+use crate::error::RunResult;
 
 /// The timetable of a run.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use traind_job_file::JobFile;
 use traind_loader::{Buckets, Sampler};
 
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
 /// Refuses rows longer than the model can read.

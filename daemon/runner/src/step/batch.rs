@@ -6,7 +6,7 @@ use traind_models::{Batch, InputDim, InputSpec, Model};
 use traind_xla::runtime::{HostArray, InputSpec as StepInput, Recording};
 use traind_xla::{DType, Shape};
 
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 
 /// What rows to predict may lack.
 const LABELS: [&str; 3] = ["labels", "start_positions", "end_positions"];

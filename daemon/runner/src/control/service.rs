@@ -15,10 +15,7 @@ use traind_proto::v1::{
     WatchCoreUsageRequest,
 };
 
-use crate::activity::Activity;
-use crate::context::Context;
-use crate::journal::say;
-use crate::stop::{Stop, StopReason};
+use super::{Activity, Context, Stop, StopReason, say};
 
 /// What the service needs to know of the run.
 #[derive(Clone, Debug)]

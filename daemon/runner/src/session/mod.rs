@@ -1,5 +1,9 @@
-//! The cores with the model on them: prepares every program of the run before
-//! its first step, and hands steps over.
+//! The cores with the model on them: compiles every program of the run before its first step, and
+//! launches programs.
+//!
+//! Imports `step`, `state`, `control` and `error`.
+
+mod programs;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +17,16 @@ use traind_xla::runtime::{
     CompiledStep, CoreInputs, Cores, ExecutableSource, HostArray, LazyDevice, Pending,
 };
 
-use crate::batch::BatchLayout;
-use crate::context::Context;
-use crate::eval_step::EvalStep;
-use crate::failure::{RunError, RunResult};
-use crate::programs::{Program, ProgramFigures, ProgramShape};
-use crate::schedule::Timetable;
+use crate::control::Context;
+use crate::control::work::{self, Precision, Work};
+use crate::error::{RunError, RunResult};
+use crate::progress::Timetable;
 use crate::state::TrainState;
-use crate::train_step::TrainStep;
-use crate::work::{self, Precision, Work};
+use crate::step::{BatchLayout, EvalStep, TrainStep};
+
+pub(crate) use programs::{Program, ProgramShape};
+
+use programs::ProgramFigures;
 
 /// A step on its way to the cores: its plan and its uploaded inputs.
 #[derive(Debug)]

@@ -11,22 +11,18 @@ use traind_loader::{
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{Cores, ExecutableCache, LazyDevice};
 
-use crate::best::BestRule;
+use super::settings;
 use crate::checkpoint::{self, Recipe, Resumed};
-use crate::context::Context;
-use crate::data::{self, Splits};
-use crate::eval_step::EvalStep;
-use crate::evaluate::{Batching, Evaluator};
-use crate::failure::{RunError, RunResult};
+use crate::control::Context;
+use crate::data::{self, Splits, lengths};
+use crate::error::{RunError, RunResult};
+use crate::evaluation::{Batching, Evaluator};
 use crate::model::{ModelFolder, OpenModel};
-use crate::programs::{Program, ProgramShape};
-use crate::schedule::Timetable;
-use crate::session::{Session, Steps, open_cores};
-use crate::settings;
-use crate::shapes;
+use crate::progress::{BestRule, Timetable};
+use crate::session::{Program, ProgramShape, Session, Steps, open_cores};
 use crate::state::{StartValues, TrainState};
+use crate::step::{EvalStep, TrainStep};
 use crate::tasks;
-use crate::train_step::TrainStep;
 
 /// Steps that a padded length must serve on average: each costs a program to compile, and saves
 /// padding in every step.
@@ -74,9 +70,9 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let resumed = checkpoint::find(context)?;
     let folder = ModelFolder::open(&job.model, context)?;
     let positions = folder.positions(&job.model)?;
-    shapes::check_lengths(job, positions)?;
+    lengths::check_lengths(job, positions)?;
     let task = tasks::of_job(job, &folder.config)?;
-    let limit = shapes::length_limit(job, task.as_ref(), positions);
+    let limit = lengths::length_limit(job, task.as_ref(), positions);
     let tokenizer = folder.tokenizer(job.data.max_length, limit)?;
     let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
     let splits = data::prepare(context, task.as_ref(), &tokenizer, max_length)?;
@@ -84,14 +80,14 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
         pad_token_id: folder.pad_token_id(&tokenizer)?,
         masking: task.masking(&tokenizer)?,
     };
-    let buckets = shapes::buckets(job, task.as_ref(), max_length, positions)?;
+    let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
     let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
     let lengths = splits.planned()?.set.lengths();
     let sampler = settings::sampler(job, context.spec.cores.len());
     let sampler = Sampler::new(sampler, lengths, buckets.clone())?;
     let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
     let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
-    let sampler = shapes::fitted(job, sampler, lengths_max)?;
+    let sampler = lengths::fitted(job, sampler, lengths_max)?;
     let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);
     Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding })
 }

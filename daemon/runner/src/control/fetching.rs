@@ -10,8 +10,8 @@ use traind_loader::{Error as LoaderError, Watcher};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Fetched, Phase};
 
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
+use super::Context;
+use crate::error::{RunError, RunResult};
 
 /// How often a download that is not at its end is told of.
 const TELL_EVERY: Duration = Duration::from_secs(5);

@@ -8,14 +8,16 @@ use traind_job_file::JobFile;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
-use crate::context::Context;
-use crate::failure::RunResult;
+use crate::control::Context;
+use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
-use crate::output::charts::{self, LossCurve};
-use crate::output::{self, LogEntry, ModelCard, TrainerState, failed};
-use crate::progress::Progress;
-use crate::schedule::Timetable;
+use crate::output::{
+    self, LogEntry, ModelCard, TrainerState,
+    charts::{self, LossCurve},
+    failed,
+};
+use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 
 /// Saves the model as it is now; returns the final figures of the run.

@@ -3,7 +3,7 @@
 
 use traind_pjrt::Executable;
 
-use crate::work::Work;
+use crate::control::work::Work;
 
 /// Programs of a session, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

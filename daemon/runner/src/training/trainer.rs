@@ -12,20 +12,15 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{LossScaled, Phase, Step};
 use traind_xla::runtime::{Fetched, HandOver, Pending};
 
-use crate::best::BestRule;
 use crate::checkpoint::Checkpoints;
-use crate::context::Context;
-use crate::evaluate::Evaluator;
-use crate::failure::{RunError, RunResult};
-use crate::meter::{FinishedStep, Spent};
+use crate::control::{Context, StopReason};
+use crate::error::{RunError, RunResult};
+use crate::evaluation::Evaluator;
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, TensorBoardWriter, failed};
-use crate::programs::Program;
-use crate::progress::Progress;
-use crate::schedule::Timetable;
-use crate::session::{Session, Steps, UploadedStep};
-use crate::stop::StopReason;
-use crate::train_step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
+use crate::progress::{BestRule, FinishedStep, Progress, Spent, Timetable};
+use crate::session::{Program, Session, Steps, UploadedStep};
+use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
 
 /// A loss scale below it means that gradients are never finite.
 const LOSS_SCALE_MIN: f32 = 1e-6;

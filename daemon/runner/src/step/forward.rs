@@ -9,8 +9,8 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::Recording;
 use traind_xla::{DType, Tensor};
 
-use crate::batch::BatchLayout;
-use crate::failure::RunResult;
+use super::BatchLayout;
+use crate::error::RunResult;
 
 #[derive(Clone)]
 pub(crate) struct ForwardPass {

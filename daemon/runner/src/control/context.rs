@@ -6,9 +6,7 @@ use std::time::Instant;
 use traind_job_file::RunSpec;
 use traind_loader::Held;
 
-use crate::activity::Activity;
-use crate::journal::Journal;
-use crate::stop::Stop;
+use super::{Activity, Journal, Stop};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {

@@ -1,7 +1,8 @@
 //! Evaluates a split on all cores and gathers the results in dataset order.
+//!
+//! Imports `session`, `data`, `tasks`, `metrics`, `step`, `control` and `error`.
 
 mod outputs;
-mod readout;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,15 +17,12 @@ use traind_proto::v1::{Evaluated, Phase};
 
 use outputs::Gathering;
 pub(crate) use outputs::Outputs;
-pub(crate) use readout::Readout;
 
-use crate::context::Context;
-use crate::data::Split;
-use crate::failure::{RunError, RunResult};
+use crate::control::Context;
+use crate::data::{Split, lengths};
+use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
-use crate::programs::{Program, ProgramShape};
-use crate::session::Session;
-use crate::shapes;
+use crate::session::{Program, ProgramShape, Session};
 use crate::tasks::{JobTask, Scored};
 
 /// Padded lengths of an evaluation, which has fewer steps than training to save padding in.
@@ -74,7 +72,7 @@ impl Evaluator {
             drop_last: false,
         };
         let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;
-        let sampler = shapes::fitted(job, sampler, LENGTHS_MAX)?;
+        let sampler = lengths::fitted(job, sampler, LENGTHS_MAX)?;
         Ok(Evaluator { split, task, labels, sampler, collator })
     }
 

@@ -17,8 +17,8 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{InputSpec, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use crate::failure::{RunError, RunResult};
-use crate::forward::ForwardPass;
+use super::ForwardPass;
+use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, TrainState};
 
 /// The optimizer's scalars, new in each step.

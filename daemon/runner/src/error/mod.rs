@@ -1,5 +1,8 @@
-//! Why a run failed: one error for the runner, and its one translation into
-//! the [`Failure`] that users and clients see.
+//! The error of a run, and its one translation into the [`Failure`] that users and clients see.
+//!
+//! Imports no other room.
+
+mod neuron_codes;
 
 use std::error::Error as StdError;
 use std::io::ErrorKind;
@@ -15,7 +18,6 @@ use traind_proto::v1::Failure;
 use traind_xla::{DType, Error as XlaError};
 
 use crate::hub::HubProblem;
-use crate::neuron_codes;
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use traind_job_file::{SaveStrategy, Train};
 
-use crate::failure::{RunError, RunResult};
+use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 
 /// The best so far.

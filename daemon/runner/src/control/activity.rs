@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use traind_proto::v1::{MemoryUsage, Phase};
 
-use crate::work::{Work, WorkMeter};
+use super::work::{Work, WorkMeter};
 
 /// The longest window that is asked for.
 const HISTORY: Duration = Duration::from_secs(60);

@@ -3,9 +3,8 @@
 use traind_xla::Tensor;
 use traind_xla::runtime::{InputSpec, Recording};
 
-use crate::evaluate::Readout;
-use crate::failure::RunResult;
-use crate::forward::ForwardPass;
+use super::{ForwardPass, Readout};
+use crate::error::RunResult;
 use crate::state::TrainState;
 
 /// What a step fetches from each core, of its own rows, where they have labels.

@@ -3,10 +3,9 @@
 use traind_loader::GatherInOrder;
 use traind_xla::runtime::Fetched;
 
-use super::readout::{Readout, RowOutput, scalar};
-use crate::eval_step::{LOSS_SUM, WEIGHT_SUM};
-use crate::failure::RunResult;
+use crate::error::RunResult;
 use crate::session::UploadedStep;
+use crate::step::{LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
 
 /// What the cores computed of a split.
 #[derive(Clone, Debug, Default)]

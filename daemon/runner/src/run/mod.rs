@@ -1,4 +1,10 @@
-//! One run from its spec to its last event.
+//! One run from its spec to its last event: set-up, training, the files it leaves, its outcome.
+//!
+//! Imports every room but `plan`.
+
+mod prepare;
+mod save;
+mod settings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,20 +13,18 @@ use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Started};
 
-use crate::best::BestRule;
 use crate::checkpoint::{self, Checkpoints, Resumed};
-use crate::context::Context;
-use crate::failure::{RunError, RunResult};
-use crate::journal::say;
+use crate::control::{Context, say, service};
+use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, TensorBoardWriter};
-use crate::prepare::{Prepared, prepare};
-use crate::progress::Progress;
-use crate::save::save;
-use crate::service;
+use crate::progress::{BestRule, Progress};
 use crate::session::Session;
-use crate::trainer::{OpenStep, Trainer};
+use crate::training::{OpenStep, Trainer};
+
+use prepare::{Prepared, prepare};
+use save::save;
 
 /// How a run ended that did not fail.
 #[derive(Debug, Default)]

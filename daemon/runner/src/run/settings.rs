@@ -9,11 +9,10 @@ use traind_models::{Model, optimizers};
 use traind_xla::DType;
 use traind_xla::mesh::{self, Mesh};
 
-use crate::batch::BatchLayout;
-use crate::failure::RunResult;
-use crate::forward::ForwardPass;
+use crate::control::work::Precision;
+use crate::error::RunResult;
 use crate::state::StateSettings;
-use crate::work::Precision;
+use crate::step::{BatchLayout, ForwardPass};
 
 pub(crate) fn sampler(job: &JobFile, cores: usize) -> SamplerConfig {
     let train = &job.train;

@@ -1,0 +1,16 @@
+//! Records the programs that the cores run: the forward pass, a training step, an evaluation step
+//! and the values that it reads back. Nothing here compiles or runs a program.
+//!
+//! Imports `state` and `error`.
+
+mod batch;
+mod eval_step;
+mod forward;
+mod readout;
+mod train_step;
+
+pub(crate) use batch::BatchLayout;
+pub(crate) use eval_step::{EvalStep, LOSS_SUM, WEIGHT_SUM};
+pub(crate) use forward::ForwardPass;
+pub(crate) use readout::{Readout, RowOutput, scalar};
+pub(crate) use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, TrainStep, UPDATED};
