@@ -1,4 +1,4 @@
-//! What rows count for. A batch's empty slots weigh nothing, and so do their
+//! The weight of each row in losses and metrics. A batch's empty slots weigh 0, and so do their
 //! tokens.
 
 use traind_xla::{DType, Shape, Tensor};
@@ -6,14 +6,14 @@ use traind_xla::{DType, Shape, Tensor};
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum};
 
-const NAME: &str = "weights";
+const NAME: &str = "sample_weights";
 
-pub(super) fn row_weights_input() -> InputSpec {
+pub(super) fn sample_weights_input() -> InputSpec {
     InputSpec::optional(NAME, DType::F32, &[InputDim::Rows])
 }
 
 /// The weights of the batch's rows, one each where it has none, f32[B].
-pub(super) fn row_weights(batch: &Batch) -> Result<Tensor> {
+pub(super) fn sample_weights(batch: &Batch) -> Result<Tensor> {
     if let Some(weights) = batch.optional(NAME) {
         return Ok(weights.clone());
     }
