@@ -23,6 +23,7 @@ from traind.errors import (
 from traind.history import Metrics
 from traind.job import Job
 from traind.records import Core, Event
+from traind.sagemaker import HuggingFace
 from traind.view import Failure
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Event",
     "Failure",
     "FieldViolation",
+    "HuggingFace",
     "Job",
     "JobCancelled",
     "JobFailed",
