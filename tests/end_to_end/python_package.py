@@ -53,6 +53,25 @@ class Package(unittest.TestCase):
             job.wait()
         self.assertIn(job.id, [found.id for found in self.client.jobs(states=["cancelled"])])
 
+    def test_an_estimator_trains_the_weights_of_the_job_file(self):
+        job = self.client.submit("job.yaml", overrides={"output_dir": "out-file"}).wait()
+        estimator = traind.HuggingFace(
+            model=Path("model"),
+            task="sequence-classification",
+            hyperparameters={
+                "epochs": 2,
+                "train_batch_size": "8",
+                "learning_rate": "5e-3",
+                "logging_steps": 1,
+                "data.label_map": ["animal", "fruit", "tool"],
+            },
+            instance_type="local",
+            output_path="models",
+        )
+        estimator.fit({"train": "train.csv", "test": "validation.parquet"})
+        weights = [Path(folder) / "model.safetensors" for folder in (job.output_dir, estimator.model_data)]
+        self.assertEqual(weights[0].read_bytes(), weights[1].read_bytes())
+
     def test_a_plan_counts_parameters(self):
         self.assertGreater(self.client.plan("job.yaml")["parameters"], 1000)
 

@@ -1,4 +1,4 @@
-"""A daemon that says what a test tells it to, on a real unix socket."""
+"""A daemon that says what a test tells it to, on a real unix socket, or through TLS."""
 
 import tempfile
 from concurrent import futures
@@ -41,7 +41,7 @@ class Refusal(Exception):
 class Daemon(jobs_pb2_grpc.JobsServicer, cores_pb2_grpc.CoresServicer):
     """Answers each call with the next of its `answers`: a message, a list of events, or a refusal."""
 
-    def __init__(self):
+    def __init__(self, credentials=None):
         self.answers = []
         self.requests = []
         self._folder = tempfile.TemporaryDirectory(prefix="traind-daemon.")
@@ -49,7 +49,10 @@ class Daemon(jobs_pb2_grpc.JobsServicer, cores_pb2_grpc.CoresServicer):
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         jobs_pb2_grpc.add_JobsServicer_to_server(self, self._server)
         cores_pb2_grpc.add_CoresServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{self.socket}")
+        if credentials is None:
+            self._server.add_insecure_port(f"unix:{self.socket}")
+        else:
+            self.address = f"localhost:{self._server.add_secure_port('localhost:0', credentials)}"
         self._server.start()
 
     def close(self):
@@ -58,6 +61,8 @@ class Daemon(jobs_pb2_grpc.JobsServicer, cores_pb2_grpc.CoresServicer):
 
     def _next(self, request, context):
         self.requests.append(request)
+        self.metadata = dict(context.invocation_metadata())
+        self.caller = context.auth_context().get("x509_common_name")
         answer = self.answers.pop(0)
         if isinstance(answer, Refusal):
             answer.abort(context)

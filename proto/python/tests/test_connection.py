@@ -1,11 +1,16 @@
 """Which daemon is called, by arguments and environment."""
 
+import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-import support  # noqa: F401
+import grpc
+import support
+from daemon import Daemon
 
+import traind
 from traind import Unavailable
 from traind.connection import Caller, default_socket, target
 from traind.errors import CallError
@@ -54,6 +59,37 @@ class Targets(unittest.TestCase):
                 target(address, None if address else self.folder, caller, {})
         with self.assertRaises(ValueError):
             target("host:1", self.folder, Caller(), {})
+
+
+@unittest.skipUnless(shutil.which("openssl"), "needs openssl for a certificate")
+class Network(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cert, self.key = Path(folder.name) / "cert.pem", Path(folder.name) / "key.pem"
+        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        names = ["-subj", "/CN=ann", "-addext", "subjectAltName=DNS:localhost", "-days", "1"]
+        subprocess.run([*make, *names, "-keyout", self.key, "-out", self.cert], check=True, capture_output=True)
+
+    def serve(self, asks_for_certificate):
+        pair = [(self.key.read_bytes(), self.cert.read_bytes())]
+        known = self.cert.read_bytes() if asks_for_certificate else None
+        daemon = Daemon(grpc.ssl_server_credentials(pair, known, asks_for_certificate))
+        self.addCleanup(daemon.close)
+        daemon.answers = [support.job()]
+        return daemon
+
+    def test_a_token_is_shown_through_tls(self):
+        daemon = self.serve(asks_for_certificate=False)
+        with traind.Client(daemon.address, ca=self.cert, token="secret\n") as client:
+            self.assertEqual(client.job("tiny").id, "j1")
+        self.assertEqual(daemon.metadata["authorization"], "Bearer secret")
+
+    def test_a_certificate_says_who_calls(self):
+        daemon = self.serve(asks_for_certificate=True)
+        with traind.Client(daemon.address, ca=self.cert, client_cert=self.cert, client_key=self.key) as client:
+            self.assertEqual(client.job("tiny").id, "j1")
+        self.assertEqual(daemon.caller, [b"ann"])
 
 
 class Pauses(unittest.TestCase):
