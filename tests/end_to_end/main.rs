@@ -19,7 +19,6 @@ mod outliving;
 mod planning;
 mod prometheus;
 mod python_client;
-mod python_package;
 mod queueing;
 mod remote;
 mod shards;

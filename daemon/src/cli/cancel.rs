@@ -2,10 +2,8 @@
 
 use traind_proto::v1;
 
-use super::Global;
-use super::connect::client;
 use super::exit::Exit;
-use crate::interfaces::text;
+use super::{Global, client, output};
 
 /// Ask a job to end after the step it is in
 #[derive(clap::Args)]
@@ -22,7 +20,7 @@ impl Cancel {
             async move { jobs.cancel_job(v1::CancelJobRequest { job_id }).await }
         };
         let job = client::repeat(cancel).await?;
-        println!("{} {}", job.id, text::state(job.state()));
+        println!("{} {}", job.id, output::state(job.state()));
         Ok(Exit::Done)
     }
 }

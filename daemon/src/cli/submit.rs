@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use traind_proto::v1;
 
-use super::Global;
-use super::connect::client;
 use super::exit::Exit;
-use super::show::follow;
-use crate::interfaces::text;
+use super::{Global, client, follow, output};
 use crate::job_id;
 
 /// Submit a job file; prints the job's id
@@ -48,7 +45,7 @@ impl Submit {
         };
         let job = client::repeat(create).await?;
         for warning in &job.warnings {
-            eprintln!("warning: {}", text::printable(&warning.message));
+            eprintln!("warning: {}", output::printable(&warning.message));
         }
         println!("{}", job.id);
         if !self.watch {

@@ -1,9 +1,7 @@
 //! `traind watch`.
 
-use super::Global;
-use super::connect::client;
 use super::exit::Exit;
-use super::show::follow;
+use super::{Global, client, follow};
 
 /// Follow a job to its end with a progress bar; Ctrl-C stops following, not the job
 #[derive(clap::Args)]

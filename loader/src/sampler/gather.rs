@@ -1,8 +1,8 @@
 //! Puts what the cores computed back into the order of the data set, each row counted once.
 
-use super::{BatchPlan, SamplerError};
+use super::{SamplerError, StepPlan};
 
-/// Collects one value a row from batches in any order.
+/// Collects one value a row from steps in any order.
 #[derive(Debug)]
 pub struct GatherInOrder<T> {
     values: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> GatherInOrder<T> {
     /// Takes the values of one core's slots; those of empty slots are dropped.
     pub fn place(
         &mut self,
-        plan: &BatchPlan,
+        plan: &StepPlan,
         core: usize,
         slots: impl IntoIterator<Item = T>,
     ) -> Result<(), SamplerError> {

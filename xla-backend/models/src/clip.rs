@@ -18,14 +18,17 @@ pub struct Clipped {
 /// Scales `gradients` so that their global norm is at most `max_norm`, a
 /// scalar; infinity leaves them as they are.
 pub fn clip_by_global_norm(gradients: &[Tensor], max_norm: &Tensor) -> Result<Clipped> {
-    let norm = square_sum(max_norm.trace(), gradients)?.sqrt()?;
+    let norm = square_sum(max_norm.trace(), gradients.iter())?.sqrt()?;
     let coefficient = coefficient(&norm, max_norm)?;
     Ok(Clipped { gradients: scale(gradients, &coefficient)?, norm })
 }
 
-/// The sum of the squares of all elements. Where each core holds a shard of
-/// the gradients, this is what the cores add up.
-pub fn square_sum(trace: &Trace, gradients: &[Tensor]) -> Result<Tensor> {
+/// The sum of the squares of all elements, f32. Where each core holds a shard of
+/// the gradients, the cores add up these sums.
+pub fn square_sum<'a>(
+    trace: &Trace,
+    gradients: impl Iterator<Item = &'a Tensor>,
+) -> Result<Tensor> {
     let mut total = trace.scalar(0.0, DType::F32)?;
     for gradient in gradients {
         total = total.add(&gradient.convert(DType::F32)?.sum_of_squares()?)?;

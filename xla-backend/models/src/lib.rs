@@ -28,6 +28,8 @@ pub mod weights;
 
 pub use config::ModelConfig;
 pub use error::{Error, Result};
-pub use model::{Batch, Forward, InputDim, InputSpec, LossSum, Model, Output, OutputKind, Weights};
-pub use parameters::{Init, ParameterSpec};
+pub use model::{
+    Batch, Forward, InputDim, InputSpec, LossSum, Model, Output, OutputKind, ParameterTensors,
+};
+pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role};
 pub use tasks::Task;

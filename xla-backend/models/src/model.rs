@@ -128,24 +128,25 @@ impl Batch {
 /// The parameters' tensors in one trace, by name, and the type in which they
 /// are multiplied.
 #[derive(Clone, Debug)]
-pub struct Weights {
+pub struct ParameterTensors {
     tensors: HashMap<String, Tensor>,
     compute_dtype: DType,
 }
 
-impl Weights {
-    /// Pairs `specs` with `tensors`, which stand in the same order.
-    pub fn new(specs: &[ParameterSpec], tensors: impl IntoIterator<Item = Tensor>) -> Weights {
-        let names = specs.iter().map(|spec| spec.name.clone());
-        Weights { tensors: names.zip(tensors).collect(), compute_dtype: DType::F32 }
+impl ParameterTensors {
+    pub fn new<N: Into<String>>(
+        tensors: impl IntoIterator<Item = (N, Tensor)>,
+    ) -> ParameterTensors {
+        let tensors = tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect();
+        ParameterTensors { tensors, compute_dtype: DType::F32 }
     }
 
     /// Lets linear layers and attention compute in `dtype`, as PyTorch's
-    /// autocast does: weights and activations are converted at each product and
-    /// gradients arrive in float32. Embeddings, norms, softmax, the sums between
-    /// layers and the loss stay float32.
-    pub fn computed_in(self, dtype: DType) -> Weights {
-        Weights { compute_dtype: dtype, ..self }
+    /// autocast does: parameters and activations are converted at each product
+    /// and gradients arrive in float32. Embeddings, norms, softmax, the sums
+    /// between layers and the loss stay float32.
+    pub fn computed_in(self, dtype: DType) -> ParameterTensors {
+        ParameterTensors { compute_dtype: dtype, ..self }
     }
 
     pub fn get(&self, name: &str) -> Result<&Tensor> {
@@ -157,7 +158,7 @@ impl Weights {
 #[derive(Clone, Copy)]
 pub struct Forward<'a> {
     pub trace: &'a Trace,
-    pub weights: &'a Weights,
+    pub parameters: &'a ParameterTensors,
     /// Present while training: dropout is on.
     pub random: Option<&'a Random>,
     /// Recompute the activations of each layer in the backward pass.
@@ -167,16 +168,16 @@ pub struct Forward<'a> {
 impl Forward<'_> {
     /// The type of products: float32, bfloat16 or float16.
     pub fn compute_dtype(&self) -> DType {
-        self.weights.compute_dtype
+        self.parameters.compute_dtype
     }
 
-    pub fn weight(&self, name: &str) -> Result<&Tensor> {
-        self.weights.get(name)
+    pub fn parameter(&self, name: &str) -> Result<&Tensor> {
+        self.parameters.get(name)
     }
 
-    /// A weight in the type of products.
+    /// A parameter in the type of products.
     pub fn factor(&self, name: &str) -> Result<Tensor> {
-        Ok(self.weight(name)?.convert(self.compute_dtype())?)
+        Ok(self.parameter(name)?.convert(self.compute_dtype())?)
     }
 
     /// Traces one repeated layer, the unit of gradient checkpointing.

@@ -1,10 +1,11 @@
-//! What a model's parameters are called, how large they are and how they
-//! start. Layers declare theirs while the model is built, below a path that
-//! grows like a PyTorch module's, so that names are those of the checkpoint.
+//! The parameters of a model: names, shapes, roles, initial values and how each
+//! may be divided over cores. Layers declare theirs while the model is built,
+//! below a path that grows like a PyTorch module's, so that names are those of
+//! the checkpoint.
 
 use traind_xla::{DType, Shape};
 
-/// How a parameter that no checkpoint holds is drawn.
+/// Initial values of a parameter that no checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Init {
     Zeros,
@@ -19,17 +20,82 @@ pub enum Init {
     },
 }
 
+/// The part that a parameter has in its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The matrix of a linear layer.
+    Projection,
+    /// A table of rows that are looked up by number (`torch.nn.Embedding`).
+    Embedding,
+    /// The scale or the shift of a normalization.
+    Norm,
+    Bias,
+}
+
+/// How a dimension may be divided over the cores of the `tensor` axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    /// Every core holds all of it.
+    Replicated,
+    /// Equal runs of features, such as the inner width of a feed-forward network.
+    Features,
+    /// Whole attention heads of each of `projections`, which stand one behind the other.
+    Heads { num_heads: usize, projections: usize },
+    /// Runs of token ids.
+    Vocabulary,
+}
+
+/// One dimension of a parameter; a plain number is a replicated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    pub size: usize,
+    pub partition: Partition,
+}
+
+impl Dimension {
+    pub fn features(size: usize) -> Dimension {
+        Dimension { size, partition: Partition::Features }
+    }
+
+    /// The joined width of `projections`, each of `num_heads` heads.
+    pub fn heads(size: usize, num_heads: usize, projections: usize) -> Dimension {
+        Dimension { size, partition: Partition::Heads { num_heads, projections } }
+    }
+
+    pub fn vocabulary(size: usize) -> Dimension {
+        Dimension { size, partition: Partition::Vocabulary }
+    }
+}
+
+impl From<usize> for Dimension {
+    fn from(size: usize) -> Dimension {
+        Dimension { size, partition: Partition::Replicated }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterSpec {
     /// The name in Hugging Face's checkpoint.
     pub name: String,
+    /// Float32.
     pub shape: Shape,
     pub init: Init,
-    /// Whether the optimizer decays it: not biases, not normalization layers.
-    pub weight_decay: bool,
+    pub role: Role,
+    /// Whether training changes it. A frozen parameter has neither gradient nor
+    /// optimizer state.
+    pub trainable: bool,
+    /// How each dimension may be divided.
+    pub partitions: Vec<Partition>,
     /// Names of other parameters of transformers' model that are this one.
     /// Checkpoints may hold them too; they are never saved.
     pub tied: Vec<String>,
+}
+
+impl ParameterSpec {
+    /// Whether the optimizer decays it: not biases, not normalization layers.
+    pub fn weight_decay(&self) -> bool {
+        matches!(self.role, Role::Projection | Role::Embedding)
+    }
 }
 
 /// The place in the module tree where a layer declares its parameters.
@@ -37,27 +103,50 @@ pub struct ParameterSpec {
 pub struct ParameterPath<'a> {
     specs: &'a mut Vec<ParameterSpec>,
     prefix: String,
+    trainable: bool,
 }
 
 impl<'a> ParameterPath<'a> {
     pub fn root(specs: &'a mut Vec<ParameterSpec>) -> ParameterPath<'a> {
-        ParameterPath { specs, prefix: String::new() }
+        ParameterPath { specs, prefix: String::new(), trainable: true }
     }
 
     /// The submodule `name`, which may itself be dotted.
     pub fn at(&mut self, name: &str) -> ParameterPath<'_> {
         let prefix = self.name_of(name);
-        ParameterPath { specs: self.specs, prefix }
+        ParameterPath { specs: self.specs, prefix, trainable: self.trainable }
     }
 
-    /// Declares a decayed float32 parameter and returns its full name.
-    pub fn weight(&mut self, name: &str, dims: &[usize], init: Init) -> String {
-        self.declare(name, dims, init, true)
+    /// The same module; what is declared below it is not trained.
+    pub fn frozen(self) -> ParameterPath<'a> {
+        ParameterPath { trainable: false, ..self }
     }
 
-    /// Declares a parameter that is not decayed: a bias or a norm's scale.
-    pub fn undecayed(&mut self, name: &str, dims: &[usize], init: Init) -> String {
-        self.declare(name, dims, init, false)
+    /// Declares a float32 parameter and returns its full name.
+    pub fn declare(
+        &mut self,
+        name: &str,
+        role: Role,
+        dimensions: &[Dimension],
+        init: Init,
+    ) -> String {
+        let name = self.name_of(name);
+        let dims: Vec<usize> = dimensions.iter().map(|dimension| dimension.size).collect();
+        self.specs.push(ParameterSpec {
+            name: name.clone(),
+            shape: Shape::new(DType::F32, dims),
+            init,
+            role,
+            trainable: self.trainable,
+            partitions: dimensions.iter().map(|dimension| dimension.partition).collect(),
+            tied: Vec::new(),
+        });
+        name
+    }
+
+    /// Declares a bias that starts as zeros.
+    pub fn bias(&mut self, name: &str, dimension: Dimension) -> String {
+        self.declare(name, Role::Bias, &[dimension], Init::Zeros)
     }
 
     /// Says that `alias` is the declared parameter `name`.
@@ -70,15 +159,29 @@ impl<'a> ParameterPath<'a> {
         }
     }
 
-    fn declare(&mut self, name: &str, dims: &[usize], init: Init, weight_decay: bool) -> String {
-        let name = self.name_of(name);
-        let shape = Shape::new(DType::F32, dims);
-        let tied = Vec::new();
-        self.specs.push(ParameterSpec { name: name.clone(), shape, init, weight_decay, tied });
-        name
-    }
-
     fn name_of(&self, name: &str) -> String {
         if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_and_freezes_what_is_declared_below_it() {
+        let mut specs = Vec::new();
+        let mut root = ParameterPath::root(&mut specs);
+        let matrix = [Dimension::heads(6, 3, 1), 4.into()];
+        let mut frozen = root.at("body").frozen();
+        frozen.at("query").declare("weight", Role::Projection, &matrix, Init::Zeros);
+        root.bias("bias", Dimension::vocabulary(9));
+        let [query, bias] = &specs[..] else { panic!("{specs:?}") };
+        assert_eq!((query.name.as_str(), query.trainable), ("body.query.weight", false));
+        assert_eq!(query.shape.dims, [6, 4]);
+        let heads = Partition::Heads { num_heads: 3, projections: 1 };
+        assert_eq!(query.partitions, [heads, Partition::Replicated]);
+        assert_eq!((bias.name.as_str(), bias.trainable), ("bias", true));
+        assert_eq!((query.weight_decay(), bias.weight_decay()), (true, false));
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use traind_models::{Batch, Forward, InputDim, Model, Weights};
+use traind_models::{Batch, Forward, InputDim, Model, ParameterTensors};
 use traind_xla::autodiff::gradients;
 use traind_xla::graph::{Graph, Node, NodeId};
 use traind_xla::ops::random::Random;
@@ -40,21 +40,27 @@ pub(crate) fn bytes(
     bf16: bool,
 ) -> anyhow::Result<u64> {
     let trace = Trace::new();
-    let parameters: Vec<Tensor> = model
-        .parameters()
+    let specs = model.parameters();
+    let tensors: Vec<Tensor> = specs
         .iter()
         .map(|spec| trace.parameter(&spec.name, spec.shape.clone()))
         .collect::<Result<_, _>>()?;
-    let weights = Weights::new(model.parameters(), parameters.iter().cloned());
-    let weights = if bf16 { weights.computed_in(DType::BF16) } else { weights };
+    let dtype = if bf16 { DType::BF16 } else { DType::F32 };
+    let named = specs.iter().map(|spec| &spec.name).zip(tensors.iter().cloned());
+    let parameters = ParameterTensors::new(named).computed_in(dtype);
     let number = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
     let random = Random::new(&number("seed")?, &number("step")?, &number("row_offset")?)?;
     let random = random.with_rows(rows);
-    let forward =
-        Forward { trace: &trace, weights: &weights, random: Some(&random), gradient_checkpointing };
+    let forward = Forward {
+        trace: &trace,
+        parameters: &parameters,
+        random: Some(&random),
+        gradient_checkpointing,
+    };
     let output = model.forward(&forward, &batch(&trace, model, rows, positions)?)?;
     let loss = output.loss.ok_or_else(|| anyhow::anyhow!("the model has no loss"))?;
-    let wrt: Vec<&Tensor> = parameters.iter().collect();
+    let trained = specs.iter().zip(&tensors).filter(|(spec, _)| spec.trainable);
+    let wrt: Vec<&Tensor> = trained.map(|(_, tensor)| tensor).collect();
     let gradients = gradients(&loss.loss_sum, &wrt)?;
     let results: HashSet<NodeId> = gradients.iter().map(Tensor::node).collect();
     Ok(peak(&trace.graph(), &results))

@@ -63,11 +63,15 @@ impl State {
         let mut state = State { weights: 0, gradients: 0, optimizer: 0, optimizer_whole: 0 };
         for spec in model.parameters() {
             let bytes = spec.shape.size_bytes() as u64;
+            state.weights += bytes;
+            if !spec.trainable {
+                continue;
+            }
             let layout = Layout::of(&spec.shape, shards);
             let held = layout.held_shape(&spec.shape);
             // A shard has a copy of its own to update.
             let copy = if layout.is_shard() { held.size_bytes() as u64 } else { 0 };
-            state.weights += bytes + copy;
+            state.weights += copy;
             state.gradients += bytes;
             state.optimizer += slots(optimizer.as_ref(), &held);
             state.optimizer_whole += slots(optimizer.as_ref(), &spec.shape);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use traind_loader::{BatchPlan, HostBatch};
+use traind_loader::{HostStep, StepPlan};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
@@ -28,10 +28,10 @@ pub(crate) use programs::{Program, ProgramShape};
 
 use programs::ProgramFigures;
 
-/// A batch whose inputs are on the cores, with its plan.
+/// A step on its way to the cores: its plan and its uploaded inputs.
 #[derive(Debug)]
-pub(crate) struct UploadedBatch {
-    pub host: HostBatch,
+pub(crate) struct UploadedStep {
+    pub host: HostStep,
     pub inputs: CoreInputs,
 }
 
@@ -171,8 +171,7 @@ impl Session {
 
     /// What the run holds on each core.
     pub(crate) fn memory(&self) -> MemoryUsage {
-        let parameters = self.state.parameters().map(|it| self.device.shape(it).size_bytes());
-        let parameters_bytes = parameters.sum::<usize>() as u64;
+        let (parameters_bytes, _) = self.state.host_bytes();
         let figures = self.figures.values();
         MemoryUsage {
             parameters_bytes,
@@ -183,7 +182,7 @@ impl Session {
     }
 
     /// Operations of a step by the Trainer's count.
-    pub(crate) fn trainer_flos(&self, plan: &BatchPlan) -> f64 {
+    pub(crate) fn trainer_flos(&self, plan: &StepPlan) -> f64 {
         let positions = plan.rows.len() as f64 * f64::from(plan.length);
         work::trainer_flos(self.train.forward.model.parameters(), positions)
     }
@@ -204,16 +203,16 @@ impl Session {
         self.device.cores().devices()[0].kind().eq_ignore_ascii_case("cpu")
     }
 
-    /// Hands one batch over to the cores, which may still run when it returns.
+    /// Hands one step over to the cores, which may still run when it returns.
     pub(crate) fn run(
         &mut self,
         context: &Context,
         program: Program,
-        batch: &UploadedBatch,
+        step: &UploadedStep,
     ) -> RunResult<Pending> {
-        let plan = &batch.host.scheduled.plan;
+        let plan = &step.host.scheduled.plan;
         let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.launch(context, ProgramShape { program, rows, positions }, &batch.inputs)
+        self.launch(context, ProgramShape { program, rows, positions }, &step.inputs)
     }
 
     fn launch(
@@ -242,13 +241,13 @@ impl Session {
     pub(crate) fn train_upload(
         &self,
         timetable: Timetable,
-    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + 'static {
+    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + 'static {
         let (cores, layout) = (self.device.cores().clone(), self.train.forward.layout.clone());
         let optimizer = Arc::clone(&self.train.optimizer);
         let steps = self.steps();
-        move |host: HostBatch| {
+        move |host: HostStep| {
             let scheduled = &host.scheduled;
-            let place = timetable.place(scheduled.batch);
+            let place = timetable.place(scheduled.step);
             let number = HostArray::from_u32(&[], &[place.step as u32])?;
             let of_step = match steps {
                 Steps::OneProgram => {
@@ -285,10 +284,10 @@ impl Session {
     pub(crate) fn eval_upload(
         &self,
         program: Program,
-    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + use<> {
+    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + use<> {
         let (cores, layout) =
             (self.device.cores().clone(), self.eval_step(program).forward.layout.clone());
-        move |host: HostBatch| upload(&cores, &layout, host, &[])
+        move |host: HostStep| upload(&cores, &layout, host, &[])
     }
 
     fn eval_step(&self, program: Program) -> &EvalStep {
@@ -297,12 +296,13 @@ impl Session {
 
     /// The parameters as they are now, on the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
-        self.state.parameters().map(|variable| Ok(self.device.value(variable, 0)?)).collect()
+        let parameters = self.state.parameters().iter();
+        parameters.map(|it| Ok(self.device.value(it.variable(), 0)?)).collect()
     }
 
     /// Replaces the parameters, with which no more training is to be done.
     pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let variables = self.state.parameters();
+        let variables = self.state.parameters().iter().map(|parameter| parameter.variable());
         Ok(variables.zip(arrays).try_for_each(|(at, array)| self.device.set(at, array))?)
     }
 }
@@ -311,16 +311,16 @@ impl Session {
 fn upload(
     cores: &Cores,
     layout: &BatchLayout,
-    host: HostBatch,
+    host: HostStep,
     of_step: &[HostArray],
-) -> RunResult<UploadedBatch> {
+) -> RunResult<UploadedStep> {
     let mut inputs = Vec::with_capacity(cores.len());
-    for (core, batch) in host.cores.iter().enumerate() {
+    for (core, batch) in host.batches.iter().enumerate() {
         let arrays = layout.arrays(batch)?;
         let buffers = arrays.iter().chain(of_step).map(|array| cores.upload(core, array));
         inputs.push(buffers.collect::<Result<_, _>>()?);
     }
-    Ok(UploadedBatch { host, inputs })
+    Ok(UploadedStep { host, inputs })
 }
 
 fn compile_source(source: ExecutableSource) -> CompileSource {

@@ -1,10 +1,7 @@
-//! What is added up over the batches of a step, on each core its own part, and
+//! The sums over the batches of a step, on each core those of its own rows, and
 //! the loss scale of `fp16`: both live from one program of a step to the next.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
-use traind_models::Model;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
@@ -16,11 +13,10 @@ const GROWTH_FACTOR: f64 = 2.0;
 const BACKOFF_FACTOR: f64 = 0.5;
 const GROWTH_INTERVAL: f64 = 2000.0;
 
-/// Sums over the batches of a step. They are zero between steps.
+/// Sums over the batches of a step, besides each parameter's own sum of
+/// gradients. They are zero between steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulation {
-    /// f32, of the parameters in their order.
-    pub gradients: Vec<Variable>,
     /// f32
     pub loss_sum: Variable,
     /// f32
@@ -28,28 +24,9 @@ pub(crate) struct Accumulation {
 }
 
 impl Accumulation {
-    pub(super) fn create(
-        device: &mut LazyDevice,
-        model: &Arc<dyn Model>,
-    ) -> RunResult<Accumulation> {
-        let scalar = Shape::scalar(DType::F32);
-        let mut zeros = |shape: &Shape| device.variable(&HostArray::zeros(shape.clone()));
-        let gradients = model.parameters().iter().map(|spec| zeros(&spec.shape));
-        Ok(Accumulation {
-            gradients: gradients.collect::<Result<_, _>>()?,
-            loss_sum: zeros(&scalar)?,
-            weight_sum: zeros(&scalar)?,
-        })
-    }
-
-    /// Records that all sums are zero again.
-    pub(crate) fn reset(&self, at: &mut Recording<'_>) -> RunResult<()> {
-        for &sum in self.gradients.iter().chain([&self.loss_sum, &self.weight_sum]) {
-            let shape = at.read(sum)?.shape().clone();
-            let zeros = at.trace().full(0.0, shape)?;
-            at.assign(sum, &zeros)?;
-        }
-        Ok(())
+    pub(super) fn create(device: &mut LazyDevice) -> RunResult<Accumulation> {
+        let mut zero = || device.variable(&HostArray::zeros(Shape::scalar(DType::F32)));
+        Ok(Accumulation { loss_sum: zero()?, weight_sum: zero()? })
     }
 }
 

@@ -10,34 +10,22 @@
 
 mod accumulation;
 mod layout;
+mod parameter;
 mod slots;
 
 use std::sync::Arc;
 
 use traind_models::Model;
-use traind_models::optimizers::{Optimizer, Scalars, Update};
+use traind_models::optimizers::Optimizer;
+use traind_xla::DType;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
-use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::RunResult;
-use crate::step::TrainStep;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
 pub(crate) use layout::Layout;
-use slots::HeldSlot;
+pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
 pub(crate) use slots::{SlotArrays, StoredSlots};
-
-/// One parameter and its optimizer state.
-#[derive(Clone, Debug)]
-pub(crate) struct ParameterState {
-    whole: Variable,
-    shape: Shape,
-    layout: Layout,
-    /// The shard that this core updates, where the layout is one.
-    shard: Option<Variable>,
-    slots: Vec<HeldSlot>,
-    weight_decay: bool,
-}
 
 /// All state of a training run.
 #[derive(Clone, Debug)]
@@ -90,22 +78,19 @@ impl TrainState {
         // An optimizer that looks at whole rows or columns cannot hold a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
         let shards = if sharded { device.cores().len() } else { 1 };
+        let creation = parameter::Creation {
+            optimizer: optimizer.as_ref(),
+            shards,
+            slots: start.slots.as_ref(),
+            accumulates: settings.accumulates,
+        };
         let mut parameters = Vec::with_capacity(start.parameters.len());
         for (spec, array) in model.parameters().iter().zip(&start.parameters) {
-            let layout = Layout::of(&spec.shape, shards);
-            let optimizer = optimizer.as_ref();
-            parameters.push(ParameterState {
-                whole: device.variable(array)?,
-                shard: layout.is_shard().then(|| upload(device, &layout, array)).transpose()?,
-                slots: slots::create(device, optimizer, spec, &layout, start.slots.as_ref())?,
-                shape: spec.shape.clone(),
-                layout,
-                weight_decay: spec.weight_decay,
-            });
+            parameters.push(ParameterState::create(device, spec, array, &creation)?);
         }
         let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
         let accumulation =
-            settings.accumulates.then(|| Accumulation::create(device, model)).transpose()?;
+            settings.accumulates.then(|| Accumulation::create(device)).transpose()?;
         let loss_scale =
             settings.fp16.then(|| LossScale::create(device, start.loss_scale)).transpose()?;
         Ok(TrainState {
@@ -118,73 +103,54 @@ impl TrainState {
         })
     }
 
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = Variable> {
-        self.parameters.iter().map(|parameter| parameter.whole)
+    /// In the model's order.
+    pub(crate) fn parameters(&self) -> &[ParameterState] {
+        &self.parameters
     }
 
-    pub(crate) fn parameter(&self, index: usize) -> &ParameterState {
-        &self.parameters[index]
+    /// The value of each parameter when the recorded program starts.
+    pub(crate) fn read_parameters(
+        &self,
+        at: &mut Recording<'_>,
+    ) -> RunResult<Vec<ParameterValue<'_>>> {
+        self.parameters.iter().map(|parameter| parameter.read(at)).collect()
     }
 
-    pub(crate) fn layouts(&self) -> impl Iterator<Item = &Layout> {
-        self.parameters.iter().map(|parameter| &parameter.layout)
+    /// The sum of each trained parameter's gradients over the batches of a step.
+    pub(crate) fn read_gradient_sums(
+        &self,
+        at: &mut Recording<'_>,
+    ) -> RunResult<Vec<Gradient<'_>>> {
+        let sums = self.parameters.iter().filter_map(|parameter| parameter.read_gradient_sum(at));
+        sums.collect()
+    }
+
+    /// Records that all sums over the batches of a step are zero again.
+    pub(crate) fn reset_sums(&self, at: &mut Recording<'_>) -> RunResult<()> {
+        let gradients = self.parameters.iter().filter_map(ParameterState::gradient_sum);
+        let sums = self.accumulation.iter().flat_map(|sums| [sums.loss_sum, sums.weight_sum]);
+        for sum in gradients.chain(sums) {
+            let shape = at.read(sum)?.shape().clone();
+            let zeros = at.trace().full(0.0, shape)?;
+            at.assign(sum, &zeros)?;
+        }
+        Ok(())
     }
 
     /// The optimizer's state as it is now, on the host, whole and by name.
     pub(crate) fn slots(&self, device: &LazyDevice) -> RunResult<SlotArrays> {
         let mut arrays = SlotArrays::new();
         for parameter in &self.parameters {
-            for slot in &parameter.slots {
-                arrays.insert(slot.name.clone(), slot.read(device, &parameter.layout)?);
-            }
+            parameter.read_slots(device, &mut arrays)?;
         }
         Ok(arrays)
     }
 
     /// Bytes of a copy of the parameters, and of one of the slots.
     pub(crate) fn host_bytes(&self) -> (u64, u64) {
-        let parameters = self.parameters.iter().map(|parameter| parameter.shape.size_bytes());
-        let slots = self.parameters.iter().flat_map(|parameter| &parameter.slots);
-        let slots = slots.map(|slot| slot.shape.size_bytes());
-        (parameters.sum::<usize>() as u64, slots.sum::<usize>() as u64)
-    }
-}
-
-impl ParameterState {
-    /// Records the update by `gradient`, which has this state's layout; with
-    /// `only_if`, where that holds.
-    pub(crate) fn update(
-        &self,
-        at: &mut Recording<'_>,
-        gradient: &Tensor,
-        step: &TrainStep,
-        scalars: &Scalars,
-        only_if: Option<&Tensor>,
-    ) -> RunResult<()> {
-        let chosen = |new: &Tensor, old: &Tensor| match only_if {
-            Some(condition) => condition.select(new, old),
-            None => Ok(new.clone()),
-        };
-        let whole = at.read(self.whole)?;
-        let slots: Vec<Tensor> =
-            self.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
-        let held = self.shard.map(|shard| at.read(shard)).transpose()?;
-        let updated = step.optimizer.update(&Update {
-            parameter: held.as_ref().unwrap_or(&whole),
-            gradient,
-            slots: &slots,
-            scalars,
-            weight_decay: self.weight_decay,
-        })?;
-        for ((slot, old), new) in self.slots.iter().zip(&slots).zip(&updated.slots) {
-            at.assign(slot.variable, &chosen(new, old)?)?;
-        }
-        let parameter = chosen(&updated.parameter, held.as_ref().unwrap_or(&whole))?;
-        if let Some(shard) = self.shard {
-            at.assign(shard, &parameter)?;
-        }
-        let gathered = self.layout.gather(&parameter, &self.shape, &step.data_groups)?;
-        Ok(at.assign(self.whole, &gathered)?)
+        let parameters = self.parameters.iter().map(ParameterState::size_bytes).sum::<usize>();
+        let slots = self.parameters.iter().map(ParameterState::slot_bytes).sum::<usize>();
+        (parameters as u64, slots as u64)
     }
 }
 

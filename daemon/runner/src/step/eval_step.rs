@@ -1,6 +1,5 @@
 //! Records an evaluation step: the forward pass without dropout.
 
-use traind_xla::Tensor;
 use traind_xla::runtime::{InputSpec, Recording};
 
 use super::{ForwardPass, Readout};
@@ -29,8 +28,7 @@ impl EvalStep {
     }
 
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
-        let parameters: Vec<Tensor> =
-            state.parameters().map(|variable| at.read(variable)).collect::<Result<_, _>>()?;
+        let parameters = state.read_parameters(at)?;
         let output = self.forward.record(at, &parameters, None)?;
         let batch = self.forward.layout.bind(at);
         self.readout.record(at, self.forward.model.output(), &output, &batch)?;

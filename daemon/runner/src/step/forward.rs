@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use traind_models::tasks::{LabelSmoother, num_items_in_batch};
-use traind_models::{Forward, Model, Output, Weights};
+use traind_models::{Forward, Model, Output, ParameterTensors};
+use traind_xla::DType;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::Recording;
-use traind_xla::{DType, Tensor};
 
 use super::BatchLayout;
 use crate::error::RunResult;
+use crate::state::ParameterValue;
 
 #[derive(Clone)]
 pub(crate) struct ForwardPass {
@@ -28,17 +29,14 @@ impl ForwardPass {
     pub(crate) fn record(
         &self,
         at: &Recording<'_>,
-        parameters: &[Tensor],
+        parameters: &[ParameterValue<'_>],
         random: Option<&Random>,
     ) -> RunResult<Output> {
-        let weights = Weights::new(self.model.parameters(), parameters.iter().cloned());
-        let weights = match self.compute_dtype {
-            DType::F32 => weights,
-            dtype => weights.computed_in(dtype),
-        };
+        let named = parameters.iter().map(|it| (it.parameter.name(), it.value.clone()));
+        let parameters = ParameterTensors::new(named).computed_in(self.compute_dtype);
         let forward = Forward {
             trace: at.trace(),
-            weights: &weights,
+            parameters: &parameters,
             random,
             gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
         };

@@ -5,13 +5,12 @@
 //! for each, which adds to sums on its core, and one that updates: batches of
 //! one step may have different lengths, and a program for every combination
 //! would be too many to compile. `fp16` takes the same two programs, since the
-//! rate of an update hangs on whether the one before was skipped.
+//! rate of an update depends on whether the one before was skipped.
 
 use std::sync::Arc;
 
 use traind_models::clip;
 use traind_models::optimizers::{Optimizer, Scalars};
-use traind_xla::autodiff::gradients;
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{InputSpec, Recording, Variable};
@@ -19,7 +18,7 @@ use traind_xla::{DType, Shape, Tensor};
 
 use super::ForwardPass;
 use crate::error::{RunError, RunResult};
-use crate::state::{Accumulation, TrainState};
+use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
 
 /// The optimizer's scalars, new in each step.
 pub(crate) const SCALARS: &str = "scalars";
@@ -48,12 +47,6 @@ pub(crate) struct TrainStep {
     pub loss_divisor: f64,
 }
 
-/// The sum of gradients over all cores, and what it is divided by.
-struct Reduced {
-    gradients: Vec<Tensor>,
-    weight_sum: Tensor,
-}
-
 impl TrainStep {
     /// The inputs of a step in one program, in the order in which they are uploaded.
     pub(crate) fn inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
@@ -79,14 +72,13 @@ impl TrainStep {
 
     /// A step in one program.
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
-        let parameters = read_all(at, state.parameters())?;
+        let parameters = state.read_parameters(at)?;
         let row_offset = at.read(state.row_offset)?;
         let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
-        let wrt: Vec<&Tensor> = parameters.iter().collect();
-        let local = gradients(&loss_sum, &wrt)?;
+        let local = Gradient::of_loss(&loss_sum, &parameters)?;
         let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
-        let gradients = self.reduce(state, &local)?;
-        self.optimize(at, state, Reduced { gradients, weight_sum })
+        let reduced = self.reduce(local)?;
+        self.optimize(at, state, &reduced, &weight_sum)
     }
 
     /// One batch of a step: adds its gradients to those of the batches before.
@@ -96,13 +88,12 @@ impl TrainStep {
         state: &TrainState,
     ) -> RunResult<()> {
         let sums = accumulation(state)?;
-        let parameters = read_all(at, state.parameters())?;
+        let parameters = state.read_parameters(at)?;
         let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
         let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
         let scaled = self.scaled(at, state, &loss_sum)?;
-        let wrt: Vec<&Tensor> = parameters.iter().collect();
-        for (&sum, gradient) in sums.gradients.iter().zip(gradients(&scaled, &wrt)?) {
-            add(at, sum, &gradient)?;
+        for gradient in Gradient::of_loss(&scaled, &parameters)? {
+            gradient.accumulate(at)?;
         }
         add(at, sums.loss_sum, &loss_sum)?;
         add(at, sums.weight_sum, &weight_sum)
@@ -115,14 +106,14 @@ impl TrainStep {
         state: &TrainState,
     ) -> RunResult<()> {
         let sums = accumulation(state)?;
-        let local = read_all(at, sums.gradients.iter().copied())?;
+        let local = state.read_gradient_sums(at)?;
         let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
         let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
-        let gradients = self.reduce(state, &local)?;
-        // What the gradients have to be divided by is the scale too.
+        let reduced = self.reduce(local)?;
+        // The gradients are divided by the scale too.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
-        self.optimize(at, state, Reduced { gradients, weight_sum })?;
-        sums.reset(at)
+        self.optimize(at, state, &reduced, &weight_sum)?;
+        state.reset_sums(at)
     }
 
     /// `value` times the loss scale, where there is one.
@@ -137,16 +128,16 @@ impl TrainStep {
         Ok(value.mul(&scale)?)
     }
 
-    /// Sums of the loss and of the sample weights over this core's rows.
+    /// Sums of the loss and of the row weights over this core's rows.
     fn forward(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
-        parameters: &[Tensor],
+        parameters: &[ParameterValue<'_>],
         row_offset: &Tensor,
     ) -> RunResult<(Tensor, Tensor)> {
         let seed = at.read(state.seed)?;
-        let rows = input(at, "sample_weights")?.shape().element_count();
+        let rows = input(at, "weights")?.shape().element_count();
         let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
         let output = self.forward.record(at, parameters, Some(&random))?;
         let loss = output.loss.ok_or_else(|| missing_input("labels"))?;
@@ -171,31 +162,33 @@ impl TrainStep {
     }
 
     /// The sums over all cores of `local`, the gradients of this core's loss sum.
-    fn reduce(&self, state: &TrainState, local: &[Tensor]) -> RunResult<Vec<Tensor>> {
-        let reduced = state
-            .layouts()
-            .zip(local)
-            .map(|(layout, gradient)| layout.reduce(gradient, &self.data_groups));
-        Ok(reduced.collect::<Result<_, _>>()?)
+    fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
+        local.into_iter().map(|gradient| gradient.reduced(&self.data_groups)).collect()
     }
 
-    /// Clips and updates.
+    /// Clips and updates. The sums `reduced` become means by `weight_sum`.
     fn optimize(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
-        Reduced { gradients, weight_sum }: Reduced,
+        reduced: &[Gradient<'_>],
+        weight_sum: &Tensor,
     ) -> RunResult<()> {
-        let norm = self.norm(state, &gradients)?.div(&weight_sum)?;
+        let norm = self.norm(at, reduced)?.div(weight_sum)?;
         at.fetch(GRAD_NORM, &norm);
         // Any gradient that is not finite makes the norm so.
         let finite = state.loss_scale.as_ref().map(|_| is_finite(&norm)).transpose()?;
         let max_norm = at.read(state.max_grad_norm)?;
-        let factor = clip::coefficient(&norm, &max_norm)?.div(&weight_sum)?;
+        let factor = clip::coefficient(&norm, &max_norm)?.div(weight_sum)?;
         let scalars = Scalars::split(self.optimizer.as_ref(), &input(at, SCALARS)?)?;
-        for (index, gradient) in gradients.iter().enumerate() {
-            let gradient = gradient.mul(&factor)?;
-            state.parameter(index).update(at, &gradient, self, &scalars, finite.as_ref())?;
+        let update = ParameterUpdate {
+            optimizer: self.optimizer.as_ref(),
+            scalars: &scalars,
+            only_if: finite.as_ref(),
+            data_groups: &self.data_groups,
+        };
+        for gradient in reduced {
+            gradient.apply(at, &factor, &update)?;
         }
         if let (Some(loss_scale), Some(finite)) = (&state.loss_scale, &finite) {
             let scale = loss_scale.advance(at, finite)?;
@@ -206,15 +199,15 @@ impl TrainStep {
     }
 
     /// The norm of the summed gradients, of which a core may hold only shards.
-    fn norm(&self, state: &TrainState, reduced: &[Tensor]) -> RunResult<Tensor> {
+    fn norm(&self, at: &Recording<'_>, reduced: &[Gradient<'_>]) -> RunResult<Tensor> {
         let (shards, whole): (Vec<_>, Vec<_>) =
-            state.layouts().zip(reduced.iter().cloned()).partition(|(layout, _)| layout.is_shard());
-        let tensors = |part: Vec<(_, Tensor)>| part.into_iter().map(|(_, t)| t).collect::<Vec<_>>();
-        let (shards, whole) = (tensors(shards), tensors(whole));
-        let trace = reduced[0].trace();
-        let mut total = clip::square_sum(trace, &whole)?;
+            reduced.iter().partition(|gradient| gradient.is_shard());
+        let square_sum = |part: &[&Gradient<'_>]| {
+            clip::square_sum(at.trace(), part.iter().map(|gradient| &gradient.value))
+        };
+        let mut total = square_sum(&whole)?;
         if !shards.is_empty() {
-            total = total.add(&self.all_reduce(&clip::square_sum(trace, &shards)?)?)?;
+            total = total.add(&self.all_reduce(&square_sum(&shards)?)?)?;
         }
         Ok(total.sqrt()?)
     }
@@ -237,13 +230,6 @@ fn is_finite(value: &Tensor) -> RunResult<Tensor> {
 
 fn accumulation(state: &TrainState) -> RunResult<&Accumulation> {
     state.accumulation.as_ref().ok_or_else(|| missing_input("gradients"))
-}
-
-fn read_all(
-    at: &mut Recording<'_>,
-    variables: impl Iterator<Item = Variable>,
-) -> RunResult<Vec<Tensor>> {
-    variables.map(|variable| Ok(at.read(variable)?)).collect()
 }
 
 fn input(at: &Recording<'_>, name: &str) -> RunResult<Tensor> {

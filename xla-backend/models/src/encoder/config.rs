@@ -1,7 +1,7 @@
 //! What makes one family's encoder differ from another's.
 
 use crate::layers::{Activation, AttentionConfig, LayerNorm, Linear};
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 
 /// Names of the parts: of the encoder itself, of its list of layers, and of
 /// what is in a layer.
@@ -72,7 +72,17 @@ impl EncoderConfig {
         self.attention.initializer_range
     }
 
-    pub(crate) fn linear(&self, path: ParameterPath<'_>, inputs: usize, outputs: usize) -> Linear {
+    /// The attention's width, divided by whole heads.
+    pub(crate) fn heads(&self) -> Dimension {
+        Dimension::heads(self.hidden_size(), self.attention.num_heads, 1)
+    }
+
+    pub(crate) fn linear(
+        &self,
+        path: ParameterPath<'_>,
+        inputs: impl Into<Dimension>,
+        outputs: impl Into<Dimension>,
+    ) -> Linear {
         Linear::new(path, inputs, outputs, self.std())
     }
 

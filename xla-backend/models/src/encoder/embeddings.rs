@@ -9,7 +9,7 @@ use crate::layers::{
     Embedding, LayerNorm, OffsetPositionEmbedding, PositionEmbedding, dropout, flatten_tokens,
 };
 use crate::model::{Batch, Forward};
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Debug)]
 pub(super) struct Embeddings {
@@ -29,9 +29,10 @@ enum PositionTable {
 impl Embeddings {
     pub(super) fn new(mut path: ParameterPath<'_>, config: &EncoderConfig) -> Embeddings {
         let (hidden, std) = (config.hidden_size(), config.std());
-        let (vocab_size, padding_id) = (config.vocab_size, config.pad_token_id);
+        let (vocabulary, padding_id) =
+            (Dimension::vocabulary(config.vocab_size), config.pad_token_id);
         let words = path.at("word_embeddings");
-        let words = Embedding::with_padding(words, vocab_size, hidden, std, padding_id);
+        let words = Embedding::with_padding(words, vocabulary, hidden, std, padding_id);
         let positions = PositionTable::new(path.at("position_embeddings"), config);
         let segments = config
             .type_vocab_size

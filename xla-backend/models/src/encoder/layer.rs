@@ -7,7 +7,7 @@ use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout};
 use crate::model::Forward;
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Debug)]
 pub(super) struct Layer {
@@ -32,11 +32,12 @@ impl Layer {
         names: &EncoderNames,
         config: &EncoderConfig,
     ) -> Layer {
-        let (hidden, inner) = (config.hidden_size(), config.intermediate_size);
+        let hidden = config.hidden_size();
+        let inner = Dimension::features(config.intermediate_size);
         Layer {
             attention: Attention::new(&mut path, names.projections, &config.attention),
             attention_output: Residual {
-                dense: config.linear(path.at(names.attention_output), hidden, hidden),
+                dense: config.linear(path.at(names.attention_output), config.heads(), hidden),
                 norm: config.layer_norm(path.at(names.attention_norm)),
                 dropout: config.attention_output_dropout,
             },

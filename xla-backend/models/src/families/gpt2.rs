@@ -16,7 +16,7 @@ use crate::layers::{
     causal_mask, check_heads, dropout, flatten_tokens,
 };
 use crate::model::{Batch, Forward, InputDim, InputSpec, Model};
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 use crate::tasks::SequenceClassification;
 
 /// The keys of a GPT-2 `config.json` that bear on its computation.
@@ -94,15 +94,20 @@ impl Gpt2Config {
         LayerNorm::new(path, self.n_embd, self.layer_norm_epsilon)
     }
 
-    fn conv1d(&self, path: ParameterPath<'_>, inputs: usize, outputs: usize) -> Conv1d {
-        Conv1d::new(path, inputs, outputs, self.initializer_range)
+    fn conv1d(&self, path: ParameterPath<'_>, outputs: Dimension) -> Conv1d {
+        Conv1d::new(path, self.n_embd, outputs, self.initializer_range)
     }
 
     /// A projection that is added to the residual stream, drawn narrower the
     /// more of them there are.
-    fn residual(&self, path: ParameterPath<'_>, inputs: usize) -> Conv1d {
+    fn residual(&self, path: ParameterPath<'_>, inputs: Dimension) -> Conv1d {
         let std = self.initializer_range / (2.0 * self.n_layer as f64).sqrt();
         Conv1d::new(path, inputs, self.n_embd, std)
+    }
+
+    /// The joined width of as many projections, divided by whole heads.
+    fn heads_of(&self, projections: usize) -> Dimension {
+        Dimension::heads(projections * self.n_embd, self.n_head, projections)
     }
 
     fn heads(&self, layer: usize) -> Heads {
@@ -129,14 +134,14 @@ struct Block {
 
 impl Block {
     fn new(mut path: ParameterPath<'_>, layer: usize, config: &Gpt2Config) -> Block {
-        let (hidden, inner) = (config.n_embd, config.n_inner);
+        let inner = Dimension::features(config.n_inner);
         Block {
             attention_norm: config.layer_norm(path.at("ln_1")),
-            projections: config.conv1d(path.at("attn.c_attn"), hidden, 3 * hidden),
-            attention_output: config.residual(path.at("attn.c_proj"), hidden),
+            projections: config.conv1d(path.at("attn.c_attn"), config.heads_of(3)),
+            attention_output: config.residual(path.at("attn.c_proj"), config.heads_of(1)),
             heads: config.heads(layer),
             feed_forward_norm: config.layer_norm(path.at("ln_2")),
-            intermediate: config.conv1d(path.at("mlp.c_fc"), hidden, inner),
+            intermediate: config.conv1d(path.at("mlp.c_fc"), inner),
             activation: config.activation,
             output: config.residual(path.at("mlp.c_proj"), inner),
             dropout: config.resid_pdrop,
@@ -178,7 +183,8 @@ impl Gpt2 {
     fn new(root: &mut ParameterPath<'_>, config: Gpt2Config) -> Gpt2 {
         let mut path = root.at(PREFIX);
         let (hidden, std) = (config.n_embd, config.initializer_range);
-        let words = Embedding::new(path.at("wte"), config.vocab_size, hidden, std);
+        let vocabulary = Dimension::vocabulary(config.vocab_size);
+        let words = Embedding::new(path.at("wte"), vocabulary, hidden, std);
         let positions = PositionEmbedding::new(path.at("wpe"), config.n_positions, hidden, std);
         let blocks = (0..config.n_layer)
             .map(|layer| Block::new(path.at(&format!("h.{layer}")), layer, &config))
@@ -244,7 +250,8 @@ pub(crate) fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
             root.tie(WORDS, "lm_head.weight");
             Linear::sharing(WORDS)
         } else {
-            Linear::without_bias(root.at("lm_head"), hidden_size, vocab_size, std)
+            let vocabulary = Dimension::vocabulary(vocab_size);
+            Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
         };
         Ok((body, CausalLmHead { decoder, hidden_size, vocab_size }))
     })

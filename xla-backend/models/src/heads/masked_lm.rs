@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 use crate::tasks::token_labels;
 
 #[derive(Debug)]
@@ -53,7 +53,8 @@ impl MaskedLmHead {
         let (hidden_size, vocab_size) = (encoder.hidden_size(), encoder.vocab_size);
         let dense = encoder.linear(root.at(names.dense), hidden_size, hidden_size);
         let norm = encoder.layer_norm(root.at(names.norm));
-        let decoder = Linear::sharing(names.words).with_bias(root, names.bias, vocab_size);
+        let vocabulary = Dimension::vocabulary(vocab_size);
+        let decoder = Linear::sharing(names.words).with_bias(root, names.bias, vocabulary);
         root.tie(names.words, names.tied_to_words);
         if let Some(alias) = names.tied_to_bias {
             root.tie(names.bias, alias);

@@ -10,7 +10,7 @@ use super::{Linear, dropout};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::ParameterPath;
+use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Clone, Debug)]
 pub struct AttentionConfig {
@@ -54,8 +54,9 @@ impl Attention {
     /// `names` are those of the query, key and value projections.
     pub fn new(path: &mut ParameterPath<'_>, names: [&str; 3], config: &AttentionConfig) -> Self {
         let size = config.hidden_size;
+        let heads = Dimension::heads(size, config.num_heads, 1);
         let [query, key, value] =
-            names.map(|name| Linear::new(path.at(name), size, size, config.initializer_range));
+            names.map(|name| Linear::new(path.at(name), size, heads, config.initializer_range));
         let head_size = (size / config.num_heads) as f64;
         let scale = head_size.powf(-0.5);
         let heads = Heads { num_heads: config.num_heads, scale, dropout: config.dropout };

@@ -4,7 +4,7 @@ use traind_xla::Tensor;
 
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath, Role};
 
 #[derive(Clone, Debug)]
 pub struct Conv1d {
@@ -14,9 +14,16 @@ pub struct Conv1d {
 
 impl Conv1d {
     /// `weight` [inputs, outputs], normal with `std`, and `bias` [outputs], zero.
-    pub fn new(mut path: ParameterPath<'_>, inputs: usize, outputs: usize, std: f64) -> Conv1d {
-        let weight = path.weight("weight", &[inputs, outputs], Init::Normal { std });
-        let bias = path.undecayed("bias", &[outputs], Init::Zeros);
+    pub fn new(
+        mut path: ParameterPath<'_>,
+        inputs: impl Into<Dimension>,
+        outputs: impl Into<Dimension>,
+        std: f64,
+    ) -> Conv1d {
+        let (inputs, outputs) = (inputs.into(), outputs.into());
+        let init = Init::Normal { std };
+        let weight = path.declare("weight", Role::Projection, &[inputs, outputs], init);
+        let bias = path.bias("bias", outputs);
         Conv1d { weight, bias }
     }
 

@@ -6,7 +6,7 @@ use traind_xla::Tensor;
 
 use crate::error::{Error, Result};
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath, Role};
 
 /// Up to this many rows a lookup is a product with one-hot rows: the gradient
 /// of a gather is a scatter that adds row after row, which is slow when many
@@ -20,16 +20,21 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    pub fn new(mut path: ParameterPath<'_>, rows: usize, width: usize, std: f64) -> Embedding {
-        let weight = path.weight("weight", &[rows, width], Init::Normal { std });
-        Embedding { weight, padding_id: None }
+    /// A table of `rows` x `width`, normal with `std`.
+    pub fn new(
+        path: ParameterPath<'_>,
+        rows: impl Into<Dimension>,
+        width: usize,
+        std: f64,
+    ) -> Embedding {
+        Embedding::with_padding(path, rows, width, std, None)
     }
 
     /// An embedding whose row `padding_id` starts as zeros and gets no gradient
     /// from lookups: PyTorch's `padding_idx`.
     pub fn with_padding(
         mut path: ParameterPath<'_>,
-        rows: usize,
+        rows: impl Into<Dimension>,
         width: usize,
         std: f64,
         padding_id: Option<usize>,
@@ -38,12 +43,14 @@ impl Embedding {
             Some(row) => Init::NormalWithZeroRow { std, row },
             None => Init::Normal { std },
         };
-        Embedding { weight: path.weight("weight", &[rows, width], init), padding_id }
+        let dimensions = [rows.into(), width.into()];
+        let weight = path.declare("weight", Role::Embedding, &dimensions, init);
+        Embedding { weight, padding_id }
     }
 
     /// Ids s32[...] to rows [..., H].
     pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let rows = lookup(cx.weight(&self.weight)?, ids)?;
+        let rows = lookup(cx.parameter(&self.weight)?, ids)?;
         let Some(padding_id) = self.padding_id else { return Ok(rows) };
         let padding_id = cx.trace.scalar(padding_id as f64, ids.dtype())?;
         let is_padding = ids.eq(&padding_id)?.unsqueeze(ids.rank())?;
@@ -52,7 +59,7 @@ impl Embedding {
 
     /// The first row for every place: what ids of zero would look up, [H].
     pub fn first_row(&self, cx: &Forward<'_>) -> Result<Tensor> {
-        Ok(cx.weight(&self.weight)?.slice(0, 0, 1)?.squeeze(0)?)
+        Ok(cx.parameter(&self.weight)?.slice(0, 0, 1)?.squeeze(0)?)
     }
 }
 
@@ -76,7 +83,8 @@ pub struct PositionEmbedding {
 
 impl PositionEmbedding {
     pub fn new(mut path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
-        let weight = path.weight("weight", &[max, width], Init::Normal { std });
+        let init = Init::Normal { std };
+        let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);
         PositionEmbedding { weight, max_positions: max }
     }
 
@@ -86,6 +94,6 @@ impl PositionEmbedding {
         if positions > max_positions {
             return Err(Error::TooManyPositions { positions, max_positions });
         }
-        Ok(cx.weight(&self.weight)?.slice(0, 0, positions)?)
+        Ok(cx.parameter(&self.weight)?.slice(0, 0, positions)?)
     }
 }

@@ -4,7 +4,7 @@ use traind_xla::Tensor;
 
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath};
+use crate::parameters::{Init, ParameterPath, Role};
 
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
@@ -15,12 +15,13 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     pub fn new(mut path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
-        let weight = path.undecayed("weight", &[width], Init::Ones);
-        let bias = path.undecayed("bias", &[width], Init::Zeros);
+        let width = [width.into()];
+        let weight = path.declare("weight", Role::Norm, &width, Init::Ones);
+        let bias = path.declare("bias", Role::Norm, &width, Init::Zeros);
         LayerNorm { weight, bias, epsilon }
     }
 
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        Ok(x.layer_norm(cx.weight(&self.weight)?, cx.weight(&self.bias)?, self.epsilon)?)
+        Ok(x.layer_norm(cx.parameter(&self.weight)?, cx.parameter(&self.bias)?, self.epsilon)?)
     }
 }

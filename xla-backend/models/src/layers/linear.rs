@@ -4,7 +4,7 @@ use traind_xla::Tensor;
 
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath, Role};
 
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -14,21 +14,25 @@ pub struct Linear {
 
 impl Linear {
     /// `weight` [outputs, inputs], normal with `std`, and `bias` [outputs], zero.
-    pub fn new(mut path: ParameterPath<'_>, inputs: usize, outputs: usize, std: f64) -> Linear {
-        let weight = path.weight("weight", &[outputs, inputs], Init::Normal { std });
-        let bias = Some(path.undecayed("bias", &[outputs], Init::Zeros));
-        Linear { weight, bias }
+    pub fn new(
+        mut path: ParameterPath<'_>,
+        inputs: impl Into<Dimension>,
+        outputs: impl Into<Dimension>,
+        std: f64,
+    ) -> Linear {
+        let (inputs, outputs) = (inputs.into(), outputs.into());
+        let weight = declare_weight(&mut path, inputs, outputs, std);
+        Linear { weight, bias: Some(path.bias("bias", outputs)) }
     }
 
     /// The same without `bias`.
     pub fn without_bias(
         mut path: ParameterPath<'_>,
-        inputs: usize,
-        outputs: usize,
+        inputs: impl Into<Dimension>,
+        outputs: impl Into<Dimension>,
         std: f64,
     ) -> Linear {
-        let weight = path.weight("weight", &[outputs, inputs], Init::Normal { std });
-        Linear { weight, bias: None }
+        Linear { weight: declare_weight(&mut path, inputs.into(), outputs.into(), std), bias: None }
     }
 
     /// A layer without bias whose weight is another's, called `weight` in full.
@@ -37,8 +41,13 @@ impl Linear {
     }
 
     /// The same with a bias called `name` below `path`.
-    pub fn with_bias(self, path: &mut ParameterPath<'_>, name: &str, outputs: usize) -> Linear {
-        Linear { bias: Some(path.undecayed(name, &[outputs], Init::Zeros)), ..self }
+    pub fn with_bias(
+        self,
+        path: &mut ParameterPath<'_>,
+        name: &str,
+        outputs: impl Into<Dimension>,
+    ) -> Linear {
+        Linear { bias: Some(path.bias(name, outputs.into())), ..self }
     }
 
     /// [..., inputs] to [..., outputs], in the type of products.
@@ -47,4 +56,13 @@ impl Linear {
         let x = x.convert(cx.compute_dtype())?;
         Ok(x.linear(&cx.factor(&self.weight)?, bias.as_ref())?)
     }
+}
+
+fn declare_weight(
+    path: &mut ParameterPath<'_>,
+    inputs: Dimension,
+    outputs: Dimension,
+    std: f64,
+) -> String {
+    path.declare("weight", Role::Projection, &[outputs, inputs], Init::Normal { std })
 }

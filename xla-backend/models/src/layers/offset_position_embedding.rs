@@ -7,7 +7,7 @@ use traind_xla::{DType, Tensor};
 
 use crate::error::{Error, Result};
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath};
+use crate::parameters::{Init, ParameterPath, Role};
 
 #[derive(Clone, Debug)]
 pub struct OffsetPositionEmbedding {
@@ -26,7 +26,7 @@ impl OffsetPositionEmbedding {
         padding_id: usize,
     ) -> OffsetPositionEmbedding {
         let init = Init::NormalWithZeroRow { std, row: padding_id };
-        let weight = path.weight("weight", &[rows, width], init);
+        let weight = path.declare("weight", Role::Embedding, &[rows.into(), width.into()], init);
         OffsetPositionEmbedding { weight, rows, padding_id }
     }
 
@@ -39,7 +39,7 @@ impl OffsetPositionEmbedding {
             let max_positions = self.rows.saturating_sub(self.padding_id + 1);
             return Err(Error::TooManyPositions { positions, max_positions });
         }
-        let table = cx.weight(&self.weight)?.slice(0, 0, reached)?;
+        let table = cx.parameter(&self.weight)?.slice(0, 0, reached)?;
         let places = self.positions(ids)?.reshape(&[rows * positions])?;
         let found = places.one_hot(reached, table.dtype())?.matmul(&table)?;
         let is_padding = places.eq_scalar(self.padding_id as f64)?.unsqueeze(1)?;

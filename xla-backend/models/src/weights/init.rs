@@ -86,10 +86,19 @@ mod tests {
     use traind_xla::DType;
 
     use super::*;
+    use crate::parameters::{Partition, Role};
 
     fn spec(name: &str, dims: &[usize], init: Init) -> ParameterSpec {
         let shape = Shape::new(DType::F32, dims);
-        ParameterSpec { name: name.to_owned(), shape, init, weight_decay: true, tied: Vec::new() }
+        ParameterSpec {
+            name: name.to_owned(),
+            shape,
+            init,
+            role: Role::Projection,
+            trainable: true,
+            partitions: vec![Partition::Replicated; dims.len()],
+            tied: Vec::new(),
+        }
     }
 
     fn draw(name: &str, dims: &[usize], init: Init, seed: u64) -> Vec<f32> {

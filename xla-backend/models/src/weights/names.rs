@@ -62,7 +62,7 @@ mod tests {
     use traind_xla::{DType, Shape};
 
     use super::*;
-    use crate::parameters::Init;
+    use crate::parameters::{Init, Partition, Role};
 
     fn check(parameters: &[&str], stored: &[&str], expect: &[Option<&str>], unexpected: &[&str]) {
         let shape = Shape::new(DType::F32, [1]);
@@ -70,7 +70,9 @@ mod tests {
             name: (*name).to_owned(),
             shape: shape.clone(),
             init: Init::Zeros,
-            weight_decay: false,
+            role: Role::Bias,
+            trainable: true,
+            partitions: vec![Partition::Replicated],
             tied: name.ends_with("words").then(|| "decoder".to_owned()).into_iter().collect(),
         };
         let specs: Vec<ParameterSpec> = parameters.iter().map(spec).collect();

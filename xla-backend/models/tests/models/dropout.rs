@@ -2,7 +2,7 @@
 //! of the global batch, whichever core has it and whatever it is padded to.
 
 use serde_json::{Map, json};
-use traind_models::{Batch, Forward, ModelConfig, Task, Weights, registry, weights};
+use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights};
 use traind_xla::ops::Random;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace};
@@ -45,12 +45,12 @@ fn padded_logits(
         batch.insert(name, is_token.convert(DType::S32).unwrap());
     }
     let specs = model.parameters();
-    let parameter = |spec: &traind_models::ParameterSpec| -> Tensor {
-        trace.parameter(&spec.name, spec.shape.clone()).unwrap()
+    let parameter = |spec: &traind_models::ParameterSpec| -> (String, Tensor) {
+        (spec.name.clone(), trace.parameter(&spec.name, spec.shape.clone()).unwrap())
     };
     let cx = Forward {
         trace: &trace,
-        weights: &Weights::new(specs, specs.iter().map(parameter)),
+        parameters: &ParameterTensors::new(specs.iter().map(parameter)),
         random: training.then_some(&random),
         gradient_checkpointing: false,
     };

@@ -3,7 +3,7 @@
 
 use traind_models::layers::Embedding;
 use traind_models::parameters::ParameterPath;
-use traind_models::{Forward, Weights};
+use traind_models::{Forward, ParameterTensors};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Trace, autodiff};
 
@@ -21,9 +21,12 @@ fn look_up(rows: usize, padding_id: Option<usize>) -> [Vec<f32>; 2] {
     let trace = Trace::new();
     let ids = trace.parameter("ids", Shape::new(DType::S32, [2, 3])).unwrap();
     let table = trace.parameter("table", specs[0].shape.clone()).unwrap();
-    let weights = Weights::new(&specs, [table.clone()]);
-    let cx =
-        Forward { trace: &trace, weights: &weights, random: None, gradient_checkpointing: false };
+    let cx = Forward {
+        trace: &trace,
+        parameters: &ParameterTensors::new([(&specs[0].name, table.clone())]),
+        random: None,
+        gradient_checkpointing: false,
+    };
     let found = embedding.forward(&cx, &ids).unwrap();
     assert_eq!(found.dims(), [2, 3, 1]);
     let total = found.sum(&[0, 1, 2]).unwrap();

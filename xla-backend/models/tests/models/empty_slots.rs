@@ -1,7 +1,7 @@
 //! Rows of weight zero are as if they were not there, whatever they hold: the
 //! empty slots of a last batch.
 
-use traind_models::{Batch, Forward, Task, Weights};
+use traind_models::{Batch, Forward, ParameterTensors, Task};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
@@ -42,15 +42,16 @@ fn answers(
     for (name, array) in inputs {
         batch.insert(name, parameter(name, array.shape()));
     }
-    batch.insert(
-        "sample_weights",
-        parameter("sample_weights", &Shape::new(DType::F32, [weights.len()])),
-    );
+    batch.insert("weights", parameter("weights", &Shape::new(DType::F32, [weights.len()])));
     let specs = fixture.model.parameters();
     let tensors: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &s.shape)).collect();
-    let by_name = Weights::new(specs, tensors.clone());
-    let cx =
-        Forward { trace: &trace, weights: &by_name, random: None, gradient_checkpointing: false };
+    let names = specs.iter().map(|spec| &spec.name);
+    let cx = Forward {
+        trace: &trace,
+        parameters: &ParameterTensors::new(names.zip(tensors.iter().cloned())),
+        random: None,
+        gradient_checkpointing: false,
+    };
     let sums = fixture.model.forward(&cx, &batch).unwrap().loss.unwrap();
     let wrt: Vec<&Tensor> = tensors.iter().collect();
     let gradients = autodiff::gradients(&sums.loss_sum, &wrt).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Map;
-use traind_models::{Batch, Forward, Model, ModelConfig, Task, Weights};
+use traind_models::{Batch, Forward, Model, ModelConfig, ParameterTensors, Task};
 use traind_models::{registry, weights};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
@@ -67,8 +67,10 @@ impl Fixture {
         }
         let specs = self.model.parameters();
         let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &s.shape)).collect();
-        let by_name = Weights::new(specs, weights.clone()).computed_in(compute_dtype);
-        let cx = Forward { trace, weights: &by_name, random: None, gradient_checkpointing };
+        let names = specs.iter().map(|spec| &spec.name);
+        let parameters = ParameterTensors::new(names.zip(weights.iter().cloned()));
+        let parameters = &parameters.computed_in(compute_dtype);
+        let cx = Forward { trace, parameters, random: None, gradient_checkpointing };
         let output = self.model.forward(&cx, &batch).unwrap();
         let sums = output.loss.unwrap();
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();

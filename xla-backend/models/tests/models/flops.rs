@@ -2,7 +2,7 @@
 //! has what is not a dot: a few per cent at these sizes.
 
 use serde_json::{Value, json};
-use traind_models::{Batch, Forward, ModelConfig, Task, Weights, registry};
+use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry};
 use traind_xla::{DType, Shape, Trace};
 
 use crate::support::Program;
@@ -20,10 +20,10 @@ fn check(keys: Value, task: Task) {
         batch.insert(name, parameter(name, Shape::new(DType::S32, [ROWS, POSITIONS])));
     }
     let specs = model.parameters();
-    let tensors = specs.iter().map(|spec| parameter(&spec.name, spec.shape.clone()));
+    let tensors = specs.iter().map(|s| (&s.name, parameter(&s.name, s.shape.clone())));
     let cx = Forward {
         trace: &trace,
-        weights: &Weights::new(specs, tensors),
+        parameters: &ParameterTensors::new(tensors),
         random: None,
         gradient_checkpointing: false,
     };

@@ -16,6 +16,7 @@ mod initial;
 mod label_smoothing;
 mod losses;
 mod optimizers;
+mod parameters;
 mod precision;
 mod support;
 mod training;

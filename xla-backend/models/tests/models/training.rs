@@ -75,7 +75,7 @@ impl Step {
                 gradient: &clipped.gradients[index],
                 slots: &tensors,
                 scalars: &scalars,
-                weight_decay: spec.weight_decay,
+                weight_decay: spec.weight_decay(),
             };
             let updated = optimizer.update(&update).unwrap();
             new_weights.push(updated.parameter);

@@ -1,0 +1,69 @@
+//! Roles and partitions: what the fixtures' parameters are, and how they may be divided.
+
+use serde_json::Map;
+use traind_models::{ModelConfig, ParameterSpec, Partition, Role, registry};
+
+use crate::fixture::folder_of;
+use crate::fixtures::FIXTURES;
+
+fn parameters() -> impl Iterator<Item = ParameterSpec> {
+    FIXTURES.iter().flat_map(|(folder, task)| {
+        let config = ModelConfig::load(&folder_of(folder), &Map::new()).unwrap();
+        registry::build(config, *task).unwrap().parameters().to_vec()
+    })
+}
+
+/// Transformers leaves these modules out of `floating_point_ops`.
+#[test]
+fn embeddings_are_those_of_transformers() {
+    for spec in parameters() {
+        let module = spec.name.strip_suffix(".weight").unwrap_or_default();
+        let module = module.rsplit('.').next().unwrap();
+        let expect = module.ends_with("_embeddings") || module == "wte" || module == "wpe";
+        assert_eq!(spec.role == Role::Embedding, expect, "{}", spec.name);
+    }
+}
+
+/// By the suffix of its name, the dimension of a parameter that is divided.
+#[rustfmt::skip]
+const DIVIDED: &[(&str, usize, Partition)] = &[
+    ("word_embeddings.weight", 0, Partition::Vocabulary),
+    ("cls.predictions.bias", 0, Partition::Vocabulary),
+    ("self.query.weight", 0, heads(1)),
+    ("self.query.bias", 0, heads(1)),
+    ("attention.output.dense.weight", 1, heads(1)),
+    ("attention.out_lin.weight", 1, heads(1)),
+    ("intermediate.dense.weight", 0, Partition::Features),
+    ("intermediate.dense.bias", 0, Partition::Features),
+    (".lin2.weight", 1, Partition::Features),
+    ("attn.c_attn.weight", 1, heads(3)),
+    ("attn.c_attn.bias", 0, heads(3)),
+    ("attn.c_proj.weight", 0, heads(1)),
+    ("mlp.c_fc.weight", 1, Partition::Features),
+    ("mlp.c_proj.weight", 0, Partition::Features),
+    ("wte.weight", 0, Partition::Vocabulary),
+    ("lm_head.weight", 0, Partition::Vocabulary),
+];
+
+const fn heads(projections: usize) -> Partition {
+    Partition::Heads { num_heads: 2, projections }
+}
+
+#[test]
+fn at_most_one_dimension_is_divided() {
+    let specs: Vec<ParameterSpec> = parameters().collect();
+    for spec in &specs {
+        assert_eq!(spec.partitions.len(), spec.shape.rank(), "{}", spec.name);
+        let divided = spec.partitions.iter().filter(|it| **it != Partition::Replicated);
+        assert!(divided.count() <= 1, "{}", spec.name);
+        let whole = spec.name.ends_with("output.dense.bias") || spec.role == Role::Norm;
+        assert!(!whole || spec.partitions == [Partition::Replicated], "{}", spec.name);
+    }
+    for (suffix, dimension, partition) in DIVIDED {
+        let mut named = specs.iter().filter(|spec| spec.name.ends_with(suffix)).peekable();
+        assert!(named.peek().is_some(), "{suffix}");
+        for spec in named {
+            assert_eq!(spec.partitions[*dimension], *partition, "{}", spec.name);
+        }
+    }
+}
