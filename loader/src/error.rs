@@ -76,12 +76,8 @@ pub enum Error {
     Panicked { file: PathBuf, operation: &'static str, message: String },
     #[error("{}: cannot keep the tokenized rows: {source}", .path.display())]
     Store { path: PathBuf, source: std::io::Error },
-    #[error(
-        "{}: the disk has {available} bytes left, too few for {what}; make room or move the cache \
-         folder",
-        .path.display()
-    )]
-    DiskFull { path: PathBuf, what: &'static str, available: u64 },
+    #[error(transparent)]
+    Cache(#[from] traind_cache::Error),
     #[error("{url}: {problem}")]
     Object { url: String, problem: Box<ObjectProblem> },
     #[error("the rows are not wanted any more")]
@@ -162,8 +158,8 @@ impl Error {
             | Self::Panicked { file, .. }
             | Self::FileChanged { file }
             | Self::Store { path: file, .. }
-            | Self::DiskFull { path: file, .. }
             | Self::BadTokenizer { file, .. } => Some(file),
+            Self::Cache(error) => Some(error.path()),
             Self::Object { url, .. } => Some(Path::new(url)),
             _ => self.location().map(|at| at.file.as_path()),
         }

@@ -18,13 +18,10 @@ mod collate;
 mod dataset;
 mod error;
 mod guard;
-mod keep;
 mod labels;
 mod masking;
 mod prefetch;
 mod random;
-mod remote;
-mod room;
 mod sampler;
 mod source;
 pub mod squad;
@@ -41,17 +38,16 @@ pub use dataset::{
 };
 pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
-pub use keep::{Held, evict};
 pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget};
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
-pub use remote::{Remote, Watcher};
 pub use sampler::{
     EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
     ScheduledStep, StepPlan,
 };
 pub use source::{
-    CastType, Columns, Files, FormatOptions, Part, Records, Source, Value, data_format,
+    CastType, Columns, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
+    data_format,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
@@ -59,5 +55,6 @@ pub use tasks::{
     TokenClassification,
 };
 pub use tokenize::{
-    Encoded, HuggingFaceTokenizer, Pieces, Place, TextTokenizer, TokenizerOptions, Windows,
+    Encoded, HuggingFaceTokenizer, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions,
+    WindowOptions,
 };

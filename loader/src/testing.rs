@@ -9,8 +9,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use crate::{
-    DatasetOptions, Encoded, LabelKind, LabelSpec, Pieces, Place, SequenceClassification, TaskSpec,
-    TextTokenizer, TokenizedSet, Windows, prepare,
+    DatasetOptions, Encoded, LabelKind, LabelSpec, SequenceClassification, SpannedEncoding,
+    TaskSpec, TextTokenizer, TokenSpan, TokenizedSet, WindowOptions, prepare,
 };
 
 /// A folder of data files that goes when the test ends.
@@ -137,20 +137,25 @@ impl TextTokenizer for WordTokenizer {
         }
     }
 
-    fn encode_pieces(&self, text: &str, _truncate: bool) -> Result<Pieces, String> {
+    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, String> {
         self.encode_words(&text.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
     }
 
-    fn encode_words(&self, words: &[&str]) -> Result<Pieces, String> {
-        let place = |word| Place { sequence: Some(0), word: Some(word), ..Place::default() };
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String> {
+        let span = |word| TokenSpan { sequence: Some(0), word: Some(word), ..TokenSpan::default() };
         let encoded = match words {
             [] => Encoded::default(),
             words => self.encode(&words.join(" "), None)?,
         };
-        Ok(Pieces { encoded, places: (0..words.len() as u32).map(place).collect() })
+        Ok(SpannedEncoding { encoded, spans: (0..words.len() as u32).map(span).collect() })
     }
 
-    fn encode_windows(&self, _: &str, _: &str, _: Windows) -> Result<Vec<Pieces>, String> {
+    fn encode_windows(
+        &self,
+        _: &str,
+        _: &str,
+        _: WindowOptions,
+    ) -> Result<Vec<SpannedEncoding>, String> {
         Err("words have no windows".to_owned())
     }
 

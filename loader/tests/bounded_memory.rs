@@ -9,9 +9,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use traind_loader::{
-    Buckets, Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, MaskedLm, Masking, Pieces,
-    Place, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
-    TaskSpec, TextTokenizer, Windows, prepare,
+    Buckets, Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, MaskedLm, Masking, Sampler,
+    SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source, SpannedEncoding,
+    TaskSpec, TextTokenizer, TokenSpan, WindowOptions, prepare,
 };
 
 const WORDS: usize = 120;
@@ -27,23 +27,28 @@ impl TextTokenizer for Words {
         Ok(Encoded { input_ids, token_type_ids, truncated: false })
     }
 
-    fn encode_pieces(&self, text: &str, _truncate: bool) -> Result<Pieces, String> {
+    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, String> {
         let encoded = self.encode(text, None)?;
-        let place = |word| Place {
+        let span = |word| TokenSpan {
             sequence: Some(0),
             word: Some(word),
             start: 2 * word,
             end: 2 * word + 1,
         };
-        let places = (0..encoded.input_ids.len() as u32).map(place).collect();
-        Ok(Pieces { encoded, places })
+        let spans = (0..encoded.input_ids.len() as u32).map(span).collect();
+        Ok(SpannedEncoding { encoded, spans })
     }
 
-    fn encode_words(&self, _words: &[&str]) -> Result<Pieces, String> {
+    fn encode_words(&self, _words: &[&str]) -> Result<SpannedEncoding, String> {
         Err("not part of the test".to_owned())
     }
 
-    fn encode_windows(&self, _: &str, _: &str, _: Windows) -> Result<Vec<Pieces>, String> {
+    fn encode_windows(
+        &self,
+        _: &str,
+        _: &str,
+        _: WindowOptions,
+    ) -> Result<Vec<SpannedEncoding>, String> {
         Err("not part of the test".to_owned())
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use traind_loader::squad::{AnswerOptions, Question, Window, predict, read_questions, score};
+use traind_loader::squad::{AnswerOptions, Question, WindowLogits, predict, read_questions, score};
 use traind_loader::{
     CausalLm, Collator, DatasetOptions, HuggingFaceTokenizer, IGNORED_LABEL, LabelBatch, LabelKind,
     LabelSpec, Labels, MaskedLm, Masking, QuestionAnswering, ScheduledStep, StepPlan, TaskSpec,
@@ -231,9 +231,9 @@ fn answers_are_those_of_trying_every_span() {
             (offsets, floats(&window["start_logits"]), floats(&window["end_logits"]))
         });
         let windows: Vec<_> = windows.collect();
-        let windows: Vec<Window<'_>> = windows
+        let windows: Vec<WindowLogits<'_>> = windows
             .iter()
-            .map(|(context_offsets, start_logits, end_logits)| Window {
+            .map(|(context_offsets, start_logits, end_logits)| WindowLogits {
                 context_offsets,
                 start_logits,
                 end_logits,
@@ -338,10 +338,10 @@ fn predict_right(
         .collect();
     let offsets = windows.iter().map(|&window| set.context_offsets(window).unwrap().unwrap());
     let offsets: Vec<Vec<[u32; 2]>> = offsets.collect();
-    let windows: Vec<Window<'_>> = offsets
+    let windows: Vec<WindowLogits<'_>> = offsets
         .iter()
         .zip(&logits)
-        .map(|(context_offsets, (start_logits, end_logits))| Window {
+        .map(|(context_offsets, (start_logits, end_logits))| WindowLogits {
             context_offsets,
             start_logits,
             end_logits,

@@ -28,8 +28,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use traind_cache::EntryLocks;
 use traind_job_file::RunSpec;
-use traind_loader::Held;
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 
@@ -85,7 +85,7 @@ fn execute(run_dir: &Path) -> anyhow::Result<Outcome> {
         spec,
         journal,
         stop,
-        held: Held::default(),
+        locks: EntryLocks::default(),
         started,
     };
     Ok(run::run(&context)?)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rayon::prelude::*;
+use traind_cache::require_space;
 
 use super::array::Seal;
 use super::blocks;
@@ -16,15 +17,14 @@ use super::set::{About, FileRows, TokenizedSet, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
 use crate::labels::LabelReader;
-use crate::room;
-use crate::tasks::{Context, Example, Row, Task};
+use crate::tasks::{Example, Preprocessor, Row, SetContext};
 use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
 
 /// Batches read ahead: one waits while another is read.
 const BATCHES_READY: usize = 1;
 
-/// Bytes of tokens after which the disk is looked at again.
-const LOOK_EVERY_BYTES: u64 = 64 << 20;
+/// Bytes of tokens between two checks of the free disk space.
+const CHECK_EVERY_BYTES: u64 = 64 << 20;
 
 /// Rows and examples of a set are numbered by 32 bits.
 const ROWS_MAX: u64 = u32::MAX as u64;
@@ -44,10 +44,10 @@ pub(super) fn build(
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Built> {
     let columns = task.columns();
-    let task = task.task();
+    let task = task.preprocessor();
     let labels = task.labels();
     let labels = labels.map(|spec| LabelReader::new(spec, source.class_names(&spec.column)));
-    let context = Context { tokenizer, labels };
+    let context = SetContext { tokenizer, labels };
     let mut builder = Builder::new(source, folder)?;
     std::thread::scope(|scope| {
         let (sender, batches) = sync_channel(BATCHES_READY);
@@ -82,8 +82,8 @@ struct Builder<'source> {
     source_rows: u64,
     truncated_rows: u64,
     folder: PathBuf,
-    /// Of the tokens, when the disk was last looked at.
-    bytes_at_look: u64,
+    /// Bytes of tokens at the last check of the disk.
+    bytes_at_check: u64,
 }
 
 impl<'source> Builder<'source> {
@@ -98,15 +98,15 @@ impl<'source> Builder<'source> {
             source_rows: 0,
             truncated_rows: 0,
             folder: folder.to_path_buf(),
-            bytes_at_look: 0,
+            bytes_at_check: 0,
         })
     }
 
     fn take_all(
         &mut self,
         batches: Receiver<Batch>,
-        task: &dyn Task,
-        context: &Context<'_>,
+        task: &dyn Preprocessor,
+        context: &SetContext<'_>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         for batch in batches {
@@ -120,7 +120,7 @@ impl<'source> Builder<'source> {
                 (0..records.len()).into_par_iter().map(encode).collect();
             encoded.into_iter().try_for_each(|row| self.push_row(part, row?))?;
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
-            self.check_room()?;
+            self.check_space()?;
             if !watch(self.source_rows) {
                 return Err(Error::Abandoned);
             }
@@ -128,14 +128,14 @@ impl<'source> Builder<'source> {
         Ok(())
     }
 
-    /// Looks at the disk now and then: a full one is noticed before it is full to the last byte.
-    fn check_room(&mut self) -> Result<()> {
+    /// Checks the free disk space now and then, so that the tokens never fill the disk.
+    fn check_space(&mut self) -> Result<()> {
         let bytes = self.tokens.bytes();
-        if bytes < self.bytes_at_look + LOOK_EVERY_BYTES && self.bytes_at_look > 0 {
+        if bytes < self.bytes_at_check + CHECK_EVERY_BYTES && self.bytes_at_check > 0 {
             return Ok(());
         }
-        self.bytes_at_look = bytes;
-        room::require(&self.folder, LOOK_EVERY_BYTES, "the tokenized rows")
+        self.bytes_at_check = bytes;
+        Ok(require_space(&self.folder, CHECK_EVERY_BYTES, "the tokenized rows")?)
     }
 
     fn push_row(&mut self, part: Part, examples: Vec<Example>) -> Result<()> {
@@ -157,7 +157,7 @@ impl<'source> Builder<'source> {
         example.label.map_or(Ok(()), |label| self.targets.push(label))
     }
 
-    fn finish(self, task: &dyn Task, reader: Option<&LabelReader<'_>>) -> Result<Built> {
+    fn finish(self, task: &dyn Preprocessor, reader: Option<&LabelReader<'_>>) -> Result<Built> {
         if self.rows.len() == 0 {
             return Err(no_rows(&self.files));
         }

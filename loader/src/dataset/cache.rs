@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
+use traind_cache::EntryLocks;
 
 use super::array::{Array, Seal, write_whole};
 use super::build::Built;
@@ -18,7 +19,6 @@ use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
-use crate::keep::Held;
 use crate::{Result, Source};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
@@ -62,9 +62,9 @@ impl Cache {
 
     /// Opens the set. The paths of the files become those of `source`: content decides what an
     /// entry is, and the same content may lie elsewhere now.
-    pub(super) fn load(&self, source: &Source, held: &Held) -> Lookup {
-        // Held before it is read: it does not go in between.
-        if held.hold(&self.entry).is_err() && !self.entry.exists() {
+    pub(super) fn load(&self, source: &Source, locks: &EntryLocks) -> Lookup {
+        // Locked before it is read, so that it is not evicted meanwhile.
+        if locks.lock(&self.entry).is_err() && !self.entry.exists() {
             return Lookup::Absent;
         }
         match self.read() {
@@ -156,13 +156,13 @@ impl Cache {
         &self,
         built: &Built,
         folder: Unfinished,
-        held: &Held,
+        locks: &EntryLocks,
     ) -> Result<(), String> {
         let stored = write_entry(folder.path(), built)
             .and_then(|()| self.rename(folder.path()).map_err(crate::Error::store(&self.entry)));
         drop(folder);
-        // One that cannot be held is one of which nothing is ever removed.
-        let _ = held.hold(&self.entry);
+        // Fails only on a file system without locks, where nothing is ever evicted.
+        let _ = locks.lock(&self.entry);
         stored.map_err(|error| format!("tokens were not cached: {error}"))
     }
 

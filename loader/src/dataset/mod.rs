@@ -66,7 +66,7 @@ pub fn prepare_watched(
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Prepared> {
     let start = Instant::now();
-    options.task.task().check(tokenizer)?;
+    options.task.preprocessor().check(tokenizer)?;
     let source = Source::open(&options.files)?;
     source.require_columns(&options.task.columns())?;
     let mut warnings = Vec::new();
@@ -75,15 +75,15 @@ pub fn prepare_watched(
         Some(cache_dir) => {
             let identity = Identity::of(&source, options, tokenizer)?;
             let cache = Cache::new(cache_dir, &identity.key);
-            let held = &options.files.remote.held;
-            match cache.load(&source, held) {
+            let locks = &options.files.fetch.locks;
+            match cache.load(&source, locks) {
                 Lookup::Found(set) => (*set, true),
                 missing => {
                     warnings.extend(missing.warning());
                     let folder = Unfinished::create(&cache_dir.join(cache::FOLDER))?;
                     let built = build(&source, &options.task, tokenizer, folder.path(), watch)?;
                     identity.check_unchanged(&source)?;
-                    warnings.extend(cache.store(&built, folder, held).err());
+                    warnings.extend(cache.store(&built, folder, locks).err());
                     (built.set, false)
                 }
             }

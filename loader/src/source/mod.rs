@@ -4,6 +4,7 @@
 //! and in parallel; each part yields its rows as [`Records`], a bounded number at a time.
 
 mod columns;
+mod fetch;
 mod formats;
 mod paths;
 mod records;
@@ -15,10 +16,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use columns::{CastType, Columns};
+pub use fetch::FetchContext;
 pub use records::{Records, Value};
 
 use crate::guard::guard;
-use crate::remote::Remote;
 use crate::{Error, Location, Result};
 use formats::DataFile;
 pub use formats::FormatOptions;
@@ -39,7 +40,7 @@ pub struct Files {
     /// Objects of buckets are fetched into `<cache_dir>/objects`; None takes the folder for
     /// temporary files.
     pub cache_dir: Option<PathBuf>,
-    pub remote: Remote,
+    pub fetch: FetchContext,
 }
 
 /// The data format that the end of a file's name says, by its usual extension.
@@ -56,7 +57,7 @@ impl FromIterator<String> for Files {
             columns: Columns::default(),
             format: FormatOptions::default(),
             cache_dir: None,
-            remote: Remote::default(),
+            fetch: FetchContext::default(),
         }
     }
 }

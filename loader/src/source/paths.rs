@@ -50,7 +50,8 @@ pub(super) fn expand(files: &Files) -> Result<Vec<DataPath>> {
     let matches = files.patterns.iter().map(|pattern| match pattern.starts_with(SCHEME) {
         true => objects(pattern, files),
         false => {
-            let named = |local: PathBuf| DataPath { name: files.remote.name_of(&local), local };
+            let named =
+                |local: PathBuf| DataPath { name: files.fetch.original_name(&local), local };
             Ok(local(pattern, &files.split)?.into_iter().map(named).collect())
         }
     });
@@ -60,7 +61,7 @@ pub(super) fn expand(files: &Files) -> Result<Vec<DataPath>> {
 #[cfg(feature = "s3")]
 fn objects(pattern: &str, files: &Files) -> Result<Vec<DataPath>> {
     let temporary = std::env::temp_dir();
-    super::s3::fetch(pattern, files.cache_dir.as_deref().unwrap_or(&temporary), &files.remote)
+    super::s3::fetch(pattern, files.cache_dir.as_deref().unwrap_or(&temporary), &files.fetch)
 }
 
 #[cfg(not(feature = "s3"))]

@@ -7,7 +7,7 @@
 //! A download that broke off goes on where it ended.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,9 +16,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use traind_cache::require_space;
 
+use super::FetchContext;
 use super::paths::{DataPath, SCHEME};
-use crate::remote::Remote;
 use crate::{Error, ObjectProblem, Result};
 
 /// Bytes asked for at a time, and how many such requests are under way.
@@ -33,11 +34,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Fetches what a URL or a pattern of one names, sorted by key.
-pub(super) fn fetch(pattern: &str, cache_dir: &Path, remote: &Remote) -> Result<Vec<DataPath>> {
+pub(super) fn fetch(
+    pattern: &str,
+    cache_dir: &Path,
+    context: &FetchContext,
+) -> Result<Vec<DataPath>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::io(Path::new(pattern), "start a download of"))?;
     let fetched = async {
-        let bucket = Bucket::open(pattern, remote.clone())?;
+        let bucket = Bucket::open(pattern, context.clone())?;
         let mut files = Vec::new();
         for object in bucket.find().await? {
             files.push(bucket.fetch(&object, cache_dir).await?);
@@ -47,14 +52,14 @@ pub(super) fn fetch(pattern: &str, cache_dir: &Path, remote: &Remote) -> Result<
     runtime.block_on(async {
         tokio::select! {
             files = fetched => files,
-            () = until_unwanted(remote) => Err(Error::Abandoned),
+            () = until_cancelled(context) => Err(Error::Abandoned),
         }
     })
 }
 
-/// A server that says nothing must not keep a run that is to end.
-async fn until_unwanted(remote: &Remote) {
-    while remote.is_wanted() {
+/// Returns once downloads are cancelled, so that a silent server does not delay the end of a run.
+async fn until_cancelled(context: &FetchContext) {
+    while !context.is_cancelled() {
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -66,11 +71,11 @@ struct Bucket {
     name: String,
     /// What was asked for in it.
     pattern: String,
-    remote: Remote,
+    context: FetchContext,
 }
 
 impl Bucket {
-    fn open(url: &str, remote: Remote) -> Result<Self> {
+    fn open(url: &str, context: FetchContext) -> Result<Self> {
         let (name, pattern) = url[SCHEME.len()..].split_once('/').unwrap_or_default();
         if name.is_empty() || pattern.is_empty() {
             return Err(problem(url, ObjectProblem::NotAUrl));
@@ -90,7 +95,7 @@ impl Bucket {
             false => builder,
         };
         let store = builder.build().map_err(|error| problem(url, ObjectProblem::of(error)))?;
-        Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned(), remote })
+        Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned(), context })
     }
 
     /// The objects that the pattern names.
@@ -142,7 +147,7 @@ impl Bucket {
         let name = PathBuf::from(self.url(key));
         let folder = cache_dir.join("objects").join(self.identity(object));
         let local = folder.join(object.location.filename().unwrap_or("object"));
-        self.hold(&folder)?;
+        self.context.locks.create_and_lock(&folder).map_err(Error::io(&folder, "create"))?;
         let part = local.with_added_extension("part");
         let open = || File::options().create(true).append(true).open(&part);
         // Others who want the same object wait here and then find it.
@@ -160,25 +165,12 @@ impl Bucket {
         Ok(DataPath { name, local })
     }
 
-    /// Makes the folder of an object and keeps it there.
-    fn hold(&self, folder: &Path) -> Result<()> {
-        loop {
-            fs::create_dir_all(folder).map_err(Error::io(folder, "create"))?;
-            match self.remote.held.hold(folder) {
-                // Somebody removed it in between.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                // Where the file system knows no locks, nothing is ever removed.
-                _ => return Ok(()),
-            }
-        }
-    }
-
     /// Appends to `file` what it lacks of the object.
     async fn download(&self, object: &ObjectMeta, file: &mut File, part: &Path) -> Result<()> {
         let there = file.metadata().map_err(Error::io(part, "look at"))?.len();
         let start = if there > object.size { 0 } else { there };
         file.set_len(start).map_err(Error::io(part, "write"))?;
-        crate::room::require(part, object.size - start, "the object that is fetched")?;
+        require_space(part, object.size - start, "the object that is fetched")?;
         let chunks = (start..object.size).step_by(CHUNK_BYTES as usize).map(|chunk| {
             let range = chunk..(chunk + CHUNK_BYTES).min(object.size);
             self.chunk(object, range)
@@ -189,7 +181,7 @@ impl Bucket {
             let chunk = chunk?;
             file.write_all(&chunk).map_err(Error::io(part, "write"))?;
             there += chunk.len() as u64;
-            self.remote.fetched(&url, there, object.size);
+            self.context.progressed(&url, there, object.size);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ mod metric;
 mod postprocess;
 
 pub use metric::{Share, SquadScores, score};
-pub use postprocess::{AnswerOptions, Candidate, Prediction, Window, predict};
+pub use postprocess::{AnswerOptions, Candidate, Prediction, WindowLogits, predict};
 
 use crate::tasks::{Row, answers};
 use crate::{Answer, DatasetOptions, Error, Result, Source, TaskSpec, Value};

@@ -32,7 +32,7 @@ impl Default for AnswerOptions {
 
 /// What the model said of one window. Logits beyond the window's tokens are passed over.
 #[derive(Clone, Copy, Debug)]
-pub struct Window<'set> {
+pub struct WindowLogits<'set> {
     /// [`crate::TokenizedSet::context_offsets`] of the window.
     pub context_offsets: &'set [[u32; 2]],
     pub start_logits: &'set [f32],
@@ -86,7 +86,11 @@ impl Span {
 }
 
 /// Answers one question from all of its windows.
-pub fn predict(question: &Question, windows: &[Window<'_>], options: &AnswerOptions) -> Prediction {
+pub fn predict(
+    question: &Question,
+    windows: &[WindowLogits<'_>],
+    options: &AnswerOptions,
+) -> Prediction {
     let mut spans: Vec<Span> =
         windows.iter().flat_map(|window| spans_of(window, options)).collect();
     let null = windows.iter().filter_map(null_span).min_by(by_score);
@@ -111,7 +115,7 @@ pub fn predict(question: &Question, windows: &[Window<'_>], options: &AnswerOpti
 }
 
 /// The spans of the context between the likeliest starts and the likeliest ends.
-fn spans_of(window: &Window<'_>, options: &AnswerOptions) -> Vec<Span> {
+fn spans_of(window: &WindowLogits<'_>, options: &AnswerOptions) -> Vec<Span> {
     let tokens = window.context_offsets.len();
     let starts = likeliest(window.start_logits, tokens, options.n_best_size);
     let ends = likeliest(window.end_logits, tokens, options.n_best_size);
@@ -139,7 +143,7 @@ fn likeliest(logits: &[f32], tokens: usize, count: usize) -> Vec<usize> {
 }
 
 /// "No answer", which the window's first token stands for.
-fn null_span(window: &Window<'_>) -> Option<Span> {
+fn null_span(window: &WindowLogits<'_>) -> Option<Span> {
     let (start, end) = (window.start_logits.first()?, window.end_logits.first()?);
     Some(Span { offsets: [0, 0], start_logit: *start, end_logit: *end })
 }

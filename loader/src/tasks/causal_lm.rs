@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{Context, Example, Row, Task};
+use super::{Example, Preprocessor, Row, SetContext};
 use crate::{Error, Result, TextTokenizer};
 
 /// The column of a causal language modelling job.
@@ -14,7 +14,7 @@ pub struct CausalLm {
     pub block_size: u32,
 }
 
-impl Task for CausalLm {
+impl Preprocessor for CausalLm {
     fn columns(&self) -> Vec<&str> {
         vec![&self.text]
     }
@@ -23,9 +23,9 @@ impl Task for CausalLm {
         check_block_size(self.block_size)
     }
 
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let text = row.text_or_empty(&self.text)?;
-        let pieces = context.tokenizer.encode_pieces(text, false);
+        let pieces = context.tokenizer.encode_text(text, false);
         let encoded = pieces.map_err(|message| row.tokenize_error(message))?.encoded;
         Ok(vec![Example { encoded, ..Example::default() }])
     }

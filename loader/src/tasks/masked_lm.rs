@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::causal_lm::check_block_size;
-use super::{Context, Example, Row, Task};
-use crate::{Error, Place, Result, TextTokenizer};
+use super::{Example, Preprocessor, Row, SetContext};
+use crate::{Error, Result, TextTokenizer, TokenSpan};
 
 /// A token that the tokenizer added: it is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;
@@ -22,7 +22,7 @@ pub struct MaskedLm {
     pub block_size: Option<u32>,
 }
 
-impl Task for MaskedLm {
+impl Preprocessor for MaskedLm {
     fn columns(&self) -> Vec<&str> {
         vec![&self.text]
     }
@@ -34,15 +34,15 @@ impl Task for MaskedLm {
         mask.map(drop).ok_or(Error::BadOption { field: "model.task", message })
     }
 
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let text = row.text_or_empty(&self.text)?;
         let line_by_line = self.block_size.is_none();
         if line_by_line && text.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let pieces = context.tokenizer.encode_pieces(text, line_by_line);
+        let pieces = context.tokenizer.encode_text(text, line_by_line);
         let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
-        let masking = masking(&pieces.places);
+        let masking = masking(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
     }
 
@@ -52,16 +52,16 @@ impl Task for MaskedLm {
 }
 
 /// Words end where a gap is between two tokens, as transformers' collator takes it.
-fn masking(places: &[Place]) -> Vec<u8> {
+fn masking(spans: &[TokenSpan]) -> Vec<u8> {
     let mut end = None;
-    let part = |place: &Place| {
-        let follows = end == Some(place.start);
-        end = place.sequence.map(|_| place.end);
-        match (place.sequence, follows) {
+    let part = |span: &TokenSpan| {
+        let follows = end == Some(span.start);
+        end = span.sequence.map(|_| span.end);
+        match (span.sequence, follows) {
             (None, _) => SPECIAL_TOKEN,
             (_, false) => STARTS_WORD,
             (_, true) => CONTINUES_WORD,
         }
     };
-    places.iter().map(part).collect()
+    spans.iter().map(part).collect()
 }

@@ -35,7 +35,7 @@ pub enum TaskSpec {
 }
 
 impl TaskSpec {
-    pub(crate) fn task(&self) -> &dyn Task {
+    pub(crate) fn preprocessor(&self) -> &dyn Preprocessor {
         match self {
             Self::SequenceClassification(task) => task,
             Self::TokenClassification(task) => task,
@@ -47,7 +47,7 @@ impl TaskSpec {
 
     /// The columns the task reads, each once.
     pub fn columns(&self) -> Vec<&str> {
-        let mut columns = self.task().columns();
+        let mut columns = self.preprocessor().columns();
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -55,7 +55,7 @@ impl TaskSpec {
 }
 
 /// Turns rows into examples. Pure: the same row always gives the same examples, in any thread.
-pub(crate) trait Task: Sync {
+pub(crate) trait Preprocessor: Sync {
     /// The columns to read.
     fn columns(&self) -> Vec<&str>;
 
@@ -71,7 +71,7 @@ pub(crate) trait Task: Sync {
     }
 
     /// The examples of one row: usually one.
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>>;
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>>;
 
     /// Tokens of a block, for tasks whose examples are put end to end and cut into blocks.
     fn block_size(&self) -> Option<u32> {
@@ -85,7 +85,7 @@ pub(crate) trait Task: Sync {
 }
 
 /// What all rows of a data set share.
-pub(crate) struct Context<'set> {
+pub(crate) struct SetContext<'set> {
     pub(crate) tokenizer: &'set dyn TextTokenizer,
     pub(crate) labels: Option<LabelReader<'set>>,
 }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{Context, Example, Row, Task};
+use super::{Example, Preprocessor, Row, SetContext};
 use crate::{LabelSpec, Result};
 
 /// The columns of a sequence classification job. Without a label rows can only be predicted on.
@@ -14,7 +14,7 @@ pub struct SequenceClassification {
     pub label: Option<LabelSpec>,
 }
 
-impl Task for SequenceClassification {
+impl Preprocessor for SequenceClassification {
     fn columns(&self) -> Vec<&str> {
         let pair = self.text_pair.as_deref();
         let label = self.label.as_ref().map(|label| label.column.as_str());
@@ -25,7 +25,7 @@ impl Task for SequenceClassification {
         self.label.as_ref()
     }
 
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let text = row.text(&self.text)?;
         let pair = self.text_pair.as_deref().map(|column| row.text(column)).transpose()?;
         let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;

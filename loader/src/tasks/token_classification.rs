@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::{CONTINUES_WORD, Context, Example, Row, SPECIAL_TOKEN, STARTS_WORD, Task};
+use super::{CONTINUES_WORD, Example, Preprocessor, Row, SPECIAL_TOKEN, STARTS_WORD, SetContext};
 use crate::labels::{RowLabel, TokenLabel};
-use crate::{Error, LabelKind, LabelSpec, Place, Result, TextTokenizer};
+use crate::{Error, LabelKind, LabelSpec, Result, TextTokenizer, TokenSpan};
 
 /// The columns of a token classification job. Without labels rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
@@ -18,7 +18,7 @@ pub struct TokenClassification {
     pub label_all_tokens: bool,
 }
 
-impl Task for TokenClassification {
+impl Preprocessor for TokenClassification {
     fn columns(&self) -> Vec<&str> {
         let labels = self.labels.as_ref().map(|labels| labels.column.as_str());
         [Some(self.words.as_str()), labels].into_iter().flatten().collect()
@@ -40,7 +40,7 @@ impl Task for TokenClassification {
         self.labels.as_ref()
     }
 
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let words = row.texts(&self.words)?;
         let labels = context.labels.as_ref().map(|labels| labels.read_list(row)).transpose()?;
         if let (Some(spec), Some(labels)) = (&self.labels, &labels)
@@ -55,36 +55,36 @@ impl Task for TokenClassification {
         if pieces.encoded.input_ids.is_empty() {
             return Err(Error::EmptyText { at: row.location(), column: self.words.clone() });
         }
-        let label = labels.map(|labels| RowLabel::Tokens(self.align(&labels, &pieces.places)));
-        let masking = parts_of_words(&pieces.places);
+        let label = labels.map(|labels| RowLabel::Tokens(self.align(&labels, &pieces.spans)));
+        let masking = parts_of_words(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, label, masking, ..Example::default() }])
     }
 }
 
 /// Which tokens begin a word and which go on with one.
-fn parts_of_words(places: &[Place]) -> Vec<u8> {
+fn parts_of_words(spans: &[TokenSpan]) -> Vec<u8> {
     let mut previous = None;
-    let part = |place: &Place| {
-        let continues = previous == place.word;
-        previous = place.word;
-        match (place.word, continues) {
+    let part = |span: &TokenSpan| {
+        let continues = previous == span.word;
+        previous = span.word;
+        match (span.word, continues) {
             (None, _) => SPECIAL_TOKEN,
             (_, false) => STARTS_WORD,
             (_, true) => CONTINUES_WORD,
         }
     };
-    places.iter().map(part).collect()
+    spans.iter().map(part).collect()
 }
 
 impl TokenClassification {
-    fn align(&self, labels: &[u32], places: &[Place]) -> Vec<Option<TokenLabel>> {
+    fn align(&self, labels: &[u32], spans: &[TokenSpan]) -> Vec<Option<TokenLabel>> {
         let mut previous = None;
-        let label = |place: &Place| {
-            let continues = previous == place.word;
-            previous = place.word;
-            let number = *labels.get(place.word? as usize)?;
+        let label = |span: &TokenSpan| {
+            let continues = previous == span.word;
+            previous = span.word;
+            let number = *labels.get(span.word? as usize)?;
             (!continues || self.label_all_tokens).then_some(TokenLabel { number, continues })
         };
-        places.iter().map(label).collect()
+        spans.iter().map(label).collect()
     }
 }

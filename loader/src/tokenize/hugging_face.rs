@@ -15,7 +15,7 @@ use tokenizers::{
 
 use super::config::TokenizerConfig;
 use super::vocabulary_files;
-use super::{Encoded, Pieces, Place, TextTokenizer, Windows};
+use super::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 use crate::guard::guard;
 use crate::{Error, Result};
 
@@ -123,8 +123,8 @@ impl HuggingFaceTokenizer {
         &self,
         text: &str,
         text_pair: &str,
-        windows: Windows,
-    ) -> tokenizers::Result<Vec<Pieces>> {
+        windows: WindowOptions,
+    ) -> tokenizers::Result<Vec<SpannedEncoding>> {
         let text = self.tokenizer.encode_char_offsets(text, false)?;
         let mut pair = self.tokenizer.encode_char_offsets(text_pair, false)?;
         let room = windows.max_length.map_or(pair.len(), |max_length| {
@@ -162,7 +162,7 @@ impl HuggingFaceTokenizer {
         &self,
         mut encoding: Encoding,
         max_length: Option<u32>,
-    ) -> tokenizers::Result<Pieces> {
+    ) -> tokenizers::Result<SpannedEncoding> {
         if let Some(max_length) = max_length {
             let room = max_length as usize - self.added_tokens(false);
             encoding.truncate(room, 0, self.truncation_direction);
@@ -212,14 +212,14 @@ impl TextTokenizer for HuggingFaceTokenizer {
         self.guarded(|| self.try_encode(text, text_pair))
     }
 
-    fn encode_pieces(&self, text: &str, truncate: bool) -> Result<Pieces, String> {
+    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, String> {
         self.guarded(|| {
             let encoding = self.tokenizer.encode_char_offsets(text, false)?;
             self.single(encoding, self.max_length.filter(|_| truncate))
         })
     }
 
-    fn encode_words(&self, words: &[&str]) -> Result<Pieces, String> {
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String> {
         let tokenizer = self.of_words.as_ref().unwrap_or(&self.tokenizer);
         self.guarded(|| self.single(tokenizer.encode_char_offsets(words, false)?, self.max_length))
     }
@@ -228,8 +228,8 @@ impl TextTokenizer for HuggingFaceTokenizer {
         &self,
         text: &str,
         text_pair: &str,
-        windows: Windows,
-    ) -> Result<Vec<Pieces>, String> {
+        windows: WindowOptions,
+    ) -> Result<Vec<SpannedEncoding>, String> {
         self.guarded(|| self.try_encode_windows(text, text_pair, windows))
     }
 
@@ -295,16 +295,16 @@ fn encoded(encoding: &Encoding, truncated: bool) -> Encoded {
     }
 }
 
-fn pieces(encoding: &Encoding, truncated: bool) -> Pieces {
+fn pieces(encoding: &Encoding, truncated: bool) -> SpannedEncoding {
     let sequences = encoding.get_sequence_ids();
     let words = encoding.get_word_ids().iter().zip(encoding.get_offsets());
-    let places = sequences.into_iter().zip(words).map(|(sequence, (word, offsets))| Place {
+    let spans = sequences.into_iter().zip(words).map(|(sequence, (word, offsets))| TokenSpan {
         sequence: sequence.map(|sequence| sequence as u8),
         word: sequence.and(*word),
         start: offsets.0 as u32,
         end: offsets.1 as u32,
     });
-    Pieces { places: places.collect(), encoded: encoded(encoding, truncated) }
+    SpannedEncoding { spans: spans.collect(), encoded: encoded(encoding, truncated) }
 }
 
 fn fingerprint(tokenizer_json: &[u8], max_length: Option<u32>, side: Option<&str>) -> String {

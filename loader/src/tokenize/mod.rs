@@ -16,13 +16,13 @@ pub trait TextTokenizer: Send + Sync {
     /// [`Self::max_length`].
     fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String>;
 
-    /// A text with the place of each token in it, special tokens added. Cut to
+    /// A text with the span of each token in it, special tokens added. Cut to
     /// [`Self::max_length`] if `truncate`.
-    fn encode_pieces(&self, text: &str, truncate: bool) -> Result<Pieces, String>;
+    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, String>;
 
     /// Words that are given split, with the word of each token (`is_split_into_words`), cut to
     /// [`Self::max_length`].
-    fn encode_words(&self, words: &[&str]) -> Result<Pieces, String>;
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String>;
 
     /// A pair whose second text is cut into as many overlapping windows as it needs, each with the
     /// first text and the special tokens (`truncation="only_second"` with a stride).
@@ -30,8 +30,8 @@ pub trait TextTokenizer: Send + Sync {
         &self,
         text: &str,
         text_pair: &str,
-        windows: Windows,
-    ) -> Result<Vec<Pieces>, String>;
+        windows: WindowOptions,
+    ) -> Result<Vec<SpannedEncoding>, String>;
 
     /// The longest encoding in tokens, special tokens included; None is no limit.
     fn max_length(&self) -> Option<u32>;
@@ -62,17 +62,17 @@ pub struct Encoded {
     pub truncated: bool,
 }
 
-/// One row's tokens, and where each of them comes from.
+/// One row's tokens and their origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pieces {
+pub struct SpannedEncoding {
     pub encoded: Encoded,
     /// As long as `input_ids`.
-    pub places: Vec<Place>,
+    pub spans: Vec<TokenSpan>,
 }
 
-/// Where a token comes from.
+/// The origin of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TokenSpan {
     /// 0 or 1, the text of the pair; None is a special token that the tokenizer added.
     pub sequence: Option<u8>,
     /// The word it is part of.
@@ -84,7 +84,7 @@ pub struct Place {
 
 /// How long texts are cut into windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct WindowOptions {
     /// Tokens of a window, the first text and special tokens counted; None makes one window.
     pub max_length: Option<u32>,
     /// Tokens that a window shares with the one before it.

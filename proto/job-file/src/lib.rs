@@ -34,8 +34,8 @@ pub use problems::{Violation, Warning};
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::Data;
-pub use schema::model::{Model, ProblemType, Task};
-pub use schema::parallel::{Parallel, Placement};
+pub use schema::model::{Model, ProblemType, TaskName};
+pub use schema::parallel::{CorePlacement, Parallel};
 pub use schema::resources::{Platform, Resources};
 pub use schema::train::{
     EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train, TrainSamplingStrategy,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::model::Task;
-use crate::schema::parallel::Placement;
+use crate::schema::model::TaskName;
+use crate::schema::parallel::CorePlacement;
 use crate::values::DataFiles;
 
 /// Refuses what is not supported yet.
@@ -25,12 +25,12 @@ fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
     };
     let urls = data.map(|files| files.is_some_and(|files| files.patterns.iter().any(other_url)));
     vec![
-        ("model.task", model.task == Task::Seq2SeqLm),
+        ("model.task", model.task == TaskName::Seq2SeqLm),
         ("data.train", urls[0]),
         ("data.validation", urls[1]),
         ("data.test", urls[2]),
         ("parallel.tensor", parallel.tensor > 1),
         ("parallel.pipeline", parallel.pipeline > 1),
-        ("parallel.placement", parallel.placement != Placement::Cluster),
+        ("parallel.placement", parallel.placement != CorePlacement::Cluster),
     ]
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::problems::{FIELD_UNUSED, Problems};
 use crate::schema::JobFile;
-use crate::schema::model::{ProblemType, Task};
+use crate::schema::model::{ProblemType, TaskName};
 
 /// Reports fields that do not fit the task.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -28,16 +28,16 @@ fn check_columns(job: &JobFile, problems: &mut Problems) {
 fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
     let data = &job.data;
     match job.model.task {
-        Task::SequenceClassification => {
+        TaskName::SequenceClassification => {
             let mut columns = vec![("data.text", data.text.as_str())];
             columns.extend(data.text_pair.as_deref().map(|column| ("data.text_pair", column)));
             columns.push(("data.label", &data.label));
             columns
         }
-        Task::TokenClassification => {
+        TaskName::TokenClassification => {
             vec![("data.tokens", &data.tokens), ("data.labels", &data.labels)]
         }
-        Task::QuestionAnswering => {
+        TaskName::QuestionAnswering => {
             let mut columns = vec![
                 ("data.question", data.question.as_str()),
                 ("data.context", &data.context),
@@ -46,7 +46,7 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             columns.extend(data.id.as_deref().map(|column| ("data.id", column)));
             columns
         }
-        Task::MaskedLm | Task::CausalLm | Task::Seq2SeqLm => Vec::new(),
+        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Seq2SeqLm => Vec::new(),
     }
 }
 
@@ -74,7 +74,7 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
 fn check_problem_type(job: &JobFile, problems: &mut Problems) {
     let Some(problem_type) = job.model.problem_type else { return };
     let (task, num_labels) = (job.model.task, job.model.num_labels);
-    if task != Task::SequenceClassification {
+    if task != TaskName::SequenceClassification {
         let description = format!("applies to sequence-classification, not to {task}");
         problems.violation("model.problem_type", description);
     }
@@ -105,7 +105,7 @@ fn check_language_model(job: &JobFile, problems: &mut Problems) {
         let description = format!("is true, but {task} has nothing to predict a row");
         problems.violation("train.do_predict", description);
     }
-    if data.line_by_line && task != Task::MaskedLm {
+    if data.line_by_line && task != TaskName::MaskedLm {
         let description = format!("applies to masked-lm, not to {task}");
         problems.violation("data.line_by_line", description);
     }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use traind_cache::EntryLocks;
 use traind_job_file::RunSpec;
-use traind_loader::Held;
 
 use super::{Activity, Journal, Stop};
 
@@ -15,7 +15,7 @@ pub(crate) struct Context {
     pub journal: Journal,
     pub activity: Activity,
     pub stop: Stop,
-    /// What is not to be removed from the cache as long as the run lasts.
-    pub held: Held,
+    /// Cache entries that must not be evicted during the run.
+    pub locks: EntryLocks,
     pub started: Instant,
 }

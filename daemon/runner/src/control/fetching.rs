@@ -6,7 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_loader::{Error as LoaderError, Watcher};
+use traind_cache::DownloadObserver;
+use traind_loader::Error as LoaderError;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Fetched, Phase};
 
@@ -26,14 +27,14 @@ struct Teller {
     under_way: Mutex<HashMap<String, (Instant, Instant)>>,
 }
 
-/// The watcher of a run's downloads.
-pub(crate) fn watcher(context: &Context) -> Arc<dyn Watcher> {
+/// The observer of a run's downloads.
+pub(crate) fn observer(context: &Context) -> Arc<dyn DownloadObserver> {
     Arc::new(Teller { context: context.clone(), under_way: Mutex::default() })
 }
 
-impl Watcher for Teller {
-    fn fetched(&self, name: &str, bytes: u64, bytes_total: u64) {
-        if !self.is_wanted() {
+impl DownloadObserver for Teller {
+    fn progressed(&self, name: &str, bytes: u64, bytes_total: u64) {
+        if self.is_cancelled() {
             return;
         }
         let now = Instant::now();
@@ -55,8 +56,8 @@ impl Watcher for Teller {
         let _ = self.context.journal.record(Kind::Fetched(fetched));
     }
 
-    fn is_wanted(&self) -> bool {
-        self.context.stop.reason().is_none()
+    fn is_cancelled(&self) -> bool {
+        self.context.stop.reason().is_some()
     }
 }
 

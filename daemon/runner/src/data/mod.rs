@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use traind_job_file::{DataFiles, DataSetUrl, JobFile, Task};
+use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Files, FormatOptions, HuggingFaceTokenizer, LabelEncoder,
-    Remote, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, FetchContext, Files, FormatOptions, HuggingFaceTokenizer,
+    LabelEncoder, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
 pub(crate) use questions::Questions;
@@ -165,7 +165,8 @@ impl Reader<'_> {
             max_length: self.max_length,
         };
         let (patterns, names) = self.patterns(split, files)?;
-        let (watcher, held) = (Some(fetching::watcher(self.context)), self.context.held.clone());
+        let observer = Some(fetching::observer(self.context));
+        let locks = self.context.locks.clone();
         Ok(DatasetOptions {
             files: Files {
                 patterns,
@@ -173,7 +174,7 @@ impl Reader<'_> {
                 columns: columns(&self.context.spec.job.data.columns),
                 format: format_options(&self.context.spec.job),
                 cache_dir: Some(self.context.spec.cache_dir.clone()),
-                remote: Remote { watcher, held, names },
+                fetch: FetchContext { observer, locks, names },
             },
             task: self.task.task_spec(&reading)?,
             cache_dir: Some(self.context.spec.cache_dir.clone()),
@@ -249,7 +250,7 @@ fn split(name: &'static str, set: Arc<TokenizedSet>, labelled: bool) -> Split {
 }
 
 fn format_options(job: &JobFile) -> FormatOptions {
-    let is_causal = job.model.task == Task::CausalLm;
+    let is_causal = job.model.task == TaskName::CausalLm;
     FormatOptions {
         delimiter: job.data.delimiter.as_ref().and_then(|text| text.bytes().next()),
         keep_linebreaks: job.data.keep_linebreaks.unwrap_or(is_causal),

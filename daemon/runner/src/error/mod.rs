@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use traind_cache::Error as CacheError;
 use traind_loader::{Error as LoaderError, ObjectProblem, SamplerError};
 use traind_models::Error as ModelError;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
@@ -131,7 +132,7 @@ impl RunError {
     pub(crate) fn is_transient(&self, began: bool) -> bool {
         match self {
             RunError::DiskFull { .. } => began,
-            RunError::Data(LoaderError::DiskFull { .. }) => true,
+            RunError::Data(LoaderError::Cache(CacheError::DiskFull { .. })) => true,
             RunError::Hub { problem, .. } => {
                 began && matches!(**problem, HubProblem::DiskFull { .. })
             }
@@ -260,7 +261,8 @@ fn data_reason(error: &LoaderError) -> &'static str {
         LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
             reasons::TOKENIZER_INVALID
         }
-        LoaderError::DiskFull { .. } => reasons::DISK_FULL,
+        LoaderError::Cache(CacheError::DiskFull { .. }) => reasons::DISK_FULL,
+        LoaderError::Cache(CacheError::Io { .. }) => reasons::FILE_UNREADABLE,
         LoaderError::Store { source, .. } => output_reason(source),
         LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }

@@ -84,7 +84,7 @@ impl Asked {
             caches.iter().find_map(|cache| {
                 selection.cached(cache, &asked.repository, revision)?;
                 // One that is not ours is removed by nobody.
-                let _ = context.held.hold(&cache.repository(&asked.repository));
+                let _ = context.locks.lock(&cache.repository(&asked.repository));
                 selection.cached(cache, &asked.repository, revision)
             })
         };
@@ -115,9 +115,9 @@ impl Asked {
         context: &Context,
     ) -> Result<S::Files, HubProblem> {
         let (repository, commit) = (&self.repository, info.commit.as_str());
-        let snapshot = cache.begin(repository, commit, &context.held)?;
-        let watcher = &*fetching::watcher(context);
-        let download = Download { client, repository, commit, snapshot: &snapshot, watcher };
+        let snapshot = cache.begin(repository, commit, &context.locks)?;
+        let observer = &*fetching::observer(context);
+        let download = Download { client, repository, commit, snapshot: &snapshot, observer };
         let files = selection.complete(cache, info, &download)?;
         snapshot.finish(self.revision(), commit)?;
         Ok(files)

@@ -3,11 +3,11 @@
 //! `snapshots/<commit>` to what `blobs` has under each file's ETag.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use traind_cache::EntryLocks;
 use traind_durable::Replacement;
-use traind_loader::Held;
 
 use super::client::Info;
 use super::repository::Repository;
@@ -91,33 +91,20 @@ impl Cache {
         self.repository(repository).join(".listings").join(format!("{commit}.json"))
     }
 
-    /// Makes the folders of a snapshot, and keeps the repository there.
+    /// Creates the folders of a snapshot and locks the repository.
     pub(super) fn begin(
         &self,
         repository: &Repository,
         commit: &str,
-        held: &Held,
+        locks: &EntryLocks,
     ) -> Result<Snapshot, HubProblem> {
         let repository = self.repository(repository);
-        self.hold(&repository, held)?;
+        locks.create_and_lock(&repository).map_err(failed("create", &repository))?;
         let (folder, blobs) = (repository.join("snapshots").join(commit), repository.join("blobs"));
         for folder in [&folder, &blobs] {
             fs::create_dir_all(folder).map_err(failed("create", folder))?;
         }
         Ok(Snapshot { folder, blobs, repository })
-    }
-
-    /// Keeps a repository there while it is in use.
-    fn hold(&self, repository: &Path, held: &Held) -> Result<(), HubProblem> {
-        loop {
-            fs::create_dir_all(repository).map_err(failed("create", repository))?;
-            match held.hold(repository) {
-                // Somebody removed it in between.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                // Where the file system knows no locks, nothing is ever removed.
-                _ => return Ok(()),
-            }
-        }
     }
 
     pub(super) fn repository(&self, repository: &Repository) -> PathBuf {
@@ -173,7 +160,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache { folder: folder.path().to_owned() };
         let tiny = Repository::model("google/tiny");
-        let begun = cache.begin(&tiny, "abc123", &Held::default()).unwrap();
+        let begun = cache.begin(&tiny, "abc123", &EntryLocks::default()).unwrap();
         begun.finish("main", "abc123").unwrap();
         let find = |id, revision| cache.model(&Repository::model(id), revision, false);
         let write = |name: &str, text: &str| fs::write(begun.folder.join(name), text).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use rustix::fs::statvfs;
 use sha2::{Digest, Sha256};
-use traind_loader::Watcher;
+use traind_cache::DownloadObserver;
 
 use super::HubProblem;
 use super::cache::{Snapshot, failed};
@@ -30,7 +30,7 @@ pub(super) struct Download<'a> {
     pub(super) repository: &'a Repository,
     pub(super) commit: &'a str,
     pub(super) snapshot: &'a Snapshot,
-    pub(super) watcher: &'a dyn Watcher,
+    pub(super) observer: &'a dyn DownloadObserver,
 }
 
 impl Download<'_> {
@@ -89,7 +89,7 @@ impl Download<'_> {
             };
             let now = content.metadata().map_err(failed("look at", part))?.len();
             tries = if now > from { 0 } else { tries + 1 };
-            if tries == TRIES || !self.watcher.is_wanted() {
+            if tries == TRIES || self.observer.is_cancelled() {
                 return Err(error);
             }
             if now < found.bytes {
@@ -115,7 +115,7 @@ impl Download<'_> {
         }
         let name = format!("{}/{file}", self.repository);
         let mut chunk = vec![0; CHUNK_BYTES];
-        while self.watcher.is_wanted() {
+        while !self.observer.is_cancelled() {
             let read = answer.read(&mut chunk);
             let unreachable = |error: std::io::Error| HubProblem::Unreachable {
                 message: format!("{file} broke off: {error}"),
@@ -125,7 +125,7 @@ impl Download<'_> {
                 count => content.write_all(&chunk[..count]).map_err(failed("write", part))?,
             }
             there = content.metadata().map_or(there, |metadata| metadata.len());
-            self.watcher.fetched(&name, there, found.bytes);
+            self.observer.progressed(&name, there, found.bytes);
         }
         Ok(())
     }

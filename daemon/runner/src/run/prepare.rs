@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use traind_cache::CacheFolders;
 use traind_job_file::JobFile;
 use traind_loader::{
     Buckets, Collator, Masking, Sampler, TextTokenizer, TokenizedSet, panic_message,
@@ -96,8 +97,11 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
 fn evict(context: &Context) -> RunResult<()> {
     let Some(bytes_max) = context.spec.cache_bytes_max else { return Ok(()) };
     let cache_dir = &context.spec.cache_dir;
-    let folders = ["hub", "objects", "tokens"].map(|name| cache_dir.join(name));
-    match traind_loader::evict(&folders, &[cache_dir.join("executables")], bytes_max) {
+    let folders = CacheFolders {
+        of_folders: ["hub", "objects", "tokens"].map(|name| cache_dir.join(name)).to_vec(),
+        of_files: vec![cache_dir.join("executables")],
+    };
+    match traind_cache::evict(&folders, bytes_max) {
         Ok(0) => {}
         Ok(bytes) => {
             let (mib, folder) = (bytes.div_ceil(1 << 20), cache_dir.display());
@@ -105,8 +109,7 @@ fn evict(context: &Context) -> RunResult<()> {
             context.journal.info(message)?;
         }
         Err(error) => {
-            let message = format!("{}: {error}", cache_dir.display());
-            context.journal.warn("CACHE_NOT_CLEANED", message)?;
+            context.journal.warn("CACHE_NOT_CLEANED", error.to_string())?;
         }
     }
     Ok(())

@@ -62,8 +62,8 @@ pub(crate) fn mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
     let parallel = &job.parallel;
     let (tensor, pipeline) = (parallel.tensor as usize, parallel.pipeline as usize);
     let placement = match parallel.placement {
-        traind_job_file::Placement::Cluster => mesh::Placement::Cluster,
-        traind_job_file::Placement::Spread => mesh::Placement::Spread,
+        traind_job_file::CorePlacement::Cluster => mesh::Placement::Cluster,
+        traind_job_file::CorePlacement::Spread => mesh::Placement::Spread,
     };
     Ok(Mesh::new(cores / (tensor * pipeline).max(1), tensor, pipeline, placement)?)
 }

@@ -15,7 +15,7 @@ mod token_classification;
 use std::path::Path;
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, Task};
+use traind_job_file::{JobFile, TaskName};
 use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer};
 use traind_models::ModelConfig;
 
@@ -101,16 +101,16 @@ pub(crate) struct Scored<'a> {
 /// The task of a job; `config` is that of the model folder.
 pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn JobTask>> {
     Ok(match job.model.task {
-        Task::SequenceClassification => {
+        TaskName::SequenceClassification => {
             Arc::new(sequence_classification::SequenceClassification::new(job, config)?)
         }
-        Task::TokenClassification => {
+        TaskName::TokenClassification => {
             Arc::new(token_classification::TokenClassification::new(job, config)?)
         }
-        Task::QuestionAnswering => Arc::new(question_answering::QuestionAnswering::new(job)),
-        Task::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
-        Task::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
-        Task::Seq2SeqLm => {
+        TaskName::QuestionAnswering => Arc::new(question_answering::QuestionAnswering::new(job)),
+        TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
+        TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
+        TaskName::Seq2SeqLm => {
             return Err(RunError::Field {
                 name: "model.task",
                 value: job.model.task.to_string(),

@@ -7,7 +7,7 @@ use arrow_array::{Float64Array, StringArray, UInt32Array};
 use serde_json::{Map, Value, json};
 use traind_job_file::{Data, JobFile};
 use traind_loader::squad::{
-    self, AnswerOptions, Candidate, Prediction, Question, SquadScores, Window,
+    self, AnswerOptions, Candidate, Prediction, Question, SquadScores, WindowLogits,
 };
 use traind_loader::{LabelEncoder, TaskSpec};
 use traind_models::ModelConfig;
@@ -57,7 +57,7 @@ impl QuestionAnswering {
             let windows = rows.iter().zip(&offsets).map(|(&row, context_offsets)| {
                 let values = &scored.outputs.rows[row].values;
                 let (start_logits, end_logits) = values.split_at(values.len() / 2);
-                Window { context_offsets, start_logits, end_logits }
+                WindowLogits { context_offsets, start_logits, end_logits }
             });
             Ok(squad::predict(question, &windows.collect::<Vec<_>>(), &options))
         };

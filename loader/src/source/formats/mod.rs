@@ -53,7 +53,7 @@ pub(super) trait DataFile: Send + Sync {
     /// All column names, in file order.
     fn columns(&self) -> Result<Vec<String>>;
 
-    /// Pieces that can be read in parallel.
+    /// SpannedEncoding that can be read in parallel.
     fn parts(&self) -> usize {
         1
     }

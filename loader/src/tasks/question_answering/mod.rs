@@ -12,9 +12,9 @@ use serde::Serialize;
 
 pub use answers::Answer;
 
-use super::{Context, Example, Row, Task};
+use super::{Example, Preprocessor, Row, SetContext};
 use crate::labels::RowLabel;
-use crate::{Error, Pieces, Place, Result, TextTokenizer, Windows};
+use crate::{Error, Result, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// Stands where a token is not one of the context.
 pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];
@@ -33,7 +33,7 @@ pub struct QuestionAnswering {
     pub keep_offsets: bool,
 }
 
-impl Task for QuestionAnswering {
+impl Preprocessor for QuestionAnswering {
     fn columns(&self) -> Vec<&str> {
         let needed = [Some(self.question.as_str()), Some(self.context.as_str())];
         needed.into_iter().chain([self.answers.as_deref(), self.id.as_deref()]).flatten().collect()
@@ -49,24 +49,25 @@ impl Task for QuestionAnswering {
         }
     }
 
-    fn encode(&self, row: &Row<'_>, context: &Context<'_>) -> Result<Vec<Example>> {
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let tokenizer = context.tokenizer;
         let text = row.text(&self.context)?;
         let question = row.text(&self.question)?.trim_start();
         let answers = self.answers.as_deref().map(|column| answers::read(row, column, text));
         let answers = answers.transpose()?;
-        let windows = Windows { max_length: tokenizer.max_length(), doc_stride: self.doc_stride };
+        let windows =
+            WindowOptions { max_length: tokenizer.max_length(), doc_stride: self.doc_stride };
         let windows = tokenizer.encode_windows(question, text, windows);
         let windows = windows.map_err(|message| row.tokenize_error(message))?;
-        let example = |window: Pieces| {
+        let example = |window: SpannedEncoding| {
             let label = answers.as_ref().map(|answers| {
                 let empty = empty_position(&window, tokenizer.cls_token_id());
-                let found = answers.first().and_then(|answer| span(&window.places, answer));
+                let found = answers.first().and_then(|answer| answer_span(&window.spans, answer));
                 let (start, end) = found.unwrap_or((empty, empty));
                 RowLabel::Span(start as i32, end as i32)
             });
             let context_offsets = match self.keep_offsets {
-                true => window.places.iter().map(context_offset).collect(),
+                true => window.spans.iter().map(context_offset).collect(),
                 false => Vec::new(),
             };
             Example { encoded: window.encoded, label, context_offsets, ..Example::default() }
@@ -76,29 +77,29 @@ impl Task for QuestionAnswering {
 }
 
 /// Where "no answer" points.
-fn empty_position(window: &Pieces, cls_token_id: Option<u32>) -> usize {
-    let place = window.encoded.input_ids.iter().position(|id| Some(*id) == cls_token_id);
-    place.unwrap_or(0)
+fn empty_position(window: &SpannedEncoding, cls_token_id: Option<u32>) -> usize {
+    let token = window.encoded.input_ids.iter().position(|id| Some(*id) == cls_token_id);
+    token.unwrap_or(0)
 }
 
-fn is_context(place: &Place) -> bool {
-    place.sequence == Some(1)
+fn is_context(token: &TokenSpan) -> bool {
+    token.sequence == Some(1)
 }
 
-fn context_offset(place: &Place) -> [u32; 2] {
-    if is_context(place) { [place.start, place.end] } else { NOT_IN_CONTEXT }
+fn context_offset(token: &TokenSpan) -> [u32; 2] {
+    if is_context(token) { [token.start, token.end] } else { NOT_IN_CONTEXT }
 }
 
 /// The first and last token of an answer that lies in the window from end to end.
-fn span(places: &[Place], answer: &Answer) -> Option<(usize, usize)> {
+fn answer_span(tokens: &[TokenSpan], answer: &Answer) -> Option<(usize, usize)> {
     let (start, end) = (answer.start, answer.start + answer.text.chars().count() as u32);
-    let first = places.iter().position(is_context)?;
-    let last = places.iter().rposition(is_context)?;
-    if places[first].start > start || places[last].end < end {
+    let first = tokens.iter().position(is_context)?;
+    let last = tokens.iter().rposition(is_context)?;
+    if tokens[first].start > start || tokens[last].end < end {
         return None;
     }
-    let context = &places[first..=last];
-    let begin = context.partition_point(|place| place.start <= start).checked_sub(1)?;
-    let finish = context.partition_point(|place| place.end < end);
+    let context = &tokens[first..=last];
+    let begin = context.partition_point(|token| token.start <= start).checked_sub(1)?;
+    let finish = context.partition_point(|token| token.end < end);
     Some((first + begin, first + finish))
 }

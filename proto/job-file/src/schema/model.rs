@@ -17,7 +17,7 @@ section! {
         /// Revision of a hub id: a branch, a tag or a commit.
         revision: Option<String> = None;
         /// What the model learns to do.
-        task: Task;
+        task: TaskName;
         /// What kind of answer sequence classification gives; as `config.json` says, or one
         /// class a row, where it is left out. One label is regression.
         problem_type: Option<ProblemType> = None;
@@ -48,7 +48,7 @@ spelled! {
     }
 }
 
-impl Task {
+impl TaskName {
     /// Whether labels of the data are classes (or numbers) in a column of their own.
     pub fn is_classification(self) -> bool {
         matches!(self, Self::SequenceClassification | Self::TokenClassification)
@@ -62,7 +62,7 @@ impl Task {
 
 spelled! {
     /// What a model learns to do.
-    pub enum Task {
+    pub enum TaskName {
         /// One class a row.
         SequenceClassification = "sequence-classification" | "text-classification",
         /// One class a word.

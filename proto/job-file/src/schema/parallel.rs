@@ -16,7 +16,7 @@ section! {
         /// Parts that a batch goes through the pipeline in; of no effect without one.
         microbatches: u32 = 1, in 1.0..=65536.0;
         /// Which cores of the host to take.
-        placement: Placement = Placement::Cluster;
+        placement: CorePlacement = CorePlacement::Cluster;
         /// Keep each part of the optimizer's state on one core of the `data` axis
         /// instead of on all of them.
         shard_optimizer_state: bool = false;
@@ -25,7 +25,7 @@ section! {
 
 spelled! {
     /// Which cores of a host a job takes.
-    pub enum Placement {
+    pub enum CorePlacement {
         /// Neighbours, for fast collectives.
         Cluster = "cluster",
         /// On as many devices as there are, for most memory bandwidth a core.

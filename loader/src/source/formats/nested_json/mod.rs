@@ -17,7 +17,7 @@ use super::jsonl::value;
 use crate::source::{Records, Value};
 use crate::{Error, Result};
 use squad::QUESTION_COLUMNS;
-use walk::{Kind, Walk};
+use walk::{EntryKind, Walk};
 
 /// A row by the names of its columns.
 type Fields = Map<String, Json>;
@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path) -> Result<Option<Box<dyn DataFile>>> {
     let (rows, kind, late_titles) = (walk.rows, walk.kind, std::mem::take(&mut walk.late_titles));
     let columns = match (kind, first) {
         (_, None) => return Err(Error::NoRows { files: path.display().to_string() }),
-        (Some(Kind::Articles), _) => QUESTION_COLUMNS.map(str::to_owned).to_vec(),
+        (Some(EntryKind::Articles), _) => QUESTION_COLUMNS.map(str::to_owned).to_vec(),
         (_, Some(first)) => first,
     };
     let path = path.to_path_buf();

@@ -20,7 +20,7 @@ const TITLE: &str = "title";
 
 /// What the entries of `data` are; the first one says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Rows,
     Articles,
 }
@@ -29,7 +29,7 @@ pub(super) struct Walk<'a> {
     path: &'a Path,
     sink: &'a mut dyn FnMut(Fields) -> Result<()>,
     meter: Meter,
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<EntryKind>,
     /// Whether there is a list of rows.
     has_data: bool,
     /// Rows handed out.
@@ -138,13 +138,13 @@ impl<'a> Walk<'a> {
         fields: Fields,
         has_paragraphs: bool,
     ) -> Result<(), E> {
-        match self.kind.get_or_insert(Kind::Rows) {
-            Kind::Rows => self.emit(fields),
-            Kind::Articles if has_paragraphs => {
+        match self.kind.get_or_insert(EntryKind::Rows) {
+            EntryKind::Rows => self.emit(fields),
+            EntryKind::Articles if has_paragraphs => {
                 self.articles += 1;
                 Ok(())
             }
-            Kind::Articles => self.bad_row(no_list(PARAGRAPHS)),
+            EntryKind::Articles => self.bad_row(no_list(PARAGRAPHS)),
         }
     }
 
@@ -209,8 +209,8 @@ impl Node for Entry<'_, '_> {
         let walk = self.0;
         let (mut fields, mut has_paragraphs) = (Fields::new(), false);
         while let Some(key) = map.next_key::<String>()? {
-            if key == PARAGRAPHS && walk.kind != Some(Kind::Rows) {
-                walk.kind = Some(Kind::Articles);
+            if key == PARAGRAPHS && walk.kind != Some(EntryKind::Rows) {
+                walk.kind = Some(EntryKind::Articles);
                 let title = walk.title(&fields);
                 map.next_value_seed(Parsed(Paragraphs { walk: &mut *walk, title }))?;
                 has_paragraphs = true;
