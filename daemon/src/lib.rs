@@ -1,47 +1,26 @@
 //! The training daemon `traind`: control plane and command line.
 //!
-//! The daemon takes jobs over gRPC, keeps them in a store that loses nothing, gives
-//! each its cores, and starts, follows and ends one runner process a job. It never
-//! loads a PJRT plugin and never parses a user's data, weights or tokenizer: what can
+//! The daemon accepts jobs over gRPC, keeps them in a durable store, gives each its
+//! cores, and starts, follows and ends one runner process per job. It never loads a
+//! PJRT plugin and never parses a user's data, weights or tokenizer: code that can
 //! crash on them is in the runner, which outlives the daemon.
 //!
-//! A request goes down `cli` -> `server` -> `daemon` -> `admission` and `store`; from
-//! there `dispatch` asks `scheduler` and hands placed jobs to `supervisor`.
+//! A request passes `cli` -> `interfaces::server` -> `control::daemon`, which asks
+//! `control::admission` and `jobs::store`; `control::dispatch` runs the scheduler and
+//! hands placed jobs to `jobs::supervisor`.
+//!
+//! The rooms, each importing only those above it: `access`, `host`, `settings`, `jobs`,
+//! `control`, `interfaces`, `cli`.
 
 mod access;
-mod account;
-mod admission;
-mod board;
 pub mod cli;
 mod clock;
-mod confine;
-mod convert;
-mod daemon;
-mod discovery;
-mod dispatch;
-mod doctor;
-mod error;
-mod holding;
+mod control;
 mod host;
-mod http;
+mod interfaces;
 mod job_id;
-mod live_access;
-mod lock;
-mod metrics;
+mod jobs;
 mod paths;
-mod planner;
-mod plugins;
-mod queue;
-mod record;
-mod scheduler;
-mod server;
 mod settings;
 mod size;
-mod spot;
-mod state;
-mod status;
-mod store;
-mod supervisor;
 mod tls;
-mod tokens;
-mod web;

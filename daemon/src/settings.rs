@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::account::Account;
-use crate::confine::Roots;
+use crate::access::account::Account;
+use crate::access::live::LiveAccess;
+use crate::access::roots::Roots;
 use crate::host::Host;
-use crate::live_access::LiveAccess;
 use crate::tls::LiveServer;
 
 /// The settings of one daemon. All paths are absolute.
@@ -163,7 +163,7 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 impl Settings {
     pub(crate) fn example() -> Settings {
         use crate::access::Access;
-        use crate::discovery::Places;
+        use crate::host::discovery::Places;
         Settings {
             state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),

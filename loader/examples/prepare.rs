@@ -34,13 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             SamplerConfig { batch_per_core: 8, cores: 2, seed: 42, strategy, drop_last: false };
         let buckets = Buckets::new(tokenizer.max_length().unwrap_or(512), false)?;
         let sampler = Sampler::new(config, prepared.set.lengths(), buckets)?;
-        let shapes = sampler.shapes(3 * sampler.steps_per_epoch() as u64);
-        let padding = padding_share(sampler.epoch(0).steps(), sampler.lengths());
+        let shapes = sampler.shapes(3 * sampler.batches_per_epoch() as u64);
+        let padding = padding_share(sampler.epoch(0).batches(), sampler.lengths());
         println!("{strategy:?}: padding {:.1} %, shapes of 3 epochs {shapes:?}", 100.0 * padding);
         let start = Instant::now();
         let collator = Collator::new(prepared.set.clone(), 0);
-        for step in sampler.run(0, sampler.steps_per_epoch() as u64) {
-            collator.collate(step)?;
+        for batch in sampler.run(0, sampler.batches_per_epoch() as u64) {
+            collator.collate(batch)?;
         }
         println!("epoch: {:?}", start.elapsed());
     }

@@ -1,12 +1,12 @@
-//! A planned step to the arrays that go to the cores, row-major and padded to one length.
+//! Turns a planned batch into the arrays that go to the cores, row-major and padded to one length.
 
 use std::sync::Arc;
 
-use crate::{IGNORED_LABEL, Labels, Masking, Result, ScheduledStep, StepPlan, TokenizedSet};
+use crate::{BatchPlan, IGNORED_LABEL, Labels, Masking, Result, ScheduledBatch, TokenizedSet};
 
-/// The arrays of one core in one step. `B` slots, `S` tokens each.
+/// The arrays of one core in one batch. `B` slots, `S` tokens each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostBatch {
+pub struct CoreBatch {
     /// `B`
     pub batch: usize,
     /// `S`
@@ -20,7 +20,7 @@ pub struct HostBatch {
     pub token_type_ids: Vec<i32>,
     pub labels: LabelBatch,
     /// `[B]`: 1 for a row, 0 for an empty slot, which must not count in losses and metrics.
-    pub weights: Vec<f32>,
+    pub sample_weights: Vec<f32>,
 }
 
 /// The targets of one core. Empty slots hold 0, or [`IGNORED_LABEL`] where tokens have targets.
@@ -48,11 +48,12 @@ pub enum LabelBatch {
     },
 }
 
-/// One step on the host: what to do, and a batch for each core.
+/// A global batch on the host: its plan and its arrays.
 #[derive(Clone, Debug)]
-pub struct HostStep {
-    pub scheduled: ScheduledStep,
-    pub batches: Vec<HostBatch>,
+pub struct HostBatch {
+    pub scheduled: ScheduledBatch,
+    /// The arrays of each core.
+    pub cores: Vec<CoreBatch>,
     /// Tokens of the global batch, padding not counted.
     pub tokens: u64,
 }
@@ -82,27 +83,28 @@ impl Collator {
         &self.set
     }
 
-    /// The batches of all cores in one step. Fails where the rows cannot be read from the disk.
-    pub fn collate(&self, scheduled: ScheduledStep) -> Result<HostStep> {
+    /// The arrays of all cores for one batch. Fails where the rows cannot be read from the disk.
+    pub fn collate(&self, scheduled: ScheduledBatch) -> Result<HostBatch> {
         let plan = &scheduled.plan;
-        let batches = (0..plan.cores).map(|core| self.batch(plan, core, scheduled.epoch));
-        let batches = batches.collect::<Result<_>>()?;
+        let cores = (0..plan.cores)
+            .map(|core| self.core_batch(plan, core, scheduled.epoch))
+            .collect::<Result<_>>()?;
         let lengths = self.set.lengths();
         let tokens = plan.rows.iter().map(|&row| u64::from(lengths[row as usize])).sum();
-        Ok(HostStep { tokens, batches, scheduled })
+        Ok(HostBatch { tokens, cores, scheduled })
     }
 
-    fn batch(&self, plan: &StepPlan, core: usize, epoch: u64) -> Result<HostBatch> {
+    fn core_batch(&self, plan: &BatchPlan, core: usize, epoch: u64) -> Result<CoreBatch> {
         let (batch, length) = (plan.batch_per_core, plan.length as usize);
         let rows = plan.rows_of_core(core);
-        let mut collated = HostBatch {
+        let mut collated = CoreBatch {
             batch,
             length,
             input_ids: vec![self.pad_token_id; batch * length],
             attention_mask: vec![0; batch * length],
             token_type_ids: vec![0; batch * length],
             labels: self.labels(rows, batch, length),
-            weights: vec![0.0; batch],
+            sample_weights: vec![0.0; batch],
         };
         for slot in 0..batch {
             match rows.get(slot) {
@@ -116,7 +118,7 @@ impl Collator {
         Ok(collated)
     }
 
-    fn fill(&self, batch: &mut HostBatch, slot: usize, row: usize) -> Result<()> {
+    fn fill(&self, batch: &mut CoreBatch, slot: usize, row: usize) -> Result<()> {
         let ids = self.set.input_ids(row)?;
         let span = slot * batch.length..slot * batch.length + ids.len();
         for (place, &id) in batch.input_ids[span.clone()].iter_mut().zip(&ids) {
@@ -128,14 +130,14 @@ impl Collator {
             }
         }
         batch.attention_mask[span].fill(1);
-        batch.weights[slot] = 1.0;
+        batch.sample_weights[slot] = 1.0;
         Ok(())
     }
 
     /// The targets of the tokens of one row, where tokens have some.
     fn fill_targets(
         &self,
-        batch: &mut HostBatch,
+        batch: &mut CoreBatch,
         slot: usize,
         row: usize,
         epoch: u64,
@@ -201,37 +203,37 @@ mod tests {
         prepare,
     };
 
-    fn collated(rows: &[u32], batch_per_core: usize, cores: usize) -> HostStep {
+    fn collated(rows: &[u32], batch_per_core: usize, cores: usize) -> HostBatch {
         let set = set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]);
-        let plan = StepPlan { length: 4, rows: rows.to_vec(), batch_per_core, cores };
-        let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
+        let plan = BatchPlan { length: 4, rows: rows.to_vec(), batch_per_core, cores };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
         Collator::new(Arc::new(set), 99).collate(scheduled).unwrap()
     }
 
     #[test]
     fn rows_are_padded_and_shared_out() {
-        let step = collated(&[2, 0, 1], 2, 2);
-        assert_eq!(step.tokens, 6);
-        let first = HostBatch {
+        let batch = collated(&[2, 0, 1], 2, 2);
+        assert_eq!(batch.tokens, 6);
+        let first = CoreBatch {
             batch: 2,
             length: 4,
             input_ids: vec![8, 9, 10, 99, 5, 6, 99, 99],
             attention_mask: vec![1, 1, 1, 0, 1, 1, 0, 0],
             token_type_ids: vec![0; 8],
             labels: LabelBatch::Class(vec![1, 2]),
-            weights: vec![1.0, 1.0],
+            sample_weights: vec![1.0, 1.0],
         };
-        let second = HostBatch {
+        let second = CoreBatch {
             input_ids: vec![7, 99, 99, 99, 99, 99, 99, 99],
             attention_mask: vec![1, 0, 0, 0, 1, 0, 0, 0],
             labels: LabelBatch::Class(vec![0, 0]),
-            weights: vec![1.0, 0.0],
+            sample_weights: vec![1.0, 0.0],
             ..first.clone()
         };
-        assert_eq!(step.batches, [first, second]);
+        assert_eq!(batch.cores, [first, second]);
     }
 
-    fn token_step(task: TaskSpec, rows: &str, plan: StepPlan) -> (HostStep, Collator) {
+    fn token_batch(task: TaskSpec, rows: &str, plan: BatchPlan) -> (HostBatch, Collator) {
         let folder = DataFolder::new();
         let options = DatasetOptions {
             files: [folder.write("a.jsonl", rows)].into_iter().collect(),
@@ -240,12 +242,12 @@ mod tests {
         };
         let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());
         let collator = Collator::new(prepare(&options, &tokenizer).unwrap().set, 99);
-        let scheduled = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
         (collator.collate(scheduled).unwrap(), collator)
     }
 
-    fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> StepPlan {
-        StepPlan { length, rows: rows.to_vec(), batch_per_core, cores }
+    fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> BatchPlan {
+        BatchPlan { length, rows: rows.to_vec(), batch_per_core, cores }
     }
 
     #[test]
@@ -253,15 +255,16 @@ mod tests {
         let text = || "text".to_owned();
         let rows = "{\"text\": \"5 6 7\"}\n{\"text\": \"8 9 10\"}";
         let task = TaskSpec::CausalLm(CausalLm { text: text(), block_size: 3 });
-        let (step, _) = token_step(task, rows, plan(4, &[1], 2, 1));
+        let (batch, _) = token_batch(task, rows, plan(4, &[1], 2, 1));
         let targets = [vec![8, 9, 10], vec![IGNORED_LABEL; 5]].concat();
-        assert_eq!(step.batches[0].labels, LabelBatch::Token(targets));
+        assert_eq!(batch.cores[0].labels, LabelBatch::Token(targets));
         let rows = "{\"text\": [\"5\", \"6\"], \"tags\": [1, 0]}";
         let kind = LabelKind::Infer { num_labels: None };
         let labels = Some(LabelSpec { column: "tags".to_owned(), kind });
         let task = TokenClassification { words: text(), labels, label_all_tokens: false };
-        let (step, _) = token_step(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));
-        assert_eq!(step.batches[0].labels, LabelBatch::Token(vec![1, 0, IGNORED_LABEL]));
+        let (batch, _) =
+            token_batch(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));
+        assert_eq!(batch.cores[0].labels, LabelBatch::Token(vec![1, 0, IGNORED_LABEL]));
     }
 
     /// What a row is masked to must not hang on the cores it is shared out to or on its batch.
@@ -269,14 +272,14 @@ mod tests {
     fn masks_are_the_same_on_any_number_of_cores() {
         let row = format!("{{\"text\": \"{}\"}}\n", "50 ".repeat(40).trim());
         let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
-        let (_, collator) = token_step(task, &row.repeat(4), plan(40, &[0], 1, 1));
+        let (_, collator) = token_batch(task, &row.repeat(4), plan(40, &[0], 1, 1));
         let collator = collator.with_masking(Masking::new(3, 0.3, false, 1, 60).unwrap());
         let of = |epoch, rows: &[u32], batch_per_core, cores| {
             let plan = plan(40, rows, batch_per_core, cores);
-            let scheduled = ScheduledStep { step: 9, epoch, step_in_epoch: 0, plan };
-            let step = collator.collate(scheduled).unwrap();
-            let ids = step.batches.iter().flat_map(|batch| batch.input_ids.clone());
-            let targets = step.batches.iter().flat_map(|batch| match &batch.labels {
+            let scheduled = ScheduledBatch { batch: 9, epoch, batch_in_epoch: 0, plan };
+            let batch = collator.collate(scheduled).unwrap();
+            let ids = batch.cores.iter().flat_map(|core| core.input_ids.clone());
+            let targets = batch.cores.iter().flat_map(|core| match &core.labels {
                 LabelBatch::Token(targets) => targets.clone(),
                 other => panic!("{other:?}"),
             });
@@ -293,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_core_without_rows_computes_on_empty_slots() {
-        let step = collated(&[1], 1, 2);
-        assert_eq!(step.batches[1].weights, [0.0]);
-        assert_eq!(step.batches[1].input_ids, [99; 4]);
-        assert_eq!(step.batches[1].attention_mask, [1, 0, 0, 0]);
+        let batch = collated(&[1], 1, 2);
+        assert_eq!(batch.cores[1].sample_weights, [0.0]);
+        assert_eq!(batch.cores[1].input_ids, [99; 4]);
+        assert_eq!(batch.cores[1].attention_mask, [1, 0, 0, 0]);
     }
 }

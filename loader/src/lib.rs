@@ -3,13 +3,13 @@
 //! ```text
 //! Source ──rows──> Task + TextTokenizer ──examples──> TokenizedSet (tokens on disk)
 //!                                                          │ lengths
-//!                                   Sampler, Buckets ──────┴─> StepPlan ──> Collator ──> Prefetcher
+//!                                   Sampler, Buckets ──────┴─> BatchPlan ──> Collator ──> Prefetcher
 //! ```
 //!
 //! [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
 //!
-//! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a step
-//! trains on, and which of their tokens are masked, depends on seed, epoch and the global batch,
+//! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
+//! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,
 //! never on the number of cores; every shape a run needs is known before its first step; memory
 //! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
@@ -32,7 +32,7 @@ mod testing;
 mod tokenize;
 
 pub use buckets::Buckets;
-pub use collate::{Collator, HostBatch, HostStep, LabelBatch};
+pub use collate::{Collator, CoreBatch, HostBatch, LabelBatch};
 pub use dataset::{
     DatasetOptions, FileRows, Labels, MultiLabels, Prepared, TokenizedSet, prepare, prepare_watched,
 };
@@ -42,8 +42,8 @@ pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget}
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
-    EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
-    ScheduledStep, StepPlan,
+    BatchPlan, EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
+    ScheduledBatch,
 };
 pub use source::{
     CastType, Columns, FetchContext, Files, FormatOptions, Part, Records, Source, Value,

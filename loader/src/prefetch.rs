@@ -1,4 +1,4 @@
-//! A thread that has the next steps collated and handed to the devices before they are asked for.
+//! A thread that collates batches and transfers them to the devices ahead of their use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -6,26 +6,26 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::guard::panic_message;
-use crate::{Collator, HostStep, ScheduledStep};
+use crate::{Collator, HostBatch, ScheduledBatch};
 
-/// Steps kept ready: one on its way while the other waits.
+/// Batches kept ready: one in transfer while the other waits.
 const READY: usize = 2;
 
-/// Yields what `transfer` made of each step, in order. Dropping it ends the thread, after the
-/// transfer under way.
+/// Yields the result of `transfer` for each batch, in order. Dropping it ends the thread after the
+/// current transfer.
 pub struct Prefetcher<T, E> {
     ready: Option<Receiver<Result<T, PrefetchError<E>>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A step's result and how long it was waited for: the input-bound share of the step.
+/// A transferred batch, and how long the caller waited for it.
 #[derive(Debug)]
 pub struct Prefetched<T> {
-    pub step: T,
+    pub batch: T,
     pub waited: Duration,
 }
 
-/// Why there is no next step.
+/// Why there is no next batch.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetchError<E> {
     #[error(transparent)]
@@ -39,18 +39,18 @@ pub enum PrefetchError<E> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Prefetcher<T, E> {
-    /// Starts the thread, which runs `transfer` on each collated step, one at a time. It ends
-    /// after the last step or at the first error.
+    /// Starts the thread, which runs `transfer` on each collated batch, one at a time. It ends
+    /// after the last batch or at the first error.
     pub fn spawn(
-        steps: impl Iterator<Item = ScheduledStep> + Send + 'static,
+        batches: impl Iterator<Item = ScheduledBatch> + Send + 'static,
         collator: Collator,
-        transfer: impl FnMut(HostStep) -> Result<T, E> + Send + 'static,
+        transfer: impl FnMut(HostBatch) -> Result<T, E> + Send + 'static,
     ) -> Result<Self, PrefetchError<E>> {
-        // The thread itself holds one step while the channel is full.
+        // The thread itself holds one batch while the channel is full.
         let (sender, ready) = sync_channel(READY - 1);
         let thread = std::thread::Builder::new()
             .name("prefetch".to_owned())
-            .spawn(move || run(steps, &collator, transfer, &sender))
+            .spawn(move || run(batches, &collator, transfer, &sender))
             .map_err(PrefetchError::Spawn)?;
         Ok(Self { ready: Some(ready), thread: Some(thread) })
     }
@@ -59,12 +59,12 @@ impl<T: Send + 'static, E: Send + 'static> Prefetcher<T, E> {
 impl<T, E> Iterator for Prefetcher<T, E> {
     type Item = Result<Prefetched<T>, PrefetchError<E>>;
 
-    /// The next step; None after the last and after an error.
+    /// The next batch; None after the last and after an error.
     fn next(&mut self) -> Option<Self::Item> {
         let start = Instant::now();
-        let step = self.ready.as_ref()?.recv().ok()?;
+        let batch = self.ready.as_ref()?.recv().ok()?;
         let waited = start.elapsed();
-        Some(step.map(|step| Prefetched { step, waited }))
+        Some(batch.map(|batch| Prefetched { batch, waited }))
     }
 }
 
@@ -80,15 +80,15 @@ impl<T, E> Drop for Prefetcher<T, E> {
 }
 
 fn run<T, E>(
-    mut steps: impl Iterator<Item = ScheduledStep>,
+    mut batches: impl Iterator<Item = ScheduledBatch>,
     collator: &Collator,
-    mut transfer: impl FnMut(HostStep) -> Result<T, E>,
+    mut transfer: impl FnMut(HostBatch) -> Result<T, E>,
     sender: &SyncSender<Result<T, PrefetchError<E>>>,
 ) {
     let mut next = || {
-        let step = steps.next()?;
-        let collated = collator.collate(step).map_err(PrefetchError::Collate);
-        Some(collated.and_then(|step| transfer(step).map_err(PrefetchError::Transfer)))
+        let batch = batches.next()?;
+        let collated = collator.collate(batch).map_err(PrefetchError::Collate);
+        Some(collated.and_then(|batch| transfer(batch).map_err(PrefetchError::Transfer)))
     };
     loop {
         let outcome = match catch_unwind(AssertUnwindSafe(&mut next)) {
@@ -113,8 +113,8 @@ mod tests {
     use crate::{Buckets, Sampler, SamplerConfig, SamplingStrategy};
 
     fn spawn<T: Send + 'static>(
-        total_steps: u64,
-        transfer: impl FnMut(HostStep) -> Result<T, String> + Send + 'static,
+        total_batches: u64,
+        transfer: impl FnMut(HostBatch) -> Result<T, String> + Send + 'static,
     ) -> Prefetcher<T, String> {
         let set = set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]);
         let strategy = SamplingStrategy::Random;
@@ -122,21 +122,21 @@ mod tests {
             SamplerConfig { batch_per_core: 2, cores: 1, seed: 1, strategy, drop_last: false };
         let sampler = Sampler::new(config, set.lengths(), Buckets::new(8, false).unwrap()).unwrap();
         let collator = Collator::new(Arc::new(set), 0);
-        Prefetcher::spawn(sampler.run(0, total_steps), collator, transfer).unwrap()
+        Prefetcher::spawn(sampler.run(0, total_batches), collator, transfer).unwrap()
     }
 
     #[test]
-    fn yields_every_step_in_order_over_epochs() {
-        let steps = spawn(7, |step| Ok((step.scheduled.step, step.scheduled.epoch)));
-        let steps: Vec<(u64, u64)> = steps.map(|step| step.unwrap().step).collect();
-        assert_eq!(steps, [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)]);
+    fn yields_every_batch_in_order_over_epochs() {
+        let batches = spawn(7, |host| Ok((host.scheduled.batch, host.scheduled.epoch)));
+        let batches: Vec<(u64, u64)> = batches.map(|batch| batch.unwrap().batch).collect();
+        assert_eq!(batches, [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)]);
     }
 
     #[test]
-    fn keeps_two_steps_ready_and_no_more() {
+    fn keeps_two_batches_ready_and_no_more() {
         let transferred = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&transferred);
-        let mut steps = spawn(100, move |_| Ok(counter.fetch_add(1, Ordering::SeqCst)));
+        let mut batches = spawn(100, move |_| Ok(counter.fetch_add(1, Ordering::SeqCst)));
         let settle = |expect| {
             let deadline = Instant::now() + Duration::from_secs(20);
             while transferred.load(Ordering::SeqCst) < expect && Instant::now() < deadline {
@@ -146,32 +146,32 @@ mod tests {
             assert_eq!(transferred.load(Ordering::SeqCst), expect);
         };
         settle(2);
-        steps.next().unwrap().unwrap();
+        batches.next().unwrap().unwrap();
         settle(3);
     }
 
     #[test]
     fn the_time_waited_is_told() {
         let slow = Duration::from_millis(200);
-        let mut steps = spawn(3, move |_| {
+        let mut batches = spawn(3, move |_| {
             std::thread::sleep(slow);
             Ok(())
         });
-        let first = steps.next().unwrap().unwrap();
+        let first = batches.next().unwrap().unwrap();
         assert!(first.waited >= slow / 2, "{:?}", first.waited);
         std::thread::sleep(3 * slow);
-        let second = steps.next().unwrap().unwrap();
+        let second = batches.next().unwrap().unwrap();
         assert!(second.waited < slow / 2, "{:?}", second.waited);
     }
 
     #[test]
     fn an_error_and_a_panic_end_the_run_with_their_message() {
         let check = |fail: fn() -> Result<(), String>, expect: &str| {
-            let mut steps =
-                spawn(10, move |step| if step.scheduled.step == 1 { fail() } else { Ok(()) });
-            assert!(steps.next().unwrap().is_ok());
-            assert!(format!("{:?}", steps.next().unwrap().unwrap_err()).contains(expect));
-            assert!(steps.next().is_none());
+            let mut batches =
+                spawn(10, move |host| if host.scheduled.batch == 1 { fail() } else { Ok(()) });
+            assert!(batches.next().unwrap().is_ok());
+            assert!(format!("{:?}", batches.next().unwrap().unwrap_err()).contains(expect));
+            assert!(batches.next().is_none());
         };
         check(|| Err("device is gone".to_owned()), "Transfer(\"device is gone\")");
         check(|| panic!("no such core"), "Panicked { message: \"no such core\" }");
@@ -181,9 +181,9 @@ mod tests {
     fn dropping_it_ends_the_thread_and_what_it_held() {
         let held = Arc::new(());
         let inside = Arc::clone(&held);
-        let mut steps = spawn(1_000_000, move |_| Ok(Arc::clone(&inside)));
-        steps.next().unwrap().unwrap();
-        drop(steps);
+        let mut batches = spawn(1_000_000, move |_| Ok(Arc::clone(&inside)));
+        batches.next().unwrap().unwrap();
+        drop(batches);
         assert_eq!(Arc::strong_count(&held), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! What a set looks like: the figures of a job's first event.
 
-use crate::{Labels, Result, StepPlan, TokenizedSet};
+use crate::{BatchPlan, Labels, Result, TokenizedSet};
 
 /// Figures of one set.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,12 +72,12 @@ fn class_histogram(set: &TokenizedSet) -> Result<Vec<(String, u64)>> {
     Ok(encoder.id2label().iter().cloned().zip(counts).collect())
 }
 
-/// The share of computed token positions that hold no token, over `steps`; 0 without steps.
-pub fn padding_share(steps: impl IntoIterator<Item = StepPlan>, lengths: &[u32]) -> f64 {
+/// The share of computed token positions that hold no token, over `batches`; 0 without batches.
+pub fn padding_share(batches: impl IntoIterator<Item = BatchPlan>, lengths: &[u32]) -> f64 {
     let (mut padded, mut tokens) = (0, 0);
-    for step in steps {
-        padded += step.padded_tokens();
-        tokens += step.rows.iter().map(|&row| u64::from(lengths[row as usize])).sum::<u64>();
+    for batch in batches {
+        padded += batch.padded_tokens();
+        tokens += batch.rows.iter().map(|&row| u64::from(lengths[row as usize])).sum::<u64>();
     }
     if padded == 0 { 0.0 } else { 1.0 - tokens as f64 / padded as f64 }
 }
@@ -110,9 +110,13 @@ mod tests {
 
     #[test]
     fn padding_is_what_holds_no_token() {
-        let step =
-            |rows: &[u32]| StepPlan { length: 4, rows: rows.to_vec(), batch_per_core: 1, cores: 2 };
-        let share = padding_share([step(&[0, 1]), step(&[2])], &[4, 2, 4]);
+        let batch = |rows: &[u32]| BatchPlan {
+            length: 4,
+            rows: rows.to_vec(),
+            batch_per_core: 1,
+            cores: 2,
+        };
+        let share = padding_share([batch(&[0, 1]), batch(&[2])], &[4, 2, 4]);
         assert_eq!(share, 1.0 - 10.0 / 16.0);
         assert_eq!(padding_share([], &[]), 0.0);
     }

@@ -93,7 +93,7 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Prepares the rows and reads all of them in batches; tells how many steps it took.
+/// Prepares the rows and reads all of them in batches; checks that every token was read.
 fn use_rows(file: PathBuf, cache_dir: PathBuf, task: TaskSpec, rows: usize) {
     let files = [file.to_str().unwrap().to_owned()].into_iter().collect();
     let options = DatasetOptions { files, task, cache_dir: Some(cache_dir) };
@@ -112,8 +112,8 @@ fn use_rows(file: PathBuf, cache_dir: PathBuf, task: TaskSpec, rows: usize) {
             collator = collator.with_masking(Masking::new(1, 0.15, false, 1, 100).unwrap());
         }
         let mut tokens = 0;
-        for step in sampler.run(0, sampler.steps_per_epoch() as u64) {
-            tokens += collator.collate(step).unwrap().tokens;
+        for batch in sampler.run(0, sampler.batches_per_epoch() as u64) {
+            tokens += collator.collate(batch).unwrap().tokens;
         }
         assert_eq!(tokens as usize, (rows - rows.div_ceil(10)) * WORDS);
     }

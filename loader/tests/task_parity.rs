@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use traind_loader::squad::{AnswerOptions, Question, WindowLogits, predict, read_questions, score};
 use traind_loader::{
-    CausalLm, Collator, DatasetOptions, HuggingFaceTokenizer, IGNORED_LABEL, LabelBatch, LabelKind,
-    LabelSpec, Labels, MaskedLm, Masking, QuestionAnswering, ScheduledStep, StepPlan, TaskSpec,
+    BatchPlan, CausalLm, Collator, DatasetOptions, HuggingFaceTokenizer, IGNORED_LABEL, LabelBatch,
+    LabelKind, LabelSpec, Labels, MaskedLm, Masking, QuestionAnswering, ScheduledBatch, TaskSpec,
     TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
 };
 
@@ -196,9 +196,10 @@ fn check_maskable(set: &Arc<TokenizedSet>, special: &Json) {
     let collator = Collator::new(Arc::clone(set), 0).with_masking(masking);
     for (row, special) in special.as_array().unwrap().iter().enumerate() {
         let length = set.lengths()[row] + 2;
-        let plan = StepPlan { length, rows: vec![row as u32], batch_per_core: 1, cores: 1 };
-        let step = ScheduledStep { step: 0, epoch: 0, step_in_epoch: 0, plan };
-        let LabelBatch::Token(targets) = &collator.collate(step).unwrap().batches[0].labels else {
+        let plan = BatchPlan { length, rows: vec![row as u32], batch_per_core: 1, cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let LabelBatch::Token(targets) = &collator.collate(scheduled).unwrap().cores[0].labels
+        else {
             panic!("no targets of tokens");
         };
         let ignored: Vec<i64> = targets.iter().map(|&id| i64::from(id == IGNORED_LABEL)).collect();

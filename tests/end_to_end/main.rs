@@ -19,6 +19,7 @@ mod outliving;
 mod planning;
 mod prometheus;
 mod python_client;
+mod python_package;
 mod queueing;
 mod remote;
 mod shards;

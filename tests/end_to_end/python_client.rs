@@ -55,7 +55,7 @@ fn check_refused(saw: &Value) {
 
 /// The interpreter of an environment with `grpcio-tools` and `grpcio-status`, which
 /// `scripts/test` makes. Where tests must not be left out, neither is this one.
-fn python() -> Option<OsString> {
+pub(crate) fn python() -> Option<OsString> {
     let python = env::var_os("TRAIND_TEST_PYTHON").filter(|path| !path.is_empty());
     if python.is_none() {
         let why = "TRAIND_TEST_PYTHON is not set; scripts/test sets it";
@@ -76,6 +76,7 @@ fn generate(python: &OsString, folder: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-fn in_tests(path: &str) -> PathBuf {
+/// A path in the folder of this package.
+pub(crate) fn in_tests(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

@@ -2,8 +2,10 @@
 
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, output};
+use crate::interfaces::text;
 
 /// Ask a job to end after the step it is in
 #[derive(clap::Args)]
@@ -20,7 +22,7 @@ impl Cancel {
             async move { jobs.cancel_job(v1::CancelJobRequest { job_id }).await }
         };
         let job = client::repeat(cancel).await?;
-        println!("{} {}", job.id, output::state(job.state()));
+        println!("{} {}", job.id, text::state(job.state()));
         Ok(Exit::Done)
     }
 }

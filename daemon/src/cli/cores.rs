@@ -4,9 +4,11 @@ use std::io::IsTerminal;
 
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::output::{bytes, phase, print_table};
-use super::{Global, client};
+use super::show::table::print_table;
+use crate::interfaces::text::{bytes, phase};
 
 /// Show the host's cores and what they do
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::Global;
 use super::exit::Exit;
-use crate::doctor::{self, Patient};
+use crate::jobs::doctor::{self, Patient};
 use crate::paths;
 
 /// Examine the job store of a stopped daemon, or make it anew from the job folders

@@ -2,8 +2,9 @@
 
 use traind_proto::v1::DrainRequest;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client};
 
 /// Stop the daemon and its jobs with checkpoints; they go on when it is back
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use traind_proto::v1::JobState;
 
-use crate::supervisor::EXIT_IO_ERROR;
+use crate::jobs::supervisor::EXIT_IO_ERROR;
 
 /// Part of the interface: scripts tell a failed job from a failed command by it.
 pub(crate) const HELP: &str = "\

@@ -4,9 +4,11 @@ use anyhow::Context;
 use clap::ValueEnum;
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::job_view::JobView;
-use super::{Global, client, event_text, output};
+use super::show::job_view::JobView;
+use crate::interfaces::text::{self, events};
 
 /// Show all that is known about a job
 #[derive(clap::Args)]
@@ -50,48 +52,48 @@ fn print_pairs(job: &v1::Job) {
         ("id", job.id.clone()),
         ("name", job.name.clone()),
         ("owner", job.owner.clone()),
-        ("state", output::state(job.state())),
+        ("state", text::state(job.state())),
         ("waits", job.waiting_reason.clone()),
         ("because", job.cancel_reason.clone()),
         ("in queue", queue(job)),
         ("submitted", ago(job.create_time.as_ref())),
         ("started", ago(job.start_time.as_ref())),
         ("ended", ago(job.end_time.as_ref())),
-        ("cores", output::cores(job)),
+        ("cores", text::cores(job)),
         ("output", job.output_dir.clone()),
     ];
     if let Some(step) = &job.progress {
         pairs.push(("step", format!("{} of {}", step.step, step.max_steps)));
-        pairs.push(("loss", output::number(step.loss)));
-        pairs.push(("samples/s", output::number(step.samples_per_second)));
+        pairs.push(("loss", text::number(step.loss)));
+        pairs.push(("samples/s", text::number(step.samples_per_second)));
     }
     if let Some(failure) = &job.failure {
         pairs.push(("failure", format!("{}: {}", failure.reason, failure.message)));
     }
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-        println!("{name:<10} {}", output::printable(value));
+        println!("{name:<10} {}", text::printable(value));
     }
     job.data.iter().for_each(print_split);
     let width = job.metrics.keys().map(String::len).max().unwrap_or_default();
     for (name, value) in &job.metrics {
-        println!("{:<width$} {}", output::printable(name), output::number(*value));
+        println!("{:<width$} {}", text::printable(name), text::number(*value));
     }
 }
 
 /// A line of figures, and a table of the classes where rows have any.
 fn print_split(data: &v1::DataPrepared) {
-    println!("{:<10} {}", output::printable(&data.split), event_text::split(data));
+    println!("{:<10} {}", text::printable(&data.split), events::split(data));
     let width = data.classes.iter().map(|count| count.label.chars().count()).max();
     for count in &data.classes {
         let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
-        let (label, width) = (output::printable(&count.label), width.unwrap_or_default());
+        let (label, width) = (text::printable(&count.label), width.unwrap_or_default());
         println!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %", "", count.rows);
     }
 }
 
 /// "2, starts in about 3m20s".
 fn queue(job: &v1::Job) -> String {
-    match (job.queue_position, output::until(job.estimated_start_time.as_ref())) {
+    match (job.queue_position, text::until(job.estimated_start_time.as_ref())) {
         (0, _) => String::new(),
         (position, None) => position.to_string(),
         (position, Some(wait)) => format!("{position}, starts in about {wait}"),
@@ -99,5 +101,5 @@ fn queue(job: &v1::Job) -> String {
 }
 
 fn ago(time: Option<&prost_types::Timestamp>) -> String {
-    time.map(|at| format!("{} ago ({at})", output::age(Some(at)))).unwrap_or_default()
+    time.map(|at| format!("{} ago ({at})", text::age(Some(at)))).unwrap_or_default()
 }

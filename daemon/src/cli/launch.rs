@@ -13,11 +13,12 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use traind_job_file::RunSpec;
 
 use super::exit::Exit;
-use super::failure;
-use crate::account::Account;
-use crate::supervisor::claim::{Claim, Identity, claim};
-use crate::supervisor::fence::Fence;
-use crate::supervisor::may_pass;
+use super::show::failure;
+use crate::access::account::Account;
+use crate::host::process::Identity;
+use crate::jobs::supervisor::claim::{Claim, claim};
+use crate::jobs::supervisor::fence::Fence;
+use crate::jobs::supervisor::is_transient;
 
 /// Become the runner of an attempt; for the daemon's own use.
 #[derive(clap::Args)]
@@ -100,7 +101,7 @@ impl Launch {
 
 /// A disk that fails is told by the exit, since nothing may be written any more.
 fn told(error: io::Error, action: &'static str) -> anyhow::Result<Exit> {
-    let passes = may_pass(&error);
+    let passes = is_transient(&error);
     let error = anyhow::Error::new(error).context(action);
     if !passes {
         return Err(error);

@@ -3,8 +3,11 @@
 use prost_types::Timestamp;
 use traind_proto::v1::{self, Event};
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, event_text, follow};
+use super::show::follow;
+use crate::interfaces::text::events;
 
 /// Print a job's events, one a line
 #[derive(clap::Args)]
@@ -43,7 +46,7 @@ fn to_millis(time: Timestamp) -> Timestamp {
 
 fn print(event: &Event) {
     let time = event.time.map(|time| to_millis(time).to_string()).unwrap_or_default();
-    for line in event_text::describe(event).lines() {
+    for line in events::describe(event).lines() {
         println!("{time} {line}");
     }
 }

@@ -3,8 +3,11 @@
 use clap::ValueEnum;
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, output};
+use super::show::table::print_table;
+use crate::interfaces::text;
 
 /// List jobs, the newest first
 #[derive(clap::Args)]
@@ -48,7 +51,7 @@ impl Ls {
                 break;
             }
         }
-        output::print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
+        print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
         Ok(Exit::Done)
     }
 }
@@ -63,11 +66,11 @@ fn row(job: &v1::Job) -> Vec<String> {
     vec![
         job.id.clone(),
         job.name.clone(),
-        output::state(job.state()),
+        text::state(job.state()),
         cores,
         step.unwrap_or_default(),
-        progress.map(|step| output::number(step.loss)).unwrap_or_default(),
-        output::age(job.create_time.as_ref()),
+        progress.map(|step| text::number(step.loss)).unwrap_or_default(),
+        text::age(job.create_time.as_ref()),
         remark(job),
     ]
 }
@@ -87,7 +90,7 @@ fn remark(job: &v1::Job) -> String {
 
 /// "#2, in about 3m20s: needs 2 cores, ...".
 fn waiting(job: &v1::Job) -> String {
-    let wait = output::until(job.estimated_start_time.as_ref());
+    let wait = text::until(job.estimated_start_time.as_ref());
     let wait = wait.map(|wait| format!(", in about {wait}")).unwrap_or_default();
     format!("#{}{wait}: {}", job.queue_position, job.waiting_reason)
 }

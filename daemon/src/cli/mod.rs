@@ -1,29 +1,23 @@
 //! The command line: one file for each verb, and its line here.
 
 mod cancel;
-mod client;
 mod completions;
+mod connect;
 mod cores;
 mod doctor;
 mod drain;
-pub(crate) mod event_text;
 mod exit;
-mod failure;
-mod follow;
 mod get;
-mod job_view;
 mod launch;
 mod listen;
 mod logs;
 mod ls;
-pub(crate) mod output;
 mod plan;
 mod planner;
 mod plugins;
-mod progress;
-mod remote;
 mod samples;
 mod serve;
+mod show;
 mod submit;
 mod token;
 mod top;
@@ -38,7 +32,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use connect::remote;
 use exit::Exit;
+use show::failure;
 
 /// Sockets that are looked after before the kernel is asked for more.
 const IO_EVENTS_MAX: usize = 64;

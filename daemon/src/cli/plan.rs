@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
 use super::submit::{parse_override, read, working_directory};
-use super::{Global, client, output};
+use crate::interfaces::text;
 
 /// Show what a job would take, without submitting it
 #[derive(clap::Args)]
@@ -36,17 +38,17 @@ impl Plan {
 fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
     let most = match plan.bytes_per_core_max {
         0 => String::new(),
-        most => format!(" of {}", output::bytes(most)),
+        most => format!(" of {}", text::bytes(most)),
     };
     vec![
         ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
         ("batch", format!("{} rows a core, up to {} tokens each", plan.rows, plan.positions)),
-        ("a core", format!("{}{most}", output::bytes(plan.bytes_per_core))),
-        ("  weights", output::bytes(plan.weights_bytes)),
-        ("  gradients", output::bytes(plan.gradients_bytes)),
-        ("  optimizer", output::bytes(plan.optimizer_bytes)),
-        ("  activations", output::bytes(plan.activations_bytes)),
-        ("a checkpoint", output::bytes(plan.checkpoint_bytes)),
-        ("on disk", output::bytes(plan.disk_bytes)),
+        ("a core", format!("{}{most}", text::bytes(plan.bytes_per_core))),
+        ("  weights", text::bytes(plan.weights_bytes)),
+        ("  gradients", text::bytes(plan.gradients_bytes)),
+        ("  optimizer", text::bytes(plan.optimizer_bytes)),
+        ("  activations", text::bytes(plan.activations_bytes)),
+        ("a checkpoint", text::bytes(plan.checkpoint_bytes)),
+        ("on disk", text::bytes(plan.disk_bytes)),
     ]
 }

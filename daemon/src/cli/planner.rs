@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::exit::Exit;
 use super::launch::set;
-use crate::account::Account;
-use crate::supervisor::fence::Fence;
+use crate::access::account::Account;
+use crate::jobs::supervisor::fence::Fence;
 
 const LIMITS: [(Resource, u64); 4] = [
     (Resource::Core, 0),

@@ -7,10 +7,10 @@ use clap::Subcommand;
 
 use super::Global;
 use super::exit::Exit;
-use super::output::print_table;
+use super::show::table::print_table;
+use crate::host::plugins::install::{Installed, install};
+use crate::host::plugins::{PLUGINS, plugin};
 use crate::paths;
-use crate::plugins::install::{Installed, install};
-use crate::plugins::{PLUGINS, plugin};
 
 /// List the PJRT plugins, or install one
 #[derive(clap::Args)]

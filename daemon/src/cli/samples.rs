@@ -2,8 +2,9 @@
 
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client};
 
 /// Print the rows that a step of a job trained on: file and row, in the order of the batch
 #[derive(clap::Args)]

@@ -18,23 +18,23 @@ use super::Global;
 use super::exit::Exit;
 use super::listen::Listen;
 use crate::access::Access;
-use crate::account;
-use crate::confine::Roots;
-use crate::daemon::Daemon;
-use crate::discovery::Places;
+use crate::access::account::{self, user_name};
+use crate::access::live::LiveAccess;
+use crate::access::roots::Roots;
+use crate::control::daemon::Daemon;
+use crate::control::dispatch;
 use crate::host::Host;
-use crate::http::{self, HttpError};
-use crate::live_access::LiveAccess;
-use crate::metrics;
+use crate::host::discovery::Places;
+use crate::host::plugins;
+use crate::host::spot;
+use crate::interfaces::http::{self, HttpError};
+use crate::interfaces::metrics::{self, Calls};
+use crate::interfaces::server;
+use crate::interfaces::web;
+use crate::jobs::store::Store;
+use crate::jobs::supervisor::{delegated_cgroup, divide_memory, fence};
 use crate::paths;
-use crate::plugins;
-use crate::server;
-use crate::server::peer::user_name;
 use crate::settings::{Limits, RunAs, Settings};
-use crate::spot;
-use crate::store::Store;
-use crate::supervisor::{delegated_cgroup, divide_memory, fence};
-use crate::web;
 
 /// Run the daemon
 #[derive(clap::Args)]
@@ -191,7 +191,8 @@ impl Serve {
         warn_of_roots_jobs(&settings);
         divide_memory_of_jobs(&settings);
         let daemon = Daemon::open(settings)?;
-        daemon.start().await.context("find the jobs of an earlier daemon")?;
+        let calls = Arc::new(Calls::default());
+        dispatch::start(&daemon).await.context("find the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
         tokio::spawn(reload_on_signal(daemon.clone())?);
         let serve_http = |what: &str, listener: TcpListener, router| -> io::Result<()> {
@@ -200,15 +201,15 @@ impl Serve {
             Ok(())
         };
         if let Some(listener) = metrics {
-            serve_http("metrics", listener, metrics::router(daemon.clone()))?;
+            serve_http("metrics", listener, metrics::router(daemon.clone(), calls.clone()))?;
         }
         if let Some(listener) = web {
             serve_http("the web page", listener, web::router(daemon.clone()))?;
         }
         if let Some(base_url) = ec2_notices {
-            tokio::spawn(spot::watch(daemon.clone(), base_url));
+            tokio::spawn(drain_on_notice(daemon.clone(), base_url));
         }
-        let served = server::serve(daemon.clone(), || announce(&daemon)).await;
+        let served = server::serve(daemon.clone(), calls, || announce(&daemon)).await;
         daemon.close().await;
         let jobs = if daemon.drained.is_cancelled() { "wait" } else { "go on" };
         tracing::info!("stopped; jobs {jobs}");
@@ -350,7 +351,7 @@ fn log_to_stderr() {
 
 /// Tells systemd, where it waits for that, and keeps its watchdog content.
 fn announce(daemon: &Arc<Daemon>) {
-    let Settings { socket, host, .. } = &daemon.settings;
+    let Settings { socket, host, .. } = &*daemon.settings;
     tracing::info!(socket = %socket.display(), platform = host.platform, cores = host.core_count(), "ready");
     notify(NotifyState::Ready);
     if let Some(limit) = sd_notify::watchdog_enabled() {
@@ -393,6 +394,13 @@ fn close_on_signal(
         notify(NotifyState::Stopping);
         daemon.closing.cancel();
     })
+}
+
+/// EC2 takes an instance away a few minutes after its notice.
+async fn drain_on_notice(daemon: Arc<Daemon>, base_url: String) {
+    if let Some(notice) = daemon.closing.run_until_cancelled(spot::notice(base_url)).await {
+        daemon.drain(&notice);
+    }
 }
 
 /// SIGHUP: the access file and the certificates are read again. No call and no job is disturbed.

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, follow, output};
+use super::show::follow;
+use crate::interfaces::text;
 use crate::job_id;
 
 /// Submit a job file; prints the job's id
@@ -45,7 +48,7 @@ impl Submit {
         };
         let job = client::repeat(create).await?;
         for warning in &job.warnings {
-            eprintln!("warning: {}", output::printable(&warning.message));
+            eprintln!("warning: {}", text::printable(&warning.message));
         }
         println!("{}", job.id);
         if !self.watch {

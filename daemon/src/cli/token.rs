@@ -3,8 +3,11 @@
 use clap::{Subcommand, ValueEnum};
 use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, output};
+use super::show::table::print_table;
+use crate::interfaces::text;
 
 /// Make, list and revoke the tokens with which users call from other hosts
 #[derive(clap::Args)]
@@ -55,7 +58,7 @@ impl Token {
             Action::Ls => {
                 let list = tokens.list_tokens(v1::ListTokensRequest {}).await?.into_inner();
                 let rows: Vec<_> = list.tokens.iter().map(row).collect();
-                output::print_table(&["ID", "USER", "AT MOST", "AGE", "EXPIRES"], &rows);
+                print_table(&["ID", "USER", "AT MOST", "AGE", "EXPIRES"], &rows);
             }
             Action::Revoke { id } => {
                 let token = tokens.revoke_token(v1::RevokeTokenRequest { id }).await?.into_inner();
@@ -69,13 +72,13 @@ impl Token {
 fn row(token: &v1::Token) -> Vec<String> {
     let role_max = match token.role_max() {
         v1::Role::Unspecified => String::new(),
-        role => output::plain(role.as_str_name(), "ROLE_"),
+        role => text::plain(role.as_str_name(), "ROLE_"),
     };
     vec![
         token.id.clone(),
         token.user.clone(),
         role_max,
-        output::age(token.create_time.as_ref()),
+        text::age(token.create_time.as_ref()),
         token.expire_time.map_or_else(|| "never".to_owned(), |time| time.to_string()),
     ]
 }

@@ -1,7 +1,9 @@
 //! `traind watch`.
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client, follow};
+use super::show::follow;
 
 /// Follow a job to its end with a progress bar; Ctrl-C stops following, not the job
 #[derive(clap::Args)]

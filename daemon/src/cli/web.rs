@@ -2,8 +2,9 @@
 
 use traind_proto::v1::CreateLoginRequest;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client};
 
 /// Print an address that lets your browser into the daemon's web page
 #[derive(clap::Args)]

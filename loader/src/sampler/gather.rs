@@ -1,8 +1,8 @@
 //! Puts what the cores computed back into the order of the data set, each row counted once.
 
-use super::{SamplerError, StepPlan};
+use super::{BatchPlan, SamplerError};
 
-/// Collects one value a row from steps in any order.
+/// Collects one value a row from batches in any order.
 #[derive(Debug)]
 pub struct GatherInOrder<T> {
     values: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> GatherInOrder<T> {
     /// Takes the values of one core's slots; those of empty slots are dropped.
     pub fn place(
         &mut self,
-        plan: &StepPlan,
+        plan: &BatchPlan,
         core: usize,
         slots: impl IntoIterator<Item = T>,
     ) -> Result<(), SamplerError> {

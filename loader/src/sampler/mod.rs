@@ -1,9 +1,9 @@
-//! Which rows each step trains on: pure arithmetic on row counts and lengths, decided before the
-//! first step.
+//! Plans the rows of each batch: pure arithmetic on row counts and lengths, done before the first
+//! step.
 //!
-//! It keeps what PyTorch's `DistributedSampler` promises (disjoint shards, equal step counts, a
-//! new order each epoch) and adds two things: the global batch of a step does not depend on the
-//! number of cores, and no row is repeated to fill the last batch.
+//! It keeps the guarantees of PyTorch's `DistributedSampler` (disjoint shards, as many batches on
+//! every core, a new order each epoch) and adds two: the global batch does not depend on the number
+//! of cores, and no row is repeated to fill the last batch.
 
 mod gather;
 mod order;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use gather::GatherInOrder;
-pub use plan::{EpochPlan, ScheduledStep, StepPlan};
+pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
 use crate::Buckets;
 
@@ -33,17 +33,17 @@ pub enum SamplingStrategy {
 /// The settings of a [`Sampler`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerConfig {
-    /// Rows a core takes in one step (`per_device_train_batch_size`).
+    /// Rows of one core in a batch (`per_device_train_batch_size`).
     pub batch_per_core: usize,
     pub cores: usize,
     pub seed: u64,
     pub strategy: SamplingStrategy,
-    /// Leave out the last partial batch of an epoch (`dataloader_drop_last`).
+    /// Leaves out the last partial batch of an epoch (`dataloader_drop_last`).
     pub drop_last: bool,
 }
 
 impl SamplerConfig {
-    /// Rows of all cores in one step.
+    /// Rows of all cores in one batch.
     pub fn global_batch(&self) -> usize {
         self.batch_per_core * self.cores
     }
@@ -59,7 +59,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// `lengths` are the token counts of all rows. Fails on an empty set or batch, on rows beyond
-    /// the longest bucket, and where `drop_last` would leave no step.
+    /// the longest bucket, and where `drop_last` would leave no batch.
     pub fn new(
         config: SamplerConfig,
         lengths: impl Into<Arc<[u32]>>,
@@ -88,7 +88,7 @@ impl Sampler {
         }
     }
 
-    /// The same rows in the same steps, padded to a ladder of at most `rungs_max` lengths: those
+    /// The same rows in the same batches, padded to a ladder of at most `rungs_max` lengths: those
     /// that suit an epoch's batches best. It depends on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
@@ -111,8 +111,8 @@ impl Sampler {
         &self.lengths
     }
 
-    /// Steps in every epoch.
-    pub fn steps_per_epoch(&self) -> usize {
+    /// The number of batches in every epoch.
+    pub fn batches_per_epoch(&self) -> usize {
         let global_batch = self.config.global_batch();
         match self.config.drop_last {
             true => self.lengths.len() / global_batch,
@@ -126,57 +126,57 @@ impl Sampler {
         // `new` made sure that every row has a bucket.
         let padded = |longest| self.buckets.bucket(longest).unwrap_or(longest);
         EpochPlan {
-            step_lengths: self.longest_rows(&order).map(padded).collect(),
+            batch_lengths: self.longest_rows(&order).map(padded).collect(),
             order: order.into(),
             batch_per_core: self.config.batch_per_core,
             cores: self.config.cores,
         }
     }
 
-    /// Steps `from..total_steps` of the whole run, epochs end to end. Start at the step of a
-    /// checkpoint to go on exactly where it was written.
+    /// Batches `from..total_batches` of the whole run, epochs end to end. A resumed run starts at
+    /// the first batch that its checkpoint has not seen.
     pub fn run(
         &self,
         from: u64,
-        total_steps: u64,
-    ) -> impl Iterator<Item = ScheduledStep> + Send + use<> {
+        total_batches: u64,
+    ) -> impl Iterator<Item = ScheduledBatch> + Send + use<> {
         let sampler = self.clone();
-        let per_epoch = self.steps_per_epoch() as u64;
+        let per_epoch = self.batches_per_epoch() as u64;
         let mut current: Option<(u64, EpochPlan)> = None;
-        (from..total_steps).filter_map(move |step| {
-            let (epoch, step_in_epoch) = (step / per_epoch, step % per_epoch);
+        (from..total_batches).filter_map(move |batch| {
+            let (epoch, batch_in_epoch) = (batch / per_epoch, batch % per_epoch);
             if current.as_ref().is_none_or(|(planned, _)| *planned != epoch) {
                 current = Some((epoch, sampler.epoch(epoch)));
             }
-            let plan = current.as_ref()?.1.step(step_in_epoch as usize)?;
-            Some(ScheduledStep { step, epoch, step_in_epoch, plan })
+            let plan = current.as_ref()?.1.batch(batch_in_epoch as usize)?;
+            Some(ScheduledBatch { batch, epoch, batch_in_epoch, plan })
         })
     }
 
-    /// Every padded length that the first `total_steps` steps use, ascending: the programs to
-    /// compile before the first one.
-    pub fn shapes(&self, total_steps: u64) -> Vec<u32> {
-        let per_epoch = self.steps_per_epoch() as u64;
+    /// The padded lengths of the first `total_batches` batches, ascending, each once: a program is
+    /// compiled for each of them before the first step.
+    pub fn shapes(&self, total_batches: u64) -> Vec<u32> {
+        let per_epoch = self.batches_per_epoch() as u64;
         let epochs = match self.config.strategy {
-            SamplingStrategy::Sequential => total_steps.div_ceil(per_epoch).min(1),
-            _ => total_steps.div_ceil(per_epoch),
+            SamplingStrategy::Sequential => total_batches.div_ceil(per_epoch).min(1),
+            _ => total_batches.div_ceil(per_epoch),
         };
         let mut shapes = BTreeSet::new();
         for epoch in 0..epochs {
-            let steps_left = (total_steps - epoch * per_epoch).min(per_epoch) as usize;
-            shapes.extend(&self.epoch(epoch).step_lengths()[..steps_left]);
+            let batches_left = (total_batches - epoch * per_epoch).min(per_epoch) as usize;
+            shapes.extend(&self.epoch(epoch).batch_lengths()[..batches_left]);
         }
         shapes.into_iter().collect()
     }
 
-    /// The rows of an epoch in the order of its steps, without those that it leaves out.
+    /// The rows of an epoch in the order of its batches, without those that it leaves out.
     fn order(&self, epoch: u64) -> Vec<u32> {
         let mut order = order::epoch_order(self, epoch);
-        order.truncate(self.steps_per_epoch() * self.config.global_batch());
+        order.truncate(self.batches_per_epoch() * self.config.global_batch());
         order
     }
 
-    /// The tokens of the longest row of each step.
+    /// The tokens of the longest row of each batch.
     fn longest_rows<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
         let length = |&row: &u32| self.lengths[row as usize];
         order

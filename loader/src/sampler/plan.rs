@@ -1,20 +1,20 @@
-//! What one step and one epoch train on.
+//! The rows of one batch and of one epoch.
 
 use std::sync::Arc;
 
-/// One step: a global batch, split contiguously over the cores.
+/// A global batch, split contiguously over the cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepPlan {
+pub struct BatchPlan {
     /// The padded length, the same on every core since all run one program.
     pub length: u32,
-    /// The rows of the global batch. Fewer than `cores * batch_per_core` only in the last step of
-    /// an epoch; the slots left over carry weight 0, so that every row counts exactly once.
+    /// The rows of the batch: fewer than `cores * batch_per_core` only in the last batch of an
+    /// epoch. The slots left over carry weight 0, so that every row counts exactly once.
     pub rows: Vec<u32>,
     pub batch_per_core: usize,
     pub cores: usize,
 }
 
-impl StepPlan {
+impl BatchPlan {
     /// The rows of one core, in slot order; shorter than `batch_per_core` where slots stay empty.
     pub fn rows_of_core(&self, core: usize) -> &[u32] {
         let start = (core * self.batch_per_core).min(self.rows.len());
@@ -28,57 +28,52 @@ impl StepPlan {
     }
 }
 
-/// A step and its place in the run. All counts start at 0.
+/// A batch and its position in the run. All counts start at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScheduledStep {
-    pub step: u64,
+pub struct ScheduledBatch {
+    pub batch: u64,
     pub epoch: u64,
-    pub step_in_epoch: u64,
-    pub plan: StepPlan,
+    pub batch_in_epoch: u64,
+    pub plan: BatchPlan,
 }
 
-/// All steps of one epoch.
+/// All batches of one epoch.
 #[derive(Clone, Debug)]
 pub struct EpochPlan {
     pub(super) order: Arc<[u32]>,
-    pub(super) step_lengths: Arc<[u32]>,
+    pub(super) batch_lengths: Arc<[u32]>,
     pub(super) batch_per_core: usize,
     pub(super) cores: usize,
 }
 
 impl EpochPlan {
-    /// Steps in this epoch, the same in every epoch.
+    /// The number of batches, the same in every epoch.
     pub fn len(&self) -> usize {
-        self.step_lengths.len()
+        self.batch_lengths.len()
     }
 
-    /// True where there is no step, which [`super::Sampler::new`] rules out.
+    /// True if there is no batch, which [`super::Sampler::new`] rules out.
     pub fn is_empty(&self) -> bool {
-        self.step_lengths.is_empty()
+        self.batch_lengths.is_empty()
     }
 
-    /// Step `step` of the epoch; None past its end.
-    pub fn step(&self, step: usize) -> Option<StepPlan> {
-        let length = *self.step_lengths.get(step)?;
+    /// Batch `batch` of the epoch; None past its end.
+    pub fn batch(&self, batch: usize) -> Option<BatchPlan> {
+        let length = *self.batch_lengths.get(batch)?;
         let global_batch = self.batch_per_core * self.cores;
-        let start = step * global_batch;
+        let start = batch * global_batch;
         let end = (start + global_batch).min(self.order.len());
         let rows = self.order[start..end].to_vec();
-        Some(StepPlan { length, rows, batch_per_core: self.batch_per_core, cores: self.cores })
+        Some(BatchPlan { length, rows, batch_per_core: self.batch_per_core, cores: self.cores })
     }
 
-    /// The steps from `first` on: what a resumed epoch still has to do.
-    pub fn steps_from(&self, first: usize) -> impl Iterator<Item = StepPlan> + '_ {
-        (first..self.len()).filter_map(|step| self.step(step))
+    /// All batches, in order.
+    pub fn batches(&self) -> impl Iterator<Item = BatchPlan> + '_ {
+        (0..self.len()).filter_map(|batch| self.batch(batch))
     }
 
-    /// All steps.
-    pub fn steps(&self) -> impl Iterator<Item = StepPlan> + '_ {
-        self.steps_from(0)
-    }
-
-    /// The padded length of each step.
-    pub fn step_lengths(&self) -> &[u32] {
-        &self.step_lengths
+    /// The padded length of each batch.
+    pub fn batch_lengths(&self) -> &[u32] {
+        &self.batch_lengths
     }
 }

@@ -38,10 +38,10 @@ proptest! {
     ) {
         let plan = sampler(&lengths, cores, batch * cores, STRATEGIES[pick], false).epoch(epoch);
         let mut seen: Vec<u32> = Vec::new();
-        for step in plan.steps() {
+        for batch_plan in plan.batches() {
             for core in 0..cores {
-                prop_assert!(step.rows_of_core(core).len() <= batch);
-                seen.extend(step.rows_of_core(core));
+                prop_assert!(batch_plan.rows_of_core(core).len() <= batch);
+                seen.extend(batch_plan.rows_of_core(core));
             }
         }
         seen.sort_unstable();
@@ -55,11 +55,11 @@ proptest! {
         let global_batch = batch * cores;
         prop_assume!(lengths.len() >= global_batch);
         let sampler = sampler(&lengths, cores, global_batch, STRATEGIES[pick], true);
-        let steps: Vec<StepPlan> = sampler.epoch(1).steps().collect();
-        prop_assert_eq!(steps.len(), lengths.len() / global_batch);
-        prop_assert!(steps.iter().all(|step| step.rows.len() == global_batch));
-        let distinct: BTreeSet<u32> = steps.iter().flat_map(|step| step.rows.clone()).collect();
-        prop_assert_eq!(distinct.len(), steps.len() * global_batch);
+        let batches: Vec<BatchPlan> = sampler.epoch(1).batches().collect();
+        prop_assert_eq!(batches.len(), lengths.len() / global_batch);
+        prop_assert!(batches.iter().all(|plan| plan.rows.len() == global_batch));
+        let distinct: BTreeSet<u32> = batches.iter().flat_map(|plan| plan.rows.clone()).collect();
+        prop_assert_eq!(distinct.len(), batches.len() * global_batch);
     }
 
     #[test]
@@ -68,17 +68,17 @@ proptest! {
     ) {
         let plan = |cores| {
             let epoch = sampler(&lengths, cores, quarter * 4, STRATEGIES[pick], false).epoch(epoch);
-            epoch.steps().map(|step| (step.length, step.rows)).collect::<Vec<_>>()
+            epoch.batches().map(|plan| (plan.length, plan.rows)).collect::<Vec<_>>()
         };
         prop_assert_eq!(plan(1), plan(2));
         prop_assert_eq!(plan(1), plan(4));
     }
 
     #[test]
-    fn a_run_resumes_at_any_step(lengths in lengths(), pick in 0usize..3, from in 0u64..60) {
+    fn a_run_resumes_at_any_batch(lengths in lengths(), pick in 0usize..3, from in 0u64..60) {
         let sampler = sampler(&lengths, 2, 8, STRATEGIES[pick], false);
-        let whole: Vec<ScheduledStep> = sampler.run(0, 60).collect();
-        let resumed: Vec<ScheduledStep> = sampler.run(from, 60).collect();
+        let whole: Vec<ScheduledBatch> = sampler.run(0, 60).collect();
+        let resumed: Vec<ScheduledBatch> = sampler.run(from, 60).collect();
         prop_assert_eq!(&whole[from as usize..], &resumed[..]);
         prop_assert_eq!(whole.len(), 60);
     }
@@ -89,10 +89,10 @@ proptest! {
     ) {
         let sampler = sampler(&lengths, 1, 8, STRATEGIES[pick], false);
         let mut seen = BTreeSet::new();
-        for step in sampler.run(0, total) {
-            let longest = step.plan.rows.iter().map(|&row| lengths[row as usize]).max();
-            prop_assert!(longest.is_some_and(|longest| longest <= step.plan.length));
-            seen.insert(step.plan.length);
+        for batch in sampler.run(0, total) {
+            let longest = batch.plan.rows.iter().map(|&row| lengths[row as usize]).max();
+            prop_assert!(longest.is_some_and(|longest| longest <= batch.plan.length));
+            seen.insert(batch.plan.length);
         }
         prop_assert_eq!(sampler.shapes(total), seen.into_iter().collect::<Vec<_>>());
     }
@@ -104,16 +104,16 @@ proptest! {
         // Ladders are fitted to the batches of this seed.
         let standard = with_seed(&sampler(&lengths, 1, 8, STRATEGIES[pick], false), 0);
         // A rung for the longest row, which the standard ladder's last one may stand in for.
-        let rungs = standard.shapes(standard.steps_per_epoch() as u64).len() + 1;
+        let rungs = standard.shapes(standard.batches_per_epoch() as u64).len() + 1;
         let fitted = standard.fitted(rungs).unwrap();
-        let padded = |sampler: &Sampler| sampler.epoch(0).step_lengths().iter().sum::<u32>();
+        let padded = |sampler: &Sampler| sampler.epoch(0).batch_lengths().iter().sum::<u32>();
         prop_assert!(padded(&fitted) <= padded(&standard));
-        for step in fitted.epoch(1).steps() {
-            prop_assert!(step.rows.iter().all(|&row| lengths[row as usize] <= step.length));
+        for plan in fitted.epoch(1).batches() {
+            prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] <= plan.length));
         }
         let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(rungs).unwrap();
         let (one, four) = (fitted.epoch(0), with_seed(&on_four, 0).epoch(0));
-        prop_assert_eq!(one.step_lengths(), four.step_lengths());
+        prop_assert_eq!(one.batch_lengths(), four.batch_lengths());
     }
 
     #[test]
@@ -122,11 +122,11 @@ proptest! {
     ) {
         let plan = sampler(&lengths, cores, batch * cores, STRATEGIES[pick], false).epoch(0);
         let mut gathered = GatherInOrder::new(lengths.len());
-        for step in plan.steps() {
+        for batch_plan in plan.batches() {
             for core in 0..cores {
-                let mut slots = step.rows_of_core(core).to_vec();
+                let mut slots = batch_plan.rows_of_core(core).to_vec();
                 slots.resize(batch, u32::MAX);
-                gathered.place(&step, core, slots).unwrap();
+                gathered.place(&batch_plan, core, slots).unwrap();
             }
         }
         prop_assert_eq!(gathered.finish().unwrap(), (0..lengths.len() as u32).collect::<Vec<_>>());
@@ -149,7 +149,7 @@ fn grouping_by_length_saves_most_padding_and_starts_with_the_longest() {
         (0..4_000u32).map(|row| 4 + row.wrapping_mul(2_654_435_761) % 60).collect();
     let padded = |strategy| {
         let plan = sampler(&lengths, 1, 16, strategy, false).epoch(0);
-        (plan.steps().map(|step| step.padded_tokens()).sum::<u64>(), plan.step_lengths()[0])
+        (plan.batches().map(|batch| batch.padded_tokens()).sum::<u64>(), plan.batch_lengths()[0])
     };
     let tokens: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     let (grouped, first) = padded(SamplingStrategy::GroupByLength);
@@ -175,7 +175,7 @@ fn settings_that_cannot_work_are_refused() {
 
 #[test]
 fn gathering_reports_missing_and_doubled_rows() {
-    let plan = StepPlan { length: 8, rows: vec![0, 1, 2], batch_per_core: 2, cores: 2 };
+    let plan = BatchPlan { length: 8, rows: vec![0, 1, 2], batch_per_core: 2, cores: 2 };
     let mut gathered = GatherInOrder::new(4);
     gathered.place(&plan, 0, [10, 11]).unwrap();
     assert_eq!(gathered.place(&plan, 0, [10, 11]), Err(SamplerError::RowTwice { row: 0 }));

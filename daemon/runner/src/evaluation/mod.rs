@@ -79,7 +79,7 @@ impl Evaluator {
     /// Every program of the evaluation, by ascending length.
     pub(crate) fn programs(&self, rows: usize) -> impl Iterator<Item = ProgramShape> + use<> {
         let program = self.program();
-        let lengths = self.sampler.shapes(self.sampler.steps_per_epoch() as u64).into_iter();
+        let lengths = self.sampler.shapes(self.sampler.batches_per_epoch() as u64).into_iter();
         lengths.map(move |length| ProgramShape { program, rows, positions: length as usize })
     }
 
@@ -116,14 +116,14 @@ impl Evaluator {
     fn outputs(&self, context: &Context, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
         let mut gathering = Gathering::new(readout, self.split.labelled, self.split.set.len());
-        let steps = self.sampler.run(0, self.sampler.steps_per_epoch() as u64);
+        let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let upload = session.eval_upload(self.program());
-        for uploaded in Prefetcher::spawn(steps, self.collator.clone(), upload)? {
-            let Prefetched { step, .. } = uploaded?;
-            let pending = session.run(context, self.program(), &step)?;
+        for uploaded in Prefetcher::spawn(batches, self.collator.clone(), upload)? {
+            let Prefetched { batch, .. } = uploaded?;
+            let pending = session.run(context, self.program(), &batch)?;
             let fetched = pending.fetch();
             context.activity.completed();
-            gathering.add(&step, &fetched?)?;
+            gathering.add(&batch, &fetched?)?;
         }
         gathering.finish()
     }
@@ -148,7 +148,7 @@ impl Evaluator {
 
     /// The metrics with the Trainer's figures of speed, under the prefix.
     fn prefixed(&self, mut metrics: Metrics, seconds: f64, prefix: &str) -> Metrics {
-        let (rows, steps) = (self.split.set.len() as f64, self.sampler.steps_per_epoch() as f64);
+        let (rows, steps) = (self.split.set.len() as f64, self.sampler.batches_per_epoch() as f64);
         metrics.insert("runtime".to_owned(), seconds);
         metrics.insert("samples_per_second".to_owned(), rows / seconds);
         metrics.insert("steps_per_second".to_owned(), steps / seconds);

@@ -4,7 +4,7 @@ use traind_loader::GatherInOrder;
 use traind_xla::runtime::Fetched;
 
 use crate::error::RunResult;
-use crate::session::UploadedStep;
+use crate::session::UploadedBatch;
 use crate::step::{LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
 
 /// What the cores computed of a split.
@@ -31,7 +31,7 @@ impl Outputs {
     }
 }
 
-/// Takes the results of steps in any order.
+/// Takes the results of batches in any order.
 pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
@@ -45,8 +45,8 @@ impl Gathering {
         Gathering { readout, labelled, rows, sums: Outputs::default() }
     }
 
-    pub(super) fn add(&mut self, step: &UploadedStep, fetched: &Fetched) -> RunResult<()> {
-        let plan = &step.host.scheduled.plan;
+    pub(super) fn add(&mut self, batch: &UploadedBatch, fetched: &Fetched) -> RunResult<()> {
+        let plan = &batch.host.scheduled.plan;
         for core in 0..plan.cores {
             let rows = self.readout.rows(fetched, core, plan.batch_per_core)?;
             self.rows.place(plan, core, rows)?;

@@ -86,7 +86,7 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let lengths = splits.planned()?.set.lengths();
     let sampler = settings::sampler(job, context.spec.cores.len());
     let sampler = Sampler::new(sampler, lengths, buckets.clone())?;
-    let timetable = Timetable::new(&job.train, sampler.steps_per_epoch() as u64)?;
+    let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
     let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
     let sampler = lengths::fitted(job, sampler, lengths_max)?;
     let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);

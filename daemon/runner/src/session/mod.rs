@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use traind_loader::{HostStep, StepPlan};
+use traind_loader::{BatchPlan, HostBatch};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
@@ -28,10 +28,10 @@ pub(crate) use programs::{Program, ProgramShape};
 
 use programs::ProgramFigures;
 
-/// A step on its way to the cores: its plan and its uploaded inputs.
+/// A batch whose inputs are on the cores, with its plan.
 #[derive(Debug)]
-pub(crate) struct UploadedStep {
-    pub host: HostStep,
+pub(crate) struct UploadedBatch {
+    pub host: HostBatch,
     pub inputs: CoreInputs,
 }
 
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Operations of a step by the Trainer's count.
-    pub(crate) fn trainer_flos(&self, plan: &StepPlan) -> f64 {
+    pub(crate) fn trainer_flos(&self, plan: &BatchPlan) -> f64 {
         let positions = plan.rows.len() as f64 * f64::from(plan.length);
         work::trainer_flos(self.train.forward.model.parameters(), positions)
     }
@@ -203,16 +203,16 @@ impl Session {
         self.device.cores().devices()[0].kind().eq_ignore_ascii_case("cpu")
     }
 
-    /// Hands one step over to the cores, which may still run when it returns.
+    /// Hands one batch over to the cores, which may still run when it returns.
     pub(crate) fn run(
         &mut self,
         context: &Context,
         program: Program,
-        step: &UploadedStep,
+        batch: &UploadedBatch,
     ) -> RunResult<Pending> {
-        let plan = &step.host.scheduled.plan;
+        let plan = &batch.host.scheduled.plan;
         let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.launch(context, ProgramShape { program, rows, positions }, &step.inputs)
+        self.launch(context, ProgramShape { program, rows, positions }, &batch.inputs)
     }
 
     fn launch(
@@ -241,13 +241,13 @@ impl Session {
     pub(crate) fn train_upload(
         &self,
         timetable: Timetable,
-    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + 'static {
+    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + 'static {
         let (cores, layout) = (self.device.cores().clone(), self.train.forward.layout.clone());
         let optimizer = Arc::clone(&self.train.optimizer);
         let steps = self.steps();
-        move |host: HostStep| {
+        move |host: HostBatch| {
             let scheduled = &host.scheduled;
-            let place = timetable.place(scheduled.step);
+            let place = timetable.place(scheduled.batch);
             let number = HostArray::from_u32(&[], &[place.step as u32])?;
             let of_step = match steps {
                 Steps::OneProgram => {
@@ -284,10 +284,10 @@ impl Session {
     pub(crate) fn eval_upload(
         &self,
         program: Program,
-    ) -> impl FnMut(HostStep) -> RunResult<UploadedStep> + Send + use<> {
+    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + use<> {
         let (cores, layout) =
             (self.device.cores().clone(), self.eval_step(program).forward.layout.clone());
-        move |host: HostStep| upload(&cores, &layout, host, &[])
+        move |host: HostBatch| upload(&cores, &layout, host, &[])
     }
 
     fn eval_step(&self, program: Program) -> &EvalStep {
@@ -311,16 +311,16 @@ impl Session {
 fn upload(
     cores: &Cores,
     layout: &BatchLayout,
-    host: HostStep,
+    host: HostBatch,
     of_step: &[HostArray],
-) -> RunResult<UploadedStep> {
+) -> RunResult<UploadedBatch> {
     let mut inputs = Vec::with_capacity(cores.len());
-    for (core, batch) in host.batches.iter().enumerate() {
+    for (core, batch) in host.cores.iter().enumerate() {
         let arrays = layout.arrays(batch)?;
         let buffers = arrays.iter().chain(of_step).map(|array| cores.upload(core, array));
         inputs.push(buffers.collect::<Result<_, _>>()?);
     }
-    Ok(UploadedStep { host, inputs })
+    Ok(UploadedBatch { host, inputs })
 }
 
 fn compile_source(source: ExecutableSource) -> CompileSource {

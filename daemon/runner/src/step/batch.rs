@@ -1,7 +1,7 @@
 //! How the loader's batches become inputs of a step: names, order and shapes
 //! are the model's, the arrays are the loader's.
 
-use traind_loader::{HostBatch, LabelBatch};
+use traind_loader::{CoreBatch, LabelBatch};
 use traind_models::{Batch, InputDim, InputSpec, Model};
 use traind_xla::runtime::{HostArray, InputSpec as StepInput, Recording};
 use traind_xla::{DType, Shape};
@@ -42,7 +42,7 @@ impl BatchLayout {
     }
 
     /// The arrays of one core, in the order of [`BatchLayout::step_inputs`].
-    pub(crate) fn arrays(&self, batch: &HostBatch) -> RunResult<Vec<HostArray>> {
+    pub(crate) fn arrays(&self, batch: &CoreBatch) -> RunResult<Vec<HostArray>> {
         self.specs.iter().map(|spec| array(spec, batch)).collect()
     }
 
@@ -58,13 +58,13 @@ impl BatchLayout {
     }
 }
 
-fn array(spec: &InputSpec, batch: &HostBatch) -> RunResult<HostArray> {
+fn array(spec: &InputSpec, batch: &CoreBatch) -> RunResult<HostArray> {
     let (rows, positions) = (batch.batch, batch.length);
     let array = match (spec.name, spec.dtype, &batch.labels) {
         ("input_ids", DType::S32, _) => tokens(rows, positions, &batch.input_ids),
         ("attention_mask", DType::S32, _) => tokens(rows, positions, &batch.attention_mask),
         ("token_type_ids", DType::S32, _) => tokens(rows, positions, &batch.token_type_ids),
-        ("weights", DType::F32, _) => HostArray::from_f32(&[rows], &batch.weights),
+        ("sample_weights", DType::F32, _) => HostArray::from_f32(&[rows], &batch.sample_weights),
         ("labels", DType::S32, LabelBatch::Class(ids)) => HostArray::from_s32(&[rows], ids),
         ("labels", DType::F32, LabelBatch::Numbers { width: 1, values }) => {
             HostArray::from_f32(&[rows], values)

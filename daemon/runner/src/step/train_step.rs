@@ -128,7 +128,7 @@ impl TrainStep {
         Ok(value.mul(&scale)?)
     }
 
-    /// Sums of the loss and of the row weights over this core's rows.
+    /// Sums of the loss and of the sample weights over this core's rows.
     fn forward(
         &self,
         at: &mut Recording<'_>,
@@ -137,7 +137,7 @@ impl TrainStep {
         row_offset: &Tensor,
     ) -> RunResult<(Tensor, Tensor)> {
         let seed = at.read(state.seed)?;
-        let rows = input(at, "weights")?.shape().element_count();
+        let rows = input(at, "sample_weights")?.shape().element_count();
         let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
         let output = self.forward.record(at, parameters, Some(&random))?;
         let loss = output.loss.ok_or_else(|| missing_input("labels"))?;

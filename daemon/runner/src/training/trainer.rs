@@ -19,7 +19,7 @@ use crate::evaluation::Evaluator;
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, TensorBoardWriter, failed};
 use crate::progress::{BestRule, FinishedStep, Progress, Spent, Timetable};
-use crate::session::{Program, Session, Steps, UploadedStep};
+use crate::session::{Program, Session, Steps, UploadedBatch};
 use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
 
 /// A loss scale below it means that gradients are never finite.
@@ -92,8 +92,8 @@ impl Trainer<'_> {
     /// `None` after the last batch and when the run is to end before it.
     fn next_batch(
         &mut self,
-        batches: &mut Prefetcher<UploadedStep, RunError>,
-    ) -> RunResult<Option<Prefetched<UploadedStep>>> {
+        batches: &mut Prefetcher<UploadedBatch, RunError>,
+    ) -> RunResult<Option<Prefetched<UploadedBatch>>> {
         // A step that has begun is ended.
         if self.open.finished.samples == 0 {
             self.progress.stopped = self.context.stop.reason();
@@ -163,13 +163,13 @@ impl Trainer<'_> {
     fn hand_over(
         &mut self,
         session: &mut Session,
-        batch: Prefetched<UploadedStep>,
+        batch: Prefetched<UploadedBatch>,
         in_flight: &mut VecDeque<InFlight>,
     ) -> RunResult<bool> {
         self.context.activity.enter(Phase::Dispatch);
-        let Prefetched { step: batch, waited: input_wait } = batch;
+        let Prefetched { batch, waited: input_wait } = batch;
         self.progress.meter.spend(Spent { input_wait, ..Spent::default() });
-        let place = self.timetable.place(batch.host.scheduled.step);
+        let place = self.timetable.place(batch.host.scheduled.batch);
         self.open.finished.samples += batch.host.scheduled.plan.rows.len() as u64;
         self.open.finished.tokens += batch.host.tokens;
         self.open.finished.flos += session.trainer_flos(&batch.host.scheduled.plan);
@@ -200,7 +200,7 @@ impl Trainer<'_> {
     }
 
     /// Hands over a batch of a step of several.
-    fn accumulate(&mut self, session: &mut Session, batch: &UploadedStep) -> RunResult<()> {
+    fn accumulate(&mut self, session: &mut Session, batch: &UploadedBatch) -> RunResult<()> {
         let pending = session.run(self.context, Program::Accumulate, batch)?;
         self.spend_hand_over(&pending);
         self.open.batches.push_back(pending);

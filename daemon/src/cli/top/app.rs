@@ -6,8 +6,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Core, Event, Job, JobState};
 
-use crate::cli::event_text::describe;
-use crate::cli::output;
+use crate::interfaces::text;
+use crate::interfaces::text::events::describe;
 
 /// Lines kept of a job's events.
 const LINES_MAX: usize = 500;
@@ -128,7 +128,7 @@ impl App {
     pub(super) fn shown(&self) -> Vec<&Job> {
         let wanted = self.filter.to_lowercase();
         let matches = |job: &&Job| {
-            let state = output::state(job.state());
+            let state = text::state(job.state());
             [&job.id, &job.name, &job.owner, &state]
                 .iter()
                 .any(|text| text.to_lowercase().contains(&wanted))

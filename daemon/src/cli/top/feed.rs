@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::client::Connection;
+use crate::cli::connect::client::Connection;
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
 use traind_proto::v1::cores_client::CoresClient;

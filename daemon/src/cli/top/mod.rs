@@ -17,8 +17,9 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::mpsc;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
-use super::{Global, client};
 use app::{Action, App};
 use feed::Feed;
 

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
 
 pub(crate) trait Head: std::fmt::Debug + Send + Sync {
-    /// Labels, and the weights of rows.
+    /// The labels, and the sample weights.
     fn inputs(&self) -> Vec<InputSpec>;
 
     fn output(&self) -> OutputKind;

@@ -2,8 +2,8 @@
 
 use traind_xla::Tensor;
 
+use super::sample_weights::weighted;
 use super::token_labels::TokenLabels;
-use super::weights::weighted;
 use crate::error::Result;
 use crate::model::{Batch, LossSum, OutputKind};
 

@@ -5,8 +5,8 @@
 
 use traind_xla::{DType, Tensor};
 
+use super::sample_weights::weighted;
 use super::token_labels::TokenLabels;
-use super::weights::weighted;
 use crate::error::{Error, Result};
 use crate::model::{Batch, LossSum, OutputKind};
 

@@ -5,9 +5,9 @@ mod accuracy;
 pub(crate) mod causal_lm;
 mod label_smoothing;
 pub(crate) mod question_answering;
+mod sample_weights;
 mod sequence_classification;
 pub(crate) mod token_labels;
-mod weights;
 
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;

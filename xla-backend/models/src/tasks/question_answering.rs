@@ -5,18 +5,18 @@
 
 use traind_xla::{DType, Tensor};
 
+use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use super::token_labels::is_class;
-use super::weights::{row_weights, row_weights_input, weighted};
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum};
 
 const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 
-/// `start_positions` and `end_positions` s32[B], and `weights` f32[B].
+/// `start_positions` and `end_positions` s32[B], and `sample_weights` f32[B].
 pub(crate) fn inputs() -> Vec<InputSpec> {
     let position = |name| InputSpec::optional(name, DType::S32, &[InputDim::Rows]);
     let mut inputs = POSITIONS.map(position).to_vec();
-    inputs.push(row_weights_input());
+    inputs.push(sample_weights_input());
     inputs
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
     let [Some(start), Some(end)] = POSITIONS.map(|name| batch.optional(name)) else {
         return Ok(None);
     };
-    let weights = row_weights(batch)?.mul_scalar(0.5)?;
+    let weights = sample_weights(batch)?.mul_scalar(0.5)?;
     let start = position_loss(logits, 0, start, &weights)?;
     let end = position_loss(logits, 1, end, &weights)?;
     Ok(Some(LossSum {

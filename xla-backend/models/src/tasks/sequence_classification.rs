@@ -4,7 +4,7 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::weights::{row_weights, row_weights_input, weighted};
+use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum};
@@ -57,7 +57,7 @@ impl SequenceClassification {
         Ok(task)
     }
 
-    /// `labels`, and `weights` f32[B]: what each row counts for, one where absent.
+    /// `labels`, and `sample_weights` f32[B]: what each row counts for, one where absent.
     pub fn inputs(&self) -> Vec<InputSpec> {
         let one_per_label = [InputDim::Rows, InputDim::Size(self.num_labels)];
         let (dtype, dims) = match self.problem_type {
@@ -65,14 +65,14 @@ impl SequenceClassification {
             ProblemType::Regression if self.num_labels == 1 => (DType::F32, &one_per_label[..1]),
             ProblemType::Regression | ProblemType::MultiLabel => (DType::F32, &one_per_label[..]),
         };
-        vec![InputSpec::optional("labels", dtype, dims), row_weights_input()]
+        vec![InputSpec::optional("labels", dtype, dims), sample_weights_input()]
     }
 
     /// The loss, where the batch holds labels.
     pub fn loss(&self, logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
         let Some(labels) = batch.optional("labels") else { return Ok(None) };
         let losses = self.row_losses(&logits.convert(DType::F32)?, labels)?;
-        weighted(&losses, &row_weights(batch)?).map(Some)
+        weighted(&losses, &sample_weights(batch)?).map(Some)
     }
 
     /// One loss a row: the mean over its labels, f32[B].

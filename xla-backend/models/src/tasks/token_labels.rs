@@ -6,14 +6,14 @@
 use traind_xla::{DType, Tensor};
 
 use super::causal_lm::next;
-use super::weights::{row_weights, row_weights_input, weighted};
+use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum, OutputKind};
 
-/// `labels` s32[B, S] and `weights` f32[B].
+/// `labels` s32[B, S] and `sample_weights` f32[B].
 pub(crate) fn inputs() -> Vec<InputSpec> {
     let dims = [InputDim::Rows, InputDim::Positions];
-    vec![InputSpec::optional("labels", DType::S32, &dims), row_weights_input()]
+    vec![InputSpec::optional("labels", DType::S32, &dims), sample_weights_input()]
 }
 
 /// The loss of `logits` f32[B S, C], where the batch holds labels.
@@ -60,13 +60,13 @@ impl TokenLabels {
     /// From labels s32[B].
     fn of_rows(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;
-        Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&row_weights(batch)?)? })
+        Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&sample_weights(batch)?)? })
     }
 
     /// From labels s32[B, S].
     pub(super) fn new(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;
-        let weights = counted.mul(&row_weights(batch)?.unsqueeze(1)?)?;
+        let weights = counted.mul(&sample_weights(batch)?.unsqueeze(1)?)?;
         let tokens = labels.shape().element_count();
         let (labels, weights) = (labels.reshape(&[tokens])?, weights.reshape(&[tokens])?);
         Ok(TokenLabels { labels, weights })

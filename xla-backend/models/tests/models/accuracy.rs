@@ -18,7 +18,7 @@ fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], weights: &[f32]
     let mut batch = Batch::new();
     batch.insert("labels", trace.parameter("labels", Shape::new(DType::S32, label_dims)).unwrap());
     let rows = Shape::new(DType::F32, [weights.len()]);
-    batch.insert("weights", trace.parameter("weights", rows).unwrap());
+    batch.insert("sample_weights", trace.parameter("sample_weights", rows).unwrap());
     let correct = correct_sum(kind, &logits, &batch).unwrap().unwrap();
     let results = Program::compile(&trace, &[&correct]).run(&[
         HostArray::from_f32(logit_dims, &LOGITS).unwrap(),

@@ -42,7 +42,10 @@ fn answers(
     for (name, array) in inputs {
         batch.insert(name, parameter(name, array.shape()));
     }
-    batch.insert("weights", parameter("weights", &Shape::new(DType::F32, [weights.len()])));
+    batch.insert(
+        "sample_weights",
+        parameter("sample_weights", &Shape::new(DType::F32, [weights.len()])),
+    );
     let specs = fixture.model.parameters();
     let tensors: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &s.shape)).collect();
     let names = specs.iter().map(|spec| &spec.name);

@@ -22,7 +22,10 @@ fn check(problem_type: &str, num_labels: usize, labels: &HostArray, row_losses: 
     let logits = trace.parameter("logits", Shape::new(DType::F32, dims)).unwrap();
     let mut batch = Batch::new();
     batch.insert("labels", trace.parameter("labels", labels.shape().clone()).unwrap());
-    batch.insert("weights", trace.parameter("weights", Shape::new(DType::F32, [2])).unwrap());
+    batch.insert(
+        "sample_weights",
+        trace.parameter("sample_weights", Shape::new(DType::F32, [2])).unwrap(),
+    );
     let loss = task.loss(&logits, &batch).unwrap().unwrap();
 
     let rows: Vec<f32> = LOGITS.chunks(3).flat_map(|row| row[..num_labels].to_vec()).collect();

@@ -10,7 +10,7 @@ use traind_proto::v1::{Core, Phase};
 
 use super::bars::bar;
 use super::nothing;
-use crate::cli::output;
+use crate::interfaces::text;
 
 const WIDE: usize = 76;
 const NARROW: usize = 19;
@@ -88,8 +88,8 @@ fn details(core: &Core) -> Vec<Span<'static>> {
         return vec![Span::styled(text, Style::new().fg(Color::DarkGray))];
     };
     vec![
-        Span::from(format!("  {:>10}  ", output::bytes(usage.memory_used_bytes))),
-        Span::styled(format!("{:<10}", output::phase(usage.phase())), Style::new().fg(color(core))),
+        Span::from(format!("  {:>10}  ", text::bytes(usage.memory_used_bytes))),
+        Span::styled(format!("{:<10}", text::phase(usage.phase())), Style::new().fg(color(core))),
         Span::from(format!(" {}", core.job_name.chars().take(20).collect::<String>())),
     ]
 }

@@ -9,9 +9,9 @@ use ratatui::widgets::{Axis, Block, Borders, Chart, Dataset, Gauge, GraphType, P
 use traind_proto::v1::{Job, Step, StepTime};
 
 use super::{nothing, state_color};
-use crate::cli::event_text;
-use crate::cli::output;
 use crate::cli::top::app::{App, History, progress};
+use crate::interfaces::text;
+use crate::interfaces::text::events;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
     let Some(job) = app.job(id) else {
@@ -33,12 +33,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
 }
 
 fn facts(job: &Job) -> Vec<Line<'static>> {
-    let state = output::state(job.state());
+    let state = text::state(job.state());
     let mut lines = vec![Line::from(vec![
         Span::from(job.name.clone()).bold(),
         Span::from(format!("  {}  ", job.id)),
         Span::styled(state, Style::new().fg(state_color(job.state())).bold()),
-        Span::from(format!("  {}  by {}", output::cores(job), job.owner)),
+        Span::from(format!("  {}  by {}", text::cores(job), job.owner)),
     ])];
     if !job.waiting_reason.is_empty() {
         lines.push(Line::from(format!("waits: {}", job.waiting_reason)));
@@ -50,7 +50,7 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
     lines.extend(job.progress.iter().flat_map(figures));
     lines.extend(job.progress.as_ref().and_then(|step| step.time.as_ref()).map(breakdown));
     if !job.metrics.is_empty() {
-        lines.push(Line::from(event_text::metrics(&job.metrics)));
+        lines.push(Line::from(events::metrics(&job.metrics)));
     }
     lines
 }
@@ -59,15 +59,15 @@ fn figures(step: &Step) -> [Line<'static>; 2] {
     let learning = format!(
         "epoch {:.2}  loss {}  learning rate {}  gradient norm {}",
         step.epoch,
-        output::number(step.loss),
-        output::number(step.learning_rate),
-        output::number(step.grad_norm),
+        text::number(step.loss),
+        text::number(step.learning_rate),
+        text::number(step.grad_norm),
     );
     let speed = format!(
         "{:.1} samples/s  {:.0} tokens/s  {} left",
         step.samples_per_second,
         step.tokens_per_second,
-        output::duration(step.eta_seconds)
+        text::duration(step.eta_seconds)
     );
     [learning, speed].map(Line::from)
 }
@@ -118,7 +118,7 @@ fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
         .y_axis(
             Axis::default()
                 .bounds([low, high.max(low + 1e-9)])
-                .labels([low, high].map(output::number)),
+                .labels([low, high].map(text::number)),
         );
     frame.render_widget(chart, area);
 }

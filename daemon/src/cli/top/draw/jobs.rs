@@ -9,8 +9,8 @@ use traind_proto::v1::Job;
 
 use super::bars::{bar, curve};
 use super::{nothing, state_color};
-use crate::cli::output;
 use crate::cli::top::app::{App, Mode, progress};
+use crate::interfaces::text;
 
 const HEADER: [&str; 9] =
     ["ID", "NAME", "STATE", "CORES", "PROGRESS", "LOSS", "COURSE", "SAMPLES/S", "LEFT"];
@@ -54,7 +54,7 @@ fn title(app: &App) -> String {
 }
 
 fn row<'a>(app: &App, job: &'a Job) -> Row<'a> {
-    let state = Cell::new(output::state(job.state())).fg(state_color(job.state()));
+    let state = Cell::new(text::state(job.state())).fg(state_color(job.state()));
     let mut cells = vec![
         Cell::new(job.id.as_str()),
         Cell::new(job.name.as_str()),
@@ -68,12 +68,12 @@ fn row<'a>(app: &App, job: &'a Job) -> Row<'a> {
             let losses = app.histories.get(&job.id).map_or(&[][..], |known| &known.losses);
             cells.extend([
                 Cell::new(format!("{} {:>3.0}%", bar(share, BAR.into()), share * 100.0)),
-                Cell::new(output::number(step.loss)),
+                Cell::new(text::number(step.loss)),
                 Cell::new(curve(losses, CURVE.into())).fg(Color::Cyan),
                 Cell::new(format!("{:.1}", step.samples_per_second)),
             ]);
             if job.end_time.is_none() {
-                cells.push(Cell::new(output::duration(step.eta_seconds)));
+                cells.push(Cell::new(text::duration(step.eta_seconds)));
             }
         }
         (None, None) => {}

@@ -1,0 +1,238 @@
+//! The account of this host that a job's processes run as, and how a process becomes it.
+//!
+//! Switching takes privileges that a daemon has or has not as a whole: see [`NEEDED`]. What
+//! switched keeps none of them and can get none back.
+
+use std::ffi::{CString, OsString};
+use std::fmt;
+use std::io;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use nix::unistd::{Gid, Uid, User, getgrouplist, setfsgid, setfsuid};
+use rustix::process::getgid;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use serde::{Deserialize, Serialize};
+
+/// What a daemon has to have: to become another user, to give folders away, to look into them
+/// and to end that user's processes. Root has all.
+const NEEDED: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::KILL);
+
+/// A user and the group that their files get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Account {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// What the system says of an account.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    account: Account,
+    /// Absent for a number that nobody has.
+    name: Option<String>,
+    home: OsString,
+    groups: Vec<rustix::process::Gid>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no account: UID:GID is wanted")]
+pub(crate) struct NoAccount(String);
+
+impl Account {
+    /// Whose rights this thread has.
+    pub(crate) fn own() -> Account {
+        Account { uid: rustix::process::getuid().as_raw(), gid: getgid().as_raw() }
+    }
+
+    /// The account with this name.
+    pub(crate) fn named(name: &str) -> io::Result<Option<Account>> {
+        let user = User::from_name(name)?;
+        Ok(user.map(|user| Account { uid: user.uid.as_raw(), gid: user.gid.as_raw() }))
+    }
+
+    /// Looks the account up with all its groups, as a login does. An account without an entry,
+    /// as containers have them, has its one group and no home.
+    pub(crate) fn look_up(self) -> io::Result<Entry> {
+        let mut entry = Entry {
+            account: self,
+            name: None,
+            home: "/".into(),
+            groups: vec![rustix::process::Gid::from_raw(self.gid)],
+        };
+        if let Some(user) = User::from_uid(Uid::from_raw(self.uid))? {
+            let name = CString::new(user.name.as_str())?;
+            let groups = getgrouplist(&name, Gid::from_raw(self.gid))?;
+            entry.groups =
+                groups.iter().map(|group| rustix::process::Gid::from_raw(group.as_raw())).collect();
+            entry.home = user.dir.into_os_string();
+            entry.name = Some(user.name);
+        }
+        Ok(entry)
+    }
+}
+
+impl Entry {
+    /// Variables that say whose process this is; those without a value are to be removed.
+    pub(crate) fn environment(&self) -> [(&'static str, Option<OsString>); 6] {
+        let name = || self.name.clone().map(OsString::from);
+        [
+            ("HOME", Some(self.home.clone())),
+            ("USER", name()),
+            ("LOGNAME", name()),
+            ("XDG_CACHE_HOME", None),
+            ("HF_HOME", None),
+            ("HF_HUB_CACHE", None),
+        ]
+    }
+
+    /// Makes this thread, and what it becomes or starts, the account's for good.
+    pub(crate) fn assume(&self) -> io::Result<()> {
+        let uid = rustix::process::Uid::from_raw(self.account.uid);
+        let gid = rustix::process::Gid::from_raw(self.account.gid);
+        // The groups first: afterwards nothing may be changed any more.
+        set_thread_groups(&self.groups)?;
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)?;
+        // Only root loses its capabilities with its number.
+        clear_ambient_capability_set()?;
+        let none = CapabilitySet::empty();
+        set_capabilities(
+            None,
+            CapabilitySets { effective: none, permitted: none, inheritable: none },
+        )?;
+        Ok(set_no_new_privs(true)?)
+    }
+}
+
+impl Entry {
+    /// Gives this thread the account's rights to files and no others than those. It stays the
+    /// daemon's: who had its number could end the daemon with a signal to the thread.
+    fn assume_for_files(&self) -> io::Result<()> {
+        set_thread_groups(&self.groups)?;
+        let (uid, gid) = (Uid::from_raw(self.account.uid), Gid::from_raw(self.account.gid));
+        setfsgid(gid);
+        setfsuid(uid);
+        // These calls do not fail; they tell what was before.
+        let (now_uid, now_gid) = (setfsuid(uid), setfsgid(gid));
+        if (now_uid, now_gid) != (uid, gid) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let none = CapabilitySet::empty();
+        let permitted = capabilities(None)?.permitted;
+        let sets = CapabilitySets { effective: none, permitted, inheritable: none };
+        Ok(set_capabilities(None, sets)?)
+    }
+}
+
+/// The user's name, or the user id where it has no name.
+pub(crate) fn user_name(uid: u32) -> String {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = passwd.lines().find_map(|line| name_of(line, uid));
+    name.map_or_else(|| uid.to_string(), str::to_owned)
+}
+
+fn name_of(line: &str, uid: u32) -> Option<&str> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+}
+
+/// Whether this process may become other users.
+pub(crate) fn may_switch() -> bool {
+    capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED))
+}
+
+/// Does `work`, which looks at files, with the rights of `account`, or with one's own without any.
+pub(crate) fn with_rights_of<T: Send>(
+    account: Option<Account>,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let Some(account) = account else { return Ok(work()) };
+    let entry = account.look_up()?;
+    // Rights are a thread's own in Linux; this one ends with the work.
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || entry.assume_for_files().map(|()| work()));
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.uid, self.gid)
+    }
+}
+
+impl FromStr for Account {
+    type Err = NoAccount;
+
+    fn from_str(text: &str) -> Result<Account, NoAccount> {
+        let parse = |(uid, gid): (&str, &str)| -> Result<Account, ParseIntError> {
+            Ok(Account { uid: uid.parse()?, gid: gid.parse()? })
+        };
+        let parsed = text.split_once(':').and_then(|numbers| parse(numbers).ok());
+        parsed.ok_or_else(|| NoAccount(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn an_account_is_told_on_a_command_line() {
+        let account = Account { uid: 1000, gid: 100 };
+        assert_eq!(account.to_string().parse::<Account>().unwrap(), account);
+        for text in ["", "1000", "1000:", "ann:100", "-1:0"] {
+            assert!(text.parse::<Account>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_passwd_gives_its_name() {
+        assert_eq!(name_of("ann:x:1000:1000::/home/ann:/bin/sh", 1000), Some("ann"));
+        assert_eq!(name_of("ann:x:1000:1000::/home/ann:/bin/sh", 1001), None);
+        assert_eq!(name_of("broken", 0), None);
+    }
+
+    #[test]
+    fn root_has_its_name_its_home_and_its_group() {
+        let entry = Account { uid: 0, gid: 0 }.look_up().unwrap();
+        assert_eq!(entry.name.as_deref(), Some("root"));
+        assert!(entry.groups.contains(&rustix::process::Gid::ROOT));
+        assert_eq!(Account::named("root").unwrap(), Some(Account { uid: 0, gid: 0 }));
+        assert_eq!(Account::named("no-such-user-here").unwrap(), None);
+    }
+
+    #[test]
+    fn work_is_done_with_other_rights_and_they_end_with_it() {
+        if !may_switch() {
+            return eprintln!("left out: this takes the right to switch users");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("closed");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let stranger = Account { uid: 4242, gid: 4243 };
+        let own = Account::own();
+        let look = || (Account::own(), std::fs::File::open(&path).is_ok(), may_switch());
+        let seen = with_rights_of(Some(stranger), look).unwrap();
+        assert_eq!(seen, (own, false, false), "a file of mode 0600 is closed to it");
+        assert_eq!(with_rights_of(None, look).unwrap(), (own, true, true));
+        let made = folder.path().join("made");
+        let make = || std::fs::write(&made, "").is_ok();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(with_rights_of(Some(stranger), make).unwrap());
+        let owner = std::fs::metadata(&made).unwrap();
+        assert_eq!((owner.uid(), owner.gid()), (4242, 4243), "its files are the account's");
+    }
+}

@@ -1,0 +1,12 @@
+//! Who may do what: roles and the access file, accounts of this host, bearer tokens, logins to the
+//! web page, and the folders and URLs that jobs may name.
+//! Imports `clock` and `job_id` only.
+
+pub(crate) mod account;
+pub(crate) mod live;
+pub(crate) mod logins;
+mod roles;
+pub(crate) mod roots;
+pub(crate) mod tokens;
+
+pub(crate) use roles::{Access, AccessError, Caller, Denied, Role};

@@ -1,0 +1,7 @@
+//! Output that several commands share: tables, a job's fields, progress, and errors.
+
+pub(crate) mod failure;
+pub(crate) mod follow;
+pub(crate) mod job_view;
+mod progress;
+pub(crate) mod table;

@@ -1,0 +1,126 @@
+//! A job's progress: a bar with lines above it on a terminal, else lines alone.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use traind_proto::v1::cores_client::CoresClient;
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Event, Job, JobState, Step, WatchCoresRequest};
+
+use crate::cli::connect::client::Connection;
+use crate::interfaces::text::events::{describe, metrics};
+use crate::interfaces::text::{duration, number, printable, state};
+
+const TICK: Duration = Duration::from_millis(120);
+/// How often the bar moves between two logs.
+const PERIOD_MS: u32 = 500;
+const WAITING: &str = "{spinner} {msg}";
+const TRAINING: &str = "{bar:30} {pos}/{len} {msg}";
+
+pub(crate) struct Progress {
+    /// Absent where standard error is no terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(style(WAITING));
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Progress { bar }
+    }
+
+    /// Moves the bar with every step, which are more than those that are logged. Ends with what
+    /// follows the job; a daemon that is away is not asked again, since its events come back.
+    pub(crate) async fn keep_up(bar: ProgressBar, mut cores: CoresClient<Connection>, id: String) {
+        let request = WatchCoresRequest { period_ms: PERIOD_MS, ..Default::default() };
+        let Ok(readings) = cores.watch_cores(request).await else { return };
+        let mut readings = readings.into_inner();
+        while let Ok(Some(reading)) = readings.message().await {
+            let usages = reading.cores.iter().filter(|core| core.job_id == id);
+            let usage = usages.filter_map(|core| core.usage.as_ref()).next();
+            if let Some(usage) = usage.filter(|usage| usage.max_steps > 0) {
+                advance(&bar, usage.step.max(bar.position()), usage.max_steps);
+            }
+        }
+    }
+
+    pub(crate) fn bar(&self) -> Option<&ProgressBar> {
+        self.bar.as_ref()
+    }
+
+    pub(crate) fn show(&self, event: &Event) {
+        match (&event.kind, &self.bar) {
+            // Followed by the job's end, which says the same.
+            (Some(Kind::Finished(_)), _) => {}
+            (Some(Kind::Step(step)), Some(bar)) => {
+                advance(bar, step.step, step.max_steps);
+                bar.set_message(message(step));
+            }
+            (Some(Kind::StateChanged(changed)), Some(bar)) if !trains(bar) => {
+                bar.set_message(state(changed.to()));
+            }
+            (Some(Kind::Waiting(waiting)), Some(bar)) => bar.set_message(waiting.reason.clone()),
+            (_, Some(bar)) => bar.suspend(|| eprintln!("{}", describe(event))),
+            (_, None) => eprintln!("{}", describe(event)),
+        }
+    }
+
+    /// Leaves the bar as it stands; what follows goes below it.
+    pub(crate) fn close(&self) {
+        if let Some(bar) = &self.bar {
+            if trains(bar) { bar.abandon() } else { bar.finish_and_clear() }
+        }
+    }
+
+    /// How the job ended, with its figures and its folder.
+    pub(crate) fn conclude(&self, job: &Job) {
+        eprintln!("job {} {}", job.id, state(job.state()));
+        if !job.metrics.is_empty() {
+            eprintln!("{}", printable(&metrics(&job.metrics)));
+        }
+        match job.state() {
+            JobState::Completed => eprintln!("output: {}", job.output_dir),
+            JobState::Failed => {
+                if let Some(failure) = &job.failure {
+                    let text = format!("{}: {}", failure.reason, failure.message);
+                    eprintln!("{}", printable(&text));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A bar has a length from its first step on.
+fn trains(bar: &ProgressBar) -> bool {
+    bar.length().is_some()
+}
+
+fn advance(bar: &ProgressBar, step: u64, max_steps: u64) {
+    if !trains(bar) {
+        bar.set_style(style(TRAINING));
+        bar.set_message("");
+    }
+    bar.set_length(max_steps);
+    bar.set_position(step);
+}
+
+fn message(step: &Step) -> String {
+    format!(
+        "loss {} lr {} {:.1} samples/s eta {}",
+        number(step.loss),
+        number(step.learning_rate),
+        step.samples_per_second,
+        duration(step.eta_seconds)
+    )
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are this file's own; a broken one falls back to a plain bar.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,368 @@
+//! Whether a submitted job can run here: the job file is right, what it names is there,
+//! and the host has the cores and the plugin. Looks at names and never into files.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, ResumeFrom, Violation};
+use traind_proto::v1;
+
+use super::error::{Error, FieldViolation};
+use super::planner::Plan;
+use crate::access::Caller;
+use crate::access::account::{Account, user_name, with_rights_of};
+use crate::access::roots::Roots;
+use crate::clock;
+use crate::host::Host;
+use crate::host::plugins;
+use crate::job_id;
+use crate::jobs::store::{Job, JobWarning, NewJob, Resolved, Store};
+use crate::settings::Settings;
+
+const REQUEST_ID_CHARACTERS_MAX: usize = 128;
+
+/// What a client asks for, checked in form only.
+#[derive(Clone, Debug)]
+pub(crate) struct Submission {
+    pub owner: String,
+    pub account: Option<Account>,
+    /// Empty where every request makes a job.
+    pub request_id: String,
+    /// YAML.
+    pub job_file: String,
+    pub base_dir: String,
+    /// By field path.
+    pub overrides: BTreeMap<String, String>,
+}
+
+impl Submission {
+    pub(crate) fn new(request: v1::CreateJobRequest, caller: Caller) -> Result<Submission, Error> {
+        let Caller { user: owner, account, .. } = caller;
+        let v1::CreateJobRequest { request_id, job_file, base_dir, overrides } = request;
+        let length = request_id.chars().count();
+        if length > REQUEST_ID_CHARACTERS_MAX {
+            let description =
+                format!("has {length} characters; at most {REQUEST_ID_CHARACTERS_MAX} are allowed");
+            return Err(Error::Request { field: "request_id", description });
+        }
+        let overrides = overrides.into_iter().collect();
+        Ok(Submission { owner, account, request_id, job_file, base_dir, overrides })
+    }
+
+    /// Tells a repeated request from another one under the same id.
+    fn digest(&self) -> Vec<u8> {
+        let overrides = self.overrides.iter().flat_map(|(field, value)| [field, value]);
+        let mut digest = Sha256::new();
+        for part in [&self.job_file, &self.base_dir].into_iter().chain(overrides) {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.finalize().to_vec()
+    }
+}
+
+/// The job that the same request made before. Its files may be gone meanwhile, so this comes first.
+pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<Job>, Error> {
+    if submission.request_id.is_empty() {
+        return Ok(None);
+    }
+    match store.by_request(&submission.owner, &submission.request_id)? {
+        None => Ok(None),
+        Some((job, digest)) if digest == submission.digest() => Ok(Some(job)),
+        Some((job, _)) => {
+            Err(Error::RequestReused { request_id: submission.request_id.clone(), id: job.id })
+        }
+    }
+}
+
+/// Refuses what cannot run on this host, with everything that is wrong with it.
+pub(crate) fn admit(
+    submission: &Submission,
+    settings: &Settings,
+) -> Result<(NewJob, JobFile), Error> {
+    let base_dir = Path::new(&submission.base_dir);
+    let parsed =
+        JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
+    let Parsed { job, warnings } = parsed.map_err(|violations| Error::JobFile {
+        violations: violations.into_iter().map(FieldViolation::from).collect(),
+    })?;
+    // First of all: what is outside is not even looked at.
+    let outside = outside(&job, &settings.roots);
+    if !outside.is_empty() {
+        return Err(Error::JobFile { violations: outside });
+    }
+    let missing = with_rights_of(submission.account, || missing_files(&job, submission.account));
+    let missing = missing.map_err(Error::Switch)?;
+    if !missing.is_empty() {
+        return Err(Error::JobFile { violations: missing });
+    }
+    check_host(&job, &settings.host, &settings.cache_dir)?;
+    check_count(job.resources.cores, settings)?;
+    let warning = |warning: traind_job_file::Warning| JobWarning {
+        code: warning.code.to_owned(),
+        message: warning.to_string(),
+    };
+    let new = NewJob {
+        id: job_id::new().map_err(Error::Random)?,
+        create_time: clock::now(),
+        name: job.name.clone(),
+        owner: submission.owner.clone(),
+        run_as: submission.account,
+        request_id: submission.request_id.clone(),
+        request_digest: submission.digest(),
+        platform: job.resources.platform.to_string(),
+        core_count: job.resources.cores,
+        priority: job.resources.priority,
+        max_run_seconds: job.resources.max_run_seconds,
+        max_wait_seconds: job.resources.max_wait_seconds,
+        after: job.resources.after.clone(),
+        max_restarts: job.resources.max_restarts,
+        output_dir: job.output_dir.display().to_string(),
+        job_file: submission.job_file.clone(),
+        base_dir: submission.base_dir.clone(),
+        resolved: serde_json::to_string(&job).map_err(Error::Resolved)?,
+        warnings: warnings.into_iter().map(warning).collect(),
+    };
+    Ok((new, job))
+}
+
+/// Refuses a job that this host cannot hold.
+pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile) -> Result<(), Error> {
+    if let (Some(misfit), Some(available)) = (&plan.misfit, plan.bytes_per_core_max) {
+        let change = misfit.change.clone();
+        return Err(Error::Memory { plan: Box::new(plan.clone()), available, change });
+    }
+    let folder = existing_ancestor(&job.output_dir);
+    // A file system that does not tell has its say when the runner writes.
+    let Ok(space) = rustix::fs::statvfs(&folder) else { return Ok(()) };
+    let available = space.f_bavail.saturating_mul(space.f_frsize);
+    match plan.disk_bytes > available {
+        true => Err(Error::Disk { wanted: plan.disk_bytes, available, folder }),
+        false => Ok(()),
+    }
+}
+
+/// Finds the job that a new one comes after, among those of the same user.
+pub(crate) fn resolve_after(store: &Store, new: &mut NewJob) -> Result<(), Error> {
+    let Some(reference) = &new.after else { return Ok(()) };
+    let Resolved::Job(job) = store.resolve(reference, Some(&new.owner))? else {
+        let description = format!("no job of {} has the id or name {reference:?}", new.owner);
+        let field = "resources.after".to_owned();
+        return Err(Error::JobFile { violations: vec![FieldViolation { field, description }] });
+    };
+    new.after = Some(job.id);
+    Ok(())
+}
+
+fn existing_ancestor(path: &Path) -> PathBuf {
+    path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error> {
+    let platform = job.resources.platform.to_string();
+    if platform != host.platform {
+        return Err(Error::Platform { offered: host.platform.clone(), platform });
+    }
+    let (wanted, available) = (job.resources.cores, host.core_count());
+    if wanted > available {
+        return Err(Error::Cores { platform, available, wanted });
+    }
+    let plugin = plugins::plugin(host.platform.as_str());
+    match plugin.map(|plugin| (plugin.find(cache_dir), plugin)) {
+        Ok((Some(_), _)) => Ok(()),
+        Ok((None, plugin)) => Err(Error::Plugin { platform, instructions: plugin.instructions() }),
+        Err(error) => Err(Error::Plugin { platform, instructions: error.to_string() }),
+    }
+}
+
+/// Refuses a number of cores that no job would ever be given.
+fn check_count(wanted: u32, settings: &Settings) -> Result<(), Error> {
+    let host = &settings.host;
+    if let Some(limit) = settings.cores_per_user.filter(|limit| wanted > *limit) {
+        return Err(Error::CoresOfUser { limit, wanted });
+    }
+    match host.core_counts() {
+        Some(counts) if !counts.contains(&wanted) => {
+            let counts = counts.iter().map(ToString::to_string).collect();
+            Err(Error::CoreCount { device: host.device(0).to_owned(), counts, wanted })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every path of the job file that leads out of the allowed folders.
+fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
+    let mut outside = Vec::new();
+    let mut note = |field: &str, objection: Option<String>| {
+        let field = field.to_owned();
+        outside.extend(objection.map(|description| FieldViolation { field, description }));
+    };
+    if roots.is_empty() {
+        return outside;
+    }
+    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+        note("model.name_or_path", roots.objection(folder));
+    }
+    for (field, files) in splits(job) {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            note(
+                field,
+                match DataFiles::is_url(pattern) {
+                    true => roots.objection_to_url(&pattern.to_string_lossy()),
+                    false => objection_to_files(pattern, roots),
+                },
+            );
+        }
+    }
+    if let Some(ResumeFrom::Folder(folder)) = &job.train.resume_from_checkpoint {
+        note("train.resume_from_checkpoint", roots.objection(folder));
+    }
+    note("output_dir", roots.objection(&job.output_dir));
+    outside
+}
+
+/// Why a pattern may not be looked up where folders are set.
+fn objection_to_files(pattern: &Path, roots: &Roots) -> Option<String> {
+    let is_wild = |part: &Component<'_>| DataFiles::is_glob(Path::new(part.as_os_str()));
+    let mut parts = pattern.components();
+    let fixed: PathBuf = parts.by_ref().take_while(|part| !is_wild(part)).collect();
+    if parts.any(|part| part == Component::ParentDir) {
+        let pattern = pattern.display();
+        return Some(format!(
+            "{pattern} leads out of what it matches: write .. out before wildcards"
+        ));
+    }
+    roots.objection(&fixed)
+}
+
+fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
+    [
+        ("data.train", job.data.train.as_ref()),
+        ("data.validation", job.data.validation.as_ref()),
+        ("data.test", job.data.test.as_ref()),
+    ]
+}
+
+/// Every path of the job file that leads nowhere.
+fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
+    let user = Reader { account };
+    let mut missing = Vec::new();
+    let mut note = |field: &str, description: String| {
+        missing.push(FieldViolation { field: field.to_owned(), description });
+    };
+    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+        if let Err(Errno::ACCESS) = user.may(folder, Access::READ_OK | Access::EXEC_OK) {
+            note("model.name_or_path", user.closed("read the folder", folder));
+        } else if !folder.is_dir() {
+            note("model.name_or_path", format!("there is no folder {}", folder.display()));
+        }
+    }
+    for (field, files) in splits(job) {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            if let Some(description) = missing_data(pattern, &user) {
+                note(field, description);
+            }
+        }
+    }
+    let existing = job.output_dir.ancestors().find(|folder| folder.exists());
+    if job.output_dir.exists() && !job.output_dir.is_dir() {
+        note("output_dir", format!("{} is there and is no folder", job.output_dir.display()));
+    } else if let Some(folder) = existing
+        && let Err(Errno::ACCESS) = user.may(folder, Access::WRITE_OK | Access::EXEC_OK)
+    {
+        note("output_dir", user.closed("write to", folder));
+    }
+    missing
+}
+
+/// The job's user, whose rights to files this thread has.
+struct Reader {
+    account: Option<Account>,
+}
+
+impl Reader {
+    fn may(&self, path: &Path, access: Access) -> Result<(), Errno> {
+        accessat(CWD, path, access, AtFlags::EACCESS)
+    }
+
+    /// Says that something is there and not for the job's user.
+    fn closed(&self, action: &str, path: &Path) -> String {
+        let name = user_name(self.account.unwrap_or_else(Account::own).uid);
+        format!("the job's user {name} may not {action} {}", path.display())
+    }
+}
+
+fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
+    if DataFiles::is_url(pattern) {
+        // The runner has the credentials, and asks.
+        return None;
+    }
+    let shown = pattern.display();
+    if !DataFiles::is_glob(pattern) {
+        return match user.may(pattern, Access::READ_OK) {
+            Err(Errno::ACCESS) => Some(user.closed("read", pattern)),
+            // A folder may be one of `datasets`, which the runner looks into.
+            _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
+        };
+    }
+    let found = glob::glob(pattern.to_str()?).ok()?.flatten().any(|path| path.is_file());
+    (!found).then(|| format!("no file matches {shown}"))
+}
+
+impl From<Violation> for FieldViolation {
+    fn from(violation: Violation) -> FieldViolation {
+        let Violation { field, mut description, line, .. } = violation;
+        if let Some(line) = line {
+            description.push_str(&format!(" (line {line})"));
+        }
+        if field.is_empty() {
+            description.insert_str(0, "the job file ");
+        }
+        FieldViolation { field, description }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submission(job_file: &str) -> Submission {
+        Submission {
+            owner: "ann".into(),
+            account: None,
+            request_id: "r".into(),
+            job_file: job_file.into(),
+            base_dir: "/".into(),
+            overrides: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_digest_tells_where_one_part_ends() {
+        let mut left = submission("ab");
+        left.base_dir = "c".into();
+        let mut right = submission("a");
+        right.base_dir = "bc".into();
+        assert_ne!(left.digest(), right.digest());
+        assert_eq!(left.digest(), left.clone().digest());
+    }
+
+    #[test]
+    fn an_overlong_request_id_is_refused() {
+        let request = v1::CreateJobRequest { request_id: "x".repeat(129), ..Default::default() };
+        let error = Submission::new(request, Caller::example()).unwrap_err().to_string();
+        assert_eq!(error, "request_id: has 129 characters; at most 128 are allowed");
+    }
+
+    #[test]
+    fn all_violations_of_a_job_file_are_kept_with_their_lines() {
+        let yaml = "name: x\nmodell: 1\ntrain: {learning_rate: -1}\n";
+        let error = admit(&submission(yaml), &Settings::example()).unwrap_err();
+        let Error::JobFile { violations } = error else { panic!("{error}") };
+        assert!(violations.len() >= 3, "{violations:?}");
+        assert!(violations.iter().any(|v| v.description.contains("(line 2)")), "{violations:?}");
+    }
+}

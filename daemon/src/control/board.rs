@@ -1,0 +1,84 @@
+//! What every core does now, asked of the runners at most a few times a second however
+//! many clients look.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use traind_proto::v1;
+
+use super::error::Error;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::store::{Job, Store};
+use crate::jobs::supervisor::runner_status;
+use crate::settings::Settings;
+
+/// How old an answer may be.
+const FRESH: Duration = Duration::from_millis(90);
+
+/// The latest reading of all cores.
+#[derive(Default)]
+pub(crate) struct Board {
+    latest: Mutex<Option<(Instant, Vec<v1::Core>)>>,
+}
+
+impl Board {
+    /// All cores of the host, by index.
+    pub(crate) async fn read(
+        &self,
+        settings: &Settings,
+        store: &Store,
+    ) -> Result<Vec<v1::Core>, Error> {
+        let mut latest = self.latest.lock().await;
+        if let Some((read, cores)) = latest.as_ref()
+            && read.elapsed() < FRESH
+        {
+            return Ok(cores.clone());
+        }
+        let cores = read(settings, store).await?;
+        *latest = Some((Instant::now(), cores.clone()));
+        Ok(cores)
+    }
+}
+
+async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error> {
+    let jobs = store.run(Store::active).await?;
+    let usage = usage_of(&settings.state_dir, &jobs).await;
+    let host = settings.host.clone();
+    let asked = host.clone();
+    // Reads files and asks drivers, which may take their time.
+    let told = tokio::task::spawn_blocking(move || asked.figures()).await;
+    let mut figures = told.unwrap_or_default();
+    let cores = host.cores.iter().map(|core| {
+        let holder = jobs.iter().find(|job| job.cores.contains(core));
+        v1::Core {
+            core: *core,
+            platform: host.platform.clone(),
+            device: host.device(*core).to_owned(),
+            job_id: holder.map(|job| job.id.clone()).unwrap_or_default(),
+            job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
+            usage: usage.get(core).copied(),
+            figures: figures.remove(core),
+        }
+    });
+    Ok(cores.collect())
+}
+
+/// By core, from all runners at once.
+async fn usage_of(state_dir: &Path, jobs: &[Job]) -> HashMap<u32, v1::CoreUsage> {
+    let mut asked = JoinSet::new();
+    for job in jobs {
+        let socket = RunDir::new(state_dir, &job.id).socket();
+        asked.spawn(runner_status(socket));
+    }
+    let mut usage = HashMap::new();
+    while let Some(answer) = asked.join_next().await {
+        // A runner that does not answer has no figures to show.
+        if let Ok(Some(status)) = answer {
+            usage.extend(status.cores.into_iter().map(|core| (core.core, core)));
+        }
+    }
+    usage
+}

@@ -1,0 +1,288 @@
+//! The control plane: owns the store, accepts jobs, and keeps track of every runner.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use traind_proto::v1;
+
+use super::admission::{self, Submission};
+use super::board::Board;
+use super::error::Error;
+use super::planner::{Plan, Planner};
+use super::queue::SharedQueue;
+use crate::access::Caller;
+use crate::access::logins::Logins;
+use crate::access::tokens::Tokens;
+use crate::jobs::record;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::state::JobState;
+use crate::jobs::state_lock::{LockError, StateLock};
+use crate::jobs::store::{Job, Resolved, Store, StoreError};
+use crate::jobs::supervisor::{Begin, StopRequests, Supervisor};
+use crate::settings::{RunAs, Settings, SettingsError};
+
+/// How long the daemon's own tasks may take to end. Runners are not among them.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How often a draining daemon checks whether the last runner has ended.
+const DRAIN_PERIOD: Duration = Duration::from_millis(100);
+
+/// The daemon without its sockets, shared by all RPCs and tasks.
+pub(crate) struct Daemon {
+    pub settings: Arc<Settings>,
+    pub store: Store,
+    pub tokens: Tokens,
+    pub queue: SharedQueue,
+    pub planner: Planner,
+    /// Notified whenever a job or core may have become available.
+    pub(super) wake: Notify,
+    /// Cancelled when the daemon exits; runners keep running.
+    pub closing: CancellationToken,
+    /// Cancelled when all runners are to stop, so that their jobs can resume elsewhere or later.
+    pub draining: CancellationToken,
+    /// Cancelled when all runners have stopped.
+    pub drained: CancellationToken,
+    /// Requests to the runners, by job id.
+    attended: Mutex<HashMap<String, StopRequests>>,
+    tasks: TaskTracker,
+    board: Board,
+    /// Sessions of the web page.
+    pub logins: Logins,
+    _lock: StateLock,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error("create {path}: {source}", path = .path.display())]
+    StateDir { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Lets users enter the folders of their own jobs, and list no others.
+fn let_users_through(state_dir: &Path) -> io::Result<()> {
+    let jobs = state_dir.join("jobs");
+    DirBuilder::new().recursive(true).create(&jobs)?;
+    for folder in [state_dir, &jobs] {
+        fs::set_permissions(folder, Permissions::from_mode(0o711))?;
+    }
+    Ok(())
+}
+
+impl Daemon {
+    /// Locks the state folder and opens the store in it.
+    pub(crate) fn open(settings: Settings) -> Result<Arc<Daemon>, OpenError> {
+        settings.check()?;
+        let path = &settings.state_dir;
+        let state_dir_error = |source| OpenError::StateDir { path: path.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(state_dir_error)?;
+        if settings.run_as == RunAs::Submitter {
+            let_users_through(path).map_err(state_dir_error)?;
+        }
+        let lock = StateLock::acquire(&settings.lock_path())?;
+        record::refuse_lost_store(path, &settings.store_path())?;
+        let store = Store::open(&settings.store_path())?;
+        let tokens = Tokens::new(store.tokens()?);
+        Ok(Arc::new(Daemon {
+            settings: Arc::new(settings),
+            store,
+            tokens,
+            queue: SharedQueue::default(),
+            planner: Planner::default(),
+            wake: Notify::new(),
+            closing: CancellationToken::new(),
+            draining: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            attended: Mutex::default(),
+            tasks: TaskTracker::new(),
+            board: Board::default(),
+            logins: Logins::default(),
+            _lock: lock,
+        }))
+    }
+
+    /// Accepts a job, or returns the one that the same request created before.
+    pub(crate) async fn create(self: &Arc<Daemon>, submission: Submission) -> Result<Job, Error> {
+        let daemon = self.clone();
+        let job = self.store.run(move |_| daemon.create_blocking(&submission)).await?;
+        self.get(&job.id, None).await
+    }
+
+    fn create_blocking(&self, submission: &Submission) -> Result<Job, Error> {
+        let (settings, store) = (&self.settings, &self.store);
+        if let Some(job) = admission::repeated(store, submission)? {
+            return Ok(job);
+        }
+        let (mut new, job) = admission::admit(submission, settings)?;
+        admission::resolve_after(store, &mut new)?;
+        match self.planner.plan(settings, &job, new.run_as, false) {
+            Ok(plan) => admission::refuse_misfit(&plan, &job)?,
+            // The job's runner gives a better error about the model.
+            Err(error) => tracing::debug!(%error, "plan a job"),
+        }
+        let job = store.create(&new)?;
+        if job.id != new.id {
+            // The same request arrived twice at once, and the other one created the job.
+            return Ok(job);
+        }
+        // The job may start while its record is written.
+        self.wake.notify_one();
+        // The store has the job; the record is for rebuilding a lost store.
+        if let Err(error) = record::write(&self.run_dir(&job.id), &new) {
+            tracing::warn!(job = job.id, %error, "write the job's record");
+        }
+        Ok(job)
+    }
+
+    /// Plans a job, and refuses one that does not fit this host.
+    pub(crate) async fn plan(self: &Arc<Daemon>, submission: Submission) -> Result<Plan, Error> {
+        let daemon = self.clone();
+        let work = move || -> Result<Plan, Error> {
+            let (new, job) = admission::admit(&submission, &daemon.settings)?;
+            let plan = daemon.planner.plan(&daemon.settings, &job, new.run_as, true)?;
+            admission::refuse_misfit(&plan, &job)?;
+            Ok(plan)
+        };
+        self.store.run(move |_| work()).await
+    }
+
+    /// Finds a job by its id, a prefix of the id, or its name, among those of `owner` or all.
+    pub(crate) async fn get(&self, reference: &str, owner: Option<String>) -> Result<Job, Error> {
+        let wanted = reference.to_owned();
+        match self.store.run(move |store| store.resolve(&wanted, owner.as_deref())).await? {
+            Resolved::Job(job) => Ok(*job),
+            Resolved::Nothing => Err(Error::NoJob { reference: reference.to_owned() }),
+            Resolved::Several(ids) => {
+                Err(Error::Ambiguous { reference: reference.to_owned(), ids })
+            }
+        }
+    }
+
+    /// The current state of every core, by index.
+    pub(crate) async fn cores(&self) -> Result<Vec<v1::Core>, Error> {
+        self.board.read(&self.settings, &self.store).await
+    }
+
+    /// Requests the end of a job.
+    pub(crate) async fn cancel(&self, reference: &str, by: &Caller) -> Result<Job, Error> {
+        let id = self.get(reference, by.scope()).await?.id;
+        let (wanted, reason) = (id.clone(), format!("cancelled by {}", by.user));
+        let run_dir = self.run_dir(&id);
+        let cancel = move |store: &Store| {
+            let job = store.cancel(&wanted, &reason)?;
+            if let Err(error) = record::cancel(&run_dir) {
+                tracing::warn!(job = job.id, %error, "record the job's cancellation");
+            }
+            Ok::<_, StoreError>(job)
+        };
+        let job = self.store.run(cancel).await?;
+        if job.state == JobState::Cancelling
+            && let Some(requests) = self.attended().get(&id)
+        {
+            requests.cancel.cancel();
+        }
+        self.wake.notify_one();
+        self.get(&id, None).await
+    }
+
+    /// Stops all runners, which save checkpoints, and then closes the daemon. Returns at once.
+    pub(crate) fn drain(self: &Arc<Daemon>, reason: &str) {
+        if self.draining.is_cancelled() {
+            return;
+        }
+        tracing::info!(reason, running = self.runner_count(), "drain");
+        self.draining.cancel();
+        let daemon = self.clone();
+        tokio::spawn(async move {
+            while daemon.runner_count() > 0 {
+                tokio::time::sleep(DRAIN_PERIOD).await;
+            }
+            // A daemon that closes for another reason follows no runners either.
+            if !daemon.closing.is_cancelled() {
+                daemon.drained.cancel();
+                daemon.closing.cancel();
+            }
+        });
+    }
+
+    /// The number of runners that the daemon follows.
+    pub(crate) fn runner_count(&self) -> usize {
+        self.attended().len()
+    }
+
+    /// Ends the daemon's own tasks. Runners keep running for a later daemon to find.
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(CLOSE_DEADLINE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some tasks did not end in time");
+        }
+    }
+
+    /// Runs a task that `close` waits for.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Follows a job's runner to its end, in a task.
+    pub(super) fn attend(self: &Arc<Daemon>, job: Job, begin: Begin) {
+        let requests = StopRequests::default();
+        if job.state == JobState::Cancelling {
+            requests.cancel.cancel();
+        }
+        self.attended().insert(job.id.clone(), requests.clone());
+        let daemon = self.clone();
+        self.spawn(async move {
+            let id = job.id.clone();
+            daemon.supervisor().attend(job, begin, requests).await;
+            daemon.attended().remove(&id);
+            daemon.wake.notify_one();
+        });
+    }
+
+    /// Makes a job give up its cores; it resumes from a checkpoint when its turn comes again.
+    pub(super) fn preempt(&self, id: &str, reason: &str) {
+        if let Some(requests) = self.attended().get(id) {
+            // The first reason is kept.
+            let _ = requests.preempt.set(reason.to_owned());
+        }
+    }
+
+    /// Ids of the jobs that were preempted and still hold their cores.
+    pub(super) fn preempted(&self) -> HashSet<String> {
+        self.attended()
+            .iter()
+            .filter(|(_, requests)| requests.preempt.get().is_some())
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    fn supervisor(&self) -> Supervisor {
+        Supervisor {
+            settings: self.settings.clone(),
+            store: self.store.clone(),
+            closing: self.closing.clone(),
+            draining: self.draining.clone(),
+        }
+    }
+
+    fn run_dir(&self, id: &str) -> RunDir {
+        RunDir::new(&self.settings.state_dir, id)
+    }
+
+    fn attended(&self) -> MutexGuard<'_, HashMap<String, StopRequests>> {
+        self.attended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

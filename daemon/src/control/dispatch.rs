@@ -1,0 +1,217 @@
+//! Carries out what the scheduler decides, whenever something changed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::daemon::Daemon;
+use super::eligibility;
+use super::queue::Queue;
+use crate::clock;
+use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
+use crate::jobs::state::JobState;
+use crate::jobs::store::{Job, Store, StoreError};
+use crate::jobs::supervisor::Begin;
+use crate::settings::Settings;
+
+/// How long to leave a store that refuses to work alone.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long to wait at most, in case that the clock was set.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Attaches to the runners of an earlier daemon and starts to schedule.
+pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
+    let unfinished = daemon.store.run(Store::unfinished).await?;
+    for job in unfinished.into_iter().filter(|job| job.state.is_active()) {
+        tracing::info!(job = job.id, state = %job.state, "attach again");
+        daemon.attend(job, Begin::Attach);
+    }
+    daemon.spawn(run(daemon.clone()));
+    daemon.wake.notify_one();
+    Ok(())
+}
+
+/// Schedules until the daemon closes.
+async fn run(daemon: Arc<Daemon>) {
+    let mut next = IDLE;
+    loop {
+        tokio::select! {
+            () = daemon.closing.cancelled() => return,
+            () = daemon.wake.notified() => {}
+            () = tokio::time::sleep(next) => {}
+        }
+        next = schedule(&daemon).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "schedule; will try again");
+            RETRY
+        });
+    }
+}
+
+/// Returns how long nothing will change by itself.
+async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
+    let (settings, leaving) = (daemon.settings.clone(), daemon.preempted());
+    let decision = daemon.store.run(move |store| decide(store, &settings, &leaving)).await?;
+    let Decision { placements, preemptions, waiting, queue, next } = decision;
+    daemon.queue.replace(queue);
+    for Preemption { id, reason } in preemptions {
+        tracing::info!(job = id, reason, "preempt");
+        daemon.preempt(&id, &reason);
+    }
+    for Placement { id, cores } in placements {
+        if daemon.draining.is_cancelled() {
+            break;
+        }
+        match daemon.store.run(move |store| store.place(&id, &cores)).await {
+            Ok(job) => {
+                tracing::info!(job = job.id, cores = ?job.cores, "start");
+                daemon.attend(job, Begin::Launch);
+            }
+            // It was cancelled a moment ago; its cores stay free.
+            Err(StoreError::Illegal { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // Last: those that can start wait for no one's reasons to be written.
+    if !waiting.is_empty() {
+        daemon.store.run(move |store| store.wait(&waiting)).await?;
+    }
+    Ok(next)
+}
+
+/// What to do, and when to look again.
+struct Decision {
+    placements: Vec<Placement>,
+    preemptions: Vec<Preemption>,
+    waiting: Vec<Waiting>,
+    queue: Queue,
+    next: Duration,
+}
+
+/// Says which jobs may start, which have to make room, and why the others wait.
+fn decide(
+    store: &Store,
+    settings: &Settings,
+    leaving: &HashSet<String>,
+) -> Result<Decision, StoreError> {
+    let (mut unfinished, now) = (store.unfinished()?, clock::now());
+    // Most wait for what they waited for before.
+    let known: HashMap<String, String> =
+        unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
+    let platform = &settings.host.platform;
+    let (mut waiting, next) = eligibility::hold(store, &mut unfinished, platform, now)?;
+    let (Plan { placements, waiting: queued, preemptions }, queue) =
+        plan(&unfinished, settings, leaving, now);
+    waiting.extend(queued);
+    waiting.retain(|it| known.get(&it.id) != Some(&it.reason.lasting));
+    let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
+    let next = next.map_or(IDLE, until).min(IDLE);
+    Ok(Decision { placements, preemptions, waiting, queue, next })
+}
+
+fn plan(
+    unfinished: &[Job],
+    settings: &Settings,
+    leaving: &HashSet<String>,
+    now: i64,
+) -> (Plan, Queue) {
+    let (pending, active): (Vec<&Job>, Vec<&Job>) =
+        unfinished.iter().partition(|job| job.state == JobState::Pending);
+    // A runner that is out of time has its grace period before it is gone.
+    let grace = micros(settings.grace_period);
+    let expected = active.iter().map(|job| expected_end(job, now)).collect();
+    let as_active = |job| as_active(job, grace, leaving);
+    let active: Vec<Active> = active.into_iter().map(as_active).collect();
+    let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
+    let rules = Rules {
+        cores: &settings.host.cores,
+        aligned: settings.host.platform == "neuron",
+        cores_per_user: settings.cores_per_user,
+    };
+    let plan = scheduler::plan(rules, &active, &pending, now);
+    let queue = Queue::new(rules, &active, expected, &pending, &plan, now);
+    (plan, queue)
+}
+
+/// When the job will probably be done, as its runner sees it.
+fn expected_end(job: &Job, now: i64) -> Option<i64> {
+    let left = job.progress.as_ref().map(|step| step.eta_seconds).filter(|eta| eta.is_finite());
+    let end = left.map(|seconds| now.saturating_add((seconds.max(0.0) * 1e6) as i64));
+    end.into_iter().chain(job.deadline()).min()
+}
+
+fn as_active(job: &Job, grace: i64, leaving: &HashSet<String>) -> Active {
+    Active {
+        id: job.id.clone(),
+        name: job.name.clone(),
+        owner: job.owner.clone(),
+        cores: job.cores.clone(),
+        end: job.deadline().map(|deadline| deadline.saturating_add(grace)),
+        priority: job.priority,
+        since: job.place_time.unwrap_or_default(),
+        leaving: job.state == JobState::Cancelling || leaving.contains(&job.id),
+    }
+}
+
+fn as_pending(job: &Job, grace: i64) -> Pending {
+    let max_run = job.max_run_seconds.map(Duration::from_secs).map(micros);
+    Pending {
+        id: job.id.clone(),
+        name: job.name.clone(),
+        owner: job.owner.clone(),
+        cores: job.core_count,
+        priority: job.priority,
+        max_run: max_run.map(|max_run| max_run.saturating_add(grace)),
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::state::Outcome;
+    use crate::jobs::store::NewJob;
+
+    /// Lets the active jobs end and those start whose turn it is then.
+    fn turn(store: &Store, settings: &Settings) -> Decision {
+        for job in store.unfinished().unwrap().iter().filter(|job| job.state.is_active()) {
+            store.settle(&job.id, Outcome::Completed, None).unwrap();
+        }
+        let decision = decide(store, settings, &HashSet::new()).unwrap();
+        for Placement { id, cores } in &decision.placements {
+            store.place(id, cores).unwrap();
+        }
+        store.wait(&decision.waiting).unwrap();
+        decision
+    }
+
+    #[test]
+    fn a_long_queue_tells_nothing_new_while_others_come_first() {
+        const JOBS: usize = 1000;
+        const HEADS: usize = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let settings = Settings::example();
+        let core_count = settings.host.cores.len() as u32;
+        for number in 0..JOBS {
+            let (id, output_dir) = (format!("job-{number:04}"), format!("/out/{number}"));
+            let platform = settings.host.platform.clone();
+            let new = NewJob { id, output_dir, core_count, platform, ..NewJob::default() };
+            store.create(&new).unwrap();
+        }
+        let last = format!("job-{:04}", JOBS - 1);
+        for head in 1..=HEADS {
+            let queue = turn(&store, &settings).queue;
+            let reason = queue.reason(&last).unwrap();
+            assert!(reason.contains(&format!("behind job job-{head:04}")), "{reason}");
+            assert_eq!(queue.forecast(&last).unwrap().position as usize, JOBS - head);
+        }
+        for job in store.unfinished().unwrap().iter().filter(|job| !job.state.is_active()) {
+            // It was created, it waits, and one of them is next.
+            assert!(job.last_sequence <= 3, "{job:?}");
+        }
+        assert!(decide(&store, &settings, &HashSet::new()).unwrap().waiting.is_empty());
+    }
+}

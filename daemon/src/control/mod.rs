@@ -1,0 +1,11 @@
+//! The control plane: admits jobs, decides which may start, and owns the daemon's shared state.
+//! Imports `access`, `host`, `settings` and `jobs`, and knows nothing of how callers reach it.
+
+pub(crate) mod admission;
+mod board;
+pub(crate) mod daemon;
+pub(crate) mod dispatch;
+mod eligibility;
+pub(crate) mod error;
+pub(crate) mod planner;
+mod queue;

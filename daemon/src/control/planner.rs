@@ -1,0 +1,226 @@
+//! Admission control: what a job would take, and whether the host has it.
+//!
+//! The arithmetic is the runner's, which knows the models: it is started as a short-lived
+//! process under tight limits, since it reads the user's `config.json`. Jobs that differ in
+//! nothing that matters share an answer.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use traind_job_file::{JobFile, ModelSource};
+
+use crate::access::account::Account;
+use crate::jobs::supervisor::environment::planner_environment;
+use crate::settings::Settings;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(1);
+/// Answers that are remembered.
+const CACHE_MAX: usize = 1024;
+/// An answer is a few hundred bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a runner answered. Sizes are in bytes; those of memory are a core's.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Plan {
+    pub model_type: String,
+    pub parameters: u64,
+    pub rows: u32,
+    pub positions: u64,
+    pub weights_bytes: u64,
+    pub gradients_bytes: u64,
+    pub optimizer_bytes: u64,
+    pub activations_bytes: u64,
+    pub bytes_per_core: u64,
+    pub checkpoint_bytes: u64,
+    pub output_bytes: u64,
+    pub disk_bytes: u64,
+    /// Set where the job does not fit.
+    #[serde(default)]
+    pub misfit: Option<Misfit>,
+    /// What a core has, where that is known.
+    #[serde(skip)]
+    pub bytes_per_core_max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Misfit {
+    /// What would make it fit, if anything would.
+    pub change: Option<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Change {
+    pub field: String,
+    pub value: String,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    job: &'a JobFile,
+    bytes_per_core_max: Option<u64>,
+    may_fetch: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("start the planner: {0}")]
+    Start(io::Error),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the planner took longer than {} s", TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the planner's answer: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// Asks runners, and remembers what they answered.
+#[derive(Debug, Default)]
+pub(crate) struct Planner {
+    answers: Mutex<HashMap<[u8; 32], Plan>>,
+}
+
+impl Planner {
+    /// What `job` would take. Blocks for as long as a runner thinks and, where it `may_fetch` the
+    /// settings of a model on the hub, for as long as the hub takes.
+    pub(crate) fn plan(
+        &self,
+        settings: &Settings,
+        job: &JobFile,
+        account: Option<Account>,
+        may_fetch: bool,
+    ) -> Result<Plan, PlanError> {
+        let bytes_per_core_max = bytes_per_core_max(settings, job.resources.cores);
+        let key = key(job, bytes_per_core_max, account)?;
+        if let Some(plan) = self.answers().get(&key) {
+            return Ok(plan.clone());
+        }
+        let request = serde_json::to_vec(&Request { job, bytes_per_core_max, may_fetch })?;
+        let answer = ask(settings, &request, may_fetch && job.reads_hub(), account)?;
+        let plan = Plan { bytes_per_core_max, ..serde_json::from_slice(&answer)? };
+        let mut answers = self.answers();
+        if answers.len() >= CACHE_MAX {
+            answers.clear();
+        }
+        answers.insert(key, plan.clone());
+        Ok(plan)
+    }
+
+    fn answers(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Plan>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory of a core. Cores of a CPU share that of the host or of the job's group.
+fn bytes_per_core_max(settings: &Settings, cores: u32) -> Option<u64> {
+    if settings.memory_per_core.is_some() {
+        return settings.memory_per_core;
+    }
+    match settings.host.platform.as_str() {
+        "cpu" => {
+            let shared = [settings.memory_per_job, host_memory()].into_iter().flatten().min();
+            shared.map(|bytes| bytes / u64::from(cores.max(1)))
+        }
+        _ => None,
+    }
+}
+
+fn host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Everything that the answer depends on; names and folders of a job do not matter.
+/// What one user's files say is not for others.
+fn key(
+    job: &JobFile,
+    bytes_per_core_max: Option<u64>,
+    account: Option<Account>,
+) -> Result<[u8; 32], PlanError> {
+    let mut same = job.clone();
+    same.name.clear();
+    same.output_dir = PathBuf::new();
+    let mut digest = Sha256::new();
+    digest.update(serde_json::to_vec(&(same, account))?);
+    digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
+    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+        let config = std::fs::metadata(folder.join("config.json"));
+        let changed = config.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
+        if let Ok((length, time)) = changed {
+            digest.update(length.to_le_bytes());
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            digest.update(since.as_nanos().to_le_bytes());
+        }
+    }
+    Ok(digest.finalize().into())
+}
+
+/// Runs the planner: see the `planner` verb for its limits.
+fn ask(
+    settings: &Settings,
+    request: &[u8],
+    fetches: bool,
+    account: Option<Account>,
+) -> Result<Vec<u8>, PlanError> {
+    let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
+    let environment = planner_environment(std::env::vars_os(), fetches, account.is_some());
+    let mut child = Command::new("/proc/self/exe")
+        .arg("planner")
+        .args(roots)
+        .args(account.map(|account| format!("--run-as={account}")))
+        .arg(&settings.runner)
+        .env_clear()
+        .envs(environment)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(PlanError::Start)?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that does not listen says why when it ends.
+        let _ = input.write_all(request);
+    }
+    let ended = wait(&mut child);
+    let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+    match ended {
+        Ok(true) => Ok(out),
+        Ok(false) => {
+            let text = String::from_utf8_lossy(&err).trim().to_owned();
+            Err(PlanError::Refused(if text.is_empty() { "the planner died".into() } else { text }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether it succeeded.
+fn wait(child: &mut Child) -> Result<bool, PlanError> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(PlanError::Start)? {
+            return Ok(status.success());
+        }
+        if start.elapsed() > TIMEOUT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(PlanError::Timeout);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// An answer fits into a pipe, so it can be read when the writer is gone.
+fn read(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+    }
+    bytes
+}

@@ -1,0 +1,10 @@
+//! This machine: its cores and devices, its PJRT plugins, its processes and EC2's notices about it.
+//! Imports no other room.
+
+mod cores;
+pub(crate) mod discovery;
+pub(crate) mod plugins;
+pub(crate) mod process;
+pub(crate) mod spot;
+
+pub(crate) use cores::Host;

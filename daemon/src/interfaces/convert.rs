@@ -1,0 +1,99 @@
+//! The one border between the daemon's own types and the wire's.
+
+use traind_proto::v1;
+
+use crate::access::Role;
+use crate::access::tokens::Token;
+use crate::clock::timestamp;
+use crate::control::error::Error;
+use crate::control::planner::Plan;
+use crate::jobs::state::JobState;
+use crate::jobs::store::{Job, JobWarning};
+use crate::jobs::wire;
+
+/// A stored job as clients see it.
+pub(crate) fn job(job: Job) -> v1::Job {
+    let cancelled = matches!(job.state, JobState::Cancelling | JobState::Cancelled);
+    v1::Job {
+        id: job.id,
+        name: job.name,
+        request_id: job.request_id,
+        owner: job.owner,
+        state: wire::job_state(job.state).into(),
+        waiting_reason: job.waiting_reason,
+        cancel_reason: if cancelled { job.cancel_reason } else { String::new() },
+        create_time: Some(timestamp(job.create_time)),
+        start_time: job.start_time.map(timestamp),
+        end_time: job.end_time.map(timestamp),
+        platform: job.platform,
+        core_count: job.core_count,
+        cores: job.cores,
+        output_dir: job.output_dir,
+        progress: job.progress,
+        metrics: job.metrics,
+        failure: job.failure,
+        job_file: job.job_file,
+        base_dir: job.base_dir,
+        attempt: job.attempt,
+        last_sequence: job.last_sequence,
+        warnings: job.warnings.into_iter().map(warning).collect(),
+        restarts: job.restarts,
+        // Whoever knows the queue fills these in.
+        queue_position: 0,
+        estimated_start_time: None,
+        data: Vec::new(),
+    }
+}
+
+/// What a job would take.
+pub(crate) fn plan(plan: Plan) -> v1::Plan {
+    v1::Plan {
+        model_type: plan.model_type,
+        parameters: plan.parameters,
+        rows: plan.rows,
+        positions: plan.positions,
+        weights_bytes: plan.weights_bytes,
+        gradients_bytes: plan.gradients_bytes,
+        optimizer_bytes: plan.optimizer_bytes,
+        activations_bytes: plan.activations_bytes,
+        bytes_per_core: plan.bytes_per_core,
+        bytes_per_core_max: plan.bytes_per_core_max.unwrap_or_default(),
+        checkpoint_bytes: plan.checkpoint_bytes,
+        disk_bytes: plan.disk_bytes,
+    }
+}
+
+fn warning(warning: JobWarning) -> v1::Warning {
+    v1::Warning { code: warning.code, message: warning.message }
+}
+
+/// A token without its hash.
+pub(crate) fn token(token: Token) -> v1::Token {
+    v1::Token {
+        id: token.id,
+        user: token.user,
+        role_max: token.role_max.map_or(v1::Role::Unspecified, role).into(),
+        create_time: Some(timestamp(token.create_time)),
+        expire_time: token.expire_time.map(timestamp),
+    }
+}
+
+fn role(role: Role) -> v1::Role {
+    match role {
+        Role::Viewer => v1::Role::Viewer,
+        Role::Submitter => v1::Role::Submitter,
+        Role::Admin => v1::Role::Admin,
+    }
+}
+
+/// `None` for the unspecified role.
+pub(crate) fn role_from_proto(number: i32) -> Result<Option<Role>, Error> {
+    match v1::Role::try_from(number) {
+        Ok(v1::Role::Unspecified) => Ok(None),
+        Ok(wire) => Ok(Role::ALL.into_iter().find(|known| role(*known) == wire)),
+        Err(_) => {
+            let description = format!("{number} is no role");
+            Err(Error::Request { field: "role_max", description })
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Jobs: how many there are in each state, and how those that have not ended get on.
+
+use traind_proto::v1::Step;
+
+use super::gauges::Gauges;
+use crate::clock;
+use crate::jobs::state::JobState;
+use crate::jobs::store::Job;
+
+type Labels<'a> = [(&'static str, &'a str); 4];
+
+pub(super) fn describe(gauges: &mut Gauges, states: &[(String, u64)], unfinished: &[Job]) {
+    for state in JobState::ALL.map(JobState::name) {
+        let count = states.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count);
+        gauges.set("traind_jobs", "Jobs by state", &[("state", state)], count as f64);
+    }
+    let queued = unfinished.iter().filter(|job| job.state == JobState::Pending).count();
+    gauges.set::<&str>("traind_queue_length", "Jobs that wait for cores", &[], queued as f64);
+    for job in unfinished {
+        of_job(gauges, job);
+    }
+}
+
+fn of_job(gauges: &mut Gauges, job: &Job) {
+    let labels: Labels<'_> = [
+        ("job_id", &job.id),
+        ("job_name", &job.name),
+        ("owner", &job.owner),
+        ("platform", &job.platform),
+    ];
+    let mut set = |name, help, value| gauges.set(name, help, &labels, value);
+    set("traind_job_cores", "Cores that the job asked for", f64::from(job.core_count));
+    set("traind_job_restarts", "Attempts that followed a failure", f64::from(job.restarts));
+    if job.state == JobState::Pending {
+        let seconds = (clock::now() - job.create_time) as f64 / 1e6;
+        set("traind_job_waiting_seconds", "Time since a waiting job was accepted", seconds);
+    }
+    if let Some(step) = &job.progress {
+        progress(&mut set, step);
+        times(gauges, &labels, step);
+    }
+    for (name, value) in &job.metrics {
+        let labels: Vec<_> = labels.into_iter().chain([("metric", name.as_str())]).collect();
+        gauges.set("traind_job_metric", "Newest figures of an evaluation", &labels, *value);
+    }
+}
+
+fn progress(set: &mut impl FnMut(&'static str, &'static str, f64), step: &Step) {
+    set("traind_job_step", "Steps done", step.step as f64);
+    set("traind_job_max_steps", "Steps the job will do", step.max_steps as f64);
+    set("traind_job_epoch", "Epochs done", step.epoch);
+    set("traind_job_loss", "Training loss since the log before", step.loss);
+    set("traind_job_learning_rate", "Learning rate of the newest step", step.learning_rate);
+    set("traind_job_grad_norm", "Norm of the gradients before clipping", step.grad_norm);
+    set("traind_job_samples_per_second", "Training rows a second", step.samples_per_second);
+    set("traind_job_tokens_per_second", "Training tokens a second", step.tokens_per_second);
+    set("traind_job_eta_seconds", "Expected time until the last step", step.eta_seconds);
+    let help = "Share of the time spent waiting for input, 0 to 1";
+    set("traind_job_input_wait_ratio", help, step.input_wait_share);
+}
+
+fn times(gauges: &mut Gauges, labels: &Labels<'_>, step: &Step) {
+    let Some(time) = &step.time else { return };
+    let parts = [
+        ("input_wait", time.input_wait_seconds),
+        ("dispatch", time.dispatch_seconds),
+        ("compute", time.compute_seconds),
+        ("read_back", time.read_back_seconds),
+    ];
+    for (part, seconds) in parts {
+        let labels: Vec<_> = labels.iter().copied().chain([("part", part)]).collect();
+        gauges.set("traind_job_step_seconds", "Mean time of the parts of a step", &labels, seconds);
+    }
+}

@@ -1,0 +1,87 @@
+//! What Prometheus is told, in the OpenMetrics text format.
+//!
+//! Names and labels follow those that dashboards for such machines use already: cores carry
+//! `neuroncore` as Neuron's exporter does or `gpu` and `modelName` as DCGM's does, calls are
+//! named as by the gRPC middlewares. Figures of jobs and cores are read when they are asked
+//! for; calls are counted as they are answered. Jobs that have ended are only counted, so that
+//! series do not pile up.
+
+mod calls;
+mod cores;
+mod gauges;
+mod jobs;
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::registry::Registry;
+
+use std::sync::Arc;
+
+pub(crate) use calls::{Call, Calls};
+
+use crate::control::daemon::Daemon;
+use crate::control::error::Error;
+use crate::jobs::store::{Job, Store, StoreError};
+use gauges::Gauges;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A scrape that takes longer is of no use: Prometheus gives up after ten seconds.
+const TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Serves `/metrics`.
+pub(crate) fn router(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Router {
+    Router::new().route("/metrics", get(move || scrape(daemon.clone(), calls.clone())))
+}
+
+async fn scrape(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Response {
+    let text = match tokio::time::timeout(TIMEOUT, exposition(&daemon, &calls)).await {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => {
+            tracing::error!(%error, "answer a scrape");
+            return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
+        Err(_) => return (StatusCode::SERVICE_UNAVAILABLE, "took too long").into_response(),
+    };
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ScrapeError {
+    #[error(transparent)]
+    Daemon(#[from] Error),
+    #[error("write the metrics: {0}")]
+    Format(#[from] fmt::Error),
+}
+
+async fn exposition(daemon: &Daemon, calls: &Calls) -> Result<String, ScrapeError> {
+    let (states, unfinished) = daemon.store.run(look).await.map_err(Error::from)?;
+    let cores = daemon.cores().await?;
+    let mut gauges = Gauges::default();
+    gauges.set(
+        "traind_build_info",
+        "Version of the daemon; always 1",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1.0,
+    );
+    jobs::describe(&mut gauges, &states, &unfinished);
+    cores::describe(&mut gauges, &cores);
+    let mut registry = Registry::default();
+    gauges.register(&mut registry);
+    let mut text = String::new();
+    encode_registry(&mut text, &registry)?;
+    calls.encode(&mut text)?;
+    encode_eof(&mut text)?;
+    Ok(text)
+}
+
+type Seen = (Vec<(String, u64)>, Vec<Job>);
+
+fn look(store: &Store) -> Result<Seen, StoreError> {
+    Ok((store.count_by_state()?, store.unfinished()?))
+}

@@ -1,0 +1,11 @@
+//! How others reach the daemon: gRPC, the web page, Prometheus metrics, and the conversions between
+//! the daemon's types and the wire's.
+//! Imports every room but `cli`, which it shares `text` with.
+
+pub(crate) mod convert;
+pub(crate) mod http;
+pub(crate) mod metrics;
+pub(crate) mod server;
+mod status;
+pub(crate) mod text;
+pub(crate) mod web;

@@ -1,0 +1,91 @@
+//! `traind.v1.Cores`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tonic::{Request, Response, Status};
+use traind_proto::v1;
+
+use crate::clock;
+use crate::control::daemon::Daemon;
+use crate::control::error::Error;
+use crate::interfaces::server::stream::{self, Messages};
+
+const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
+const PERIOD_MS: std::ops::RangeInclusive<u32> = 100..=60_000;
+
+pub(crate) struct Cores {
+    daemon: Arc<Daemon>,
+}
+
+impl Cores {
+    pub(crate) fn new(daemon: Arc<Daemon>) -> Cores {
+        Cores { daemon }
+    }
+}
+
+#[tonic::async_trait]
+impl v1::cores_server::Cores for Cores {
+    type WatchCoresStream = Messages<v1::WatchCoresResponse>;
+
+    async fn list_cores(
+        &self,
+        request: Request<v1::ListCoresRequest>,
+    ) -> Result<Response<v1::ListCoresResponse>, Status> {
+        let cores = self.daemon.cores().await?;
+        let cores = of_platform(cores, &request.get_ref().platform);
+        Ok(Response::new(v1::ListCoresResponse { cores }))
+    }
+
+    async fn watch_cores(
+        &self,
+        request: Request<v1::WatchCoresRequest>,
+    ) -> Result<Response<Self::WatchCoresStream>, Status> {
+        let request = request.into_inner();
+        let mut ticks = tokio::time::interval(period(request.period_ms)?);
+        // A reader that was slow gets what is true now, not what it missed.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (sender, receiver) = stream::channel(1);
+        let daemon = self.daemon.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = sender.closed() => return,
+                    () = daemon.closing.cancelled() => {
+                        let _ = sender.send(Err(Error::ShuttingDown.into())).await;
+                        return;
+                    }
+                    _ = ticks.tick() => {}
+                }
+                let reading = reading(&daemon, &request.platform).await;
+                if sender.send(reading).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(receiver))
+    }
+}
+
+async fn reading(daemon: &Daemon, platform: &str) -> Result<v1::WatchCoresResponse, Status> {
+    let cores = of_platform(daemon.cores().await?, platform);
+    Ok(v1::WatchCoresResponse { time: Some(clock::timestamp(clock::now())), cores })
+}
+
+fn of_platform(mut cores: Vec<v1::Core>, platform: &str) -> Vec<v1::Core> {
+    cores.retain(|core| platform.is_empty() || core.platform == platform);
+    cores
+}
+
+fn period(milliseconds: u32) -> Result<Duration, Error> {
+    match milliseconds {
+        0 => Ok(PERIOD_DEFAULT),
+        ms if PERIOD_MS.contains(&ms) => Ok(Duration::from_millis(u64::from(ms))),
+        ms => {
+            let (first, last) = (PERIOD_MS.start(), PERIOD_MS.end());
+            let description = format!("is {ms}; must be 0 or {first} to {last}");
+            Err(Error::Request { field: "period_ms", description })
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `traind.v1.Jobs`.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use traind_proto::v1;
+
+use super::{samples, watch};
+use crate::clock;
+use crate::control::admission::Submission;
+use crate::control::daemon::Daemon;
+use crate::control::error::Error;
+use crate::interfaces::convert;
+use crate::interfaces::server::guard::peer;
+use crate::interfaces::server::stream::Messages;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::state::JobState;
+use crate::jobs::store::Job;
+use crate::jobs::wire;
+
+const PAGE_SIZE_DEFAULT: usize = 100;
+const PAGE_SIZE_MAX: i32 = 1000;
+
+pub(crate) struct Jobs {
+    daemon: Arc<Daemon>,
+}
+
+impl Jobs {
+    pub(crate) fn new(daemon: Arc<Daemon>) -> Jobs {
+        Jobs { daemon }
+    }
+
+    /// What is under way may end; nothing new begins while the daemon leaves.
+    fn admit(&self) -> Result<(), Error> {
+        if self.daemon.closing.is_cancelled() { Err(Error::ShuttingDown) } else { Ok(()) }
+    }
+
+    fn present(&self, job: Job) -> v1::Job {
+        present(&self.daemon, job)
+    }
+
+    /// A daemon that drains shows its jobs and takes no more.
+    fn admit_job(&self) -> Result<(), Error> {
+        if self.daemon.draining.is_cancelled() { Err(Error::Draining) } else { self.admit() }
+    }
+}
+
+/// A job as of now: one that waits with its place in the queue.
+pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
+    if job.state != JobState::Pending {
+        return convert::job(job);
+    }
+    let queue = daemon.queue.get();
+    let (forecast, reason) = (queue.forecast(&job.id), queue.reason(&job.id));
+    let job = convert::job(job);
+    v1::Job {
+        queue_position: forecast.as_ref().map_or(0, |forecast| forecast.position),
+        estimated_start_time: forecast.and_then(|f| f.start).map(clock::timestamp),
+        waiting_reason: reason.unwrap_or(job.waiting_reason),
+        ..job
+    }
+}
+
+/// The same with what its splits hold.
+pub(crate) async fn present_whole(daemon: &Daemon, job: Job) -> Result<v1::Job, Error> {
+    let number = job.number;
+    let data = daemon.store.run(move |store| store.splits(number)).await?;
+    Ok(v1::Job { data, ..present(daemon, job) })
+}
+
+#[tonic::async_trait]
+impl v1::jobs_server::Jobs for Jobs {
+    type WatchJobStream = Messages<v1::Event>;
+
+    async fn create_job(
+        &self,
+        request: Request<v1::CreateJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        self.admit_job()?;
+        let caller = peer::caller(&request)?;
+        let submission = Submission::new(request.into_inner(), caller)?;
+        let job = self.daemon.create(submission).await?;
+        Ok(Response::new(self.present(job)))
+    }
+
+    async fn plan_job(
+        &self,
+        request: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::Plan>, Status> {
+        let caller = peer::caller(&request)?;
+        let v1::PlanJobRequest { job_file, base_dir, overrides } = request.into_inner();
+        let request_id = String::new();
+        let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
+        let plan = self.daemon.plan(Submission::new(request, caller)?).await?;
+        Ok(Response::new(convert::plan(plan)))
+    }
+
+    async fn get_job(
+        &self,
+        request: Request<v1::GetJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let caller = peer::caller(&request)?;
+        let job = self.daemon.get(&request.get_ref().job_id, caller.scope()).await?;
+        Ok(Response::new(present_whole(&self.daemon, job).await?))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let scope = peer::caller(&request)?.scope();
+        let page = Page::parse(request.get_ref())?;
+        let (size, before) = (page.size, page.before);
+        let list = move |store: &crate::jobs::store::Store| {
+            store.list(&page.states, scope.as_deref(), before, size + 1)
+        };
+        let mut jobs = self.daemon.store.run(list).await.map_err(Error::from)?;
+        // One more than asked for tells whether another page follows.
+        let more = jobs.len() > size;
+        jobs.truncate(size);
+        let last = jobs.last().filter(|_| more);
+        let next_page_token = last.map(|job| job.number.to_string()).unwrap_or_default();
+        let jobs = jobs.into_iter().map(|job| self.present(job)).collect();
+        Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token }))
+    }
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Result<Response<Self::WatchJobStream>, Status> {
+        self.admit()?;
+        let scope = peer::caller(&request)?.scope();
+        let request = request.into_inner();
+        let job = self.daemon.get(&request.job_id, scope).await?;
+        let from = request.from_sequence.max(1);
+        Ok(Response::new(watch::events(self.daemon.clone(), job, from)))
+    }
+
+    async fn cancel_job(
+        &self,
+        request: Request<v1::CancelJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let by = peer::caller(&request)?;
+        let job = self.daemon.cancel(&request.get_ref().job_id, &by).await?;
+        Ok(Response::new(self.present(job)))
+    }
+
+    async fn get_samples(
+        &self,
+        request: Request<v1::GetSamplesRequest>,
+    ) -> Result<Response<v1::Samples>, Status> {
+        let scope = peer::caller(&request)?.scope();
+        let v1::GetSamplesRequest { job_id, step } = request.into_inner();
+        let job = self.daemon.get(&job_id, scope).await?;
+        let run_dir = RunDir::new(&self.daemon.settings.state_dir, &job.id);
+        Ok(Response::new(samples::of_step(&run_dir, step).await?))
+    }
+}
+
+/// A checked request for a page. Its token is the number of the last job of the page before.
+struct Page {
+    size: usize,
+    before: i64,
+    states: Vec<JobState>,
+}
+
+impl Page {
+    fn parse(request: &v1::ListJobsRequest) -> Result<Page, Error> {
+        let size = match request.page_size {
+            0 => PAGE_SIZE_DEFAULT,
+            size @ 1..=PAGE_SIZE_MAX => size as usize,
+            size => {
+                let description = format!("is {size}; must be 0 to {PAGE_SIZE_MAX}");
+                return Err(Error::Request { field: "page_size", description });
+            }
+        };
+        let before = match request.page_token.as_str() {
+            "" => i64::MAX,
+            token => token.parse().map_err(|_| Error::PageToken)?,
+        };
+        let states: Result<_, Error> = request.states.iter().map(|s| known_state(*s)).collect();
+        Ok(Page { size, before, states: states? })
+    }
+}
+
+fn known_state(number: i32) -> Result<JobState, Error> {
+    let state = v1::JobState::try_from(number).ok().and_then(wire::job_state_from_proto);
+    let description = || format!("{number} is no state of a job");
+    state.ok_or_else(|| Error::Request { field: "states", description: description() })
+}

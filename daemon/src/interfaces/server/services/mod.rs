@@ -1,0 +1,11 @@
+//! One file for each service of `traind.v1`. A service checks its request, asks `control` and
+//! converts the answer.
+
+pub(super) mod admin;
+pub(super) mod cores;
+pub(crate) mod jobs;
+pub(super) mod plugins;
+mod samples;
+pub(super) mod tokens;
+pub(crate) mod watch;
+pub(super) mod web;

@@ -1,0 +1,36 @@
+//! The rows of a step, from the ledger that the runner left in its run folder.
+
+use std::io::{self, ErrorKind};
+
+use traind_proto::sample_ledger::SampleLedger;
+use traind_proto::v1;
+
+use crate::control::error::Error;
+use crate::jobs::run_dir::RunDir;
+
+/// What a job trained on in `step`, which counts from 1.
+pub(super) async fn of_step(run_dir: &RunDir, step: u64) -> Result<v1::Samples, Error> {
+    let run_dir = run_dir.clone();
+    let found = tokio::task::spawn_blocking(move || read(&run_dir, step)).await;
+    let found = found.map_err(io::Error::other).and_then(|found| found).map_err(Error::Ledger)?;
+    found.ok_or_else(|| Error::Request {
+        field: "step",
+        description: format!("the job has done no step {step}"),
+    })
+}
+
+fn read(run_dir: &RunDir, step: u64) -> io::Result<Option<v1::Samples>> {
+    let file = match run_dir.open(&run_dir.samples()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let Some(ledger) = SampleLedger::of_file(file)?.filter(|_| step > 0) else { return Ok(None) };
+    let rows = ledger.step(step)?;
+    let sample = |row: &traind_proto::sample_ledger::LedgerRow| v1::Sample {
+        file: row.file as u32,
+        row: row.row,
+    };
+    let samples: Vec<v1::Sample> = rows.iter().map(sample).collect();
+    let files = ledger.head().files.iter().map(|(path, _)| path.clone()).collect();
+    Ok((!samples.is_empty()).then_some(v1::Samples { step, files, samples }))
+}

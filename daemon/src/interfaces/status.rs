@@ -1,0 +1,106 @@
+//! The one place where the daemon's errors become gRPC status: code, reason and details.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use traind_proto::reasons;
+
+use crate::control::error::{Error, FieldViolation};
+
+/// When to ask a daemon again that has too much to do.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Status {
+        if let Error::Store(source) = &error {
+            tracing::error!(error = %source, "answer a request");
+        }
+        let (code, reason) = classify(&error);
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason, reasons::DOMAIN, metadata(&error));
+        if let Error::Busy { .. } = &error {
+            details.set_retry_info(Some(BUSY_DELAY));
+        }
+        for FieldViolation { field, description } in violations(&error) {
+            details.add_bad_request_violation(field, description);
+        }
+        Status::with_error_details(code, error.to_string(), details)
+    }
+}
+
+fn classify(error: &Error) -> (Code, &'static str) {
+    match error {
+        Error::JobFile { .. } => (Code::InvalidArgument, reasons::JOB_FILE_INVALID),
+        Error::Request { .. } => (Code::InvalidArgument, reasons::REQUEST_INVALID),
+        Error::PageToken => (Code::InvalidArgument, reasons::PAGE_TOKEN_INVALID),
+        Error::Cores { .. } | Error::CoresOfUser { .. } => {
+            (Code::InvalidArgument, reasons::CORES_EXCEEDED)
+        }
+        Error::CoreCount { .. } => (Code::InvalidArgument, reasons::CORE_COUNT_INVALID),
+        Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
+        Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
+        Error::Memory { .. } => (Code::FailedPrecondition, reasons::MEMORY_EXCEEDED),
+        Error::Disk { .. } => (Code::FailedPrecondition, reasons::DISK_EXCEEDED),
+        Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
+        Error::OutputInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
+        Error::Denied(_) => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
+        Error::Nobody | Error::Token => (Code::Unauthenticated, reasons::UNAUTHENTICATED),
+        Error::NoToken { .. } => (Code::NotFound, reasons::TOKEN_NOT_FOUND),
+        Error::Busy { .. } | Error::SlowReader => (Code::ResourceExhausted, reasons::BUSY),
+        Error::NoJob { .. } => (Code::NotFound, reasons::JOB_NOT_FOUND),
+        Error::Ambiguous { .. } => (Code::InvalidArgument, reasons::JOB_AMBIGUOUS),
+        Error::RequestReused { .. } => (Code::AlreadyExists, reasons::REQUEST_ID_REUSED),
+        Error::Illegal { .. } => (Code::FailedPrecondition, reasons::JOB_ENDED),
+        Error::ShuttingDown | Error::Draining => (Code::Unavailable, reasons::SHUTTING_DOWN),
+        Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
+        Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
+        Error::Ledger(_) => (Code::Internal, reasons::RUN_DIRECTORY_FAILED),
+        Error::Access(_) | Error::Switch(_) | Error::Random(_) | Error::Resolved(_) => {
+            (Code::Internal, reasons::INTERNAL)
+        }
+    }
+}
+
+/// The fields to blame; a job file's come by their path in it.
+fn violations(error: &Error) -> Vec<FieldViolation> {
+    let one = |field: &str| {
+        vec![FieldViolation { field: field.to_owned(), description: error.to_string() }]
+    };
+    match error {
+        Error::JobFile { violations } => violations.clone(),
+        Error::Request { field, description } => {
+            vec![FieldViolation { field: (*field).to_owned(), description: description.clone() }]
+        }
+        Error::PageToken => one("page_token"),
+        Error::Cores { .. } | Error::CoresOfUser { .. } | Error::CoreCount { .. } => {
+            one("resources.cores")
+        }
+        Error::Ambiguous { .. } => one("job_id"),
+        Error::Memory { change, .. } => {
+            change.iter().flat_map(|change| one(&change.field)).collect()
+        }
+        Error::Disk { .. } => one("output_dir"),
+        _ => Vec::new(),
+    }
+}
+
+/// What a client can act on without reading the message.
+fn metadata(error: &Error) -> HashMap<String, String> {
+    let pairs: Vec<(&str, String)> = match error {
+        Error::Cores { platform, available, wanted } => vec![
+            ("platform", platform.clone()),
+            ("available", available.to_string()),
+            ("wanted", wanted.to_string()),
+        ],
+        Error::Plugin { platform, .. } | Error::Platform { platform, .. } => {
+            vec![("platform", platform.clone())]
+        }
+        Error::OutputInUse { id, .. }
+        | Error::RequestReused { id, .. }
+        | Error::Illegal { id, .. } => vec![("job_id", id.clone())],
+        _ => Vec::new(),
+    };
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,106 @@
+//! Words and numbers for people, shared by the command line and the web page.
+
+pub(crate) mod events;
+
+use std::time::{Duration, SystemTime};
+
+use prost_types::Timestamp;
+use traind_proto::v1::{Job, JobState, Phase};
+
+pub(crate) use crate::size::bytes;
+
+/// What others wrote, as a terminal may have it: what would move its cursor, give it orders or turn
+/// the text around is shown as a mark.
+pub(crate) fn printable(text: &str) -> String {
+    let is_order = |c: char| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || (c.is_control() && !['\n', '\t'].contains(&c))
+    };
+    text.replace(is_order, "\u{fffd}")
+}
+
+/// The state's name in lower case, as on the command line.
+pub(crate) fn state(state: JobState) -> String {
+    plain(state.as_str_name(), "JOB_STATE_")
+}
+
+/// The phase's name in lower case.
+pub(crate) fn phase(phase: Phase) -> String {
+    plain(phase.as_str_name(), "PHASE_")
+}
+
+pub(crate) fn plain(name: &str, prefix: &str) -> String {
+    name.strip_prefix(prefix).unwrap_or(name).to_lowercase()
+}
+
+/// `1h02m`, `3m20s`, `12s`, `0.4s`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    match whole {
+        0..10 => format!("{seconds:.1}s"),
+        10..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// The cores that a job holds and those that it asks for: "2 cpu (0,1)", or "2 cpu" while it
+/// waits.
+pub(crate) fn cores(job: &Job) -> String {
+    let held: Vec<String> = job.cores.iter().map(ToString::to_string).collect();
+    let held = if held.is_empty() { held.concat() } else { format!(" ({})", held.join(",")) };
+    format!("{} {}{held}", job.core_count, job.platform)
+}
+
+/// How long ago it was; empty for what has not happened.
+pub(crate) fn age(time: Option<&Timestamp>) -> String {
+    let Some(time) = time.and_then(|time| SystemTime::try_from(*time).ok()) else {
+        return String::new();
+    };
+    let age = SystemTime::now().duration_since(time).unwrap_or(Duration::ZERO);
+    match age.as_secs() {
+        days @ 86_400.. => format!("{}d", days / 86_400),
+        seconds => duration(seconds as f64),
+    }
+}
+
+/// How long it is to then; `None` for a time that is not known.
+pub(crate) fn until(time: Option<&Timestamp>) -> Option<String> {
+    let time = SystemTime::try_from(*time?).ok()?;
+    let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+    Some(duration(left.as_secs_f64()))
+}
+
+/// A number to about four digits: `0.1234`, `1.45e-5`, `812.3`.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        small if small > 0.0 && small < 1e-3 => format!("{value:.3e}"),
+        large if large >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_gives_the_terminal_no_orders() {
+        let hostile = "a\u{1b}]52;c;Y3VybA==\u{7}b\u{9b}2J\r\u{202e}txt\nnext\t\u{e4}";
+        assert_eq!(
+            printable(hostile),
+            "a\u{fffd}]52;c;Y3VybA==\u{fffd}b\u{fffd}2J\u{fffd}\u{fffd}txt\nnext\t\u{e4}"
+        );
+    }
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!([0.42, 12.0, 200.0, 3720.0].map(duration), ["0.4s", "12s", "3m20s", "1h02m"]);
+        assert_eq!([0, 1536, 3 << 30].map(bytes), ["0 B", "1.5 KiB", "3.0 GiB"]);
+        assert_eq!(
+            [0.0, 1.45e-5, 0.5, 812.34].map(number),
+            ["0.0000", "1.450e-5", "0.5000", "812.3"]
+        );
+        assert_eq!(state(JobState::Pending), "pending");
+    }
+}

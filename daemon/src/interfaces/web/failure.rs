@@ -1,0 +1,50 @@
+//! What was refused, as the page's scripts read it.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use crate::control::error::Error;
+
+#[derive(Debug)]
+pub(super) struct Failure {
+    code: StatusCode,
+    message: String,
+}
+
+impl Failure {
+    pub(super) fn stranger() -> Failure {
+        let message = "run `traind web` and open the address that it prints".to_owned();
+        Failure { code: StatusCode::UNAUTHORIZED, message }
+    }
+
+    pub(super) fn busy() -> Failure {
+        let message = "too many of your pages follow jobs; close some".to_owned();
+        Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
+    }
+}
+
+impl From<Error> for Failure {
+    /// Says the same as the RPC would.
+    fn from(error: Error) -> Failure {
+        let status = Status::from(error);
+        let code = match status.code() {
+            Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::InvalidArgument => StatusCode::BAD_REQUEST,
+            Code::PermissionDenied => StatusCode::FORBIDDEN,
+            Code::FailedPrecondition | Code::AlreadyExists => StatusCode::CONFLICT,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Failure { code, message: status.message().to_owned() }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.code, Json(json!({ "error": self.message }))).into_response()
+    }
+}

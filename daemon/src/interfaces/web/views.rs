@@ -1,0 +1,289 @@
+//! Messages as the page's scripts read them: JSON under the wire's names, times as seconds
+//! since 1970, enums in lower case.
+
+use std::collections::BTreeMap;
+
+use prost_types::Timestamp;
+use serde_json::{Map, Value, json};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Core, DataPrepared, Evaluated, Event, Job, Saved, Step};
+
+use crate::interfaces::text;
+use crate::interfaces::text::events::describe;
+
+/// Points of a curve that are sent.
+const POINTS_MAX: usize = 1000;
+
+pub(super) fn job(job: &Job) -> Value {
+    let failure = job.failure.as_ref().map(|failure| {
+        json!({ "reason": failure.reason, "message": failure.message, "file": failure.file,
+                "row": failure.row, "field": failure.field, "step": failure.step })
+    });
+    json!({
+        "id": job.id,
+        "name": job.name,
+        "owner": job.owner,
+        "state": text::state(job.state()),
+        "waiting_reason": job.waiting_reason,
+        "queue_position": job.queue_position,
+        "estimated_start_time": seconds(job.estimated_start_time.as_ref()),
+        "create_time": seconds(job.create_time.as_ref()),
+        "start_time": seconds(job.start_time.as_ref()),
+        "end_time": seconds(job.end_time.as_ref()),
+        "platform": job.platform,
+        "core_count": job.core_count,
+        "cores": job.cores,
+        "output_dir": job.output_dir,
+        "attempt": job.attempt,
+        "restarts": job.restarts,
+        "progress": job.progress.as_ref().map(step),
+        "metrics": figures(&job.metrics),
+        "failure": failure,
+        "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
+        "job_file": job.job_file,
+        "data": job.data.iter().map(prepared).collect::<Vec<_>>(),
+    })
+}
+
+/// What a split holds.
+fn prepared(data: &DataPrepared) -> Value {
+    let lengths = data.lengths.unwrap_or_default();
+    let classes = data.classes.iter().map(|count| json!([count.label, count.rows]));
+    json!({
+        "split": data.split,
+        "rows": data.rows,
+        "files": data.files,
+        "tokens": data.tokens,
+        "truncated_rows": data.truncated_rows,
+        "lengths": { "p50": lengths.p50, "p90": lengths.p90, "p99": lengths.p99, "max": lengths.max },
+        "classes": classes.collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn core(core: &Core) -> Value {
+    let mut view = Map::from_iter([
+        ("core".to_owned(), json!(core.core)),
+        ("platform".to_owned(), json!(core.platform)),
+        ("device".to_owned(), json!(core.device)),
+        ("job_id".to_owned(), json!(core.job_id)),
+        ("job_name".to_owned(), json!(core.job_name)),
+    ]);
+    if let Some(usage) = &core.usage {
+        view.insert("phase".to_owned(), json!(text::phase(usage.phase())));
+        view.insert("utilization_1s".to_owned(), json!(usage.utilization_percent_1s));
+        view.insert("utilization_1m".to_owned(), json!(usage.utilization_percent_1m));
+        view.insert("memory_used_bytes".to_owned(), json!(usage.memory_used_bytes));
+        view.insert("memory_total_bytes".to_owned(), json!(usage.memory_total_bytes));
+        view.insert("step".to_owned(), json!(usage.step));
+        view.insert("tflops".to_owned(), json!(usage.tflops));
+        view.insert("mfu".to_owned(), json!(usage.model_flops_utilization_percent));
+    }
+    if let Some(figures) = &core.figures {
+        view.insert("temperature".to_owned(), json!(figures.temperature_celsius));
+        view.insert("power".to_owned(), json!(figures.power_watts));
+        view.insert("errors".to_owned(), json!(figures.errors));
+    }
+    Value::Object(view)
+}
+
+/// An event with its line for people, and its figures where the page draws them.
+pub(super) fn event(event: &Event) -> Value {
+    let (kind, data) = match &event.kind {
+        Some(Kind::Step(of)) => ("step", step(of)),
+        Some(Kind::Evaluated(of)) => ("evaluated", evaluated(of)),
+        Some(Kind::Saved(of)) => ("saved", saved(of)),
+        Some(Kind::StateChanged(of)) => ("state", json!({ "state": text::state(of.to()) })),
+        Some(Kind::Warning(_)) => ("warning", Value::Null),
+        _ => ("line", Value::Null),
+    };
+    json!({
+        "sequence": event.sequence,
+        "time": seconds(event.time.as_ref()),
+        "kind": kind,
+        "data": data,
+        "text": describe(event),
+    })
+}
+
+fn step(step: &Step) -> Value {
+    let time = step.time.unwrap_or_default();
+    json!({
+        "step": step.step,
+        "max_steps": step.max_steps,
+        "epoch": step.epoch,
+        "loss": figure(step.loss),
+        "learning_rate": figure(step.learning_rate),
+        "grad_norm": figure(step.grad_norm),
+        "samples_per_second": figure(step.samples_per_second),
+        "tokens_per_second": figure(step.tokens_per_second),
+        "input_wait_share": step.input_wait_share,
+        "eta_seconds": figure(step.eta_seconds),
+        "time": {
+            "input wait": time.input_wait_seconds,
+            "dispatch": time.dispatch_seconds,
+            "compute": time.compute_seconds,
+            "read back": time.read_back_seconds,
+        },
+    })
+}
+
+/// JSON has no word for what is no finite number, and a loss that is none is worth knowing of.
+fn figure(value: f64) -> Value {
+    if value.is_finite() { json!(value) } else { json!(value.to_string()) }
+}
+
+fn figures(metrics: &BTreeMap<String, f64>) -> Value {
+    metrics.iter().map(|(name, value)| (name.clone(), figure(*value))).collect()
+}
+
+fn evaluated(evaluated: &Evaluated) -> Value {
+    json!({
+        "split": evaluated.split,
+        "step": evaluated.step,
+        "epoch": evaluated.epoch,
+        "metrics": figures(&evaluated.metrics),
+        "rows": evaluated.rows,
+        "seconds": evaluated.seconds,
+    })
+}
+
+fn saved(saved: &Saved) -> Value {
+    let kind = text::plain(saved.kind().as_str_name(), "SAVED_KIND_");
+    json!({
+        "path": saved.path,
+        "kind": kind,
+        "step": saved.step,
+        "bytes": saved.bytes,
+        "seconds": saved.seconds,
+    })
+}
+
+fn seconds(time: Option<&Timestamp>) -> Option<f64> {
+    time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
+}
+
+/// The course of a job's figures over all its attempts. However long the job, no more points are
+/// held than twice as many as are sent.
+#[derive(Default)]
+pub(super) struct Curves {
+    steps: Vec<Step>,
+    /// Of so many steps that come, one is kept.
+    stride: Stride,
+    newest: Option<Step>,
+    evaluations: Vec<Value>,
+    saves: Vec<Value>,
+    last_sequence: u64,
+}
+
+/// A power of two, and how many have come since one was kept.
+struct Stride {
+    length: usize,
+    passed: usize,
+}
+
+impl Default for Stride {
+    fn default() -> Stride {
+        Stride { length: 1, passed: 0 }
+    }
+}
+
+impl Curves {
+    pub(super) fn add(&mut self, event: &Event) {
+        self.last_sequence = event.sequence;
+        match &event.kind {
+            Some(Kind::Step(step)) => self.add_step(*step),
+            Some(Kind::Evaluated(of)) => self.evaluations.push(evaluated(of)),
+            Some(Kind::Saved(of)) => self.saves.push(saved(of)),
+            _ => {}
+        }
+    }
+
+    /// An attempt that resumes does some steps again: what it says of them counts.
+    fn add_step(&mut self, step: Step) {
+        let before = self.steps.partition_point(|known| known.step < step.step);
+        self.steps.truncate(before);
+        self.newest = Some(step);
+        self.stride.passed += 1;
+        if self.stride.passed < self.stride.length {
+            return;
+        }
+        self.stride.passed = 0;
+        self.steps.push(step);
+        if self.steps.len() >= 2 * POINTS_MAX {
+            thin_out(&mut self.steps);
+            self.stride.length *= 2;
+        }
+    }
+
+    /// The last point is always among those that are left. `last_sequence` says from which
+    /// event on the stream has more.
+    pub(super) fn view(mut self) -> Value {
+        self.steps.extend(self.newest.filter(|newest| self.steps.last() != Some(newest)));
+        if self.steps.len() > POINTS_MAX {
+            thin_out(&mut self.steps);
+        }
+        json!({
+            "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+            "evaluations": self.evaluations,
+            "saves": self.saves,
+            "last_sequence": self.last_sequence,
+        })
+    }
+}
+
+/// Every second point goes, and never the last one.
+fn thin_out(steps: &mut Vec<Step>) {
+    let keep = steps.len() % 2;
+    let mut index = 0;
+    steps.retain(|_| {
+        index += 1;
+        index % 2 == keep
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(step: u64, loss: f64) -> Event {
+        let kind = Some(Kind::Step(Step { step, loss, ..Default::default() }));
+        Event { kind, ..Default::default() }
+    }
+
+    fn points(curves: Curves) -> Vec<(u64, f64)> {
+        let view = curves.view();
+        let steps = view["steps"].as_array().unwrap().clone();
+        let point = |step: Value| (step["step"].as_u64().unwrap(), step["loss"].as_f64().unwrap());
+        steps.into_iter().map(point).collect()
+    }
+
+    #[test]
+    fn an_attempt_that_resumes_replaces_what_it_does_again() {
+        let mut curves = Curves::default();
+        for event in [at(10, 3.0), at(20, 2.0), at(30, 1.0), at(20, 2.5), at(30, 1.5)] {
+            curves.add(&event);
+        }
+        assert_eq!(points(curves), [(10, 3.0), (20, 2.5), (30, 1.5)]);
+    }
+
+    #[test]
+    fn long_curves_are_thinned_out_and_keep_their_end() {
+        for length in [1, 2, 999, 1000, 1001, 2500, 1_000_000] {
+            let mut curves = Curves::default();
+            (1..=length).for_each(|step| curves.add(&at(step, 1.0)));
+            assert!(curves.steps.len() < 2 * POINTS_MAX, "of {length}: {}", curves.steps.len());
+            let points = points(curves);
+            let least = (length as usize).min(POINTS_MAX / 2);
+            assert!((least..=POINTS_MAX).contains(&points.len()), "of {length}: {}", points.len());
+            assert_eq!(points.last().unwrap().0, length);
+            assert!(points.is_sorted_by(|(left, _), (right, _)| left < right), "of {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_by_its_name() {
+        let view = step(&Step { loss: f64::NAN, grad_norm: f64::INFINITY, ..Default::default() });
+        assert_eq!((&view["loss"], &view["grad_norm"]), (&json!("NaN"), &json!("inf")));
+        assert_eq!(view["learning_rate"], json!(0.0));
+    }
+}

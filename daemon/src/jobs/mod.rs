@@ -1,0 +1,13 @@
+//! The life of a job: its states, its folders and records, the store, the scheduler, the
+//! supervisor of its runner, and the doctor, which rebuilds a store from the folders.
+//! Imports `access`, `host` and `settings`.
+
+pub(crate) mod doctor;
+pub(crate) mod record;
+pub(crate) mod run_dir;
+pub(crate) mod scheduler;
+pub(crate) mod state;
+pub(crate) mod state_lock;
+pub(crate) mod store;
+pub(crate) mod supervisor;
+pub(crate) mod wire;

@@ -1,0 +1,199 @@
+//! The two folders of one job: what the daemon and its runner leave for each other, and what
+//! the daemon keeps to itself.
+//!
+//! The first may be the submitting user's, who can put anything there: the daemon opens what
+//! is the user's own and no link, and writes nothing through a name that may have been taken.
+//! What the daemon trusts later is in the second, which no runner can write to.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, openat};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use traind_proto::event_log::{EventLogError, EventLogReader};
+use traind_proto::sample_ledger::SAMPLE_LEDGER_FILE;
+
+use crate::access::account::Account;
+
+/// Paths within `<state_dir>/jobs/<job_id>` and `<state_dir>/records/<job_id>`.
+#[derive(Clone, Debug)]
+pub(crate) struct RunDir {
+    path: PathBuf,
+    records: PathBuf,
+}
+
+impl RunDir {
+    pub(crate) fn new(state_dir: &Path, job_id: &str) -> RunDir {
+        RunDir {
+            path: state_dir.join("jobs").join(job_id),
+            records: state_dir.join("records").join(job_id),
+        }
+    }
+
+    /// The runner's folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The runner's durable events.
+    pub(crate) fn events_log(&self) -> PathBuf {
+        self.path.join("events.log")
+    }
+
+    /// Which rows each step trained on.
+    pub(crate) fn samples(&self) -> PathBuf {
+        self.path.join(SAMPLE_LEDGER_FILE)
+    }
+
+    /// What the runner and its plugin print.
+    pub(crate) fn runner_log(&self) -> PathBuf {
+        self.path.join("runner.log")
+    }
+
+    /// Where the runner serves `traind.v1.Runner`.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path.join("runner.sock")
+    }
+
+    /// What the job was when it was accepted.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.records.join("job.json")
+    }
+
+    /// There if somebody asked for the end of the job.
+    pub(crate) fn cancelled(&self) -> PathBuf {
+        self.records.join("cancelled")
+    }
+
+    /// Names the control group of the job's processes.
+    pub(crate) fn cgroup(&self) -> PathBuf {
+        self.records.join("cgroup")
+    }
+
+    /// Names the process of an attempt: see [`super::claim`].
+    pub(crate) fn claim(&self, attempt: u32) -> PathBuf {
+        self.records.join(format!("runner-{attempt}.json"))
+    }
+
+    /// Attempts that have claims, in their order.
+    pub(crate) fn claimed_attempts(&self) -> Vec<u32> {
+        let attempt = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("runner-")?.strip_suffix(".json")?.parse().ok()
+        };
+        let entries = fs::read_dir(&self.records).into_iter().flatten().flatten();
+        let mut attempts: Vec<u32> = entries.filter_map(attempt).collect();
+        attempts.sort_unstable();
+        attempts
+    }
+
+    /// Makes the folders, closed to others; the runner's is that of `account`, if any.
+    pub(crate) fn create(&self, account: Option<Account>) -> io::Result<()> {
+        for folder in [&self.path, &self.records] {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        match account {
+            Some(Account { uid, gid }) => {
+                let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                Ok(chownat(CWD, &self.path, Some(uid), Some(gid), flags)?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The file that takes the runner's standard streams.
+    pub(crate) fn open_runner_log(&self) -> io::Result<File> {
+        let path = self.runner_log();
+        match self.open_own(&path, OFlags::WRONLY | OFlags::APPEND) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+        let owner = fs::metadata(&self.path)?;
+        fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+        Ok(file)
+    }
+
+    /// Opens a file that the runner left, to read.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        self.open_own(path, OFlags::RDONLY)
+    }
+
+    /// Opens the runner's event log, to read.
+    pub(crate) fn open_events_log(&self) -> Result<EventLogReader, EventLogError> {
+        let path = self.events_log();
+        match self.open(&path) {
+            Ok(file) => Ok(EventLogReader::of_file(file, &path)),
+            Err(source) => Err(EventLogError::Io { action: "open", path, source }),
+        }
+    }
+
+    /// Opens a regular file of the folder's owner: nothing that would block, and nothing that
+    /// leads the daemon to a file which that user could not open.
+    fn open_own(&self, path: &Path, access: OFlags) -> io::Result<File> {
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let foreign = || io::Error::new(ErrorKind::InvalidData, "it is no file of the job's user");
+        let opened = openat(CWD, path, flags, Mode::empty());
+        // A link, and a pipe without a reader.
+        let file = File::from(opened.map_err(|error| match error {
+            Errno::LOOP | Errno::NXIO => foreign(),
+            error => error.into(),
+        })?);
+        let (found, folder) = (file.metadata()?, fs::metadata(&self.path)?);
+        if found.is_file() && found.uid() == folder.uid() { Ok(file) } else { Err(foreign()) }
+    }
+
+    /// The last lines of the runner's output: at most `lines`, from its last 16 KiB.
+    pub(crate) fn runner_log_tail(&self, lines: usize) -> String {
+        let log = self.open(&self.runner_log());
+        let bytes = log.and_then(|log| tail(log, 16 * 1024)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+fn tail(mut file: File, bytes: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+    let mut text = Vec::new();
+    file.take(bytes).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_tail_is_the_last_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        assert_eq!(run_dir.runner_log_tail(2), "");
+        run_dir.create(None).unwrap();
+        run_dir.open_runner_log().unwrap().write_all(b"one\ntwo\n\nthree \xff\n").unwrap();
+        assert_eq!(run_dir.runner_log_tail(2), "two\nthree \u{fffd}");
+        run_dir.open_runner_log().unwrap().write_all(b"four\n").unwrap();
+        assert_eq!(run_dir.runner_log_tail(1), "four");
+    }
+
+    #[test]
+    fn what_a_user_put_there_leads_the_daemon_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        run_dir.create(None).unwrap();
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "hidden\n").unwrap();
+        std::os::unix::fs::symlink(&secret, run_dir.runner_log()).unwrap();
+        assert_eq!(run_dir.runner_log_tail(9), "");
+        assert!(run_dir.open_runner_log().is_err());
+        let pipe = run_dir.events_log();
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(run_dir.open(&pipe).is_err(), "and does not wait for a writer");
+    }
+}

@@ -1,0 +1,39 @@
+//! What can go wrong in the store.
+
+use std::path::PathBuf;
+
+use crate::jobs::state::IllegalTransition;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{action} in the job store: {source}")]
+    Sqlite { action: &'static str, source: rusqlite::Error },
+    #[error(
+        "the job store {path} is damaged: {detail}; `traind doctor --rebuild` makes it anew from the job folders, or put a backup in its place"
+    )]
+    Corrupt { path: PathBuf, detail: String },
+    #[error(
+        "the job store {path} is gone or empty, and {records} tells of jobs that it held; `traind doctor --rebuild` makes it anew from them, or put a backup in its place"
+    )]
+    Lost { path: PathBuf, records: PathBuf },
+    #[error(
+        "the job store has version {found}, and this traind knows only up to {known}: it was written by a newer traind, which is the one to start"
+    )]
+    Newer { found: usize, known: usize },
+    #[error("job {id} is not in the store")]
+    NoJob { id: String },
+    #[error("job {id}: {source}")]
+    Illegal { id: String, source: IllegalTransition },
+    #[error(
+        "request id {request_id:?} was used for job {id}, which was submitted with another job file"
+    )]
+    RequestReused { request_id: String, id: String },
+    #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
+    OutputInUse { output_dir: String, id: String, state: crate::jobs::state::JobState },
+}
+
+impl StoreError {
+    pub(super) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
+        move |source| StoreError::Sqlite { action, source }
+    }
+}

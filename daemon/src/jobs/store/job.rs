@@ -1,0 +1,205 @@
+//! A job as the store keeps it, and its translation from a row.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use prost::Message;
+use rusqlite::Row;
+use rusqlite::types::Type;
+use traind_proto::v1;
+
+use crate::access::account::Account;
+use crate::jobs::state::JobState;
+
+/// What is known about a job. Times are microseconds since 1970.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// Order of submission; the store's own key.
+    pub number: i64,
+    pub id: String,
+    pub name: String,
+    pub owner: String,
+    /// Whose processes its runners are, unless the daemon's own.
+    pub run_as: Option<Account>,
+    pub request_id: String,
+    pub state: JobState,
+    pub waiting_reason: String,
+    /// Who or what asked for its end, if anybody did.
+    pub cancel_reason: String,
+    pub create_time: i64,
+    pub start_time: Option<i64>,
+    pub end_time: Option<i64>,
+    pub platform: String,
+    pub core_count: u32,
+    /// Cores it holds now.
+    pub cores: Vec<u32>,
+    pub output_dir: String,
+    /// YAML as submitted; empty in listings.
+    pub job_file: String,
+    pub base_dir: String,
+    /// The resolved job file as JSON; empty in listings.
+    pub resolved: String,
+    pub warnings: Vec<JobWarning>,
+    pub attempt: u32,
+    pub priority: i64,
+    /// How long one attempt may take.
+    pub max_run_seconds: Option<u64>,
+    /// How long it may wait for its first attempt.
+    pub max_wait_seconds: Option<u64>,
+    /// Id of the job that has to be completed before.
+    pub after: Option<String>,
+    /// When the newest attempt got its cores.
+    pub place_time: Option<i64>,
+    pub max_restarts: u32,
+    /// Attempts that followed a failure.
+    pub restarts: u32,
+    /// Launches in a row for which no runner came to be.
+    pub launch_retries: u32,
+    /// Attempts that the host ended, since a checkpoint was saved.
+    pub host_retries: u32,
+    /// No attempt begins earlier.
+    pub not_before: i64,
+    pub last_sequence: u64,
+    pub log_offset: u64,
+    pub progress: Option<v1::Step>,
+    pub metrics: BTreeMap<String, f64>,
+    /// The last word of this attempt's runner.
+    pub finished: Option<v1::Finished>,
+    pub failure: Option<v1::Failure>,
+}
+
+/// A job about to be stored.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct NewJob {
+    /// When it was accepted, in microseconds since 1970.
+    pub create_time: i64,
+    pub id: String,
+    pub name: String,
+    pub owner: String,
+    #[serde(default)]
+    pub run_as: Option<Account>,
+    /// Empty where the client gave none.
+    pub request_id: String,
+    pub request_digest: Vec<u8>,
+    pub platform: String,
+    pub core_count: u32,
+    pub priority: i64,
+    pub max_run_seconds: Option<u64>,
+    pub max_wait_seconds: Option<u64>,
+    pub after: Option<String>,
+    pub max_restarts: u32,
+    pub output_dir: String,
+    pub job_file: String,
+    pub base_dir: String,
+    pub resolved: String,
+    pub warnings: Vec<JobWarning>,
+}
+
+/// What is odd about a job file without being wrong.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct JobWarning {
+    pub code: String,
+    pub message: String,
+}
+
+/// The columns that [`Job::from_row`] reads, without the two long texts.
+pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
+     create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, hindered, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
+     '' AS job_file, '' AS resolved";
+
+/// The columns that [`Job::from_row`] reads.
+pub(super) const FULL: &str = "*";
+
+impl Job {
+    /// When a job whose runner never began gives up, in microseconds since 1970.
+    pub(crate) fn wait_deadline(&self) -> Option<i64> {
+        let began = self.start_time.is_some();
+        let seconds = i64::try_from(self.max_wait_seconds.filter(|_| !began)?).ok()?;
+        Some(self.create_time.saturating_add(seconds.saturating_mul(1_000_000)))
+    }
+
+    /// When the attempt that is under way has to end, in microseconds since 1970.
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        let seconds = i64::try_from(self.max_run_seconds?).ok()?;
+        Some(self.place_time?.saturating_add(seconds.saturating_mul(1_000_000)))
+    }
+
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Job> {
+        let request_id: Option<String> = row.get("request_id")?;
+        Ok(Job {
+            number: row.get("number")?,
+            id: row.get("id")?,
+            name: row.get("name")?,
+            owner: row.get("owner")?,
+            run_as: account(row)?,
+            request_id: request_id.unwrap_or_default(),
+            state: state(row, "state")?,
+            waiting_reason: row.get("waiting_reason")?,
+            cancel_reason: row.get("cancel_reason")?,
+            create_time: row.get("create_time")?,
+            start_time: row.get("start_time")?,
+            end_time: row.get("end_time")?,
+            platform: row.get("platform")?,
+            core_count: row.get("core_count")?,
+            cores: parsed(row, "cores", |text| serde_json::from_str(text))?,
+            output_dir: row.get("output_dir")?,
+            job_file: row.get("job_file")?,
+            base_dir: row.get("base_dir")?,
+            resolved: row.get("resolved")?,
+            warnings: parsed(row, "warnings", |text| serde_json::from_str(text))?,
+            attempt: row.get("attempt")?,
+            priority: row.get("priority")?,
+            max_run_seconds: row.get("max_run_seconds")?,
+            max_wait_seconds: row.get("max_wait_seconds")?,
+            after: row.get("after")?,
+            place_time: row.get("place_time")?,
+            max_restarts: row.get("max_restarts")?,
+            restarts: row.get("restarts")?,
+            launch_retries: row.get("postponed")?,
+            host_retries: row.get("hindered")?,
+            not_before: row.get("not_before")?,
+            last_sequence: row.get("last_sequence")?,
+            log_offset: row.get("log_offset")?,
+            progress: message(row, "progress")?,
+            metrics: parsed(row, "metrics", |text| serde_json::from_str(text))?,
+            finished: message(row, "finished")?,
+            failure: message(row, "failure")?,
+        })
+    }
+}
+
+pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
+    parsed(row, column, JobState::from_str)
+}
+
+fn account(row: &Row<'_>) -> rusqlite::Result<Option<Account>> {
+    let text: Option<String> = row.get("run_as")?;
+    let parse = |text: String| serde_json::from_str(&text);
+    text.map(parse).transpose().map_err(|error| unreadable(Type::Text, error))
+}
+
+fn parsed<T, E>(
+    row: &Row<'_>,
+    column: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> rusqlite::Result<T>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let text: String = row.get(column)?;
+    parse(&text).map_err(|error| unreadable(Type::Text, error))
+}
+
+fn message<M: Message + Default>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<M>> {
+    let bytes: Option<Vec<u8>> = row.get(column)?;
+    let decode = |bytes: Vec<u8>| M::decode(bytes.as_slice());
+    bytes.map(decode).transpose().map_err(|error| unreadable(Type::Blob, error))
+}
+
+pub(super) fn unreadable(
+    kind: Type,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, kind, Box::new(error))
+}

@@ -1,0 +1,226 @@
+//! Looking up jobs and events.
+
+use std::collections::{HashMap, HashSet};
+
+use prost::Message;
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, params};
+use traind_proto::v1;
+
+use super::job::{FULL, SUMMARY, state, unreadable};
+use super::{Job, Store, StoreError};
+use crate::jobs::state::JobState;
+
+/// What a reference to a job stands for.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    Job(Box<Job>),
+    Nothing,
+    /// The beginning of several ids, some of which are listed.
+    Several(Vec<String>),
+}
+
+impl Store {
+    /// The job with this very id.
+    pub(crate) fn get(&self, id: &str) -> Result<Job, StoreError> {
+        let found = self.one("id = ?1", id)?;
+        found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })
+    }
+
+    /// The job meant by an id, a job's name (the newest of that name), or the beginning of
+    /// one id, among the jobs of `owner` or all.
+    pub(crate) fn resolve(
+        &self,
+        reference: &str,
+        owner: Option<&str>,
+    ) -> Result<Resolved, StoreError> {
+        if let Some(job) = self.owned("id = ?1", reference, owner)? {
+            return Ok(Resolved::Job(Box::new(job)));
+        }
+        if let Some(job) = self.owned("name = ?1", reference, owner)? {
+            return Ok(Resolved::Job(Box::new(job)));
+        }
+        if reference.is_empty() {
+            return Ok(Resolved::Nothing);
+        }
+        let mut ids = self.ids_with_prefix(reference, owner)?;
+        match ids.len() {
+            0 => Ok(Resolved::Nothing),
+            1 => Ok(Resolved::Job(Box::new(self.get(&ids.remove(0))?))),
+            _ => Ok(Resolved::Several(ids)),
+        }
+    }
+
+    /// Jobs of `owner` or all, in one of `states` (all if empty), the newest first, older
+    /// than job number `before`.
+    pub(crate) fn list(
+        &self,
+        states: &[JobState],
+        owner: Option<&str>,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs WHERE number IN ({}) ORDER BY number DESC LIMIT ?2",
+            newest(states, owner.is_some())
+        );
+        let action = "list jobs";
+        match owner {
+            Some(owner) => self.many(&sql, params![before, limit, owner], Job::from_row, action),
+            None => self.many(&sql, params![before, limit], Job::from_row, action),
+        }
+    }
+
+    /// Jobs that have not ended, in the order of submission.
+    pub(crate) fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs
+             WHERE state IN ('pending', 'starting', 'running', 'cancelling') ORDER BY number"
+        );
+        self.many(&sql, [], Job::from_row, "list unfinished jobs")
+    }
+
+    /// Jobs that hold cores, in the order of submission, however many wait.
+    pub(crate) fn active(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM jobs
+             WHERE state IN ('starting', 'running', 'cancelling') ORDER BY number"
+        );
+        self.many(&sql, [], Job::from_row, "list jobs at work")
+    }
+
+    /// How many jobs there are in each state that any is in.
+    pub(crate) fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let sql = "SELECT state, count(*) FROM jobs GROUP BY state";
+        self.many(sql, [], |row| Ok((row.get(0)?, row.get(1)?)), "count jobs")
+    }
+
+    /// At most `limit` of a job's events, the first with sequence `from`.
+    pub(crate) fn events(
+        &self,
+        job: i64,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<v1::Event>, StoreError> {
+        let sql = "SELECT event FROM events WHERE job = ?1 AND sequence >= ?2
+                   ORDER BY sequence LIMIT ?3";
+        self.many(sql, params![job, from, limit], decoded, "read events")
+    }
+
+    /// What a job's splits hold, in the order in which they were read.
+    pub(crate) fn splits(&self, job: i64) -> Result<Vec<v1::DataPrepared>, StoreError> {
+        let sql = "SELECT prepared FROM splits WHERE job = ?1 ORDER BY rowid";
+        self.many(sql, [job], decoded, "read what splits hold")
+    }
+
+    /// The job made by an earlier request and the digest of what that request said.
+    pub(crate) fn by_request(
+        &self,
+        owner: &str,
+        request_id: &str,
+    ) -> Result<Option<(Job, Vec<u8>)>, StoreError> {
+        let sql = format!("SELECT {FULL} FROM jobs WHERE owner = ?1 AND request_id = ?2");
+        let read = |row: &Row<'_>| Ok((Job::from_row(row)?, row.get("request_digest")?));
+        let found = self.reader().query_row(&sql, [owner, request_id], read).optional();
+        found.map_err(StoreError::sqlite("look up a request"))
+    }
+
+    /// Ids of all jobs.
+    pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
+        let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
+        Ok(ids.into_iter().collect())
+    }
+
+    /// How the jobs stand that others come after which have not ended, by id.
+    pub(crate) fn predecessors(&self) -> Result<HashMap<String, JobState>, StoreError> {
+        let sql = "SELECT DISTINCT before.id, before.state FROM jobs
+                   JOIN jobs AS before ON before.id = jobs.after WHERE jobs.state = 'pending'";
+        let found =
+            self.many(sql, [], |row| Ok((row.get(0)?, state(row, "state")?)), "list jobs")?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Everything that is wrong with the file, at most a hundred things.
+    pub(crate) fn integrity(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "PRAGMA integrity_check(100)";
+        let mut found = self.many(sql, [], |row| row.get(0), "check the integrity")?;
+        found.retain(|line: &String| line != "ok");
+        Ok(found)
+    }
+
+    /// Proves that the store answers.
+    pub(crate) fn ping(&self) -> Result<(), StoreError> {
+        let answer = self.reader().query_row("SELECT 1", [], |_| Ok(()));
+        answer.map_err(StoreError::sqlite("ping"))
+    }
+
+    fn one(&self, condition: &str, value: &str) -> Result<Option<Job>, StoreError> {
+        let sql = format!("SELECT {FULL} FROM jobs WHERE {condition}");
+        let found = self.reader().query_row(&sql, [value], Job::from_row).optional();
+        found.map_err(StoreError::sqlite("look up a job"))
+    }
+
+    /// The newest job that meets a condition.
+    fn owned(
+        &self,
+        condition: &str,
+        value: &str,
+        owner: Option<&str>,
+    ) -> Result<Option<Job>, StoreError> {
+        let sql = format!(
+            "SELECT {FULL} FROM jobs WHERE {condition} AND (?2 IS NULL OR owner = ?2)
+             ORDER BY number DESC LIMIT 1"
+        );
+        let read = self.reader().query_row(&sql, params![value, owner], Job::from_row).optional();
+        read.map_err(StoreError::sqlite("look up a job"))
+    }
+
+    fn ids_with_prefix(
+        &self,
+        prefix: &str,
+        owner: Option<&str>,
+    ) -> Result<Vec<String>, StoreError> {
+        // Ids are lower-case ASCII, so those with a prefix lie between it and prefix + DEL.
+        let sql = "SELECT id FROM jobs WHERE id >= ?1 AND id < ?1 || char(127)
+                   AND (?2 IS NULL OR owner = ?2) ORDER BY id LIMIT 4";
+        self.many(sql, params![prefix, owner], |row| row.get(0), "look up a job")
+    }
+
+    pub(super) fn many<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        action: &'static str,
+    ) -> Result<Vec<T>, StoreError> {
+        let reader = self.reader();
+        let query = || {
+            let mut statement = reader.prepare_cached(sql)?;
+            statement.query_map(params, read)?.collect::<rusqlite::Result<Vec<T>>>()
+        };
+        query().map_err(StoreError::sqlite(action))
+    }
+}
+
+/// Selects the numbers of candidates for a page: the newest ones of each state, each of which is
+/// a walk along an index, however many jobs there are.
+fn newest(states: &[JobState], owned: bool) -> String {
+    let owner = if owned { "AND owner = ?3" } else { "" };
+    let page = |condition: &str| {
+        format!(
+            "SELECT * FROM (SELECT number FROM jobs WHERE number < ?1 {owner} {condition}
+             ORDER BY number DESC LIMIT ?2)"
+        )
+    };
+    if states.is_empty() {
+        return page("");
+    }
+    let pages = states.iter().map(|state| page(&format!("AND state = '{state}'")));
+    pages.collect::<Vec<_>>().join(" UNION ALL ")
+}
+
+/// The message in the first column.
+fn decoded<M: Message + Default>(row: &Row<'_>) -> rusqlite::Result<M> {
+    let bytes: Vec<u8> = row.get(0)?;
+    M::decode(bytes.as_slice()).map_err(|error| unreadable(Type::Blob, error))
+}

@@ -1,0 +1,274 @@
+//! What the store promises, on a real file.
+
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{DataPrepared, Evaluated, Event, Finished, Started, Step};
+
+use super::{NewJob, Resolved, Restart, Store, StoreError};
+use crate::access::account::Account;
+use crate::jobs::scheduler::{Reason, Waiting};
+use crate::jobs::state::{JobState, Outcome};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("traind.db")).unwrap();
+    (folder, store)
+}
+
+fn new_job(id: &str) -> NewJob {
+    NewJob {
+        id: id.into(),
+        name: "name".into(),
+        owner: "ann".into(),
+        run_as: Some(Account { uid: 1000, gid: 100 }),
+        create_time: 1,
+        request_id: String::new(),
+        request_digest: vec![1],
+        platform: "cpu".into(),
+        core_count: 2,
+        priority: 3,
+        max_run_seconds: Some(60),
+        max_wait_seconds: None,
+        after: None,
+        max_restarts: 1,
+        output_dir: format!("/out/{id}"),
+        job_file: "yaml".into(),
+        base_dir: "/".into(),
+        resolved: "{}".into(),
+        warnings: Vec::new(),
+    }
+}
+
+fn event(kind: Kind) -> Event {
+    Event { sequence: 99, time: None, kind: Some(kind) }
+}
+
+fn prepared(split: &str, rows: u64) -> Event {
+    event(Kind::DataPrepared(DataPrepared { split: split.into(), rows, ..Default::default() }))
+}
+
+fn step(step: u64, loss: f64) -> Event {
+    event(Kind::Step(Step { step, loss, ..Default::default() }))
+}
+
+#[test]
+fn events_get_their_sequence_with_the_offset_in_one_transaction() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    let started = event(Kind::Started(Started::default()));
+    let job = store.record("a", vec![started, step(1, 0.5), step(2, 0.25)], 300).unwrap();
+    assert_eq!((job.state, job.log_offset, job.last_sequence), (JobState::Running, 300, 6));
+    drop(store);
+
+    let store = Store::open(&folder.path().join("traind.db")).unwrap();
+    let again = store.get("a").unwrap();
+    assert_eq!((again.log_offset, again.last_sequence), (300, 6));
+    assert_eq!(again.progress.unwrap().loss, 0.25);
+    let events = store.events(again.number, 1, 100).unwrap();
+    let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(store.events(again.number, 5, 1).unwrap(), events[4..5]);
+}
+
+#[test]
+fn a_refused_change_leaves_nothing_behind() {
+    let (_folder, store) = store();
+    let before = store.create(&new_job("a")).unwrap();
+    let error = store.settle("a", Outcome::Completed, None).unwrap_err();
+    assert!(matches!(error, StoreError::Illegal { .. }), "{error}");
+    let after = store.get("a").unwrap();
+    assert_eq!((after.state, after.last_sequence), (JobState::Pending, before.last_sequence));
+    assert!(matches!(store.place("absent", &[0]), Err(StoreError::NoJob { .. })));
+}
+
+#[test]
+fn metrics_that_json_cannot_hold_do_not_stop_the_job() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0]).unwrap();
+    let metrics = [("eval_loss".to_owned(), f64::NAN), ("eval_f1".to_owned(), 0.5)].into();
+    let evaluated = event(Kind::Evaluated(Evaluated { metrics, ..Default::default() }));
+    let finished = event(Kind::Finished(Finished::default()));
+    let job = store.record("a", vec![step(1, f64::NAN), evaluated, finished], 1).unwrap();
+    assert_eq!(job.metrics.into_iter().collect::<Vec<_>>(), [("eval_f1".to_owned(), 0.5)]);
+    let job = store.get("a").unwrap();
+    assert!(job.progress.unwrap().loss.is_nan() && job.finished.is_some());
+}
+
+#[test]
+fn a_job_started_again_counts_it_and_keeps_its_history() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    let placed = store.get("a").unwrap();
+    assert_eq!((placed.priority, placed.max_run_seconds), (3, Some(60)));
+    assert_eq!(placed.deadline(), placed.place_time.map(|time| time + 60_000_000));
+    let started = event(Kind::Started(Started::default()));
+    let before = store.record("a", vec![started], 100).unwrap();
+    let again = Restart { reason: "RUNNER_DIED".into(), wait: "waits 5 s".into(), not_before: 7 };
+    let job = store.restart("a", &again).unwrap();
+    assert_eq!((job.state, job.restarts, job.not_before), (JobState::Pending, 1, 7));
+    assert_eq!((job.cores.len(), job.waiting_reason.as_str()), (0, "waits 5 s"));
+    assert_eq!((job.last_sequence, job.log_offset), (before.last_sequence + 2, 100));
+    assert_eq!(store.place("a", &[0, 1]).unwrap().attempt, 2);
+}
+
+fn waiting(id: &str, reason: &str) -> Waiting {
+    let now = format!("{reason}, as of the {:?}", std::time::Instant::now());
+    Waiting { id: id.to_owned(), reason: Reason { now, lasting: reason.to_owned() } }
+}
+
+#[test]
+fn the_same_waiting_reason_is_one_event() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.create(&new_job("b")).unwrap();
+    let wait = |reasons: &[(&str, &str)]| {
+        let reasons: Vec<Waiting> = reasons.iter().map(|(id, why)| waiting(id, why)).collect();
+        store.wait(&reasons).unwrap();
+        (store.get("a").unwrap().last_sequence, store.get("b").unwrap().last_sequence)
+    };
+    let first = wait(&[("a", "no cores"), ("b", "behind a")]);
+    assert_eq!(wait(&[("a", "no cores"), ("b", "behind a")]), first);
+    assert_eq!(wait(&[("a", "fewer"), ("b", "behind a")]), (first.0 + 1, first.1));
+    assert_eq!(store.place("a", &[0]).unwrap().waiting_reason, "");
+    let placed = store.get("a").unwrap().last_sequence;
+    assert_eq!(wait(&[("a", "no cores"), ("b", "no cores")]), (placed, first.1 + 1), "a runs");
+}
+
+#[test]
+fn a_request_makes_one_job_for_each_owner() {
+    let (_folder, store) = store();
+    let request = NewJob { request_id: "r".into(), ..new_job("a") };
+    assert_eq!(store.create(&request).unwrap().id, "a");
+    let repeated = NewJob { id: "b".into(), ..request.clone() };
+    assert_eq!(store.create(&repeated).unwrap().id, "a");
+    let other = NewJob { id: "b".into(), request_digest: vec![2], ..request.clone() };
+    assert!(matches!(store.create(&other), Err(StoreError::RequestReused { .. })));
+    let bob = NewJob { owner: "bob".into(), output_dir: "/bob".into(), ..other };
+    assert_eq!(store.create(&bob).unwrap().id, "b");
+}
+
+#[test]
+fn references_resolve_by_id_then_name_then_beginning() {
+    let (_folder, store) = store();
+    for id in ["abc1", "abc2", "xyz"] {
+        store.create(&NewJob { name: format!("name-of-{id}"), ..new_job(id) }).unwrap();
+    }
+    store.create(&NewJob { name: "xyz".into(), ..new_job("q") }).unwrap();
+    let check = |reference: &str, expect: &str| {
+        let found = match store.resolve(reference, None).unwrap() {
+            Resolved::Job(job) => job.id,
+            Resolved::Nothing => "nothing".into(),
+            Resolved::Several(ids) => ids.join(" "),
+        };
+        assert_eq!(found, expect, "{reference}");
+    };
+    check("abc1", "abc1");
+    check("abc", "abc1 abc2");
+    check("x", "xyz");
+    check("xyz", "xyz");
+    check("name-of-abc2", "abc2");
+    assert!(matches!(store.resolve("abc1", Some("bob")).unwrap(), Resolved::Nothing));
+    assert!(matches!(store.resolve("abc", Some("bob")).unwrap(), Resolved::Nothing));
+    assert!(matches!(store.resolve("abc1", Some("ann")).unwrap(), Resolved::Job(_)));
+    assert_eq!(store.list(&[], Some("bob"), i64::MAX, 10).unwrap().len(), 0);
+    assert_eq!(store.list(&[], Some("ann"), i64::MAX, 10).unwrap().len(), 4);
+    check("", "nothing");
+    check("%", "nothing");
+}
+
+#[test]
+fn a_store_of_a_later_version_is_refused() {
+    let (folder, store) = store();
+    drop(store);
+    let path = folder.path().join("traind.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 1000).unwrap();
+    drop(connection);
+    let error = Store::open(&path).err().unwrap();
+    assert!(matches!(error, StoreError::Newer { found: 1000, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_of_its_own_job_alone() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    store.create(&new_job("b")).unwrap();
+    let mut news = store.subscribe(&job);
+    store.wait(&[waiting("b", "no cores")]).unwrap();
+    let silence = std::time::Duration::from_millis(50);
+    assert!(tokio::time::timeout(silence, news.changed()).await.is_err());
+    store.wait(&[waiting("a", "no cores")]).unwrap();
+    tokio::time::timeout(silence, news.changed()).await.unwrap();
+}
+
+/// The long form has 100,000 jobs: see `scripts/soak/run`.
+#[test]
+fn many_jobs_leave_listing_quick_and_memory_flat() {
+    let count = std::env::var("TRAIND_SOAK_JOBS").map_or(200, |text| text.parse().unwrap());
+    let (_folder, store) = store();
+    // What a disk does at each commit is not asked here, but at what sizes the store grows slow.
+    store.writer().pragma_update(None, "synchronous", "OFF").unwrap();
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (mut half, before) = (0, descriptors());
+    for number in 0..count {
+        let id = format!("{number:010}");
+        // One of a hundred is bob's, and his fail.
+        let (owner, outcome) = match number % 100 {
+            0 => ("bob", Outcome::Failed),
+            _ => ("ann", Outcome::Completed),
+        };
+        store.create(&NewJob { owner: owner.into(), ..new_job(&id) }).unwrap();
+        store.place(&id, &[0]).unwrap();
+        store.settle(&id, outcome, None).unwrap();
+        if number == count / 2 {
+            half = resident();
+        }
+    }
+    let grown = resident().saturating_sub(half);
+    let more = descriptors().saturating_sub(before);
+    println!("{count} jobs: {} KiB and {more} descriptors more than at half", grown >> 10);
+    let is_long = std::env::var_os("TRAIND_SOAK").is_some();
+    assert!(!is_long || grown < 16 << 20, "{grown}");
+    // Other tests run beside the short form.
+    assert!(!is_long || more == 0, "{more} descriptors");
+    let all = &[JobState::Completed, JobState::Failed][..];
+    let rare = &[JobState::Failed][..];
+    let (hundredth, middle) = (count / 100, count as i64 / 2);
+    let check = |what, states, owner, before, expect: usize| {
+        let start = std::time::Instant::now();
+        let page = store.list(states, owner, before, 100).unwrap();
+        let took = start.elapsed();
+        println!("a page of {what}: {took:?}");
+        assert_eq!(page.len(), expect.min(100), "{what}");
+        assert!(page.is_sorted_by_key(|job| std::cmp::Reverse(job.number)), "{what}");
+        assert!(!is_long || took.as_millis() < 20, "{what}: {took:?}");
+    };
+    check("the newest", &[], None, i64::MAX, count);
+    check("those in the middle", &[], None, middle, middle as usize - 1);
+    check("all states", all, None, i64::MAX, count);
+    check("a rare state", rare, None, i64::MAX, hundredth);
+    check("a state that none is in", &[JobState::Running], None, i64::MAX, 0);
+    check("one user of few jobs", &[], Some("bob"), i64::MAX, hundredth);
+    check("one user in a rare state", rare, Some("ann"), i64::MAX, 0);
+    check("nobody", &[], Some("eve"), i64::MAX, 0);
+}
+
+#[test]
+fn what_splits_hold_is_kept_as_the_newest_attempt_told_it() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    let other = store.create(&new_job("b")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    store.record("a", vec![prepared("train", 60), prepared("validation", 53)], 300).unwrap();
+    store.record("a", vec![step(1, 0.5), prepared("train", 70)], 400).unwrap();
+    let held = store.splits(job.number).unwrap();
+    let held: Vec<_> = held.iter().map(|data| (data.split.as_str(), data.rows)).collect();
+    assert_eq!(held, [("train", 70), ("validation", 53)]);
+    assert!(store.splits(other.number).unwrap().is_empty());
+}

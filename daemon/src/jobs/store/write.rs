@@ -1,0 +1,431 @@
+//! Changing jobs. Each method is one transaction: the job's row and its new events
+//! are stored together or not at all.
+
+use prost::Message;
+use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use traind_proto::v1::{self, event::Kind};
+
+use super::job::{Job, NewJob, SUMMARY};
+use super::{Store, StoreError};
+use crate::clock;
+use crate::jobs::scheduler::Waiting;
+use crate::jobs::state::{JobState, Outcome, Transition};
+use crate::jobs::wire;
+
+/// Another attempt after one that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Restart {
+    /// What happened to the attempt.
+    pub reason: String,
+    /// Why the next one does not begin at once.
+    pub wait: String,
+    /// When it may begin, in microseconds since 1970.
+    pub not_before: i64,
+}
+
+impl Store {
+    /// Stores a new job; a repeated request gets the job of the first one.
+    pub(crate) fn create(&self, new: &NewJob) -> Result<Job, StoreError> {
+        self.change(|transaction| {
+            if let Some(job) = repeated(transaction, new)? {
+                return Ok(job);
+            }
+            refuse_shared_output(transaction, new)?;
+            insert(transaction, new).map_err(StoreError::sqlite("insert a job"))?;
+            let mut draft = Draft::load(transaction, &new.id)?;
+            draft.append(Kind::StateChanged(v1::StateChanged {
+                from: v1::JobState::Unspecified.into(),
+                to: wire::job_state(JobState::Pending).into(),
+                reason: String::new(),
+            }))?;
+            draft.save()
+        })
+    }
+
+    /// Gives a pending job its cores, for its next attempt.
+    pub(crate) fn place(&self, id: &str, cores: &[u32]) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let attempt = draft.job.attempt + 1;
+            draft.place(cores, attempt)
+        })
+    }
+
+    /// Tells again that a job had its cores, for an attempt that is known. `began`: when its runner
+    /// did, if it did, in microseconds since 1970.
+    pub(crate) fn place_attempt(
+        &self,
+        id: &str,
+        cores: &[u32],
+        attempt: u32,
+        began: Option<i64>,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let began = began.map(|time| time.max(draft.job.create_time));
+            draft.job.start_time = draft.job.start_time.or(began);
+            draft.place(cores, attempt)
+        })
+    }
+
+    /// Takes back a placement that no runner ever used.
+    pub(crate) fn requeue(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| draft.apply(Transition::Requeue, reason))
+    }
+
+    /// Queues a job whose attempt failed again. One that is to end ends.
+    pub(crate) fn restart(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.again(restart)?;
+            draft.job.restarts += u32::from(draft.job.state == JobState::Pending);
+            Ok(())
+        })
+    }
+
+    /// Queues a job again whose runner was never there.
+    pub(crate) fn retry_launch(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let postponed = draft.job.launch_retries + 1;
+            draft.again(restart)?;
+            draft.job.launch_retries = postponed;
+            Ok(())
+        })
+    }
+
+    /// Queues a job again whose runner the host did not let do its work.
+    pub(crate) fn retry_run(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.again(restart)?;
+            draft.job.host_retries += u32::from(draft.job.state == JobState::Pending);
+            Ok(())
+        })
+    }
+
+    /// Says why pending jobs wait, of all in one transaction: a long queue has many. The same
+    /// lasting reason again is no event.
+    pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
+        let changed = self.change_all(|transaction| {
+            let mut changed = Vec::new();
+            for Waiting { id, reason } in waiting {
+                let mut draft = Draft::load(transaction, id)?;
+                let known = draft.job.waiting_reason == reason.lasting;
+                if draft.job.state == JobState::Pending && !known {
+                    draft.wait(&reason.lasting)?;
+                    changed.push(draft.save()?);
+                }
+            }
+            Ok(changed)
+        });
+        changed.map(drop)
+    }
+
+    /// Asks for the end of a job. A job that was cancelled already stays as it is.
+    pub(crate) fn cancel(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| match draft.job.state {
+            // Asked for again, it ends for the first reason.
+            JobState::Cancelling | JobState::Cancelled => Ok(()),
+            _ => {
+                draft.apply(Transition::Cancel, reason)?;
+                draft.job.cancel_reason = reason.to_owned();
+                Ok(())
+            }
+        })
+    }
+
+    /// Stores events of the job's runner and how far its log was read.
+    pub(crate) fn record(
+        &self,
+        id: &str,
+        events: Vec<v1::Event>,
+        log_offset: u64,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            draft.job.log_offset = log_offset;
+            events.into_iter().try_for_each(|event| draft.record(event))
+        })
+    }
+
+    /// Stores how a job ended.
+    pub(crate) fn settle(
+        &self,
+        id: &str,
+        outcome: Outcome,
+        failure: Option<v1::Failure>,
+    ) -> Result<Job, StoreError> {
+        self.settle_at(id, outcome, failure, clock::now())
+    }
+
+    /// Stores how a job ended and when, in microseconds since 1970.
+    pub(crate) fn settle_at(
+        &self,
+        id: &str,
+        outcome: Outcome,
+        failure: Option<v1::Failure>,
+        time: i64,
+    ) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            let reason = failure.as_ref().map(summary).unwrap_or_default();
+            draft.job.failure = failure;
+            draft.apply(Transition::Settle(outcome), &reason)?;
+            draft.job.end_time = Some(time);
+            Ok(())
+        })
+    }
+
+    fn edit(
+        &self,
+        id: &str,
+        work: impl FnOnce(&mut Draft<'_>) -> Result<(), StoreError>,
+    ) -> Result<Job, StoreError> {
+        self.change(|transaction| {
+            let mut draft = Draft::load(transaction, id)?;
+            work(&mut draft)?;
+            draft.save()
+        })
+    }
+
+    fn change(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Job, StoreError>,
+    ) -> Result<Job, StoreError> {
+        let mut changed = self.change_all(|transaction| Ok(vec![work(transaction)?]))?;
+        Ok(changed.remove(0))
+    }
+
+    fn change_all(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<Vec<Job>, StoreError>,
+    ) -> Result<Vec<Job>, StoreError> {
+        let mut writer = self.writer();
+        let transaction = writer.transaction().map_err(StoreError::sqlite("begin"))?;
+        let changed = work(&transaction)?;
+        transaction.commit().map_err(StoreError::sqlite("commit"))?;
+        for job in &changed {
+            self.inner.bulletin.publish(job.number, job.last_sequence);
+        }
+        Ok(changed)
+    }
+}
+
+/// A failure in one line; the whole of it is kept in the job.
+fn summary(failure: &v1::Failure) -> String {
+    let line = failure.message.lines().next().unwrap_or_default();
+    format!("{}: {}", failure.reason, line.trim_end_matches(':'))
+}
+
+/// A job within a transaction. Dropped unsaved, it never happened.
+struct Draft<'a> {
+    connection: &'a Connection,
+    job: Job,
+}
+
+impl<'a> Draft<'a> {
+    fn load(connection: &'a Connection, id: &str) -> Result<Draft<'a>, StoreError> {
+        let sql = format!("SELECT {SUMMARY} FROM jobs WHERE id = ?1");
+        let found = connection.query_row(&sql, [id], Job::from_row).optional();
+        let found = found.map_err(StoreError::sqlite("read a job"))?;
+        let job = found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })?;
+        Ok(Draft { connection, job })
+    }
+
+    fn apply(&mut self, transition: Transition, reason: &str) -> Result<(), StoreError> {
+        let from = self.job.state;
+        let illegal = |source| StoreError::Illegal { id: self.job.id.clone(), source };
+        let to = from.after(transition).map_err(illegal)?;
+        if to == from {
+            return Ok(());
+        }
+        self.job.state = to;
+        self.job.waiting_reason.clear();
+        if !to.is_active() {
+            self.job.cores.clear();
+        }
+        if to.is_terminal() {
+            self.job.end_time = Some(clock::now());
+        }
+        self.append(Kind::StateChanged(v1::StateChanged {
+            from: wire::job_state(from).into(),
+            to: wire::job_state(to).into(),
+            reason: reason.to_owned(),
+        }))
+    }
+
+    fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {
+        self.apply(Transition::Place, "")?;
+        self.job.cores = cores.to_vec();
+        self.job.attempt = attempt;
+        self.job.place_time = Some(clock::now());
+        self.job.finished = None;
+        Ok(())
+    }
+
+    /// One that is to end ends instead.
+    fn again(&mut self, restart: &Restart) -> Result<(), StoreError> {
+        self.apply(Transition::Requeue, &restart.reason)?;
+        if self.job.state != JobState::Pending {
+            return Ok(());
+        }
+        self.job.not_before = restart.not_before;
+        self.wait(&restart.wait)
+    }
+
+    fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
+        self.job.waiting_reason = reason.to_owned();
+        self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
+    }
+
+    /// Takes over what an event of the runner says about the job, and stores it.
+    fn record(&mut self, event: v1::Event) -> Result<(), StoreError> {
+        let started = matches!(event.kind, Some(Kind::Started(_)));
+        match &event.kind {
+            Some(Kind::Started(_)) => {
+                self.job.start_time.get_or_insert_with(clock::now);
+                self.job.launch_retries = 0;
+            }
+            // What comes now is not done for the second time.
+            Some(Kind::Saved(_)) => self.job.host_retries = 0,
+            Some(Kind::DataPrepared(prepared)) => self.keep_split(prepared)?,
+            Some(Kind::Step(step)) => self.job.progress = Some(*step),
+            Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
+            Some(Kind::Finished(finished)) => {
+                self.merge_metrics(&finished.metrics);
+                self.job.finished = Some(finished.clone());
+            }
+            _ => {}
+        }
+        self.store(event)?;
+        match self.job.state {
+            JobState::Starting if started => self.apply(Transition::Report, ""),
+            _ => Ok(()),
+        }
+    }
+
+    /// In a table of its own: with many classes it is too long to be written at each step.
+    fn keep_split(&self, prepared: &v1::DataPrepared) -> Result<(), StoreError> {
+        let sql = "INSERT INTO splits (job, split, prepared) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (job, split) DO UPDATE SET prepared = excluded.prepared";
+        let values = params![self.job.number, prepared.split, prepared.encode_to_vec()];
+        let insert = || self.connection.prepare_cached(sql)?.execute(values);
+        insert().map(drop).map_err(StoreError::sqlite("store what a split holds"))
+    }
+
+    fn merge_metrics<'m>(&mut self, metrics: impl IntoIterator<Item = (&'m String, &'m f64)>) {
+        // JSON knows no NaN or infinity; the event itself keeps them.
+        let finite = metrics.into_iter().filter(|(_, value)| value.is_finite());
+        self.job.metrics.extend(finite.map(|(name, value)| (name.clone(), *value)));
+    }
+
+    fn append(&mut self, kind: Kind) -> Result<(), StoreError> {
+        let time = Some(clock::timestamp(clock::now()));
+        self.store(v1::Event { sequence: 0, time, kind: Some(kind) })
+    }
+
+    fn store(&mut self, mut event: v1::Event) -> Result<(), StoreError> {
+        self.job.last_sequence += 1;
+        event.sequence = self.job.last_sequence;
+        let sql = "INSERT INTO events (job, sequence, event) VALUES (?1, ?2, ?3)";
+        let values = params![self.job.number, event.sequence, event.encode_to_vec()];
+        let insert = || self.connection.prepare_cached(sql)?.execute(values);
+        insert().map(drop).map_err(StoreError::sqlite("store an event"))
+    }
+
+    fn save(self) -> Result<Job, StoreError> {
+        update(self.connection, &self.job).map_err(StoreError::sqlite("save a job"))?;
+        Ok(self.job)
+    }
+}
+
+fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
+    let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
+            start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
+            place_time = :place_time, restarts = :restarts, postponed = :postponed,
+            hindered = :hindered, not_before = :not_before,
+            last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
+            metrics = :metrics, finished = :finished, failure = :failure
+        WHERE number = :number";
+    connection.prepare_cached(sql)?.execute(named_params! {
+        ":number": job.number,
+        ":state": job.state.name(),
+        ":waiting_reason": job.waiting_reason,
+        ":cancel_reason": job.cancel_reason,
+        ":start_time": job.start_time,
+        ":end_time": job.end_time,
+        ":cores": json(&job.cores)?,
+        ":attempt": job.attempt,
+        ":place_time": job.place_time,
+        ":restarts": job.restarts,
+        ":postponed": job.launch_retries,
+        ":hindered": job.host_retries,
+        ":not_before": job.not_before,
+        ":last_sequence": job.last_sequence,
+        ":log_offset": job.log_offset,
+        ":progress": job.progress.as_ref().map(Message::encode_to_vec),
+        ":metrics": json(&job.metrics)?,
+        ":finished": job.finished.as_ref().map(Message::encode_to_vec),
+        ":failure": job.failure.as_ref().map(Message::encode_to_vec),
+    })
+}
+
+fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
+    let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
+            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings)
+        VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
+            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings)";
+    connection.prepare_cached(sql)?.execute(named_params! {
+        ":id": new.id,
+        ":name": new.name,
+        ":owner": new.owner,
+        ":run_as": new.run_as.map(|account| json(&account)).transpose()?,
+        ":request_id": Some(&new.request_id).filter(|id| !id.is_empty()),
+        ":request_digest": new.request_digest,
+        ":state": JobState::Pending.name(),
+        ":create_time": new.create_time,
+        ":platform": new.platform,
+        ":core_count": new.core_count,
+        ":priority": new.priority,
+        ":max_run_seconds": new.max_run_seconds,
+        ":max_wait_seconds": new.max_wait_seconds,
+        ":after": new.after,
+        ":max_restarts": new.max_restarts,
+        ":output_dir": new.output_dir,
+        ":job_file": new.job_file,
+        ":base_dir": new.base_dir,
+        ":resolved": new.resolved,
+        ":warnings": json(&new.warnings)?,
+    })
+}
+
+fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreError> {
+    if new.request_id.is_empty() {
+        return Ok(None);
+    }
+    let sql = "SELECT id, request_digest FROM jobs WHERE owner = ?1 AND request_id = ?2";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = connection.query_row(sql, [&new.owner, &new.request_id], read).optional();
+    let found: Option<(String, Vec<u8>)> = found.map_err(StoreError::sqlite("read a request"))?;
+    match found {
+        None => Ok(None),
+        Some((id, digest)) if digest == new.request_digest => {
+            Draft::load(connection, &id).map(|draft| Some(draft.job))
+        }
+        Some((id, _)) => Err(StoreError::RequestReused { request_id: new.request_id.clone(), id }),
+    }
+}
+
+/// Two jobs that write one folder would destroy each other's model.
+fn refuse_shared_output(connection: &Connection, new: &NewJob) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT {SUMMARY} FROM jobs WHERE output_dir = ?1
+         AND state IN ('pending', 'starting', 'running', 'cancelling')"
+    );
+    let found = connection.query_row(&sql, [&new.output_dir], Job::from_row).optional();
+    match found.map_err(StoreError::sqlite("look for the output folder"))? {
+        None => Ok(()),
+        Some(Job { id, state, .. }) => {
+            Err(StoreError::OutputInUse { output_dir: new.output_dir.clone(), id, state })
+        }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}

@@ -1,0 +1,193 @@
+//! Getting hold of a runner: a new one for a job just placed, or the one that an
+//! earlier daemon left.
+
+use std::error::Error as _;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use traind_job_file::{RunSpec, RunSpecError};
+use traind_proto::{reasons, v1};
+
+use super::Supervisor;
+use super::claim::{self, Claim};
+use super::host_retry;
+use super::process::RunnerProcess;
+use super::tree::Tree;
+use crate::access::account::{self, Account, user_name};
+use crate::host::Host;
+use crate::host::plugins::{self, PluginError};
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::state::JobState;
+use crate::jobs::store::{Job, Store, StoreError};
+
+/// What became of a runner.
+pub(super) enum Found {
+    Alive(RunnerProcess),
+    Gone {
+        /// With its machine.
+        rebooted: bool,
+    },
+    /// There never was one, and there will be none for this attempt.
+    Unclaimed,
+}
+
+/// Why a job that had its cores got no runner.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LaunchError {
+    #[error("read the job: {0}")]
+    Store(#[from] StoreError),
+    #[error("read the resolved job file: {0}")]
+    Resolved(#[from] serde_json::Error),
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    #[error("the {platform} plugin is not installed any more: {instructions}")]
+    PluginGone { platform: String, instructions: String },
+    #[error("prepare the run folder {path}: {source}", path = .path.display())]
+    RunDir { path: PathBuf, source: io::Error },
+    #[error("prepare the cache folder {path}: {source}", path = .path.display())]
+    CacheDir { path: PathBuf, source: io::Error },
+    #[error("the job is {user}'s, and this daemon may not switch users: run it as before")]
+    MayNotSwitch { user: String },
+    #[error("{0}: {cause}", cause = .0.source().map(ToString::to_string).unwrap_or_default())]
+    Spec(#[from] RunSpecError),
+    #[error("start {runner}: {source}", runner = .runner.display())]
+    Spawn { runner: PathBuf, source: io::Error },
+}
+
+impl LaunchError {
+    /// Whether the same launch may succeed later: the host's disk is at fault, or the like.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            LaunchError::Store(_) => true,
+            LaunchError::RunDir { source, .. }
+            | LaunchError::CacheDir { source, .. }
+            | LaunchError::Spawn { source, .. }
+            | LaunchError::Spec(RunSpecError::Io { source, .. }) => {
+                host_retry::is_transient(source)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn failure(&self) -> v1::Failure {
+        let reason = match self {
+            LaunchError::Plugin(_) | LaunchError::PluginGone { .. } => reasons::PLUGIN_NOT_FOUND,
+            LaunchError::RunDir { .. } | LaunchError::CacheDir { .. } | LaunchError::Spec(_) => {
+                reasons::RUN_DIRECTORY_FAILED
+            }
+            LaunchError::Store(_) => reasons::STORE_FAILED,
+            LaunchError::Resolved(_) => reasons::INTERNAL,
+            LaunchError::Spawn { .. } | LaunchError::MayNotSwitch { .. } => {
+                reasons::RUNNER_START_FAILED
+            }
+        };
+        let (reason, message) = (reason.to_owned(), self.to_string());
+        v1::Failure { reason, message, ..Default::default() }
+    }
+}
+
+/// Starts a runner for `job`, which holds its cores; none where the job was cancelled or the daemon
+/// told to drain after the job was placed, when there was no runner yet to be told.
+pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Found, LaunchError> {
+    if supervisor.draining.is_cancelled() {
+        return Ok(Found::Unclaimed);
+    }
+    let (settings, id) = (supervisor.settings.clone(), job.id.clone());
+    let (found, log_offset) = supervisor
+        .store
+        .run(move |store| {
+            let job = store.get(&id)?;
+            if job.state != JobState::Starting {
+                return Ok((Found::Unclaimed, job.log_offset));
+            }
+            let spec = RunSpec {
+                job_id: job.id.clone(),
+                attempt: job.attempt,
+                job: serde_json::from_str(&job.resolved)?,
+                cores: job.cores.clone(),
+                plugin: plugin_path(&job.platform, &settings.cache_dir)?,
+                cache_dir: settings.cache_dir_of(job.run_as),
+                cache_bytes_max: Some(settings.cache_bytes_max),
+                device_kind: device_kind(&settings.host, &job.cores),
+            };
+            if let Some(account) = job.run_as {
+                switch(account, &spec.cache_dir)?;
+            }
+            let run_dir = RunDir::new(&settings.state_dir, &job.id);
+            let path = run_dir.path().to_owned();
+            run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
+            let log_offset = place_in_log(store, &job, &run_dir)?;
+            spec.write(run_dir.path())?;
+            let runner = settings.runner.clone();
+            RunnerProcess::spawn(&settings, &run_dir, &spec, job.run_as)
+                .map(|process| (Found::Alive(process), log_offset))
+                .map_err(|source| LaunchError::Spawn { runner, source })
+        })
+        .await?;
+    job.log_offset = log_offset;
+    Ok(found)
+}
+
+/// Where the events of this attempt begin, or those of the job's other ones go on. A log that
+/// somebody removed between two attempts begins anew.
+fn place_in_log(store: &Store, job: &Job, run_dir: &RunDir) -> Result<u64, StoreError> {
+    if run_dir.events_log().exists() {
+        return Ok(job.log_offset);
+    }
+    Ok(store.record(&job.id, Vec::new(), 0)?.log_offset)
+}
+
+fn device_kind(host: &Host, cores: &[u32]) -> String {
+    cores.first().map(|core| host.device(*core).to_owned()).unwrap_or_default()
+}
+
+/// Makes the cache of another user, who may be none that this daemon can become.
+fn switch(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
+    if !account::may_switch() {
+        return Err(LaunchError::MayNotSwitch { user: user_name(account.uid) });
+    }
+    let make = || {
+        DirBuilder::new().recursive(true).create(cache_dir)?;
+        if let Some(users) = cache_dir.parent() {
+            fs::set_permissions(users, Permissions::from_mode(0o711))?;
+        }
+        fs::set_permissions(cache_dir, Permissions::from_mode(0o700))?;
+        chown(cache_dir, Some(account.uid), Some(account.gid))
+    };
+    make().map_err(|source| LaunchError::CacheDir { path: cache_dir.to_owned(), source })
+}
+
+/// Finds the runner of a job that was active when the daemon before this one ended. An
+/// error means that it may live or not: settling the job would leave it an orphan.
+pub(super) async fn attach(state_dir: &Path, job: &Job) -> io::Result<Found> {
+    let run_dir = RunDir::new(state_dir, &job.id);
+    let job = job.clone();
+    let found = tokio::task::spawn_blocking(move || find(&run_dir, &job)).await;
+    found.map_err(io::Error::other).and_then(|found| found)
+}
+
+fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
+    // The runner's own folder tells nothing: somebody may have removed it under the runner.
+    match claim::claim(&run_dir.claim(job.attempt), &Claim::Void) {
+        // Nobody can claim it any more either.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Unclaimed),
+        Err(error) => Err(error),
+        Ok(Claim::Void) => Ok(Found::Unclaimed),
+        Ok(Claim::Runner(identity)) => {
+            let tree = Tree::find(run_dir, &job.id);
+            let found = RunnerProcess::attach(&identity, tree)?;
+            let gone = || Found::Gone { rebooted: !identity.is_of_this_boot() };
+            Ok(found.map_or_else(gone, Found::Alive))
+        }
+    }
+}
+
+fn plugin_path(platform: &str, cache_dir: &std::path::Path) -> Result<PathBuf, LaunchError> {
+    let plugin = plugins::plugin(platform)?;
+    plugin.find(cache_dir).ok_or_else(|| LaunchError::PluginGone {
+        platform: platform.to_owned(),
+        instructions: plugin.instructions(),
+    })
+}

@@ -1,0 +1,79 @@
+//! Whether a failed attempt is followed by another, and when.
+
+use std::time::Duration;
+
+use traind_proto::{reasons, v1};
+
+use crate::clock;
+use crate::jobs::store::{Job, Restart};
+
+/// Failures that the same job need not meet again. All others would only repeat.
+const PASSING: &[&str] = &[
+    reasons::RUNNER_DIED,
+    reasons::RUNNER_HUNG,
+    reasons::RUNNER_START_FAILED,
+    reasons::RUN_DIRECTORY_FAILED,
+    reasons::DEVICE_FAILED,
+    reasons::OUTPUT_FAILED,
+];
+/// The longest time between two attempts.
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(300);
+
+/// The next attempt of `job`; `None` where `failure` is its end. The first one follows
+/// after `delay`, each later one after twice the time.
+pub(crate) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Option<Restart> {
+    let passes = PASSING.contains(&failure.reason.as_str());
+    if !passes || job.restarts >= job.max_restarts {
+        return None;
+    }
+    let delay = backoff(delay, job.restarts);
+    let (number, most) = (job.restarts + 1, job.max_restarts);
+    let line = first_line(&failure.message);
+    Some(Restart {
+        reason: format!("{}: {line}", failure.reason),
+        wait: format!("is started again after {} s (restart {number} of {most})", delay.as_secs()),
+        not_before: clock::now().saturating_add(delay.as_micros() as i64),
+    })
+}
+
+/// Twice the time after each try that came to nothing.
+pub(super) fn backoff(delay: Duration, tries: u32) -> Duration {
+    delay.saturating_mul(1 << tries.min(16)).min(DELAY_MAX)
+}
+
+pub(super) fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_end_matches(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::store::{NewJob, Store};
+
+    fn job(restarts: u32) -> Job {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let new = NewJob { id: "a".into(), max_restarts: 12, ..NewJob::default() };
+        Job { restarts, ..store.create(&new).unwrap() }
+    }
+
+    fn check(reason: &str, restarts: u32, expect: Option<&str>) {
+        let failure = v1::Failure { reason: reason.into(), ..Default::default() };
+        let restart = restart(&job(restarts), &failure, Duration::from_secs(5));
+        assert_eq!(restart.map(|restart| restart.wait).as_deref(), expect);
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_ever_later_and_not_for_ever() {
+        check("RUNNER_DIED", 0, Some("is started again after 5 s (restart 1 of 12)"));
+        check("DEVICE_FAILED", 2, Some("is started again after 20 s (restart 3 of 12)"));
+        check("RUNNER_HUNG", 11, Some("is started again after 300 s (restart 12 of 12)"));
+        check("RUNNER_DIED", 12, None);
+    }
+
+    #[test]
+    fn wrong_data_is_not_read_again() {
+        check("DATA_ROW_INVALID", 0, None);
+        check("LOSS_NOT_FINITE", 0, None);
+    }
+}

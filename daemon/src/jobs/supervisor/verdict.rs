@@ -1,0 +1,209 @@
+//! How a job ended, from what its runner said last and how its process died.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use traind_proto::{reasons, v1};
+
+use crate::jobs::state::Outcome;
+use crate::jobs::wire;
+
+/// What runners and their launchers exit with that cannot write into the run folder, and so cannot
+/// tell more.
+pub(crate) const EXIT_IO_ERROR: u8 = 74;
+pub(super) const RUN_DIR_NOT_WRITABLE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
+                    was full, read-only or failing";
+
+/// What is known once the runner's process is gone.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    /// The runner's last event, if it wrote one.
+    pub finished: Option<v1::Finished>,
+    /// Somebody asked for the end of the job.
+    pub cancelled: bool,
+    /// The process did not end in its grace period and was killed.
+    pub killed: bool,
+    /// Unknown for a runner that was some earlier daemon's child.
+    pub exit: Option<ExitStatus>,
+    /// The last lines of the runner's output.
+    pub log_tail: String,
+    /// The last step that the runner reported.
+    pub step: Option<u64>,
+    /// The machine has been started since the runner was.
+    pub rebooted: bool,
+    /// Why the daemon itself ended the runner.
+    pub trouble: Option<v1::Failure>,
+}
+
+/// The runner's own word counts; a runner that died without one failed, unless it was told to end.
+pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
+    let completed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Completed;
+    if evidence.trouble.is_some() && !evidence.finished.as_ref().is_some_and(completed) {
+        return (Outcome::Failed, evidence.trouble);
+    }
+    match evidence.finished {
+        Some(finished) => {
+            let outcome = wire::outcome_from_proto(finished.outcome());
+            let failure = finished.failure.filter(|_| outcome == Outcome::Failed);
+            (outcome, failure.or_else(|| (outcome == Outcome::Failed).then(unexplained)))
+        }
+        None if evidence.cancelled => (Outcome::Cancelled, None),
+        None => (Outcome::Failed, Some(death(&evidence))),
+    }
+}
+
+fn unexplained() -> v1::Failure {
+    v1::Failure {
+        reason: reasons::INTERNAL.to_owned(),
+        message: "the runner failed without saying why".to_owned(),
+        ..Default::default()
+    }
+}
+
+fn death(evidence: &Evidence) -> v1::Failure {
+    if evidence.exit.and_then(|status| status.code()) == Some(i32::from(EXIT_IO_ERROR)) {
+        let reason = reasons::RUN_DIRECTORY_FAILED.to_owned();
+        let message = RUN_DIR_NOT_WRITABLE.to_owned();
+        let (step, transient) = (evidence.step, true);
+        return v1::Failure { reason, message, step, transient, ..Default::default() };
+    }
+    if evidence.rebooted {
+        let reason = reasons::RUNNER_DIED.to_owned();
+        let message = "the machine went down while the runner ran".to_owned();
+        let (step, transient) = (evidence.step, true);
+        return v1::Failure { reason, message, step, transient, ..Default::default() };
+    }
+    let mut message = match evidence.exit {
+        Some(status) => format!("the runner {}", manner(status)),
+        None => "the runner died while no daemon watched it; how is not known".to_owned(),
+    };
+    if evidence.exit.and_then(|status| status.signal()) == Some(9) && !evidence.killed {
+        message.push_str(" (the kernel does that to a process when memory runs out)");
+    }
+    if evidence.log_tail.is_empty() {
+        message.push_str("; it printed nothing");
+    } else {
+        message.push_str("; its last lines:\n");
+        message.push_str(&evidence.log_tail);
+    }
+    let reason = reasons::RUNNER_DIED.to_owned();
+    v1::Failure { reason, message, step: evidence.step, ..Default::default() }
+}
+
+fn manner(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}{}", signal_name(signal)),
+        (None, Some(code)) => format!("exited with code {code} without reporting how it ended"),
+        (None, None) => format!("ended strangely ({status})"),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        2 => " (SIGINT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(evidence: Evidence, expect: Outcome, words: &[&str]) {
+        let (outcome, failure) = verdict(evidence);
+        assert_eq!(outcome, expect);
+        let text = failure.map(|failure| format!("{}: {}", failure.reason, failure.message));
+        assert_eq!(text.is_some(), !words.is_empty(), "{text:?}");
+        for word in words {
+            assert!(text.as_ref().is_some_and(|text| text.contains(word)), "{text:?} lacks {word}");
+        }
+    }
+
+    fn finished(outcome: v1::Outcome) -> Option<v1::Finished> {
+        Some(v1::Finished { outcome: outcome.into(), ..Default::default() })
+    }
+
+    fn exit(raw: i32) -> Option<ExitStatus> {
+        Some(ExitStatus::from_raw(raw))
+    }
+
+    #[test]
+    fn the_runners_word_counts_more_than_its_exit() {
+        let completed = finished(v1::Outcome::Completed);
+        check(
+            Evidence { finished: completed, exit: exit(9), ..Default::default() },
+            Outcome::Completed,
+            &[],
+        );
+        let completed = finished(v1::Outcome::Completed);
+        check(
+            Evidence { finished: completed, cancelled: true, ..Default::default() },
+            Outcome::Completed,
+            &[],
+        );
+        let failed = finished(v1::Outcome::Failed);
+        check(
+            Evidence { finished: failed, ..Default::default() },
+            Outcome::Failed,
+            &["without saying why"],
+        );
+    }
+
+    #[test]
+    fn a_death_names_the_signal_and_the_last_lines() {
+        let log_tail = "F0001 check failed".to_owned();
+        let evidence = Evidence { exit: exit(6), log_tail, step: Some(7), ..Default::default() };
+        check(
+            evidence,
+            Outcome::Failed,
+            &["RUNNER_DIED", "signal 6 (SIGABRT)", "F0001 check failed"],
+        );
+        check(
+            Evidence { exit: exit(3 << 8), ..Default::default() },
+            Outcome::Failed,
+            &["code 3", "printed nothing"],
+        );
+        check(
+            Evidence { exit: exit(i32::from(EXIT_IO_ERROR) << 8), ..Default::default() },
+            Outcome::Failed,
+            &["RUN_DIRECTORY_FAILED", "run folder"],
+        );
+        check(Evidence { exit: exit(9), ..Default::default() }, Outcome::Failed, &["memory"]);
+        check(Evidence::default(), Outcome::Failed, &["no daemon watched"]);
+        let rebooted = Evidence { rebooted: true, ..Default::default() };
+        check(rebooted, Outcome::Failed, &["the machine went down"]);
+    }
+
+    #[test]
+    fn a_runner_that_the_daemon_had_to_end_did_not_cancel_itself() {
+        let trouble = || Some(v1::Failure { reason: "RUNNER_HUNG".into(), ..Default::default() });
+        let cancelled = finished(v1::Outcome::Cancelled);
+        check(
+            Evidence { finished: cancelled, trouble: trouble(), ..Default::default() },
+            Outcome::Failed,
+            &["RUNNER_HUNG"],
+        );
+        let completed = finished(v1::Outcome::Completed);
+        check(
+            Evidence { finished: completed, trouble: trouble(), ..Default::default() },
+            Outcome::Completed,
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_runner_told_to_end_may_die_of_it() {
+        check(
+            Evidence { cancelled: true, exit: exit(15), ..Default::default() },
+            Outcome::Cancelled,
+            &[],
+        );
+    }
+}

@@ -1,0 +1,46 @@
+"""Generates the modules `traind.v1` and `traind.rpc` from the .proto files.
+
+    generate.py FOLDER
+
+makes FOLDER/traind, the whole package, ready to be imported from FOLDER. `setup.py` calls `stubs` alone.
+Needs grpcio-tools.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import grpc_tools
+from grpc_tools import protoc
+
+HERE = Path(__file__).resolve().parent
+
+
+def package(folder):
+    """Copies the package's own modules into a folder and generates the others."""
+    caches = shutil.ignore_patterns("__pycache__", "v1", "rpc")
+    shutil.copytree(HERE / "src" / "traind", Path(folder) / "traind", dirs_exist_ok=True, ignore=caches)
+    stubs(folder)
+
+
+def stubs(folder):
+    """Generates `traind/v1` and `traind/rpc` in a folder."""
+    for root in (HERE / "proto", HERE.parent):
+        compile_protos(root, Path(folder))
+    for name in ("v1", "rpc"):
+        (Path(folder) / "traind" / name / "__init__.py").write_text(f'"""Generated from traind/{name}/*.proto."""\n')
+
+
+def compile_protos(root, folder):
+    well_known = Path(grpc_tools.__file__).parent / "_proto"
+    files = sorted(path.relative_to(root).as_posix() for path in root.glob("traind/*/*.proto"))
+    outputs = [f"--{kind}_out={folder}" for kind in ("python", "grpc_python", "pyi")]
+    status = protoc.main(["protoc", f"-I{root}", f"-I{well_known}", *outputs, *files])
+    if status != 0:
+        raise SystemExit(f"protoc failed on {root}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: generate.py FOLDER")
+    package(sys.argv[1])

@@ -1,0 +1,112 @@
+"""Events as lines of text, in the words of `traind logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from traind.records import Event
+
+
+def describe(event: Event) -> str:
+    """One line, or several where a message has several."""
+    line = _LINES.get(event.kind)
+    return line(event.data) if line else "an event that this version does not know"
+
+
+def number(value: float) -> str:
+    """A number to about four digits."""
+    if 0 < abs(value) < 1e-3:
+        return f"{value:.3e}"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """`1h02m`, `3m20s`, `12s`, `0.4s`."""
+    whole = max(0, int(seconds))
+    if whole < 10:
+        return f"{seconds:.1f}s"
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def size(count: float) -> str:
+    """`12 B`, `1.5 KiB`, `3.0 GiB`."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
+
+
+def metrics(values: Mapping[str, float]) -> str:
+    """Names with values, in the order of names."""
+    return ", ".join(f"{name} {number(value)}" for name, value in sorted(values.items()))
+
+
+def _state_changed(data: dict[str, Any]) -> str:
+    return f"{data['to']}: {data['reason']}" if data["reason"] else str(data["to"])
+
+
+def _data_prepared(data: dict[str, Any]) -> str:
+    cached = ", cached" if data["cache_hit"] else ""
+    return f"{data['split']} data: {data['rows']} rows, {data['tokens']} tokens in {duration(data['seconds'])}{cached}"
+
+
+def _model_loaded(data: dict[str, Any]) -> str:
+    text = f"model {data['model_type']}: {data['parameters']} parameters in {duration(data['seconds'])}"
+    for words, names in (("initialized", data["initialized"]), ("not used", data["unexpected"])):
+        text += f"; {words}: {', '.join(names)}" if names else ""
+    return text
+
+
+def _compiled(data: dict[str, Any]) -> str:
+    late = "" if data["ahead"] else ", a step waited for it"
+    shape = f"{data['batch']} x {data['bucket_length']} tokens"
+    return f"program {data['program']} for {shape} in {duration(data['seconds'])} ({data['source']}{late})"
+
+
+def _step(data: dict[str, Any]) -> str:
+    values = " ".join(f"{name} {number(data[name])}" for name in ("loss", "learning_rate", "grad_norm"))
+    place = f"step {data['step']}/{data['max_steps']} epoch {data['epoch']:.2f}"
+    return f"{place} {values} samples/s {data['samples_per_second']:.1f} eta {duration(data['eta_seconds'])}"
+
+
+def _evaluated(data: dict[str, Any]) -> str:
+    took = f"{data['rows']} rows in {duration(data['seconds'])}"
+    return f"{data['split']} at step {data['step']}: {metrics(data['metrics'])} ({took})"
+
+
+def _fetched(data: dict[str, Any]) -> str:
+    there, total, took = size(data["bytes"]), size(data["bytes_total"]), duration(data["seconds"])
+    if data["bytes"] < data["bytes_total"]:
+        return f"fetching {data['name']}: {there} of {total} after {took}"
+    return f"fetched {data['name']}: {total} in {took}"
+
+
+def _finished(data: dict[str, Any]) -> str:
+    text = f"runner {data['outcome']} after {data['steps']} steps, {duration(data['seconds'])}"
+    failure = data.get("failure")
+    return f"{text}: {failure['reason']}: {failure['message']}" if failure else text
+
+
+_LINES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "state_changed": _state_changed,
+    "waiting": lambda data: f"waits: {data['reason']}",
+    "started": lambda data: f"runner {data['pid']} started on {data['platform']} {data['cores']}",
+    "warning": lambda data: f"warning: {data['message']}",
+    "log": lambda data: f"{data['level']}: {data['message']}",
+    "data_prepared": _data_prepared,
+    "model_loaded": _model_loaded,
+    "compiled": _compiled,
+    "step": _step,
+    "evaluated": _evaluated,
+    "saved": lambda data: f"saved {data['path']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
+    "resumed": lambda data: f"resumed from step {data['step']}, of {data['path']}",
+    "loss_scaled": lambda data: f"loss scale {number(data['scale'])} after step {data['step']}",
+    "fetched": _fetched,
+    "finished": _finished,
+}

@@ -1,0 +1,119 @@
+"""A job that was submitted: its events, metrics and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import grpc
+
+from traind.errors import JobCancelled, JobFailed
+from traind.event_text import describe
+from traind.history import Metrics
+from traind.patience import FOLLOW_SECONDS, Patience
+from traind.progress import Show, display_for
+from traind.records import Event
+from traind.status import error_of
+from traind.v1 import jobs_pb2
+from traind.view import JobView
+
+if TYPE_CHECKING:
+    from traind.client import Client
+
+
+class Job(JobView):
+    """A job of a daemon. Its properties are as of the last call; `refresh` brings them up to date."""
+
+    def __init__(self, client: Client, message: jobs_pb2.Job) -> None:
+        self._client = client
+        self._message = message
+
+    def refresh(self) -> Job:
+        """Asks the daemon how the job stands."""
+        self._message = self._client._get_job(self.id)
+        return self
+
+    def wait(self, *, progress: Show = None, timeout: float | None = None) -> Job:
+        """Follows the job to its end.
+
+        Shows a bar in a terminal and a loss curve in a notebook; `progress=False` shows nothing, `True` prints
+        lines where there is neither. Raises `JobFailed` or `JobCancelled` unless the job completed, and
+        `TimeoutError` after `timeout` seconds. Interrupting it leaves the job running.
+        """
+        display = display_for(self, progress)
+        try:
+            for event in self.events(timeout=timeout):
+                display.show(event)
+        finally:
+            display.close()
+        self.refresh()
+        display.conclude(self)
+        raise_unless_completed(self)
+        return self
+
+    def events(self, *, from_sequence: int = 1, follow: bool = True, timeout: float | None = None) -> Iterator[Event]:
+        """Yields the job's events, the past ones first, until it ends; without `follow`, the past ones alone.
+
+        Goes on where it was when the daemon is started again.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        last = None if follow else self.refresh()._message.last_sequence
+        if last is not None and from_sequence > last:
+            return
+        patience = Patience(FOLLOW_SECONDS)
+        while True:
+            try:
+                for event in self._stream(from_sequence, deadline):
+                    patience.restart()
+                    from_sequence = event.sequence + 1
+                    yield event
+                    if event.sequence == last:
+                        return
+                return
+            except grpc.RpcError as failed:
+                error = error_of(failed)
+                if error.code == "DEADLINE_EXCEEDED" and deadline is not None:
+                    raise TimeoutError(f"job {self.id} has not ended; it is not stopped") from None
+                delay = patience.pause(error)
+                if delay is None:
+                    raise error from None
+            time.sleep(delay)
+
+    def metrics(self) -> Metrics:
+        """Returns the metrics logged so far: rows by the Trainer's names, `frame()` of which is a pandas frame."""
+        return Metrics.of(self.events(follow=False))
+
+    def logs(self, *, follow: bool = False) -> Iterator[str]:
+        """Yields the job's events as lines with their times."""
+        for event in self.events(follow=follow):
+            stamp = event.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            for line in describe(event).splitlines():
+                yield f"{stamp} {line}"
+
+    def cancel(self) -> Job:
+        """Asks the job to stop after the step it is in."""
+        self._message = self._client._cancel_job(self.id)
+        return self
+
+    def samples(self, step: int) -> list[tuple[str, int]]:
+        """Returns file and row of each training row of a step, in the order of the global batch."""
+        found = self._client._get_samples(self.id, step)
+        return [(found.files[sample.file], sample.row) for sample in found.samples]
+
+    def _stream(self, from_sequence: int, deadline: float | None) -> Iterator[Event]:
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        call = self._client._watch_job(self.id, from_sequence, timeout)
+        try:
+            for message in call:
+                yield Event.of(message)
+        finally:
+            call.cancel()
+
+
+def raise_unless_completed(job: JobView) -> None:
+    """Raises the exception of a job that ended in another way."""
+    if job.state == "failed":
+        raise JobFailed(job)
+    if job.state == "cancelled":
+        raise JobCancelled(job)

@@ -1,0 +1,69 @@
+"""Job files as users give them: a mapping, a path, or YAML."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from traind.connection import StrPath
+from traind.v1 import jobs_pb2
+
+#: A mapping of the job file's sections, the path of a YAML file, or YAML (text with a line break).
+JobSource = Union[Mapping[str, Any], StrPath]
+
+
+def create_request(
+    job: JobSource, overrides: Mapping[str, Any] | None, base_dir: StrPath | None, request_id: str | None
+) -> jobs_pb2.CreateJobRequest:
+    """The request that submits a job. It has an id, so that however often it is sent, it makes one job."""
+    return jobs_pb2.CreateJobRequest(
+        request_id=request_id or uuid.uuid4().hex,
+        job_file=text(job),
+        base_dir=folder(base_dir),
+        overrides=values(overrides),
+    )
+
+
+def plan_request(
+    job: JobSource, overrides: Mapping[str, Any] | None, base_dir: StrPath | None
+) -> jobs_pb2.PlanJobRequest:
+    """The request that asks what a job would take."""
+    return jobs_pb2.PlanJobRequest(job_file=text(job), base_dir=folder(base_dir), overrides=values(overrides))
+
+
+def text(job: JobSource) -> str:
+    """The job file's YAML."""
+    if isinstance(job, Mapping):
+        return encode(job, indent=1)
+    if isinstance(job, str) and "\n" in job:
+        return job
+    return Path(job).read_text(encoding="utf-8")
+
+
+def folder(base_dir: StrPath | None) -> str:
+    """The folder that relative paths start at: the current one, as for `traind submit`."""
+    return os.path.abspath(base_dir if base_dir is not None else os.curdir)
+
+
+def values(overrides: Mapping[str, Any] | None) -> dict[str, str]:
+    """Values by field path, each as YAML."""
+    return {path: encode(value) for path, value in (overrides or {}).items()}
+
+
+def encode(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which is YAML as long as characters are not written as pairs of surrogates."""
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "item"):  # numbers of numpy and torch
+        return value.item()
+    raise TypeError(f"a job file cannot hold {value!r}")

@@ -1,0 +1,89 @@
+"""Arguments of SageMaker's estimator that mean nothing here: ignored with a warning where the result is the same,
+else refused with what to use instead."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from traind.errors import UnsupportedArgument
+
+_NO_EFFECT = {
+    "role": "the daemon's access file says what a caller may do",
+    "sagemaker_session": "the client is the connection",
+    "transformers_version": "models run natively, as transformers 5 defines them",
+    "pytorch_version": "models run natively",
+    "py_version": "no Python runs where a job trains",
+    "source_dir": "no script is run",
+    "git_config": "no script is run",
+    "volume_size": "the daemon checks the room on its own disk",
+    "tags": "a job has a name",
+    "compiler_config": "every step is compiled",
+    "metric_definitions": "metrics() has all metrics by the Trainer's names",
+    "enable_sagemaker_metrics": "metrics() has all metrics by the Trainer's names",
+    "debugger_hook_config": "events tell where time went",
+    "rules": "events tell where time went",
+    "profiler_config": "events tell where time went",
+    "disable_profiler": "events tell where time went",
+    "keep_alive_period_in_seconds": "the daemon keeps what was compiled",
+    "input_mode": "data are fetched once into the daemon's cache",
+    "container_log_level": "logs() has all lines",
+    "disable_output_compression": "the output is a folder",
+    "use_spot_instances": "a job whose host is taken away resumes from its newest checkpoint in any case",
+}
+_REFUSED = {
+    "image_uri": "no containers are run",
+    "tensorflow_version": "models are read from safetensors alone",
+    "environment": "set the variables of the daemon's service",
+    "dependencies": "no script is run",
+    "code_location": "no script is run",
+    "subnets": "jobs run on the daemon's host",
+    "security_group_ids": "jobs run on the daemon's host",
+    "encrypt_inter_container_traffic": "jobs run on the daemon's host",
+    "enable_network_isolation": "use serve --allow-url on the daemon's side",
+    "output_kms_key": "the output is a folder of the daemon's host",
+    "volume_kms_key": "the output is a folder of the daemon's host",
+    "model_uri": "use model",
+    "checkpoint_s3_uri": "checkpoints are in the output folder, and a restarted job resumes from them; leave it out",
+    "checkpoint_local_path": "checkpoints are in the output folder; leave it out",
+}
+#: transformers' example scripts with what they train.
+_SCRIPTS = {
+    "run_glue": "sequence-classification",
+    "run_classification": "sequence-classification",
+    "run_xnli": "sequence-classification",
+    "run_ner": "token-classification",
+    "run_qa": "question-answering",
+    "run_mlm": "masked-lm",
+    "run_clm": "causal-lm",
+    "run_summarization": "seq2seq-lm",
+    "run_translation": "seq2seq-lm",
+}
+
+
+def check_others(arguments: Mapping[str, Any]) -> None:
+    """Warns of arguments without effect and refuses the others that are no part of this estimator."""
+    for name, value in arguments.items():
+        if name in _NO_EFFECT:
+            if value not in (None, False):
+                warnings.warn(f"{name} has no effect: {_NO_EFFECT[name]}", stacklevel=4)
+        elif name in _REFUSED:
+            if value:
+                raise UnsupportedArgument(name, _REFUSED[name])
+        else:
+            raise TypeError(f"HuggingFace() has no argument {name!r}")
+
+
+def task_of(task: str | None, entry_point: str | None) -> str | None:
+    """The task, or that of the example script which is the entry point."""
+    if entry_point is None:
+        return task
+    known = _SCRIPTS.get(PurePosixPath(entry_point).stem)
+    if task is None and known is None:
+        advice = "no script is run; leave it out, and name what the model learns by task: 'sequence-classification'"
+        raise UnsupportedArgument("entry_point", advice)
+    if known is None:
+        warnings.warn(f"entry_point has no effect: {entry_point} is not run", stacklevel=4)
+    return task or known

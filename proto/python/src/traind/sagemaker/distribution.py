@@ -1,0 +1,98 @@
+"""SageMaker's `distribution` as keys of the job file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from traind.errors import UnsupportedArgument
+
+_MODEL_PARALLEL = {
+    "pipeline_parallel_degree": "parallel.pipeline",
+    "partitions": "parallel.pipeline",
+    "tensor_parallel_degree": "parallel.tensor",
+    "microbatches": "parallel.microbatches",
+    "shard_optimizer_state": "parallel.shard_optimizer_state",
+    "placement_strategy": "parallel.placement",
+    "bf16": "train.bf16",
+    "fp16": "train.fp16",
+    "fp16_params": "train.fp16",
+}
+#: How SageMaker's library does it, with the same results.
+_NO_EFFECT = (
+    "active_microbatches",
+    "auto_partition",
+    "contiguous",
+    "ddp",
+    "ddp_dist_backend",
+    "ddp_port",
+    "default_partition",
+    "delayed_parameter_initialization",
+    "fast_mode",
+    "load_partition",
+    "memory_weight",
+    "optimize",
+    "partition_file",
+    "pipeline",
+    "skip_tracing",
+    "static_mode",
+    "tensor_parallel_seed",
+)
+_REFUSED = {
+    "horovod": "data parallelism needs no library here; leave it out",
+    "offload_activations": "use hyperparameters gradient_checkpointing instead",
+    "prescaled_batch": "per_device_train_batch_size counts the rows of a core and batch",
+    "sharded_data_parallel_degree": "use shard_optimizer_state instead",
+}
+#: Ways to start one process a device, which is how every job runs.
+_LAUNCHERS = ("torch_distributed", "pytorchddp", "pytorchxla", "mpi")
+
+
+def job_keys(distribution: Mapping[str, Any] | None) -> tuple[dict[str, Any], int | None]:
+    """The job file's values by field path, and the number of cores where the distribution says it."""
+    keys: dict[str, Any] = {}
+    cores: int | None = None
+    for name, options in (distribution or {}).items():
+        if name == "smdistributed":
+            keys.update(_smdistributed(options))
+        elif name in _LAUNCHERS:
+            cores = options.get("processes_per_host", cores) if _enabled(options) else cores
+        else:
+            raise UnsupportedArgument(
+                f"distribution[{name!r}]", "jobs are data-parallel over their cores by themselves; leave it out"
+            )
+    return keys, cores
+
+
+def _smdistributed(libraries: Mapping[str, Any]) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    for name, options in libraries.items():
+        if name == "modelparallel":
+            if _enabled(options):
+                keys.update(_model_parallel(options.get("parameters") or {}))
+        elif name != "dataparallel":
+            raise UnsupportedArgument(f"distribution['smdistributed'][{name!r}]", "is no library known here")
+    return keys
+
+
+def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    for name, value in parameters.items():
+        where = f"distribution['smdistributed']['modelparallel']['parameters'][{name!r}]"
+        if name == "placement_strategy" and value not in ("cluster", "spread"):
+            raise UnsupportedArgument(where, "is cluster or spread here")
+        if name in _MODEL_PARALLEL:
+            keys[_MODEL_PARALLEL[name]] = value
+        elif name in _NO_EFFECT:
+            warnings.warn(f"{where} has no effect", stacklevel=6)
+        elif name in _REFUSED:
+            if value not in (False, None, 1):
+                raise UnsupportedArgument(where, _REFUSED[name])
+        else:
+            raise UnsupportedArgument(where, "is not known here; leave it out")
+    return keys
+
+
+def _enabled(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("enabled", False))

@@ -1,0 +1,178 @@
+"""The estimator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from traind.client import Client
+from traind.connection import StrPath
+from traind.errors import UnsupportedArgument
+from traind.history import Metrics
+from traind.job import Job
+from traind.sagemaker import arguments, distribution, hyperparameters, inputs
+from traind.sagemaker.inputs import Inputs
+from traind.sagemaker.instances import Devices, devices_of
+
+
+class HuggingFace:
+    """Trains Hugging Face models with the signature of SageMaker's estimator.
+
+    `model` is a model folder or a hub id and `task` the job file's; either may be a hyperparameter. A hyperparameter
+    with a dot in its name is a field path of the job file ("data.label_map"). `cores` and `platform` stand in for
+    `instance_type`, `client` for the session. `input_format` is that of files below a prefix of a bucket.
+    """
+
+    def __init__(
+        self,
+        entry_point: str | None = None,
+        model: StrPath | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        instance_count: int = 1,
+        instance_type: str | None = None,
+        distribution: Mapping[str, Any] | None = None,
+        max_run: int | None = None,
+        max_wait: int | None = None,
+        output_path: StrPath | None = None,
+        base_job_name: str = "huggingface-training",
+        *,
+        task: str | None = None,
+        cores: int | None = None,
+        platform: str | None = None,
+        input_format: str = "arrow",
+        client: Client | None = None,
+        **others: Any,
+    ) -> None:
+        arguments.check_others(others)
+        if instance_count != 1:
+            raise UnsupportedArgument("instance_count", "a job runs on the cores of one host; use cores")
+        if output_path is not None and "://" in os.fspath(output_path):
+            raise UnsupportedArgument("output_path", "is a folder of the daemon's host; copy model_data from there")
+        if max_run is not None and max_wait is not None and max_wait < max_run:
+            raise ValueError("max_wait covers max_run and must not be less")
+        self._model = model
+        self._task = arguments.task_of(task, entry_point)
+        self._hyperparameters = dict(hyperparameters or {})
+        self._distribution = distribution
+        self._instance = devices_of(instance_type) if instance_type else Devices("cpu", 1)
+        self._cores, self._platform = cores, platform
+        self._max_run, self._max_wait = max_run, max_wait
+        self._output_path = os.fspath(output_path) if output_path is not None else os.curdir
+        self._input_format = input_format
+        self._client = client
+        self.base_job_name = base_job_name
+        #: The job of the last `fit`.
+        self.latest_training_job: Job | None = None
+
+    def fit(self, inputs: Inputs = None, wait: bool = True, logs: Any = True, job_name: str | None = None) -> None:
+        """Submits a job; with `wait`, follows it to its end and raises `JobFailed` where it fails.
+
+        `inputs` is a URI or path to train on, or several by channel: train, validation, test.
+        """
+        job = self.client.submit(self.job_file(inputs, job_name))
+        self.latest_training_job = job
+        if wait:
+            job.wait(progress=None if logs else False)
+
+    def job_file(self, inputs_: Inputs = None, job_name: str | None = None) -> dict[str, Any]:
+        """Returns the job file that `fit` submits."""
+        name = job_name or self._new_name()
+        channels = inputs.channels_of(inputs_)
+        parallel, processes = distribution.job_keys(self._distribution)
+        named = hyperparameters.job_keys(self._hyperparameters, channels)
+        keys: dict[str, Any] = {"name": name, "output_dir": os.path.join(self._output_path, name)}
+        # Files that hyperparameters name are in channels that are no splits then.
+        files = [] if "data.train" in named else [inputs.job_keys(channels, self._input_format)]
+        for part in (self._model_keys(), named, *files, self._resources(processes), parallel):
+            for path, value in part.items():
+                if path in keys and keys[path] != value:
+                    raise ValueError(f"{path} is given twice: {keys[path]!r} and {value!r}")
+                keys[path] = value
+        return _nested(keys)
+
+    @property
+    def client(self) -> Client:
+        """The connection to the daemon, made when it is first needed."""
+        if self._client is None:
+            self._client = Client()
+        return self._client
+
+    @property
+    def model_data(self) -> str:
+        """Absolute path of the model folder on the daemon's host; the job must have completed."""
+        job = self._job().refresh()
+        if job.state != "completed":
+            raise RuntimeError(f"job {job.id} is {job.state}: it has no model yet")
+        return job.output_dir
+
+    def logs(self) -> None:
+        """Prints the job's events until it ends."""
+        for line in self._job().logs(follow=True):
+            print(line)
+
+    def metrics(self) -> Metrics:
+        """Returns the metrics logged so far, by the Trainer's names."""
+        return self._job().metrics()
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Returns the hyperparameters as they were given."""
+        return dict(self._hyperparameters)
+
+    @classmethod
+    def attach(cls, training_job_name: str, client: Client | None = None) -> HuggingFace:
+        """Returns an estimator of a job that was submitted before."""
+        estimator = cls(client=client)
+        estimator.latest_training_job = estimator.client.job(training_job_name)
+        return estimator
+
+    def deploy(self, *_: Any, **__: Any) -> None:
+        """Refused: models are trained here, not served."""
+        raise UnsupportedArgument("deploy", "models are not served here; load model_data with transformers")
+
+    def _job(self) -> Job:
+        if self.latest_training_job is None:
+            raise RuntimeError("there is no job; call fit() first")
+        return self.latest_training_job
+
+    def _new_name(self) -> str:
+        now = datetime.now(timezone.utc)
+        return f"{self.base_job_name}-{now:%Y-%m-%d-%H-%M-%S}-{now.microsecond // 1000:03}"
+
+    def _model_keys(self) -> dict[str, Any]:
+        keys = {"model.task": self._task, "model.name_or_path": _model(self._model)}
+        return {path: value for path, value in keys.items() if value is not None}
+
+    def _resources(self, processes: int | None) -> dict[str, Any]:
+        keys: dict[str, Any] = {
+            "resources.platform": self._platform or self._instance.platform,
+            "resources.cores": self._cores or processes or self._instance.cores,
+        }
+        if self._max_run is not None:
+            keys["resources.max_run_seconds"] = self._max_run
+        if self._max_wait is not None:
+            # SageMaker's limit covers waiting and running.
+            keys["resources.max_wait_seconds"] = max(1, self._max_wait - (self._max_run or 0))
+        return keys
+
+
+def _model(model: StrPath | None) -> str | None:
+    """A folder that is there comes before a hub id, as in transformers; the job file wants it to look like one."""
+    if model is None:
+        return None
+    text = os.fspath(model)
+    is_folder = not isinstance(model, str) or os.path.isdir(text)
+    return os.path.join(os.curdir, text) if is_folder and text[:1] not in "./~" else text
+
+
+def _nested(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by field path as sections."""
+    job: dict[str, Any] = {}
+    for path, value in keys.items():
+        *sections, key = path.split(".")
+        section = job
+        for name in sections:
+            section = section.setdefault(name, {})
+        section[key] = value
+    return job

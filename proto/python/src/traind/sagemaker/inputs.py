@@ -1,0 +1,73 @@
+"""Channels of `fit` as the data of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, Union
+
+from traind.errors import UnsupportedArgument
+
+#: A URI or path, several of them, or an object such as SageMaker's `TrainingInput`.
+Input = Union[str, "os.PathLike[str]", list[str], Any]
+#: One input for training, or inputs by channel.
+Inputs = Union[None, Input, Mapping[str, Input]]
+
+_VALIDATION = ("validation", "valid", "val", "eval", "dev")
+
+
+def channels_of(inputs: Inputs) -> dict[str, Any]:
+    """Inputs by channel, each as a URI, a path or a list of them."""
+    if inputs is None:
+        return {}
+    if not isinstance(inputs, Mapping):
+        return {"train": _location(inputs)}
+    return {channel: _location(value) for channel, value in inputs.items()}
+
+
+def job_keys(channels: Mapping[str, Any], input_format: str) -> dict[str, Any]:
+    """The splits by field path. Without a channel for validation, `test` is what is evaluated while training, as in
+    SageMaker's notebooks."""
+    keys: dict[str, Any] = {}
+    for channel, location in channels.items():
+        path = _path(channel, channels)
+        if path in keys:
+            raise ValueError(f"fit() is given two channels for {path}")
+        keys[path] = _files(location, input_format)
+    return keys
+
+
+def _path(channel: str, channels: Mapping[str, Any]) -> str:
+    if channel in ("train", "training"):
+        return "data.train"
+    if channel in _VALIDATION:
+        return "data.validation"
+    if channel == "test":
+        return "data.test" if any(name in channels for name in _VALIDATION) else "data.validation"
+    raise UnsupportedArgument(f"inputs[{channel!r}]", "the channels are train, validation and test")
+
+
+def _location(value: Input) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_location(item) for item in value]
+    if isinstance(value, (str, os.PathLike)):
+        return _without_scheme(os.fspath(value))
+    source = getattr(value, "config", {}).get("DataSource", {}).get("S3DataSource", {})
+    if "S3Uri" not in source:
+        raise UnsupportedArgument("inputs", f"{value!r} is no URI, no path and no TrainingInput of S3")
+    return str(source["S3Uri"])
+
+
+def _without_scheme(location: str) -> str:
+    return location[len("file://") :] if location.startswith("file://") else location
+
+
+def _files(location: Any, input_format: str) -> Any:
+    """A prefix in a bucket stands for the files of the format below it; `save_to_disk` writes such folders."""
+    if isinstance(location, list):
+        return [_files(item, input_format) for item in location]
+    is_file = any(character in location for character in "*?[") or PurePosixPath(location).suffix
+    if location.startswith("s3://") and not is_file:
+        return f"{location.rstrip('/')}/*.{input_format}"
+    return location

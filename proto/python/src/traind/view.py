@@ -1,0 +1,144 @@
+"""A job as the daemon last described it, without any call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from traind.records import as_datetime, as_dict, enum_name
+from traind.v1 import events_pb2, jobs_pb2
+
+#: States after which nothing happens to a job.
+TERMINAL_STATES = ("completed", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job failed, with what is to blame where that is known."""
+
+    reason: str
+    message: str
+    field: str | None = None
+    file: str | None = None
+    row: int | None = None
+    tensor: str | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}"
+
+
+class JobView:
+    """What is known of a job; `refresh` of its subclasses brings it up to date."""
+
+    _message: jobs_pb2.Job
+
+    @property
+    def id(self) -> str:
+        """Assigned by the daemon."""
+        return self._message.id
+
+    @property
+    def name(self) -> str:
+        """The job file's name for it."""
+        return self._message.name
+
+    @property
+    def owner(self) -> str:
+        """Who submitted it."""
+        return self._message.owner
+
+    @property
+    def state(self) -> str:
+        """State: "pending", "starting", "running", "cancelling", "completed", "failed" or "cancelled"."""
+        return enum_name(jobs_pb2.Job.DESCRIPTOR.fields_by_name["state"], self._message.state)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in TERMINAL_STATES
+
+    @property
+    def waiting_reason(self) -> str:
+        """Why it waits; empty unless it does."""
+        return self._message.waiting_reason
+
+    @property
+    def output_dir(self) -> str:
+        """Absolute path of the output folder, on the daemon's host."""
+        return self._message.output_dir
+
+    @property
+    def platform(self) -> str:
+        """Kind of its cores: "cpu", "cuda" or "neuron"."""
+        return self._message.platform
+
+    @property
+    def cores(self) -> list[int]:
+        """Indices of the cores it holds."""
+        return list(self._message.cores)
+
+    @property
+    def create_time(self) -> datetime:
+        """When it was accepted."""
+        return as_datetime(self._message.create_time)
+
+    @property
+    def start_time(self) -> datetime | None:
+        """When its first runner started."""
+        return self._time("start_time", self._message.start_time)
+
+    @property
+    def end_time(self) -> datetime | None:
+        """When it ended."""
+        return self._time("end_time", self._message.end_time)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """Metrics of the latest logged step."""
+        return as_dict(self._message.progress) if self._message.HasField("progress") else None
+
+    @property
+    def final_metrics(self) -> dict[str, float]:
+        """Latest metrics by the Trainer's names: "eval_loss", "train_loss"."""
+        return dict(self._message.metrics)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed."""
+        return failure_of(self._message.failure) if self._message.HasField("failure") else None
+
+    @property
+    def cancel_reason(self) -> str:
+        """Who or what cancelled it."""
+        return self._message.cancel_reason
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about its job file."""
+        return [warning.message for warning in self._message.warnings]
+
+    @property
+    def job_file(self) -> str:
+        """The YAML that was submitted; empty for jobs out of a list."""
+        return self._message.job_file
+
+    def describe(self) -> dict[str, Any]:
+        """All that is known, by the names of traind/v1/jobs.proto."""
+        return as_dict(self._message)
+
+    def _time(self, name: Any, time: Timestamp) -> datetime | None:
+        return as_datetime(time) if self._message.HasField(name) else None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.name!r} {self.state}>"
+
+
+def failure_of(message: events_pb2.Failure) -> Failure:
+    """The failure of a message."""
+    known = as_dict(message)
+    values: dict[str, Any] = {field.name: known.get(field.name) for field in fields(Failure)}
+    return Failure(**values)

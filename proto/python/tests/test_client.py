@@ -1,0 +1,214 @@
+"""The client against a daemon that says what each test tells it to."""
+
+import asyncio
+import io
+import json
+import unittest
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import grpc
+import support
+from daemon import Daemon, Refusal, completed, cores_pb2, jobs_pb2
+from support import evaluated, event, moved, step
+
+import traind
+import traind.aio
+from traind.v1 import events_pb2
+
+STORY = [
+    moved(1, "pending"),
+    moved(2, "running"),
+    step(3, 1, loss=2.0),
+    step(4, 2, loss=1.0),
+    evaluated(5, 2, eval_loss=0.5),
+    moved(6, "completed"),
+]
+AWAY = Refusal(grpc.StatusCode.UNAVAILABLE, "the socket is closed")
+
+
+class WithDaemon(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon()
+        self.addCleanup(self.daemon.close)
+        self.client = traind.Client(socket=self.daemon.socket)
+        self.addCleanup(self.client.close)
+
+    def job(self, *answers):
+        self.daemon.answers = [support.job(last_sequence=6), *answers]
+        return self.client.job("tiny")
+
+
+class Submitting(WithDaemon):
+    def submit(self, *arguments, **keywords):
+        self.daemon.answers.append(support.job("pending"))
+        self.client.submit(*arguments, **keywords)
+        return self.daemon.requests[-1]
+
+    def test_a_mapping_is_sent_as_yaml(self):
+        request = self.submit({"name": "é", "train": {"learning_rate": 1e-5}, "output_dir": Path("out")})
+        sent = {"name": "é", "train": {"learning_rate": 1e-5}, "output_dir": "out"}
+        self.assertEqual(json.loads(request.job_file), sent)
+        self.assertIn("é", request.job_file)
+        self.assertEqual(request.base_dir, str(Path.cwd()))
+
+    def test_a_path_is_read_and_text_is_sent(self):
+        path = self.daemon.socket.with_name("job.yaml")
+        path.write_text("name: x\n")
+        self.assertEqual(self.submit(path).job_file, "name: x\n")
+        self.assertEqual(self.submit(str(path), base_dir="/data").base_dir, "/data")
+        self.assertEqual(self.submit("name: y\noutput_dir: out\n").job_file, "name: y\noutput_dir: out\n")
+
+    def test_overrides_are_yaml(self):
+        request = self.submit("name: x\n", overrides={"train.bf16": True, "name": "it's", "data.label_map": ["a"]})
+        self.assertEqual(dict(request.overrides), {"train.bf16": "true", "name": '"it\'s"', "data.label_map": '["a"]'})
+
+    def test_a_submission_is_repeated_with_its_id(self):
+        self.daemon.answers = [AWAY, Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", "BUSY", retry_seconds=0.001)]
+        self.submit("name: x\n")
+        ids = {request.request_id for request in self.daemon.requests}
+        self.assertEqual((len(self.daemon.requests), len(ids)), (3, 1))
+        self.assertNotEqual(ids, {""})
+
+    def test_a_refused_job_file_has_reason_and_violations(self):
+        violations = [("train.learning_rat", "is not a known key"), ("name", "is required")]
+        refusal = Refusal(
+            grpc.StatusCode.INVALID_ARGUMENT, "the job file has 2 mistakes", "JOB_FILE_INVALID", violations
+        )
+        self.daemon.answers = [refusal]
+        with self.assertRaises(traind.JobFileInvalid) as caught:
+            self.client.submit("name: x\n")
+        error = caught.exception
+        self.assertEqual((error.code, error.reason), ("INVALID_ARGUMENT", "JOB_FILE_INVALID"))
+        self.assertEqual([(found.field, found.description) for found in error.violations], violations)
+        self.assertIn("train.learning_rat: is not a known key", str(error))
+
+    def test_warnings_of_a_job_file_are_warnings(self):
+        warning = events_pb2.Warning(code="ALIAS_USED", message="line 2: is read as `text`")
+        self.daemon.answers = [support.job("pending", warnings=[warning])]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.client.submit("name: x\n")
+        self.assertEqual([(found.category, found.filename) for found in caught], [(traind.JobFileWarning, __file__)])
+
+
+class Following(WithDaemon):
+    def test_events_are_values_and_lines(self):
+        events = list(self.job(STORY).events())
+        self.assertEqual([found.sequence for found in events], [1, 2, 3, 4, 5, 6])
+        self.assertEqual(events[1].data, {"from": "unspecified", "to": "running", "reason": ""})
+        self.assertEqual(events[4].data["metrics"], {"eval_loss": 0.5})
+        self.assertEqual(str(events[2]).split(" learning_rate")[0], "step 1/4 epoch 0.50 loss 2.0000")
+
+    def test_following_goes_on_where_it_was_when_the_daemon_is_back(self):
+        job = self.job([*STORY[:3], AWAY], AWAY, STORY[3:])
+        self.assertEqual([found.sequence for found in job.events()], [1, 2, 3, 4, 5, 6])
+        self.assertEqual([request.from_sequence for request in self.daemon.requests[1:]], [1, 4, 4])
+
+    def test_metrics_have_the_trainers_names(self):
+        job = self.job(support.job(last_sequence=6), STORY)
+        metrics = job.metrics()
+        self.assertEqual([(row["step"], row.get("loss"), row.get("eval_loss")) for row in metrics],
+                         [(1, 2.0, None), (2, 1.0, None), (2, None, 0.5)])  # fmt: skip
+        self.assertEqual(metrics.series("eval_loss"), [(2, 0.5)])
+        self.assertIn("<td>0.5000</td>", metrics._repr_html_())
+
+    def test_steps_that_a_resumed_run_does_again_count_once(self):
+        resumed = event(5, resumed=events_pb2.Resumed(step=1))
+        job = self.job(support.job(last_sequence=6), [*STORY[2:4], resumed, step(6, 2, loss=3.0)])
+        self.assertEqual(job.metrics().series("loss"), [(1, 2.0), (2, 3.0)])
+
+    def test_what_happened_is_read_without_waiting_for_more(self):
+        job = self.job(support.job(last_sequence=3), STORY)
+        self.assertEqual(len(list(job.logs())), 3)
+
+    def test_waiting_ends_with_the_job(self):
+        job = self.job(*completed(STORY)).wait()
+        self.assertEqual((job.state, job.final_metrics), ("completed", {"eval_loss": 0.5}))
+
+    def test_waiting_for_a_failed_job_raises_its_failure(self):
+        failure = events_pb2.Failure(reason="LABEL_INVALID", message="label 9", file="/data/train.csv", row=7)
+        job = self.job([moved(1, "failed")], support.job("failed", failure=failure))
+        with self.assertRaises(traind.JobFailed) as caught:
+            job.wait()
+        found = caught.exception.failure
+        self.assertEqual((found.reason, found.row, found.tensor), ("LABEL_INVALID", 7, None))
+
+    def test_waiting_has_a_limit(self):
+        job = self.job(Refusal(grpc.StatusCode.DEADLINE_EXCEEDED))
+        with self.assertRaises(TimeoutError):
+            job.wait(timeout=0.5)
+
+    def test_lines_are_printed_where_they_are_asked_for(self):
+        with mock.patch("sys.stderr", io.StringIO()) as printed:
+            self.job(*completed(STORY)).wait(progress=True)
+        self.assertIn("job j1 completed\neval_loss 0.5000\n", printed.getvalue())
+
+
+class Looking(WithDaemon):
+    def test_pages_of_jobs_are_one_list(self):
+        self.daemon.answers = [
+            jobs_pb2.ListJobsResponse(jobs=[support.job(), support.job()], next_page_token="more"),
+            jobs_pb2.ListJobsResponse(jobs=[support.job("failed")]),
+        ]
+        found = self.client.jobs(states=["running", "failed"])
+        self.assertEqual([job.state for job in found], ["running", "running", "failed"])
+        first, second = self.daemon.requests
+        self.assertEqual((first.page_token, second.page_token), ("", "more"))
+        self.assertEqual(list(first.states), [support.state("running"), support.state("failed")])
+
+    def test_a_limit_asks_for_no_more(self):
+        self.daemon.answers = [jobs_pb2.ListJobsResponse(jobs=[support.job()] * 2, next_page_token="more")]
+        self.assertEqual(len(self.client.jobs(limit=2)), 2)
+        self.assertEqual(self.daemon.requests[0].page_size, 2)
+
+    def test_a_core_without_a_job_has_no_usage(self):
+        busy = cores_pb2.Core(core=1, platform="cpu", job_id="j1", usage=cores_pb2.CoreUsage(phase="PHASE_COMPUTE"))
+        self.daemon.answers = [cores_pb2.ListCoresResponse(cores=[cores_pb2.Core(platform="cpu"), busy])]
+        free, held = self.client.cores()
+        self.assertEqual((free.usage, held.usage["phase"]), (None, "compute"))
+
+    def test_an_unknown_job_is_not_found(self):
+        self.daemon.answers = [Refusal(grpc.StatusCode.NOT_FOUND, "no job has the id", "JOB_NOT_FOUND")]
+        with self.assertRaises(traind.JobNotFound):
+            self.client.job("absent")
+
+    def test_samples_name_files_and_rows(self):
+        samples = jobs_pb2.Samples(files=["a", "b"], samples=[jobs_pb2.Sample(file=1, row=3)])
+        self.assertEqual(self.job(samples).samples(1), [("b", 3)])
+
+
+class Asynchronous(WithDaemon):
+    def test_a_job_is_submitted_and_followed(self):
+        self.daemon.answers = [
+            AWAY,
+            support.job("pending"),
+            [*STORY[:2], AWAY],
+            STORY[2:],
+            support.job("completed"),
+            support.job("completed", last_sequence=6),
+            STORY,
+        ]
+
+        async def story():
+            async with traind.aio.Client(socket=self.daemon.socket) as client:
+                job = await client.submit("name: x\n")
+                await job.wait()
+                return job.state, (await job.metrics()).series("loss")
+
+        self.assertEqual(asyncio.run(story()), ("completed", [(1, 2.0), (2, 1.0)]))
+
+    def test_refusals_are_the_same(self):
+        self.daemon.answers = [Refusal(grpc.StatusCode.NOT_FOUND, "no job has the id", "JOB_NOT_FOUND")]
+
+        async def story():
+            async with traind.aio.Client(socket=self.daemon.socket) as client:
+                await client.job("absent")
+
+        with self.assertRaises(traind.JobNotFound):
+            asyncio.run(story())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,187 @@
+"""The estimator's job files, and its refusals."""
+
+import unittest
+import warnings
+from types import SimpleNamespace
+
+import support
+from daemon import Daemon, completed
+from support import moved
+
+import traind
+from traind import HuggingFace, UnsupportedArgument
+
+MODEL_PARALLEL = {
+    "smdistributed": {
+        "modelparallel": {
+            "enabled": True,
+            "parameters": {"pipeline_parallel_degree": 2, "microbatches": 4, "placement_strategy": "spread"},
+        }
+    },
+    "mpi": {"enabled": True, "processes_per_host": 4},
+}
+
+
+def estimator(**arguments):
+    usual = {"model": "distilbert-base-uncased", "task": "sequence-classification"}
+    return HuggingFace(**{**usual, **arguments})
+
+
+def job_file(inputs="s3://bucket/train", **arguments):
+    return estimator(**arguments).job_file(inputs, "tweets")
+
+
+class JobFiles(unittest.TestCase):
+    def test_a_notebooks_arguments_are_a_job_file(self):
+        with warnings.catch_warnings(record=True) as ignored:
+            warnings.simplefilter("always")
+            found = job_file(
+                {"train": "s3://bucket/train", "test": "s3://bucket/test"},
+                instance_type="ml.p3.8xlarge",
+                instance_count=1,
+                role="arn:role",
+                transformers_version="4.26",
+                pytorch_version="1.13",
+                py_version="py39",
+                use_spot_instances=True,
+                max_run=3600,
+                max_wait=7200,
+                output_path="/models",
+                hyperparameters={"epochs": 1, "train_batch_size": "32", "learning_rate": "3e-5", "fp16": "True"},
+            )
+        expected = {
+            "name": "tweets",
+            "output_dir": "/models/tweets",
+            "model": {"task": "sequence-classification", "name_or_path": "distilbert-base-uncased"},
+            "data": {"train": "s3://bucket/train/*.arrow", "validation": "s3://bucket/test/*.arrow"},
+            "train": {
+                "num_train_epochs": 1,
+                "per_device_train_batch_size": 32,
+                "learning_rate": 3e-5,
+                "fp16": True,
+            },
+            "resources": {"platform": "cuda", "cores": 4, "max_run_seconds": 3600, "max_wait_seconds": 3600},
+        }
+        self.assertEqual(found, expected)
+        names = [str(warning.message).split(" ")[0] for warning in ignored]
+        self.assertEqual(names, ["role", "transformers_version", "pytorch_version", "py_version", "use_spot_instances"])
+        self.assertEqual({warning.filename for warning in ignored}, {__file__})
+
+    def test_an_example_script_says_the_task_and_its_files_are_in_channels(self):
+        found = job_file(
+            {"train": "s3://bucket/data", "test": "s3://bucket/data"},
+            entry_point="run_glue.py",
+            model=None,
+            task=None,
+            hyperparameters={
+                "model_name_or_path": "bert-base-cased",
+                "train_file": "/opt/ml/input/data/train/train.csv",
+                "validation_file": "/opt/ml/input/data/test/dev.csv",
+                "max_seq_length": 128,
+                "do_train": True,
+            },
+        )
+        self.assertEqual(found["model"], {"task": "sequence-classification", "name_or_path": "bert-base-cased"})
+        self.assertEqual(
+            found["data"],
+            {"train": "s3://bucket/data/train.csv", "validation": "s3://bucket/data/dev.csv", "max_length": 128},
+        )
+
+    def test_a_hyperparameter_with_a_dot_is_a_field(self):
+        found = job_file(
+            hyperparameters={"data.label_map": {1: "bad", 2: "good"}, "data.columns.rename": {"t": "text"}}
+        )
+        self.assertEqual(found["data"]["label_map"], {1: "bad", 2: "good"})
+        self.assertEqual(found["data"]["columns"], {"rename": {"t": "text"}})
+
+    def test_parallel_degrees_are_parallel_keys(self):
+        found = job_file(distribution=MODEL_PARALLEL, instance_type="ml.p4d.24xlarge")
+        self.assertEqual(found["parallel"], {"pipeline": 2, "microbatches": 4, "placement": "spread"})
+        self.assertEqual(found["resources"]["cores"], 4)
+
+    def test_data_parallelism_is_by_itself(self):
+        enabled = {"enabled": True}
+        for distribution in ({"smdistributed": {"dataparallel": enabled}}, {"torch_distributed": enabled}):
+            found = job_file(distribution=distribution, instance_type="ml.trn1.2xlarge")
+            self.assertNotIn("parallel", found)
+            self.assertEqual(found["resources"], {"platform": "neuron", "cores": 2})
+
+    def test_channels_are_splits(self):
+        wanted = {
+            "training": ("train", "s3://b/x.csv", "s3://b/x.csv"),
+            "eval": ("validation", "file:///data/dev", "/data/dev"),
+            "test": ("test", ["s3://b/a", "hf"], ["s3://b/a/*.csv", "hf"]),
+        }
+        inputs = {channel: given for channel, (_, given, _) in wanted.items()}
+        found = job_file(inputs, input_format="csv")["data"]
+        self.assertEqual(found, {split: files for split, _, files in wanted.values()})
+
+    def test_a_training_input_is_its_uri(self):
+        source = {"DataSource": {"S3DataSource": {"S3Uri": "s3://b/train.parquet"}}}
+        self.assertEqual(job_file(SimpleNamespace(config=source))["data"], {"train": "s3://b/train.parquet"})
+
+
+class Refusals(unittest.TestCase):
+    def check(self, name, advice, **arguments):
+        with self.assertRaises(UnsupportedArgument) as caught:
+            job_file(**arguments)
+        self.assertIn(name, caught.exception.name)
+        self.assertIn(advice, str(caught.exception))
+
+    def test_what_means_nothing_here_is_refused_by_name(self):
+        parameters = {"sharded_data_parallel_degree": 8}
+        sharded = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
+        for name, advice, arguments in [
+            ("entry_point", "task", {"entry_point": "train.py", "task": None}),
+            ("instance_count", "cores", {"instance_count": 2}),
+            ("instance_type", "cores", {"instance_type": "ml.x9.large"}),
+            ("image_uri", "containers", {"image_uri": "image"}),
+            ("checkpoint_s3_uri", "output folder", {"checkpoint_s3_uri": "s3://b/c"}),
+            ("output_path", "folder", {"output_path": "s3://b/out"}),
+            ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
+            ("sharded_data_parallel_degree", "shard_optimizer_state", {"distribution": sharded}),
+            ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
+            ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),
+        ]:
+            with self.subTest(name):
+                self.check(name, advice, **arguments)
+
+    def test_a_value_that_is_given_twice_is_no_choice(self):
+        for hyperparameters in ({"model_name": "bert-base-cased"}, {"epochs": 1, "num_train_epochs": 2}):
+            with self.assertRaisesRegex(ValueError, "twice"):
+                job_file(hyperparameters=hyperparameters)
+
+    def test_an_unknown_argument_is_a_mistake(self):
+        with self.assertRaisesRegex(TypeError, "instance_typ"):
+            estimator(instance_typ="local")
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon()
+        self.addCleanup(self.daemon.close)
+        self.client = traind.Client(socket=self.daemon.socket)
+        self.addCleanup(self.client.close)
+
+    def test_fit_waits_and_names_the_model_folder(self):
+        done = support.job("completed", output_dir="/models/x")
+        self.daemon.answers = [support.job("pending"), *completed([moved(1, "completed")]), done]
+        trained = estimator(client=self.client)
+        trained.fit("train.csv")
+        self.assertEqual(trained.model_data, "/models/x")
+        self.assertEqual(trained.latest_training_job.id, "j1")
+
+    def test_a_job_that_runs_has_no_model(self):
+        self.daemon.answers = [support.job("pending"), support.job("running")]
+        trained = estimator(client=self.client)
+        trained.fit("train.csv", wait=False)
+        with self.assertRaisesRegex(RuntimeError, "running"):
+            _ = trained.model_data
+
+    def test_a_job_is_found_again(self):
+        self.daemon.answers = [support.job("running")]
+        self.assertEqual(HuggingFace.attach("tiny", client=self.client).latest_training_job.name, "tiny")
+
+
+if __name__ == "__main__":
+    unittest.main()

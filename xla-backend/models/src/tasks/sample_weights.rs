@@ -1,0 +1,27 @@
+//! The weight of each row in losses and metrics. A batch's empty slots weigh 0, and so do their
+//! tokens.
+
+use traind_xla::{DType, Shape, Tensor};
+
+use crate::error::Result;
+use crate::model::{Batch, InputDim, InputSpec, LossSum};
+
+const NAME: &str = "sample_weights";
+
+pub(super) fn sample_weights_input() -> InputSpec {
+    InputSpec::optional(NAME, DType::F32, &[InputDim::Rows])
+}
+
+/// The weights of the batch's rows, one each where it has none, f32[B].
+pub(super) fn sample_weights(batch: &Batch) -> Result<Tensor> {
+    if let Some(weights) = batch.optional(NAME) {
+        return Ok(weights.clone());
+    }
+    let ids = batch.get("input_ids")?;
+    Ok(ids.trace().full(1.0, Shape::new(DType::F32, [batch.rows()?]))?)
+}
+
+/// Sums `losses` f32[N], each times its weight.
+pub(super) fn weighted(losses: &Tensor, weights: &Tensor) -> Result<LossSum> {
+    Ok(LossSum { loss_sum: losses.mul(weights)?.sum(&[0])?, weight_sum: weights.sum(&[0])? })
+}
