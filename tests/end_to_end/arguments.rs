@@ -53,3 +53,29 @@ async fn arguments_that_must_change_the_result_do() {
         assert_ne!(found[STEPS - 1], plain[STEPS - 1], "{name} had no effect");
     }
 }
+
+#[tokio::test]
+async fn what_is_logged_and_evaluated_is_as_the_arguments_say() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "quiet")
+        .set("train.logging_strategy", "epoch")
+        .set("train.logging_first_step", true)
+        .set("train.eval_strategy", "epoch")
+        .set("train.eval_delay", 2)
+        .set("train.eval_on_start", true)
+        .set("train.prediction_loss_only", true)
+        .set("train.report_to", "none")
+        .set("train.torch_compile", true);
+    let story = host.complete(&draft).await;
+    let steps: Vec<u64> = story.steps().iter().map(|step| step.step).collect();
+    assert_eq!(steps, [1, 8, 16]);
+    let output = draft.output("out");
+    let evaluations = output.trainer_state().series("eval_loss");
+    assert_eq!(evaluations.len(), 2, "before the first step and after the second epoch");
+    assert!(evaluations[1] < evaluations[0], "{evaluations:?}");
+    assert_eq!(output.trainer_state().series("eval_accuracy"), [0.0; 0]);
+    assert!(!draft.path("out/runs").exists(), "report_to is none");
+    let warnings: Vec<&str> = story.job.warnings.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("train.torch_compile: has no effect"), "{warnings:?}");
+}

@@ -45,7 +45,8 @@ pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     }
 }
 
-fn section_of<'a>(root: &'a mut Node, name: &str) -> Option<&'a mut Vec<Entry>> {
+/// The keys of a section of a document; none where it is absent or no mapping.
+pub(crate) fn section_of<'a>(root: &'a mut Node, name: &str) -> Option<&'a mut Vec<Entry>> {
     let Value::Map(sections) = &mut root.value else {
         return None;
     };

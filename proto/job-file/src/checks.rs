@@ -107,6 +107,9 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
     }
     check_eval_strategy(job, problems);
     check_schedule(train, problems);
+    if train.eval_on_start && !job.evaluates() {
+        problems.violation("train.eval_on_start", "is true, but there is nothing to evaluate on");
+    }
     if train.bf16 && train.fp16 {
         problems.violation("train.fp16", "cannot be combined with train.bf16");
     }

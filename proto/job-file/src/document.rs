@@ -3,14 +3,15 @@
 use crate::aliases;
 use crate::schema::fields;
 use crate::section::FieldDoc;
+use crate::training_arguments::{self, Treatment};
 
 const INTRODUCTION: &str = "\
 # The job file
 
 What `traind submit` takes: YAML, with the keys of Hugging Face's TrainingArguments wherever one
 exists. A key that is not here is an error that names the nearest one; so is a value of the wrong
-type or out of range, and all that is wrong is reported at once. Relative paths are taken from the
-job file's folder. `--set train.learning_rate=1e-4` replaces a value for one submission.
+type or out of range, and all that is wrong is reported at once. Relative paths start at the
+folder that `traind submit` is run in. `--set train.learning_rate=1e-4` replaces a value for one submission.
 
 Generated from the declarations in `proto/job-file/src/schema`; the package's tests keep it true.
 ";
@@ -29,7 +30,7 @@ pub fn markdown() -> String {
         }
         page += &row(&field, key);
     }
-    page + &other_names()
+    page + &other_names() + &other_arguments()
 }
 
 fn heading(section: &str) -> String {
@@ -57,6 +58,32 @@ fn other_names() -> String {
     let mut text = "\n## Other names\n\nRead with a warning, as today's key:\n\n".to_owned();
     for (old, new) in aliases::keys() {
         text += &format!("- `{old}`: `{new}`\n");
+    }
+    text
+}
+
+fn other_arguments() -> String {
+    let mut text = "\n## Other TrainingArguments\n\nFields of TrainingArguments, and of its earlier \
+        versions, that are no keys above. Each may be given with its default. Another value has no effect \
+        and is warned about, or is refused.\n\n| field | default | with another value | |\n\
+        | --- | --- | --- | --- |\n"
+        .to_owned();
+    for argument in training_arguments::ALL.iter().copied().flatten() {
+        let (effect, reason) = match argument.treatment {
+            Treatment::NoEffect(reason) => ("no effect", reason),
+            Treatment::Refused(advice) => ("refused", advice),
+        };
+        let (name, default) = (argument.name, argument.default);
+        text += &format!("| `{name}` | `{default}` | {effect} | {} |\n", cell(reason));
+    }
+    text + &optimizers()
+}
+
+fn optimizers() -> String {
+    let mut text = "\nNames of `optim` that are refused:\n\n".to_owned();
+    for (names, advice) in training_arguments::OPTIMIZERS {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        text += &format!("- {}: {advice}.\n", names.join(", "));
     }
     text
 }

@@ -26,6 +26,7 @@ mod section;
 mod spelled;
 mod supported;
 mod task_checks;
+mod training_arguments;
 mod values;
 
 pub use document::markdown;
@@ -38,10 +39,13 @@ pub use schema::model::{Model, ProblemType, TaskName};
 pub use schema::parallel::{CorePlacement, Parallel};
 pub use schema::resources::{Platform, Resources};
 pub use schema::train::{
-    EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train, TrainSamplingStrategy,
+    EvalStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
+    TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
 pub use section::FieldDoc;
+pub use training_arguments::{Argument, Treatment, training_argument};
 pub use values::{
-    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, ResumeFrom, StepsOrRatio,
+    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, ReportTo, ResumeFrom,
+    StepsOrRatio,
 };

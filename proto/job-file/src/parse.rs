@@ -7,7 +7,7 @@ use crate::field_type::FieldType;
 use crate::node::{Node, Value};
 use crate::problems::{Problems, Violation, Warning};
 use crate::schema::JobFile;
-use crate::{aliases, checks, overrides, paths, supported, task_checks};
+use crate::{aliases, checks, overrides, paths, supported, task_checks, training_arguments};
 
 /// A job file that is right.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +39,7 @@ impl JobFile {
             problems.violation(&field, description);
         }
         aliases::apply(&mut root, &mut problems);
+        training_arguments::apply(&mut root, &mut problems);
         let mut job = Self::read(&root, "", &mut problems);
         if let Some(job) = &mut job {
             checks::check(job, &mut problems);

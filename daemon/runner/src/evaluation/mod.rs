@@ -37,6 +37,8 @@ pub(crate) struct Evaluator {
     labels: Vec<String>,
     sampler: Sampler,
     collator: Collator,
+    /// `prediction_loss_only`.
+    loss_only: bool,
 }
 
 /// What the cores computed of a split, and the metrics that follow.
@@ -73,7 +75,8 @@ impl Evaluator {
         };
         let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;
         let sampler = lengths::fitted(job, sampler, LENGTHS_MAX)?;
-        Ok(Evaluator { split, task, labels, sampler, collator })
+        let loss_only = job.train.prediction_loss_only;
+        Ok(Evaluator { split, task, labels, sampler, collator, loss_only })
     }
 
     /// Every program of the evaluation, by ascending length.
@@ -130,13 +133,16 @@ impl Evaluator {
 
     /// The metrics that an evaluation gives, with values of no meaning.
     pub(crate) fn metric_names(&self, prefix: &str) -> Metrics {
-        let mut metrics = self.task.metric_names(self.labels.len());
+        let mut metrics = match self.loss_only {
+            true => Metrics::new(),
+            false => self.task.metric_names(self.labels.len()),
+        };
         metrics.insert("loss".to_owned(), 0.0);
         self.prefixed(metrics, 1.0, prefix)
     }
 
     fn metrics(&self, outputs: &Outputs, seconds: f64, prefix: &str) -> RunResult<Metrics> {
-        let mut metrics = match self.split.labelled {
+        let mut metrics = match self.split.labelled && !self.loss_only {
             true => self.task.metrics(&self.scored(outputs))?,
             false => Metrics::new(),
         };

@@ -4,7 +4,7 @@
 //! A step is one update. It takes `gradient_accumulation_steps` batches, fewer
 //! at the end of an epoch, since none reaches into the next.
 
-use traind_job_file::{EvalStrategy, SaveStrategy, StepsOrRatio, Train};
+use traind_job_file::{EvalStrategy, LoggingStrategy, SaveStrategy, StepsOrRatio, Train};
 use traind_models::schedules::Schedule;
 
 use crate::error::RunResult;
@@ -19,6 +19,10 @@ pub(crate) struct Timetable {
     pub eval_steps: Option<u64>,
     /// Steps between two checkpoints; `None` where no count decides.
     pub save_steps: Option<u64>,
+    logging_strategy: LoggingStrategy,
+    logging_first_step: bool,
+    eval_strategy: EvalStrategy,
+    eval_delay: f64,
     batches_per_epoch: u64,
     batches_per_step: u64,
     schedule: Schedule,
@@ -53,6 +57,10 @@ impl Timetable {
             logging_steps,
             eval_steps,
             save_steps,
+            logging_strategy: train.logging_strategy,
+            logging_first_step: train.logging_first_step,
+            eval_strategy: train.eval_strategy,
+            eval_delay: train.eval_delay,
             batches_per_epoch,
             batches_per_step,
             schedule: schedule(train)?,
@@ -91,13 +99,23 @@ impl Timetable {
         }
     }
 
+    /// Whether step `done` is logged: by epochs also the last, as in the Trainer.
     pub(crate) fn logs_after(&self, done: u64) -> bool {
-        done.is_multiple_of(self.logging_steps)
+        let is_due = match self.logging_strategy {
+            LoggingStrategy::No => false,
+            LoggingStrategy::Steps => done.is_multiple_of(self.logging_steps),
+            LoggingStrategy::Epoch => self.is_due(Some(self.steps_per_epoch), done),
+        };
+        is_due || (self.logging_first_step && done == 1)
     }
 
     /// Whether an evaluation follows `done` steps: also the last, as in the Trainer.
     pub(crate) fn evaluates_after(&self, done: u64) -> bool {
-        self.is_due(self.eval_steps, done)
+        let passed = match self.eval_strategy {
+            EvalStrategy::Epoch => self.epoch(done),
+            EvalStrategy::No | EvalStrategy::Steps => done as f64,
+        };
+        self.eval_delay <= passed && self.is_due(self.eval_steps, done)
     }
 
     /// Whether a checkpoint follows `done` steps: also the last, as in the Trainer.
@@ -214,6 +232,38 @@ mod tests {
         assert_eq!(begins, [0, 3, 6, 7, 10, 13, 14]);
         let epochs: Vec<f64> = (0..=4).map(|step| timetable.epoch(step)).collect();
         assert_eq!(epochs, [0.0, 3.0 / 7.0, 6.0 / 7.0, 1.0, 1.0 + 3.0 / 7.0]);
+    }
+
+    /// Settings of a job of `STEPS_PER_EPOCH` steps an epoch and the steps after which the
+    /// Trainer logs, evaluates and saves, as `scripts/fixtures/timetable.py` writes them.
+    #[derive(serde::Deserialize)]
+    struct Flow {
+        train: serde_json::Map<String, serde_json::Value>,
+        logs: Vec<u64>,
+        evaluates: Vec<u64>,
+        saves: Vec<u64>,
+    }
+
+    #[test]
+    fn logs_evaluations_and_checkpoints_are_those_of_the_trainer() {
+        const STEPS_PER_EPOCH: u64 = 4;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/timetable.json");
+        let cases: Vec<Flow> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        for case in &cases {
+            let settings = serde_json::to_string(&case.train).unwrap();
+            let timetable =
+                Timetable::new(&train(&settings[1..settings.len() - 1]), STEPS_PER_EPOCH).unwrap();
+            let steps = |due: &dyn Fn(u64) -> bool| -> Vec<u64> {
+                (1..=timetable.max_steps).filter(|done| due(*done)).collect()
+            };
+            assert_eq!(steps(&|done| timetable.logs_after(done)), case.logs, "{settings}");
+            assert_eq!(
+                steps(&|done| timetable.evaluates_after(done)),
+                case.evaluates,
+                "{settings}"
+            );
+            assert_eq!(steps(&|done| timetable.saves_after(done)), case.saves, "{settings}");
+        }
     }
 
     #[test]

@@ -83,7 +83,8 @@ fn train(context: &Context) -> RunResult<Ended> {
     let Prepared { mut session, resumed, open, recipe, timetable, .. } = prepared;
     let room = resumed.as_ref();
     checkpoint::check_room(context, &session.state, &timetable, &open.folder, room)?;
-    let log_folder = job.output_dir.join("runs");
+    let tensorboard = job.train.report_to.tensorboard.then(|| job.output_dir.join("runs"));
+    let tensorboard = tensorboard.map(|folder| TensorBoardWriter::create(&folder, &host_name()));
     let ledger = ledger(context, prepared.collator.set())?;
     let mut trainer = Trainer {
         context,
@@ -91,7 +92,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         sampler: prepared.sampler,
         collator: prepared.collator,
         evaluator: prepared.validation.as_ref(),
-        tensorboard: TensorBoardWriter::create(&log_folder, &host_name())?,
+        tensorboard: tensorboard.transpose()?,
         checkpoints: Checkpoints::start(context, &open, recipe, resumed.as_ref())?,
         best_rule: BestRule::of(&job.train),
         progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),

@@ -32,7 +32,8 @@ pub(crate) struct Trainer<'a> {
     pub sampler: Sampler,
     pub collator: Collator,
     pub evaluator: Option<&'a Evaluator>,
-    pub tensorboard: TensorBoardWriter,
+    /// Absent where `report_to` is `none`.
+    pub tensorboard: Option<TensorBoardWriter>,
     pub checkpoints: Option<Checkpoints>,
     pub best_rule: Option<BestRule>,
     pub progress: Progress,
@@ -61,6 +62,9 @@ struct InFlight {
 
 impl Trainer<'_> {
     pub(crate) fn run(&mut self, session: &mut Session) -> RunResult<()> {
+        if self.context.spec.job.train.eval_on_start && self.progress.steps == 0 {
+            self.evaluate(session)?;
+        }
         self.progress.since = Instant::now();
         self.progress.meter.start_clock();
         let (done, end) = (self.progress.steps, self.timetable.max_steps);
@@ -386,7 +390,7 @@ impl Trainer<'_> {
     ) -> RunResult<()> {
         let tag = |(name, value)| (format!("{group}/{name}"), value);
         let tagged: Vec<(String, f64)> = values.into_iter().map(tag).collect();
-        self.tensorboard.scalars(step, &tagged)
+        self.tensorboard.as_mut().map_or(Ok(()), |writer| writer.scalars(step, &tagged))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::range::{Range, above};
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{Mapping, ResumeFrom, StepsOrRatio};
+use crate::values::{Mapping, ReportTo, ResumeFrom, StepsOrRatio};
 
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
@@ -74,11 +74,24 @@ section! {
         /// gradients before clipping and the learning rate of that step; below 1, a share of all
         /// steps.
         logging_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
+        /// When to log: every `logging_steps`, at the end of each epoch, or not before the end.
+        logging_strategy: LoggingStrategy = LoggingStrategy::Steps;
+        /// Log the first step too.
+        logging_first_step: bool = false;
+        /// Where metrics are written besides the job's events: `tensorboard`, files in `runs` of
+        /// `output_dir`, or `none`.
+        report_to: ReportTo = ReportTo::default();
         /// When to evaluate while training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
         /// Steps between two evaluations; below 1, a share of all steps; `logging_steps`
         /// where it is left out.
         eval_steps: Option<StepsOrRatio> = None, in above(0.0);
+        /// Steps before the first evaluation, or epochs with `eval_strategy: epoch`.
+        eval_delay: f64 = 0.0, in 0.0..;
+        /// Evaluate before the first step.
+        eval_on_start: bool = false;
+        /// Compute no metric of evaluations but the loss.
+        prediction_loss_only: bool = false;
         /// When to write a checkpoint, `checkpoint-<steps>` in `output_dir`. The trained model
         /// is written to `output_dir` in any case.
         save_strategy: SaveStrategy = SaveStrategy::Steps;
@@ -112,7 +125,8 @@ spelled! {
     /// An optimizer.
     pub enum Optim {
         /// AdamW as PyTorch has it.
-        AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_hf",
+        AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused"
+            | "adamw_apex_fused" | "adamw_hf",
         /// Stochastic gradient descent.
         Sgd = "sgd",
         /// Adafactor.
@@ -163,6 +177,18 @@ spelled! {
         Sequential = "sequential",
         /// Shuffled, rows of about equal length together.
         GroupByLength = "group_by_length",
+    }
+}
+
+spelled! {
+    /// When to log while training.
+    pub enum LoggingStrategy {
+        /// Not at all.
+        No = "no",
+        /// Every `logging_steps`.
+        Steps = "steps",
+        /// At the end of each epoch.
+        Epoch = "epoch",
     }
 }
 

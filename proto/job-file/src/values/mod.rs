@@ -6,6 +6,7 @@ pub(crate) mod hub_name;
 mod label_map;
 mod mapping;
 mod model_source;
+mod report_to;
 mod resume_from;
 mod steps;
 
@@ -15,5 +16,6 @@ pub use hub_name::DataSetUrl;
 pub use label_map::LabelMap;
 pub use mapping::Mapping;
 pub use model_source::ModelSource;
+pub use report_to::ReportTo;
 pub use resume_from::ResumeFrom;
 pub use steps::StepsOrRatio;

@@ -1,0 +1,104 @@
+//! TrainingArguments that are no keys of `train`: accepted with their defaults, else ignored
+//! with a warning where the result is the same, or refused with an alternative.
+
+mod table;
+
+pub(crate) use table::{ALL, OPTIMIZERS};
+
+use crate::aliases;
+use crate::node::{Entry, Node, Value};
+use crate::problems::{FIELD_UNUSED, Problems, join};
+
+/// A field of TrainingArguments, or of one of its earlier versions, that is no key of `train`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument {
+    /// Name of the field.
+    pub name: &'static str,
+    /// Default of transformers, as YAML.
+    pub default: &'static str,
+    /// Treatment of other values.
+    pub treatment: Treatment,
+}
+
+/// Treatment of an argument that differs from its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// Ignored with a warning, for this reason.
+    NoEffect(&'static str),
+    /// Refused, with what to use instead.
+    Refused(&'static str),
+}
+
+impl Argument {
+    /// Whether a value, given as YAML, says no more than leaving the argument out.
+    pub fn is_default(&self, yaml: &str) -> bool {
+        Node::parse(yaml).is_ok_and(|node| self.is_default_value(&node.value))
+    }
+
+    /// Nothing, null and an empty value stand for the default too, as in transformers.
+    fn is_default_value(&self, value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Text(text) if text.is_empty() => true,
+            Value::List(nodes) if nodes.is_empty() => true,
+            Value::Map(entries) if entries.is_empty() => true,
+            value => scalar(value).is_some_and(|text| text == self.default),
+        }
+    }
+}
+
+/// The argument of a name.
+pub fn training_argument(name: &str) -> Option<&'static Argument> {
+    ALL.iter().copied().flatten().find(|argument| argument.name == name)
+}
+
+/// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
+pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    let Some(entries) = aliases::section_of(root, "train") else {
+        return;
+    };
+    entries.retain(|entry| match training_argument(&entry.key) {
+        Some(argument) => {
+            report(argument, entry, problems);
+            false
+        }
+        None => !refuses_optimizer(entry, problems),
+    });
+}
+
+fn report(argument: &Argument, entry: &Entry, problems: &mut Problems) {
+    if argument.is_default_value(&entry.node.value) {
+        return;
+    }
+    let path = join("train", argument.name);
+    match argument.treatment {
+        Treatment::NoEffect(reason) => {
+            problems.warning(FIELD_UNUSED, &path, format!("has no effect: {reason}"));
+        }
+        Treatment::Refused(advice) => {
+            problems.violation(&path, format!("is not supported: {advice}"));
+        }
+    }
+}
+
+fn refuses_optimizer(entry: &Entry, problems: &mut Problems) -> bool {
+    let (true, Value::Text(name)) = (entry.key == "optim", &entry.node.value) else {
+        return false;
+    };
+    let known = OPTIMIZERS.iter().find(|(names, _)| names.contains(&name.as_str()));
+    if let Some((_, advice)) = known {
+        problems.violation("train.optim", format!("`{name}` is not supported: {advice}"));
+    }
+    known.is_some()
+}
+
+/// A number, truth value or text, as the table spells it.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Integer(value) => Some(value.to_string()),
+        Value::Float(value) => Some(value.to_string()),
+        Value::Text(value) => Some(value.clone()),
+        _ => None,
+    }
+}
