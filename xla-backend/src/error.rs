@@ -51,6 +51,10 @@ pub enum Error {
     #[error("{what}: expected {expected}, got {got}")]
     Count { what: String, expected: usize, got: usize },
 
+    /// A core was asked for that another process drives.
+    #[error("replica {replica} runs in another process")]
+    NotLocal { replica: usize },
+
     /// A step was run that was not prepared before.
     #[error("step {key} was not prepared")]
     NotPrepared { key: String },

@@ -89,6 +89,11 @@ impl FromStr for Placement {
 }
 
 impl Coordinates {
+    /// The first of the cores that see the rows of the data shard `data`.
+    pub fn of_data_shard(data: usize) -> Coordinates {
+        Coordinates { data, ..Coordinates::default() }
+    }
+
     pub fn along(&self, axis: Axis) -> usize {
         match axis {
             Axis::Data => self.data,
@@ -130,6 +135,11 @@ impl Mesh {
             Axis::Tensor => self.tensor,
             Axis::Pipeline => self.pipeline,
         }
+    }
+
+    /// Shares of a batch: how many cores see different rows.
+    pub fn data_shards(&self) -> usize {
+        self.data
     }
 
     pub fn replica_count(&self) -> usize {

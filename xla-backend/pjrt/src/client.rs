@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::capabilities::Capabilities;
-use crate::device::{self, Device, DeviceRecord};
+use crate::device_record::{self, DeviceRecord};
 use crate::ffi::{
-    CStruct, ClientAddressableDevicesArgs, ClientCreateArgs, ClientPlatformNameArgs,
-    ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient, copy_slice, copy_string,
+    CStruct, ClientAddressableDevicesArgs, ClientCreateArgs, ClientDevicesArgs,
+    ClientPlatformNameArgs, ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient,
+    copy_slice, copy_string,
 };
 use crate::handle::{Borrowed, Handle};
 use crate::{CreateOptions, Plugin, Result};
@@ -26,6 +27,7 @@ pub(crate) struct ClientInner {
     platform_name: String,
     platform_version: String,
     process_index: i32,
+    job_device_ids: Vec<i32>,
 }
 
 impl ClientInner {
@@ -48,6 +50,7 @@ impl Client {
         };
         Ok(Self(Arc::new(ClientInner {
             devices: read_devices(&handle)?,
+            job_device_ids: read_job_device_ids(&handle)?,
             process_index: handle.query::<ClientProcessIndexArgs>()?.process_index,
             capabilities: OnceLock::new(),
             launch_failure: OnceLock::new(),
@@ -75,14 +78,10 @@ impl Client {
         self.0.process_index
     }
 
-    /// The devices that this process can use.
-    pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + '_ {
-        (0..self.0.devices.len()).map(|index| Device { client: Arc::clone(&self.0), index })
-    }
-
-    /// The device at a position of [`Client::devices`].
-    pub fn device(&self, index: usize) -> Option<Device> {
-        self.devices().nth(index)
+    /// The ids of the devices of all processes that form the platform together; those
+    /// of [`Client::devices`] are among them.
+    pub fn job_device_ids(&self) -> &[i32] {
+        &self.0.job_device_ids
     }
 }
 
@@ -124,7 +123,21 @@ fn read_devices(handle: &Handle<RawClient>) -> Result<Vec<DeviceRecord>> {
             // SAFETY: the client owns the device, and keeps the record.
             let raw =
                 unsafe { Borrowed::new::<ClientAddressableDevicesArgs>(handle.plugin(), pointer) }?;
-            device::read(handle.plugin(), raw)
+            device_record::read(handle.plugin(), raw)
+        })
+        .collect()
+}
+
+fn read_job_device_ids(handle: &Handle<RawClient>) -> Result<Vec<i32>> {
+    let args = handle.query::<ClientDevicesArgs>()?;
+    // SAFETY: the list comes with its length and lives as the client does.
+    let pointers = unsafe { copy_slice(args.devices, args.num_devices) };
+    pointers
+        .into_iter()
+        .map(|pointer| {
+            // SAFETY: the client owns the device, and the handle is dropped first.
+            let raw = unsafe { Borrowed::new::<ClientDevicesArgs>(handle.plugin(), pointer) }?;
+            device_record::read_id(handle.plugin(), &raw)
         })
         .collect()
 }

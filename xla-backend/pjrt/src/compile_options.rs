@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// in the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompileOptions {
-    /// 1 or more.
+    /// 1 or more, over all processes of the job.
     pub num_replicas: usize,
-    /// The id of each replica's device; `None` is the client's first ones.
+    /// The id of each replica's device, be it this process's or another's; `None` is
+    /// the first ones of [`Client::job_device_ids`].
     pub device_ids: Option<Vec<i32>>,
     /// XLA flags by name, for this compilation. An unknown one is an error.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
@@ -50,11 +51,10 @@ impl CompileOptions {
         self
     }
 
-    /// The options as the plugin reads them, checked against the client's devices.
+    /// The options as the plugin reads them, checked against the job's devices.
     /// Equal options give equal bytes, so that they can be part of a cache key.
     pub fn encode(&self, client: &Client) -> Result<Vec<u8>> {
-        let known: Vec<i32> = client.devices().map(|device| device.id()).collect();
-        self.encode_for(&known)
+        self.encode_for(client.job_device_ids())
     }
 
     /// As [`CompileOptions::encode`], for devices with the ids `known`.

@@ -1,31 +1,25 @@
-//! Devices. What never changes about them is read once, when the client starts.
-#![allow(unsafe_code)]
+//! Devices, as their users see them.
 
 use crate::client::ClientInner;
+use crate::device_record::DeviceRecord;
 use crate::error::if_implemented;
-use crate::ffi::{
-    DescriptionAttributesArgs, DescriptionDebugStringArgs, DescriptionIdArgs, DescriptionKindArgs,
-    DescriptionProcessIndexArgs, DeviceAddressableMemoriesArgs, DeviceDefaultMemoryArgs,
-    DeviceGetDescriptionArgs, DeviceLocalHardwareIdArgs, DeviceMemoryStatsArgs, RawDevice,
-    RawDeviceDescription, copy_slice, copy_string,
-};
-use crate::handle::Borrowed;
-use crate::memory::{self, Memory, MemoryRecord};
-use crate::value::{self, Attributes};
-use crate::{Client, Error, Plugin, Result};
+use crate::ffi::DeviceMemoryStatsArgs;
+use crate::memory::Memory;
+use crate::value::Attributes;
+use crate::{Client, Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) struct DeviceRecord {
-    pub(crate) raw: Borrowed<RawDevice>,
-    pub(crate) memories: Vec<MemoryRecord>,
-    default_memory: Option<usize>,
-    id: i32,
-    process_index: i32,
-    local_hardware_id: Option<i32>,
-    kind: String,
-    debug_string: String,
-    attributes: Attributes,
+impl Client {
+    /// The devices that this process can use.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + '_ {
+        (0..self.0.devices.len()).map(|index| Device { client: Arc::clone(&self.0), index })
+    }
+
+    /// The device at a position of [`Client::devices`].
+    pub fn device(&self, index: usize) -> Option<Device> {
+        self.devices().nth(index)
+    }
 }
 
 /// A device that this process can use. A cheap handle, which keeps the client.
@@ -97,7 +91,7 @@ impl Device {
         Memory { device: self.clone(), index }
     }
 
-    /// Allocator figures. `None` where the platform keeps none, as CPUs do.
+    /// Statistics of the allocator. `None` where the platform keeps none, as CPUs do.
     pub fn memory_stats(&self) -> Result<Option<DeviceMemoryStats>> {
         let stats = if_implemented(self.record().raw.query::<DeviceMemoryStatsArgs>())?;
         Ok(stats.as_ref().map(DeviceMemoryStats::from_raw))
@@ -116,7 +110,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Figures of a device's allocator, in bytes. Those that a platform does not keep
+/// Statistics of a device's allocator, in bytes. Those that a platform does not keep
 /// are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceMemoryStats {
@@ -156,70 +150,4 @@ impl DeviceMemoryStats {
             peak_pool_bytes: optional(raw.peak_pool_bytes_is_set, raw.peak_pool_bytes),
         }
     }
-}
-
-/// Reads all that is fixed about a device.
-pub(crate) fn read(plugin: Plugin, raw: Borrowed<RawDevice>) -> Result<DeviceRecord> {
-    let pointer = raw.query::<DeviceGetDescriptionArgs>()?.device_description;
-    // SAFETY: the description lives as long as its device.
-    let description = unsafe { Borrowed::new::<DeviceGetDescriptionArgs>(plugin, pointer) }?;
-    let (memories, default_memory) = read_memories(plugin, &raw)?;
-    let hardware_id = if_implemented(raw.query::<DeviceLocalHardwareIdArgs>())?;
-    Ok(DeviceRecord {
-        id: description.query::<DescriptionIdArgs>()?.id,
-        process_index: description.query::<DescriptionProcessIndexArgs>()?.process_index,
-        local_hardware_id: hardware_id.map(|args| args.local_hardware_id).filter(|&id| id >= 0),
-        kind: read_kind(&description)?,
-        debug_string: read_debug_string(&description)?,
-        attributes: read_attributes(&description)?,
-        memories,
-        default_memory,
-        raw,
-    })
-}
-
-fn read_kind(description: &Borrowed<RawDeviceDescription>) -> Result<String> {
-    let args = description.query::<DescriptionKindArgs>()?;
-    // SAFETY: the string comes with its length and lives as the device does.
-    Ok(unsafe { copy_string(args.device_kind, args.device_kind_size) })
-}
-
-fn read_debug_string(description: &Borrowed<RawDeviceDescription>) -> Result<String> {
-    let args = description.query::<DescriptionDebugStringArgs>()?;
-    // SAFETY: as for the kind.
-    Ok(unsafe { copy_string(args.debug_string, args.debug_string_size) })
-}
-
-fn read_attributes(description: &Borrowed<RawDeviceDescription>) -> Result<Attributes> {
-    let args = if_implemented(description.query::<DescriptionAttributesArgs>())?;
-    Ok(args.map_or_else(Attributes::new, |args| {
-        // SAFETY: the list comes with its length and lives as the device does.
-        unsafe { value::from_raw_list(args.attributes, args.num_attributes) }
-    }))
-}
-
-/// The memories, and which of them is the default. Some plugins have no notion of
-/// memories: then there are none, and buffers are placed by device.
-fn read_memories(
-    plugin: Plugin,
-    device: &Borrowed<RawDevice>,
-) -> Result<(Vec<MemoryRecord>, Option<usize>)> {
-    let Some(args) = if_implemented(device.query::<DeviceAddressableMemoriesArgs>())? else {
-        return Ok((Vec::new(), None));
-    };
-    // SAFETY: the list comes with its length and lives as the device does.
-    let pointers = unsafe { copy_slice(args.memories, args.num_memories) };
-    let default = if_implemented(device.query::<DeviceDefaultMemoryArgs>())?;
-    let default_index =
-        default.and_then(|default| pointers.iter().position(|&pointer| pointer == default.memory));
-    let memories = pointers
-        .into_iter()
-        .map(|pointer| {
-            // SAFETY: the memory lives as long as its device.
-            memory::read(unsafe {
-                Borrowed::new::<DeviceAddressableMemoriesArgs>(plugin, pointer)
-            }?)
-        })
-        .collect::<Result<_>>()?;
-    Ok((memories, default_index))
 }

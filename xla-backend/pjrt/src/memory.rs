@@ -1,21 +1,10 @@
 //! The memories of a device, and where a buffer goes.
-#![allow(unsafe_code)]
 
-use crate::error::if_implemented;
-use crate::ffi::{
-    MemoryDebugStringArgs, MemoryIdArgs, MemoryKindArgs, RawDevice, RawMemory, copy_string,
-};
-use crate::handle::Borrowed;
+use crate::ffi::{RawDevice, RawMemory};
+use crate::memory_record::MemoryRecord;
 use crate::{Client, Device, Error, Result};
 use std::fmt;
 use std::sync::Arc;
-
-pub(crate) struct MemoryRecord {
-    pub(crate) raw: Borrowed<RawMemory>,
-    id: i32,
-    kind: String,
-    debug_string: String,
-}
 
 /// A memory as one device reaches it. A cheap handle, which keeps the client.
 #[derive(Clone)]
@@ -58,24 +47,6 @@ impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.debug_string())
     }
-}
-
-pub(crate) fn read(raw: Borrowed<RawMemory>) -> Result<MemoryRecord> {
-    let kind = raw.query::<MemoryKindArgs>()?;
-    let debug = if_implemented(raw.query::<MemoryDebugStringArgs>())?;
-    // SAFETY: strings come with their length and live as the memory does.
-    let (kind, debug) = unsafe {
-        (
-            copy_string(kind.kind, kind.kind_size),
-            debug.map(|debug| copy_string(debug.debug_string, debug.debug_string_size)),
-        )
-    };
-    Ok(MemoryRecord {
-        id: raw.query::<MemoryIdArgs>()?.id,
-        debug_string: debug.unwrap_or_else(|| kind.clone()),
-        kind,
-        raw,
-    })
 }
 
 /// Where a buffer goes: the default memory of a device, or one of its memories.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use traind_pjrt::{CompileOptions, Executable};
 
 use super::platform::with_platform_options;
-use super::{Cores, ExecutableCache};
+use super::{ExecutableCache, LocalCores};
 use crate::error::Result;
 use crate::stablehlo::Program;
 
@@ -35,13 +35,13 @@ impl CompileReport {
 /// Compiles each program once a process and, with a cache folder, once a host.
 #[derive(Debug)]
 pub struct Compiler {
-    cores: Cores,
+    cores: LocalCores,
     disk: Option<ExecutableCache>,
     memory: Mutex<HashMap<String, Arc<Executable>>>,
 }
 
 impl Compiler {
-    pub fn new(cores: Cores, disk: Option<ExecutableCache>) -> Compiler {
+    pub fn new(cores: LocalCores, disk: Option<ExecutableCache>) -> Compiler {
         Compiler { cores, disk, memory: Mutex::default() }
     }
 
@@ -88,8 +88,9 @@ impl Compiler {
     }
 
     fn options(&self) -> CompileOptions {
-        let device_ids = self.cores.devices().iter().map(|device| device.id());
-        let options = CompileOptions::replicas(self.cores.len()).on_devices(device_ids);
+        let job = self.cores.job();
+        let options = CompileOptions::replicas(job.mesh().replica_count())
+            .on_devices(job.device_ids().iter().copied());
         with_platform_options(options, self.cores.client().platform_name())
     }
 
@@ -106,7 +107,7 @@ impl Compiler {
         add(&self.options().encode(client)?);
         add(client.platform_name().as_bytes());
         add(client.platform_version().as_bytes());
-        add(self.cores.devices()[0].kind().as_bytes());
+        add(self.cores.device(0).kind().as_bytes());
         add(&host_features());
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
         Ok(hash.finalize().to_hex().to_string())

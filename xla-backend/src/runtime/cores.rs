@@ -1,5 +1,5 @@
-//! The cores of a job: one PJRT client and the devices that take part, one
-//! replica each. A cloneable handle, so that loader threads can upload.
+//! The cores of a job, on all its hosts, and those of them that this process
+//! drives.
 
 use std::sync::Arc;
 
@@ -8,49 +8,127 @@ use traind_pjrt::{Buffer, Client, DType as PjrtDType, Device};
 use super::HostArray;
 use crate::error::{Error, Result};
 use crate::graph::DType;
+use crate::mesh::{Coordinates, Mesh};
 
-/// One run's inputs: `[core][input]`, in the order of the step's inputs.
+/// One run's inputs: `[local core][input]`, in the order of the step's inputs.
 pub type CoreInputs = Vec<Vec<Buffer>>;
 
-#[derive(Clone, Debug)]
-pub struct Cores {
-    client: Client,
-    devices: Arc<[Device]>,
+/// All cores of a job, on every host that takes part: each runs one replica of
+/// a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobCores {
+    mesh: Mesh,
+    device_ids: Vec<i32>,
 }
 
-impl Cores {
-    /// The first `count` devices of the client.
-    pub fn new(client: Client, count: usize) -> Result<Cores> {
-        let devices: Vec<Device> = client.devices().take(count).collect();
-        if devices.len() < count || count == 0 {
-            let what = "devices of the plugin".to_owned();
-            return Err(Error::Count { what, expected: count, got: devices.len() });
-        }
-        Ok(Cores { client, devices: devices.into() })
+impl JobCores {
+    /// `device_ids` has the platform's device of each replica of the mesh.
+    pub fn new(mesh: Mesh, device_ids: Vec<i32>) -> Result<JobCores> {
+        check_count("devices of the job", mesh.replica_count(), device_ids.len())?;
+        Ok(JobCores { mesh, device_ids })
     }
 
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    pub fn device_ids(&self) -> &[i32] {
+        &self.device_ids
+    }
+}
+
+/// The cores that this process drives: one PJRT client and the devices that take
+/// part. A cloneable handle, so that loader threads can upload.
+#[derive(Clone, Debug)]
+pub struct LocalCores {
+    client: Client,
+    job: Arc<JobCores>,
+    cores: Arc<[LocalCore]>,
+}
+
+#[derive(Debug)]
+struct LocalCore {
+    device: Device,
+    /// The replica that it runs.
+    replica: usize,
+}
+
+impl LocalCores {
+    /// Those of the job's cores that are devices of `client`, by ascending replica.
+    pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
+        let replicas = job.device_ids.iter().enumerate();
+        let cores: Vec<LocalCore> = replicas
+            .filter_map(|(replica, &id)| {
+                let device = client.devices().find(|device| device.id() == id)?;
+                Some(LocalCore { device, replica })
+            })
+            .collect();
+        if cores.is_empty() {
+            let what = "cores of the job on this host".to_owned();
+            return Err(Error::Count { what, expected: job.device_ids.len(), got: 0 });
+        }
+        Ok(LocalCores { client, job: job.into(), cores: cores.into() })
+    }
+
+    /// The first devices of the client, which are all cores of the job.
+    pub fn of_host(client: Client, mesh: Mesh) -> Result<LocalCores> {
+        let ids = client.devices().map(|device| device.id()).take(mesh.replica_count()).collect();
+        LocalCores::new(client, JobCores::new(mesh, ids)?)
+    }
+
+    /// How many cores this process drives.
     pub fn len(&self) -> usize {
-        self.devices.len()
+        self.cores.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.devices.is_empty()
+        self.cores.is_empty()
+    }
+
+    pub fn job(&self) -> &JobCores {
+        &self.job
+    }
+
+    /// The mesh of all cores of the job.
+    pub fn mesh(&self) -> &Mesh {
+        &self.job.mesh
     }
 
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    pub fn devices(&self) -> &[Device] {
-        &self.devices
+    /// The device of a local core.
+    pub fn device(&self, core: usize) -> &Device {
+        &self.cores[core].device
     }
 
-    /// Copies an array to one core; returns when the array may be dropped.
+    /// The place of each local core in the job's mesh.
+    pub fn coordinates(&self) -> impl ExactSizeIterator<Item = Coordinates> {
+        self.cores.iter().map(|core| self.mesh().coordinates(core.replica))
+    }
+
+    /// The local core at a place of the mesh.
+    pub fn core_at(&self, coordinates: Coordinates) -> Result<usize> {
+        let replica = self.mesh().replica(coordinates);
+        let core = self.cores.iter().position(|core| core.replica == replica);
+        core.ok_or(Error::NotLocal { replica })
+    }
+
+    /// Copies an array to one local core; returns when the array may be dropped.
     pub fn upload(&self, core: usize, array: &HostArray) -> Result<Buffer> {
         let shape = array.shape();
-        let (dtype, device) = (pjrt_dtype(shape.dtype), &self.devices[core]);
+        let (dtype, device) = (pjrt_dtype(shape.dtype), self.device(core));
         Ok(self.client.buffer_from_bytes(array.bytes(), dtype, &shape.dims, device)?)
     }
+}
+
+/// Refuses a number of things other than the expected one.
+pub(super) fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Error::Count { what: what.to_owned(), expected, got })
 }
 
 /// Reads a buffer back to the host.

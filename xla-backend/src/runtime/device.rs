@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use traind_pjrt::{Buffer, Executable, ExecuteOptions};
 
-use super::cores::{CoreInputs, Cores, download};
+use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::pending::HandOver;
 use super::platform::dot_precision;
 use super::recording::{Argument, InputSpec, Recorded, Recording};
@@ -42,14 +42,14 @@ impl CompiledStep {
     }
 }
 
-/// Runs recorded steps on the cores of a job.
+/// Runs recorded steps on the cores of this process.
 #[derive(Debug)]
 pub struct LazyDevice {
-    cores: Cores,
+    cores: LocalCores,
     compiler: Compiler,
     dots: DotPrecision,
     shapes: Vec<Shape>,
-    /// `[variable][core]`; empty while a step that assigns it is handed over.
+    /// `[variable][local core]`; empty while a step that assigns it is handed over.
     buffers: Vec<Vec<Buffer>>,
     steps: HashMap<String, Step>,
 }
@@ -62,7 +62,11 @@ struct Step {
 
 impl LazyDevice {
     /// `tensor_float_32`: GPUs may round the operands of float32 dots for speed.
-    pub fn new(cores: Cores, disk: Option<ExecutableCache>, tensor_float_32: bool) -> LazyDevice {
+    pub fn new(
+        cores: LocalCores,
+        disk: Option<ExecutableCache>,
+        tensor_float_32: bool,
+    ) -> LazyDevice {
         LazyDevice {
             dots: dot_precision(cores.client().platform_name(), tensor_float_32),
             compiler: Compiler::new(cores.clone(), disk),
@@ -73,7 +77,7 @@ impl LazyDevice {
         }
     }
 
-    pub fn cores(&self) -> &Cores {
+    pub fn cores(&self) -> &LocalCores {
         &self.cores
     }
 
@@ -83,7 +87,7 @@ impl LazyDevice {
         self.variable_per_core(&values)
     }
 
-    /// A variable whose value differs from core to core.
+    /// A variable whose value differs from core to core: one value a local core.
     pub fn variable_per_core(&mut self, values: &[&HostArray]) -> Result<Variable> {
         let buffers = self.upload(values)?;
         self.shapes.push(values[0].shape().clone());
@@ -95,7 +99,7 @@ impl LazyDevice {
         &self.shapes[variable.index()]
     }
 
-    /// Copies a variable's value on one core to the host, after the steps that
+    /// Copies a variable's value on one local core to the host, after the steps that
     /// were handed over before.
     pub fn value(&self, variable: Variable, core: usize) -> Result<HostArray> {
         download(&self.buffers[variable.index()][core], self.shape(variable))
@@ -132,7 +136,8 @@ impl LazyDevice {
         let start = Instant::now();
         let mut recording = Recording::new(&self.shapes, inputs)?;
         record(&mut recording)?;
-        let (recorded, program) = recording.cut("step", self.cores.len(), self.dots);
+        let (recorded, program) =
+            recording.cut("step", self.cores.mesh().replica_count(), self.dots);
         let trace_seconds = start.elapsed().as_secs_f64();
         let (executable, compile) = self.compiler.compile(&program)?;
         let step = Step { executable, recorded };
@@ -188,10 +193,10 @@ impl LazyDevice {
     }
 
     fn check_inputs(&self, step: &Step, inputs: &CoreInputs) -> Result<()> {
-        count("cores given inputs", self.cores.len(), inputs.len())?;
+        check_count("cores given inputs", self.cores.len(), inputs.len())?;
         let is_input = |argument: &&Argument| matches!(argument, Argument::Input(_));
         let expected = step.recorded.arguments.iter().filter(is_input).count();
-        inputs.iter().try_for_each(|core| count("inputs of the step", expected, core.len()))
+        inputs.iter().try_for_each(|core| check_count("inputs of the step", expected, core.len()))
     }
 
     fn arguments<'a>(&'a self, step: &Step, inputs: &'a CoreInputs) -> Vec<Vec<&'a Buffer>> {
@@ -204,14 +209,7 @@ impl LazyDevice {
     }
 
     fn upload(&self, values: &[&HostArray]) -> Result<Vec<Buffer>> {
-        count("values of a variable", self.cores.len(), values.len())?;
+        check_count("values of a variable", self.cores.len(), values.len())?;
         values.iter().enumerate().map(|(core, value)| self.cores.upload(core, value)).collect()
     }
-}
-
-fn count(what: &str, expected: usize, got: usize) -> Result<()> {
-    if expected == got {
-        return Ok(());
-    }
-    Err(Error::Count { what: what.to_owned(), expected, got })
 }

@@ -16,7 +16,7 @@ mod recording;
 
 pub use cache::ExecutableCache;
 pub use compiler::{CompileReport, Compiler, ExecutableSource};
-pub use cores::{CoreInputs, Cores};
+pub use cores::{CoreInputs, JobCores, LocalCores};
 pub use device::{CompiledStep, LazyDevice, Variable};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};

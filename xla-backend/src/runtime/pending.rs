@@ -15,7 +15,7 @@ use crate::graph::Shape;
 pub struct Pending {
     pub(super) names: Vec<String>,
     pub(super) shapes: Vec<Shape>,
-    /// `[core][fetched value]`, under way since the step was dispatched: a copy that begins when
+    /// `[local core][fetched value]`, under way since the step was dispatched: a copy that begins when
     /// the step has ended may queue behind the next one.
     pub(super) copies: Vec<Vec<HostCopy>>,
     pub(super) completed: Vec<Event>,
@@ -49,7 +49,7 @@ impl HandOver {
 /// What a step fetched, on the host.
 #[derive(Debug)]
 pub struct Fetched {
-    /// By name, an array a core.
+    /// By name, an array a local core.
     values: BTreeMap<String, Vec<HostArray>>,
 }
 
@@ -80,7 +80,7 @@ impl Pending {
 }
 
 impl Fetched {
-    /// The value of `name` on each core.
+    /// The value of `name` on each local core.
     pub fn per_core(&self, name: &str) -> Result<&[HostArray]> {
         let missing = || Error::NotFetched { name: name.to_owned() };
         self.values.get(name).map(Vec::as_slice).ok_or_else(missing)

@@ -16,7 +16,7 @@ use traind_xla::{DType, Shape, Tensor};
 /// One argument or result in row-major order.
 pub(crate) type Numbers = Vec<f64>;
 
-static CLIENT: LazyLock<Client> = LazyLock::new(|| {
+pub(crate) static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     let path = traind_pjrt::installed_plugin("cpu")
         .expect("no CPU plugin: install it or name it in TRAIND_PLUGIN_CPU");
     let options = CreateOptions::new().with("cpu_device_count", 4);

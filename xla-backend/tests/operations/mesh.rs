@@ -1,7 +1,11 @@
 //! The mesh as arithmetic.
 
 use proptest::prelude::*;
-use traind_xla::mesh::{Axis, Mesh, Placement};
+use traind_xla::Error;
+use traind_xla::mesh::{Axis, Coordinates, Mesh, Placement};
+use traind_xla::runtime::{JobCores, LocalCores};
+
+use crate::evaluator::CLIENT;
 
 const ORDERS: [&str; 8] = ["cluster", "spread", "DTP", "DPT", "TDP", "TPD", "PDT", "PTD"];
 
@@ -79,4 +83,28 @@ fn bad_meshes_are_refused() {
     }
     let error = Mesh::new(2, 0, 1, Placement::Cluster).unwrap_err().to_string();
     assert_eq!(error, "mesh data 2 × tensor 0 × pipeline 1: every axis has at least one core");
+}
+
+/// Of four cores on two hosts, this process drives the second and the fourth.
+#[test]
+fn local_cores_are_the_job_s_that_the_client_has() {
+    let [first, second] = [0, 1].map(|index| CLIENT.device(index).unwrap().id());
+    let mesh = Mesh::new(2, 2, 1, Placement::Spread).unwrap();
+    let job = JobCores::new(mesh, vec![901, second, 902, first]).unwrap();
+    let cores = LocalCores::new(CLIENT.clone(), job).unwrap();
+    assert_eq!(cores.len(), 2);
+    assert_eq!([0, 1].map(|core| cores.device(core).id()), [second, first]);
+    let places: Vec<(usize, usize)> = cores.coordinates().map(|at| (at.data, at.tensor)).collect();
+    assert_eq!(places, [(1, 0), (1, 1)]);
+    let at = |data, tensor| cores.core_at(Coordinates { data, tensor, pipeline: 0 });
+    assert_eq!((at(1, 0).unwrap(), at(1, 1).unwrap()), (0, 1));
+    assert!(matches!(at(0, 0), Err(Error::NotLocal { replica: 0 })));
+}
+
+#[test]
+fn a_job_without_a_core_here_or_with_too_few_is_refused() {
+    let mesh = |cores| Mesh::data_parallel(cores).unwrap();
+    let elsewhere = JobCores::new(mesh(1), vec![901]).unwrap();
+    assert!(matches!(LocalCores::new(CLIENT.clone(), elsewhere), Err(Error::Count { .. })));
+    assert!(matches!(LocalCores::of_host(CLIENT.clone(), mesh(99)), Err(Error::Count { .. })));
 }

@@ -54,7 +54,8 @@ pub(crate) struct Evaluation {
 pub(crate) struct Batching {
     pub buckets: Buckets,
     pub rows_per_core: usize,
-    pub cores: usize,
+    /// Shares of a batch.
+    pub data_shards: usize,
 }
 
 impl Evaluator {
@@ -68,7 +69,7 @@ impl Evaluator {
     ) -> RunResult<Evaluator> {
         let config = SamplerConfig {
             batch_per_core: batching.rows_per_core,
-            cores: batching.cores,
+            cores: batching.data_shards,
             seed: 0,
             strategy: SamplingStrategy::GroupByLength,
             drop_last: false,
@@ -126,7 +127,7 @@ impl Evaluator {
             let pending = session.run(context, self.program(), &batch)?;
             let fetched = pending.fetch();
             context.activity.completed();
-            gathering.add(&batch, &fetched?)?;
+            gathering.add(session.device.cores(), &batch, &fetched?)?;
         }
         gathering.finish()
     }

@@ -1,7 +1,8 @@
 //! Gathers what the cores computed of a split, in dataset order.
 
 use traind_loader::GatherInOrder;
-use traind_xla::runtime::Fetched;
+use traind_xla::mesh::Coordinates;
+use traind_xla::runtime::{Fetched, LocalCores};
 
 use crate::error::RunResult;
 use crate::session::UploadedBatch;
@@ -45,11 +46,18 @@ impl Gathering {
         Gathering { readout, labelled, rows, sums: Outputs::default() }
     }
 
-    pub(super) fn add(&mut self, batch: &UploadedBatch, fetched: &Fetched) -> RunResult<()> {
+    /// Of the cores that see the same rows, the first is read.
+    pub(super) fn add(
+        &mut self,
+        cores: &LocalCores,
+        batch: &UploadedBatch,
+        fetched: &Fetched,
+    ) -> RunResult<()> {
         let plan = &batch.host.scheduled.plan;
-        for core in 0..plan.cores {
+        for shard in 0..plan.cores {
+            let core = cores.core_at(Coordinates::of_data_shard(shard))?;
             let rows = self.readout.rows(fetched, core, plan.batch_per_core)?;
-            self.rows.place(plan, core, rows)?;
+            self.rows.place(plan, shard, rows)?;
             if self.labelled {
                 self.sums.loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;
                 self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[core])?;

@@ -9,7 +9,7 @@ use traind_models::optimizers::{self, Optimizer};
 use traind_xla::Shape;
 
 use super::activations;
-use crate::state::Layout;
+use crate::state::{Layout, mesh};
 
 /// In bytes.
 #[derive(Clone, Debug, Serialize)]
@@ -59,7 +59,7 @@ impl State {
         let optimizer =
             optimizers::build(&job.train.optim.to_string(), &optimizers::Settings::default())?;
         let sharded = job.parallel.shard_optimizer_state && optimizer.shardable();
-        let shards = if sharded { data_cores(job) } else { 1 };
+        let shards = if sharded { mesh(job)?.data_shards() } else { 1 };
         let mut state = State { weights: 0, gradients: 0, optimizer: 0, optimizer_whole: 0 };
         for spec in model.parameters() {
             let bytes = spec.shape.size_bytes() as u64;
@@ -82,11 +82,6 @@ impl State {
 
 fn slots(optimizer: &dyn Optimizer, shape: &Shape) -> u64 {
     optimizer.slots(shape).iter().map(|slot| slot.shape.size_bytes() as u64).sum()
-}
-
-fn data_cores(job: &JobFile) -> usize {
-    let others = (job.parallel.tensor * job.parallel.pipeline).max(1);
-    (job.resources.cores / others).max(1) as usize
 }
 
 /// The longest row that the job can have.

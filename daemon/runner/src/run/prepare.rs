@@ -9,8 +9,8 @@ use traind_job_file::JobFile;
 use traind_loader::{
     Buckets, Collator, Masking, Sampler, TextTokenizer, TokenizedSet, panic_message,
 };
-use traind_xla::mesh::Axis;
-use traind_xla::runtime::{Cores, ExecutableCache, LazyDevice};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::settings;
 use crate::checkpoint::{self, Recipe, Resumed};
@@ -21,7 +21,7 @@ use crate::evaluation::{Batching, Evaluator};
 use crate::model::{ModelFolder, OpenModel};
 use crate::progress::{BestRule, Timetable};
 use crate::session::{Program, ProgramShape, Session, Steps, open_cores};
-use crate::state::{StartValues, TrainState};
+use crate::state::{self, StartValues, TrainState};
 use crate::step::{EvalStep, TrainStep};
 use crate::tasks;
 
@@ -44,10 +44,11 @@ pub(crate) struct Prepared {
 }
 
 pub(crate) fn prepare(context: &Context) -> RunResult<Prepared> {
+    let mesh = state::mesh(&context.spec.job)?;
     // The plugin is a large library: it loads while the data are read.
     std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(context));
-        let inputs = prepare_inputs(context)?;
+        let cores = scope.spawn(|| open_cores(context, mesh.clone()));
+        let inputs = prepare_inputs(context, mesh.clone())?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         inputs.compile(context, cores)
@@ -64,9 +65,10 @@ struct Inputs {
     timetable: Timetable,
     buckets: Buckets,
     padding: Padding,
+    mesh: Mesh,
 }
 
-fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
+fn prepare_inputs(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
     let job = &context.spec.job;
     let resumed = checkpoint::find(context)?;
     let folder = ModelFolder::open(&job.model, context)?;
@@ -84,13 +86,13 @@ fn prepare_inputs(context: &Context) -> RunResult<Inputs> {
     let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
     let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
     let lengths = splits.planned()?.set.lengths();
-    let sampler = settings::sampler(job, context.spec.cores.len());
+    let sampler = settings::sampler(job, &mesh);
     let sampler = Sampler::new(sampler, lengths, buckets.clone())?;
     let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
     let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
     let sampler = lengths::fitted(job, sampler, lengths_max)?;
     let recipe = Recipe::of(job, splits.planned()?.set.len() as u64);
-    Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding })
+    Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding, mesh })
 }
 
 /// Keeps the cache within its size, now that the run holds or has read what it needs of it.
@@ -133,7 +135,7 @@ impl Padding {
 
 impl Inputs {
     /// Puts the model on the cores and compiles every program of the run.
-    fn compile(self, context: &Context, cores: Cores) -> RunResult<Prepared> {
+    fn compile(self, context: &Context, cores: LocalCores) -> RunResult<Prepared> {
         let job = &context.spec.job;
         let validation = self.evaluator(context, self.splits.validation.clone())?;
         if let (Some(rule), Some(evaluator)) = (BestRule::of(&job.train), &validation) {
@@ -193,14 +195,14 @@ impl Inputs {
         let batching = Batching {
             buckets: self.buckets.clone(),
             rows_per_core: context.spec.job.train.per_device_eval_batch_size as usize,
-            cores: context.spec.cores.len(),
+            data_shards: self.mesh.data_shards(),
         };
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);
         Evaluator::new(&context.spec.job, split, task, labels, batching, collator).map(Some)
     }
 
-    fn session(&self, context: &Context, cores: Cores) -> RunResult<Session> {
+    fn session(&self, context: &Context, cores: LocalCores) -> RunResult<Session> {
         let job = &context.spec.job;
         let model = &self.open.model;
         let optimizer = settings::optimizer(job)?;
@@ -208,7 +210,7 @@ impl Inputs {
         let train = TrainStep {
             forward: forward.clone(),
             optimizer: Arc::clone(&optimizer),
-            data_groups: settings::mesh(job, cores.len())?.groups(&[Axis::Data]),
+            mesh: self.mesh.clone(),
             loss_divisor: job.total_train_batch_size().next_power_of_two() as f64,
         };
         let evaluate = EvalStep { forward, readout: self.open.task.readout() };

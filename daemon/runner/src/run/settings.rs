@@ -7,18 +7,18 @@ use traind_loader::{SamplerConfig, SamplingStrategy};
 use traind_models::tasks::LabelSmoother;
 use traind_models::{Model, optimizers};
 use traind_xla::DType;
-use traind_xla::mesh::{self, Mesh};
+use traind_xla::mesh::Mesh;
 
 use crate::control::work::Precision;
 use crate::error::RunResult;
 use crate::state::StateSettings;
 use crate::step::{BatchLayout, ForwardPass};
 
-pub(crate) fn sampler(job: &JobFile, cores: usize) -> SamplerConfig {
+pub(crate) fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
     let train = &job.train;
     SamplerConfig {
         batch_per_core: train.per_device_train_batch_size as usize,
-        cores,
+        cores: mesh.data_shards(),
         seed: job.data_seed(),
         strategy: match train.train_sampling_strategy {
             TrainSamplingStrategy::Random => SamplingStrategy::Random,
@@ -56,16 +56,6 @@ pub(crate) fn precision(train: &Train) -> Precision {
         DType::F32 => Precision::Float32,
         _ => Precision::Half,
     }
-}
-
-pub(crate) fn mesh(job: &JobFile, cores: usize) -> RunResult<Mesh> {
-    let parallel = &job.parallel;
-    let (tensor, pipeline) = (parallel.tensor as usize, parallel.pipeline as usize);
-    let placement = match parallel.placement {
-        traind_job_file::CorePlacement::Cluster => mesh::Placement::Cluster,
-        traind_job_file::CorePlacement::Spread => mesh::Placement::Spread,
-    };
-    Ok(Mesh::new(cores / (tensor * pipeline).max(1), tensor, pipeline, placement)?)
 }
 
 /// A job that does not train has the optimizer that keeps no state.

@@ -13,8 +13,9 @@ use traind_loader::{BatchPlan, HostBatch};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
+use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{
-    CompiledStep, CoreInputs, Cores, ExecutableSource, HostArray, LazyDevice, Pending,
+    CompiledStep, CoreInputs, ExecutableSource, HostArray, LazyDevice, LocalCores, Pending,
 };
 
 use crate::control::Context;
@@ -51,13 +52,13 @@ pub(crate) struct Session {
     figures: HashMap<String, ProgramFigures>,
 }
 
-/// Opens the plugin and as many of its devices as the job has cores.
-pub(crate) fn open_cores(context: &Context) -> RunResult<Cores> {
+/// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
+pub(crate) fn open_cores(context: &Context, mesh: Mesh) -> RunResult<LocalCores> {
     let spec = &context.spec;
     let plugin = Plugin::load(&spec.plugin)?;
     let count = spec.cores.len();
     let platform = spec.job.resources.platform.to_string();
-    Ok(Cores::new(Client::new(plugin, &client_options(&platform, count))?, count)?)
+    Ok(LocalCores::of_host(Client::new(plugin, &client_options(&platform, count))?, mesh)?)
 }
 
 /// The daemon lets the process see its own devices alone, so they count from 0 here,
@@ -189,18 +190,18 @@ impl Session {
 
     /// Operations a second that a core can do at most, if its device is a known one.
     pub(crate) fn peak(&self, precision: Precision) -> Option<f64> {
-        work::peak(self.device.cores().devices()[0].kind(), precision)
+        work::peak(self.device.cores().device(0).kind(), precision)
     }
 
     /// Memory of a core, where its device tells; cores of a CPU have that of the machine.
     pub(crate) fn memory_of_a_core(&self) -> Option<u64> {
-        let stats = self.device.cores().devices()[0].memory_stats().ok().flatten();
+        let stats = self.device.cores().device(0).memory_stats().ok().flatten();
         let told = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
         told.or_else(|| work::host_memory().filter(|_| self.is_cpu()))
     }
 
     fn is_cpu(&self) -> bool {
-        self.device.cores().devices()[0].kind().eq_ignore_ascii_case("cpu")
+        self.device.cores().device(0).kind().eq_ignore_ascii_case("cpu")
     }
 
     /// Hands one batch over to the cores, which may still run when it returns.
@@ -297,7 +298,7 @@ impl Session {
     /// The parameters as they are now, on the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         let parameters = self.state.parameters().iter();
-        parameters.map(|it| Ok(self.device.value(it.variable(), 0)?)).collect()
+        parameters.map(|parameter| parameter.value(&self.device)).collect()
     }
 
     /// Replaces the parameters, with which no more training is to be done.
@@ -307,17 +308,18 @@ impl Session {
     }
 }
 
-/// Uploads each core's batch, followed by what is the same on all cores.
+/// Uploads to each core the rows of its data shard, followed by what is the same on all cores.
 fn upload(
-    cores: &Cores,
+    cores: &LocalCores,
     layout: &BatchLayout,
     host: HostBatch,
     of_step: &[HostArray],
 ) -> RunResult<UploadedBatch> {
+    let shards: Vec<Vec<HostArray>> =
+        host.cores.iter().map(|batch| layout.arrays(batch)).collect::<Result<_, _>>()?;
     let mut inputs = Vec::with_capacity(cores.len());
-    for (core, batch) in host.cores.iter().enumerate() {
-        let arrays = layout.arrays(batch)?;
-        let buffers = arrays.iter().chain(of_step).map(|array| cores.upload(core, array));
+    for (core, at) in cores.coordinates().enumerate() {
+        let buffers = shards[at.data].iter().chain(of_step).map(|array| cores.upload(core, array));
         inputs.push(buffers.collect::<Result<_, _>>()?);
     }
     Ok(UploadedBatch { host, inputs })

@@ -1,7 +1,8 @@
 //! How the optimizer holds a parameter: on every core, or a shard on each.
 
+use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::ops::ReduceKind;
-use traind_xla::runtime::HostArray;
+use traind_xla::runtime::{HostArray, LazyDevice, Variable};
 use traind_xla::{Shape, Tensor};
 
 use crate::error::RunResult;
@@ -33,11 +34,8 @@ impl Layout {
     }
 
     /// Sums a gradient over the cores; of a shard, each keeps its own part.
-    pub(crate) fn reduce(
-        &self,
-        gradient: &Tensor,
-        groups: &[Vec<usize>],
-    ) -> traind_xla::Result<Tensor> {
+    pub(crate) fn reduce(&self, gradient: &Tensor, mesh: &Mesh) -> traind_xla::Result<Tensor> {
+        let groups = &mesh.groups(&[Axis::Data]);
         match *self {
             Layout::Whole => gradient.all_reduce(ReduceKind::Sum, groups),
             Layout::Shard { shards, length } => {
@@ -55,13 +53,15 @@ impl Layout {
         &self,
         held: &Tensor,
         shape: &Shape,
-        groups: &[Vec<usize>],
+        mesh: &Mesh,
     ) -> traind_xla::Result<Tensor> {
         match self {
             Layout::Whole => Ok(held.clone()),
             Layout::Shard { .. } => {
                 let elements = shape.element_count();
-                held.all_gather(0, groups)?.slice(0, 0, elements)?.reshape(&shape.dims)
+                held.all_gather(0, &mesh.groups(&[Axis::Data]))?
+                    .slice(0, 0, elements)?
+                    .reshape(&shape.dims)
             }
         }
     }
@@ -86,8 +86,24 @@ impl Layout {
         Ok(parts.collect::<Result<_, _>>()?)
     }
 
+    /// The whole value of a variable in this layout, as it is now.
+    pub(super) fn read(
+        &self,
+        device: &LazyDevice,
+        variable: Variable,
+        shape: &Shape,
+    ) -> RunResult<HostArray> {
+        let parts = (0..self.parts())
+            .map(|part| {
+                let core = device.cores().core_at(Coordinates::of_data_shard(part))?;
+                device.value(variable, core)
+            })
+            .collect::<Result<_, _>>()?;
+        self.join(parts, shape)
+    }
+
     /// The array of `shape` that was split.
-    pub(super) fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
+    fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
         let mut bytes: Vec<u8> = Vec::with_capacity(shape.size_bytes());
         for part in &parts {
             bytes.extend(part.bytes());
@@ -97,7 +113,7 @@ impl Layout {
     }
 
     /// Cores that hold different parts.
-    pub(super) fn parts(&self) -> usize {
+    fn parts(&self) -> usize {
         match self {
             Layout::Whole => 1,
             Layout::Shard { shards, .. } => *shards,

@@ -10,6 +10,7 @@
 
 mod accumulation;
 mod layout;
+mod mesh;
 mod parameter;
 mod slots;
 
@@ -17,13 +18,13 @@ use std::sync::Arc;
 
 use traind_models::Model;
 use traind_models::optimizers::Optimizer;
-use traind_xla::DType;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 
 use crate::error::RunResult;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
 pub(crate) use layout::Layout;
+pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
 pub(crate) use slots::{SlotArrays, StoredSlots};
 
@@ -77,7 +78,7 @@ impl TrainState {
     ) -> RunResult<TrainState> {
         // An optimizer that looks at whole rows or columns cannot hold a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
-        let shards = if sharded { device.cores().len() } else { 1 };
+        let shards = if sharded { device.cores().mesh().data_shards() } else { 1 };
         let creation = parameter::Creation {
             optimizer: optimizer.as_ref(),
             shards,
@@ -160,16 +161,17 @@ fn upload(device: &mut LazyDevice, layout: &Layout, array: &HostArray) -> RunRes
         return Ok(device.variable(array)?);
     }
     let parts = layout.split(array)?;
-    Ok(device.variable_per_core(&parts.iter().collect::<Vec<_>>())?)
+    let held: Vec<&HostArray> = device.cores().coordinates().map(|at| &parts[at.data]).collect();
+    Ok(device.variable_per_core(&held)?)
 }
 
 fn row_offsets(device: &mut LazyDevice, rows_per_core: usize) -> RunResult<Variable> {
-    let offset = |core: usize| HostArray::from_u32(&[], &[(core * rows_per_core) as u32]);
-    let offsets: Vec<HostArray> =
-        (0..device.cores().len()).map(offset).collect::<Result<_, _>>()?;
-    let offsets: Vec<&HostArray> = offsets.iter().collect();
-    debug_assert!(offsets.iter().all(|offset| offset.shape().dtype == DType::U32));
-    Ok(device.variable_per_core(&offsets)?)
+    let offsets: Vec<HostArray> = device
+        .cores()
+        .coordinates()
+        .map(|at| HostArray::from_u32(&[], &[(at.data * rows_per_core) as u32]))
+        .collect::<Result<_, _>>()?;
+    Ok(device.variable_per_core(&offsets.iter().collect::<Vec<_>>())?)
 }
 
 /// 64 bits of seed in the 32 that device programs work with.

@@ -3,6 +3,7 @@
 
 use traind_models::ParameterSpec;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
+use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
 use traind_xla::{Shape, Tensor};
 
@@ -64,7 +65,7 @@ pub(crate) struct ParameterUpdate<'a> {
     pub scalars: &'a Scalars,
     /// Where it is given and does not hold, nothing changes.
     pub only_if: Option<&'a Tensor>,
-    pub data_groups: &'a [Vec<usize>],
+    pub mesh: &'a Mesh,
 }
 
 impl ParameterState {
@@ -86,6 +87,11 @@ impl ParameterState {
 
     pub(crate) fn variable(&self) -> Variable {
         self.whole
+    }
+
+    /// The whole value as it is now, on the host.
+    pub(crate) fn value(&self, device: &LazyDevice) -> RunResult<HostArray> {
+        Layout::Whole.read(device, self.whole, &self.shape)
     }
 
     pub(super) fn size_bytes(&self) -> usize {
@@ -170,8 +176,8 @@ impl<'a> Gradient<'a> {
     }
 
     /// The sum over all cores; of a shard, each core keeps its own part.
-    pub(crate) fn reduced(self, groups: &[Vec<usize>]) -> RunResult<Gradient<'a>> {
-        let value = self.training.layout.reduce(&self.value, groups)?;
+    pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+        let value = self.training.layout.reduce(&self.value, mesh)?;
         Ok(Gradient { value, ..self })
     }
 
@@ -213,7 +219,7 @@ impl<'a> Gradient<'a> {
         if let Some(shard) = training.shard {
             at.assign(shard, &value)?;
         }
-        let gathered = training.layout.gather(&value, &parameter.shape, with.data_groups)?;
+        let gathered = training.layout.gather(&value, &parameter.shape, with.mesh)?;
         Ok(at.assign(parameter.whole, &gathered)?)
     }
 }
@@ -224,7 +230,7 @@ mod tests {
     use traind_models::parameters::{Init, ParameterPath, Role};
     use traind_pjrt::{Client, CreateOptions, Plugin};
     use traind_xla::DType;
-    use traind_xla::runtime::Cores;
+    use traind_xla::runtime::LocalCores;
 
     use super::*;
 
@@ -232,7 +238,8 @@ mod tests {
         let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();
         let options = CreateOptions::new().with("cpu_device_count", 1);
         let client = Client::new(plugin, &options).unwrap();
-        LazyDevice::new(Cores::new(client, 1).unwrap(), None, false)
+        let mesh = Mesh::data_parallel(1).unwrap();
+        LazyDevice::new(LocalCores::of_host(client, mesh).unwrap(), None, false)
     }
 
     /// A frozen parameter takes part in the loss, and no more: no slot, no sum, no update.
@@ -257,6 +264,7 @@ mod tests {
         assert_eq!((trained.slot_bytes(), frozen.slot_bytes()), (16, 0));
 
         let scalars = optimizer.scalars(1, 0.1);
+        let mesh = device.cores().mesh().clone();
         let step = device.compile(&[], |at| -> RunResult<()> {
             let values = states.iter().map(|it| it.read(at)).collect::<RunResult<Vec<_>>>()?;
             let loss = values[0].value.mul(&values[1].value)?.sum(&[0])?;
@@ -268,7 +276,7 @@ mod tests {
                 optimizer: optimizer.as_ref(),
                 scalars: &scalars,
                 only_if: None,
-                data_groups: &[vec![0]],
+                mesh: &mesh,
             };
             let gradients = Gradient::of_loss(&loss, &values)?;
             assert_eq!(gradients.len(), 1);
@@ -276,7 +284,7 @@ mod tests {
         });
         device.install("step", step.unwrap());
         device.mark_step("step", &vec![Vec::new()]).unwrap().wait().unwrap();
-        let value = |of: &ParameterState| device.value(of.variable(), 0).unwrap().to_f32().unwrap();
+        let value = |of: &ParameterState| of.value(&device).unwrap().to_f32().unwrap();
         assert_eq!(value(frozen), start);
         let expect = start.map(|value| value - 0.1);
         for (got, expect) in value(trained).into_iter().zip(expect) {

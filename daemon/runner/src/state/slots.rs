@@ -35,8 +35,7 @@ pub(crate) struct HeldSlot {
 impl HeldSlot {
     /// The whole slot as it is now.
     pub(super) fn read(&self, device: &LazyDevice, layout: &Layout) -> RunResult<HostArray> {
-        let parts = (0..layout.parts()).map(|core| device.value(self.variable, core));
-        layout.join(parts.collect::<Result<_, _>>()?, &self.shape)
+        layout.read(device, self.variable, &self.shape)
     }
 }
 

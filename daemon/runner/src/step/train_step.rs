@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use traind_models::clip;
 use traind_models::optimizers::{Optimizer, Scalars};
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{InputSpec, Recording, Variable};
@@ -40,8 +41,8 @@ pub(crate) const UPDATED: &str = "updated";
 pub(crate) struct TrainStep {
     pub forward: ForwardPass,
     pub optimizer: Arc<dyn Optimizer>,
-    /// Replica groups of the `data` axis.
-    pub data_groups: Vec<Vec<usize>>,
+    /// All cores of the job.
+    pub mesh: Mesh,
     /// Divides a scaled loss, so that the scale is about that of a mean: a power
     /// of two, which changes no digit.
     pub loss_divisor: f64,
@@ -163,7 +164,7 @@ impl TrainStep {
 
     /// The sums over all cores of `local`, the gradients of this core's loss sum.
     fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
-        local.into_iter().map(|gradient| gradient.reduced(&self.data_groups)).collect()
+        local.into_iter().map(|gradient| gradient.reduced(&self.mesh)).collect()
     }
 
     /// Clips and updates. The sums `reduced` become means by `weight_sum`.
@@ -185,7 +186,7 @@ impl TrainStep {
             optimizer: self.optimizer.as_ref(),
             scalars: &scalars,
             only_if: finite.as_ref(),
-            data_groups: &self.data_groups,
+            mesh: &self.mesh,
         };
         for gradient in reduced {
             gradient.apply(at, &factor, &update)?;
@@ -213,7 +214,7 @@ impl TrainStep {
     }
 
     fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
-        Ok(value.all_reduce(ReduceKind::Sum, &self.data_groups)?)
+        Ok(value.all_reduce(ReduceKind::Sum, &self.mesh.groups(&[Axis::Data]))?)
     }
 }
 

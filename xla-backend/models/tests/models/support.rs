@@ -1,13 +1,14 @@
 //! Runs traced tensors on one CPU device, and compares what comes out.
 
 use traind_pjrt::{Client, CompileOptions, CreateOptions, ExecuteOptions, Plugin, Value};
-use traind_xla::runtime::{Cores, HostArray, with_platform_options};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
 use traind_xla::stablehlo::{self, DotPrecision, Output};
 use traind_xla::{Tensor, Trace};
 
 /// A compiled trace: arguments in, values of the chosen tensors out.
 pub(crate) struct Program {
-    cores: Cores,
+    cores: LocalCores,
     executable: traind_pjrt::Executable,
     outputs: Vec<traind_xla::Shape>,
 }
@@ -46,12 +47,12 @@ impl Program {
     }
 }
 
-fn cores() -> Cores {
+fn cores() -> LocalCores {
     let path = traind_pjrt::installed_plugin("cpu")
         .expect("the CPU plugin is installed by `traind plugins install cpu`");
     let options = CreateOptions::new().with("cpu_device_count", 1);
     let client = Client::new(Plugin::load(path).unwrap(), &options).unwrap();
-    Cores::new(client, 1).unwrap()
+    LocalCores::of_host(client, Mesh::data_parallel(1).unwrap()).unwrap()
 }
 
 /// The Euclidean norm of the difference, and that of `expect`.

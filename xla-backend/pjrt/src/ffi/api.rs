@@ -81,7 +81,7 @@ api_table! {
     PJRT_Client_PlatformName: call ClientPlatformNameArgs;
     PJRT_Client_ProcessIndex: call ClientProcessIndexArgs;
     PJRT_Client_PlatformVersion: call ClientPlatformVersionArgs;
-    PJRT_Client_Devices;
+    PJRT_Client_Devices: call ClientDevicesArgs;
     PJRT_Client_AddressableDevices: call ClientAddressableDevicesArgs;
     PJRT_Client_LookupDevice;
     PJRT_Client_LookupAddressableDevice;

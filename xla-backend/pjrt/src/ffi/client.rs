@@ -45,6 +45,12 @@ c_structs! {
         num_addressable_devices: usize,
     }
 
+    PJRT_Client_Devices_Args => ClientDevicesArgs {
+        client: *mut RawClient,
+        devices: *const *mut RawDevice,
+        num_devices: usize,
+    }
+
     PJRT_Program => Program {
         code: *mut c_char,
         code_size: usize,

@@ -43,6 +43,7 @@ queries! {
     ClientPlatformVersionArgs.client: RawClient;
     ClientProcessIndexArgs.client: RawClient;
     ClientAddressableDevicesArgs.client: RawClient;
+    ClientDevicesArgs.client: RawClient;
 
     DescriptionIdArgs.device_description: RawDeviceDescription;
     DescriptionProcessIndexArgs.device_description: RawDeviceDescription;

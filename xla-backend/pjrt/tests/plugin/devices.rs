@@ -12,6 +12,7 @@ fn a_client_has_the_devices_it_was_asked_for() {
     assert_eq!(client.process_index(), 0);
     let ids: BTreeSet<i32> = client.devices().map(|device| device.id()).collect();
     assert_eq!(ids.len(), 3);
+    assert_eq!(client.job_device_ids().iter().copied().collect::<BTreeSet<_>>(), ids);
     assert!(client.device(3).is_none());
 }
 
