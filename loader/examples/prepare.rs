@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use traind_loader::{
-    Buckets, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Sampler,
-    SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec, TextTokenizer,
-    TokenizerOptions, padding_share, prepare,
+    Buckets, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Padding,
+    Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec,
+    TextTokenizer, TokenizerOptions, padding_share, prepare,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let padding = padding_share(sampler.epoch(0).batches(), sampler.lengths());
         println!("{strategy:?}: padding {:.1} %, shapes of 3 epochs {shapes:?}", 100.0 * padding);
         let start = Instant::now();
-        let collator = Collator::new(prepared.set.clone(), 0);
+        let collator = Collator::new(prepared.set.clone(), Padding::behind(0));
         for batch in sampler.run(0, sampler.batches_per_epoch() as u64) {
             collator.collate(batch)?;
         }

@@ -1,8 +1,11 @@
 //! Turns a planned batch into the arrays that go to the cores, row-major and padded to one length.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{BatchPlan, IGNORED_LABEL, Labels, Masking, Result, ScheduledBatch, TokenizedSet};
+use crate::{
+    BatchPlan, IGNORED_LABEL, Labels, Masking, PaddingSide, Result, ScheduledBatch, TokenizedSet,
+};
 
 /// The arrays of one core in one batch. `B` slots, `S` tokens each.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +24,19 @@ pub struct CoreBatch {
     pub labels: LabelBatch,
     /// `[B]`: 1 for a row, 0 for an empty slot, which must not count in losses and metrics.
     pub sample_weights: Vec<f32>,
+    /// The length that transformers pads the global batch to, at most `S`: positions from there
+    /// on are of no batch of its, and count as nothing even where padding counts.
+    pub padded_length: usize,
+    /// `[B]`: the positions of each row's tokens; none in an empty slot.
+    pub spans: Vec<Range<usize>>,
+}
+
+impl CoreBatch {
+    /// The places in `[B, S]` of the tokens of a slot.
+    fn places(&self, slot: usize) -> Range<usize> {
+        let Range { start, end } = self.spans[slot];
+        slot * self.length + start..slot * self.length + end
+    }
 }
 
 /// The targets of one core. Empty slots hold 0, or [`IGNORED_LABEL`] where tokens have targets.
@@ -58,18 +74,45 @@ pub struct HostBatch {
     pub tokens: u64,
 }
 
+/// How rows are padded to one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Padding {
+    pub token_id: u32,
+    pub token_type_id: u8,
+    pub side: PaddingSide,
+    pub to: PadTo,
+    /// Whether tokens attend to padding: a tokenizer without `attention_mask` gives none.
+    pub is_attended: bool,
+}
+
+/// The length that transformers pads a global batch to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadTo {
+    /// That of its longest row, rounded up to a multiple.
+    Longest { multiple_of: u32 },
+    /// One length for all batches (`pad_to_max_length`).
+    MaxLength,
+}
+
+impl Padding {
+    /// Padding behind the rows, to the longest one, with a token that is not attended to.
+    pub fn behind(token_id: u32) -> Self {
+        let to = PadTo::Longest { multiple_of: 1 };
+        Self { token_id, token_type_id: 0, side: PaddingSide::Right, to, is_attended: false }
+    }
+}
+
 /// Collates the rows of one set.
 #[derive(Clone, Debug)]
 pub struct Collator {
     set: Arc<TokenizedSet>,
-    pad_token_id: i32,
+    padding: Padding,
     masking: Option<Masking>,
 }
 
 impl Collator {
-    /// `pad_token_id` fills the padding; any id will do, since it is masked.
-    pub fn new(set: Arc<TokenizedSet>, pad_token_id: u32) -> Self {
-        Self { set, pad_token_id: pad_token_id as i32, masking: None }
+    pub fn new(set: Arc<TokenizedSet>, padding: Padding) -> Self {
+        Self { set, padding, masking: None }
     }
 
     /// Masks tokens, whose originals become the targets: anew each epoch, and so always alike in
@@ -94,17 +137,31 @@ impl Collator {
         Ok(HostBatch { tokens, cores, scheduled })
     }
 
+    /// The length that transformers pads the rows of all cores to.
+    fn padded_length(&self, plan: &BatchPlan) -> usize {
+        let lengths = plan.rows.iter().map(|&row| self.set.lengths()[row as usize]);
+        let padded = match self.padding.to {
+            PadTo::Longest { multiple_of } => {
+                lengths.max().unwrap_or(0).next_multiple_of(multiple_of.max(1))
+            }
+            PadTo::MaxLength => plan.length,
+        };
+        padded.min(plan.length) as usize
+    }
+
     fn core_batch(&self, plan: &BatchPlan, core: usize, epoch: u64) -> Result<CoreBatch> {
         let (batch, length) = (plan.batch_per_core, plan.length as usize);
         let rows = plan.rows_of_core(core);
         let mut collated = CoreBatch {
             batch,
             length,
-            input_ids: vec![self.pad_token_id; batch * length],
+            input_ids: vec![self.padding.token_id as i32; batch * length],
             attention_mask: vec![0; batch * length],
-            token_type_ids: vec![0; batch * length],
+            token_type_ids: vec![i32::from(self.padding.token_type_id); batch * length],
             labels: self.labels(rows, batch, length),
             sample_weights: vec![0.0; batch],
+            padded_length: self.padded_length(plan),
+            spans: vec![0..0; batch],
         };
         for slot in 0..batch {
             match rows.get(slot) {
@@ -120,7 +177,12 @@ impl Collator {
 
     fn fill(&self, batch: &mut CoreBatch, slot: usize, row: usize) -> Result<()> {
         let ids = self.set.input_ids(row)?;
-        let span = slot * batch.length..slot * batch.length + ids.len();
+        let first = match self.padding.side {
+            PaddingSide::Left => batch.padded_length - ids.len(),
+            PaddingSide::Right => 0,
+        };
+        batch.spans[slot] = first..first + ids.len();
+        let span = batch.places(slot);
         for (place, &id) in batch.input_ids[span.clone()].iter_mut().zip(&ids) {
             *place = id as i32;
         }
@@ -128,8 +190,15 @@ impl Collator {
             for (place, &id) in batch.token_type_ids[span.clone()].iter_mut().zip(&types) {
                 *place = i32::from(id);
             }
+        } else {
+            batch.token_type_ids[span.clone()].fill(0);
         }
-        batch.attention_mask[span].fill(1);
+        let start = slot * batch.length;
+        let attended = match self.padding.is_attended {
+            true => start..start + batch.padded_length,
+            false => span,
+        };
+        batch.attention_mask[attended].fill(1);
         batch.sample_weights[slot] = 1.0;
         Ok(())
     }
@@ -142,11 +211,16 @@ impl Collator {
         row: usize,
         epoch: u64,
     ) -> Result<()> {
-        let LabelBatch::Token(targets) = &mut batch.labels else {
-            return Ok(());
+        let (first, span) = (batch.spans[slot].start as i32, batch.places(slot));
+        let targets = match &mut batch.labels {
+            LabelBatch::Token(targets) => targets,
+            LabelBatch::Span { start_positions, end_positions } => {
+                start_positions[slot] += first;
+                end_positions[slot] += first;
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
-        let start = slot * batch.length;
-        let span = start..start + self.set.lengths()[row] as usize;
         let ids = &mut batch.input_ids[span.clone()];
         if let Some(masking) = &self.masking {
             let found = masking.mask(ids, &self.set.masking(row)?, epoch, row as u64);
@@ -207,7 +281,7 @@ mod tests {
         let set = set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]);
         let plan = BatchPlan { length: 4, rows: rows.to_vec(), batch_per_core, cores };
         let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
-        Collator::new(Arc::new(set), 99).collate(scheduled).unwrap()
+        Collator::new(Arc::new(set), Padding::behind(99)).collate(scheduled).unwrap()
     }
 
     #[test]
@@ -222,15 +296,40 @@ mod tests {
             token_type_ids: vec![0; 8],
             labels: LabelBatch::Class(vec![1, 2]),
             sample_weights: vec![1.0, 1.0],
+            padded_length: 3,
+            spans: vec![0..3, 0..2],
         };
         let second = CoreBatch {
             input_ids: vec![7, 99, 99, 99, 99, 99, 99, 99],
             attention_mask: vec![1, 0, 0, 0, 1, 0, 0, 0],
             labels: LabelBatch::Class(vec![0, 0]),
             sample_weights: vec![1.0, 0.0],
+            spans: vec![0..1, 0..0],
             ..first.clone()
         };
         assert_eq!(batch.cores, [first, second]);
+    }
+
+    #[test]
+    fn rows_are_padded_on_the_side_and_to_the_length_of_the_global_batch() {
+        let set = Arc::new(set_of(&[&[5, 6], &[7], &[8, 9, 10]], &[2, 0, 1]));
+        let step = |padding| {
+            let plan = BatchPlan { length: 6, rows: vec![0, 2], batch_per_core: 1, cores: 2 };
+            let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+            Collator::new(Arc::clone(&set), padding).collate(scheduled).unwrap()
+        };
+        let left = Padding { side: PaddingSide::Left, ..Padding::behind(99) };
+        let first = step(left).cores[0].clone();
+        assert_eq!(first.input_ids, [99, 5, 6, 99, 99, 99]);
+        assert_eq!(first.attention_mask, [0, 1, 1, 0, 0, 0]);
+        assert_eq!((first.padded_length, first.spans[0].clone()), (3, 1..3));
+        let attended = Padding { is_attended: true, token_type_id: 1, ..Padding::behind(99) };
+        let first = step(attended).cores[0].clone();
+        assert_eq!(first.attention_mask, [1, 1, 1, 0, 0, 0]);
+        assert_eq!(first.token_type_ids, [0, 0, 1, 1, 1, 1]);
+        let to = PadTo::Longest { multiple_of: 4 };
+        assert_eq!(step(Padding { to, ..left }).cores[0].padded_length, 4);
+        assert_eq!(step(Padding { to: PadTo::MaxLength, ..left }).cores[1].spans[0], 3..6);
     }
 
     fn token_batch(task: TaskSpec, rows: &str, plan: BatchPlan) -> (HostBatch, Collator) {
@@ -241,7 +340,8 @@ mod tests {
             cache_dir: None,
         };
         let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());
-        let collator = Collator::new(prepare(&options, &tokenizer).unwrap().set, 99);
+        let collator =
+            Collator::new(prepare(&options, &tokenizer).unwrap().set, Padding::behind(99));
         let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
         (collator.collate(scheduled).unwrap(), collator)
     }

@@ -104,6 +104,11 @@ pub enum Error {
          1, to take them for classes, to how many there are"
     )]
     LabelsAreNumbers { column: String, found: f64 },
+    #[error(
+        "column {column:?} has lists such as [0, 1], which may name the classes that apply or say so \
+         of each class; data.label_format says which, as classes or one_hot"
+    )]
+    LabelFormat { column: String },
     #[error("{at}, column {column:?}: {labels} labels for {words} words")]
     LabelCount { at: Location, column: String, labels: usize, words: usize },
     #[error("{at}, column {column:?}: {problem}")]
@@ -258,6 +263,10 @@ pub enum LabelProblem {
     SeveralClasses,
     #[error("{found} is not a number to regress on")]
     NotANumber { found: String },
+    #[error("{found} numbers, where one for each of {num_labels} classes is expected")]
+    NotOneEach { found: usize, num_labels: usize },
+    #[error("{found} does not say whether a class applies, which is 0 or 1")]
+    NotAFlag { found: String },
     #[error("{found} numbers to regress on, where model.num_labels is {num_labels}")]
     Count { found: usize, num_labels: u32 },
 }

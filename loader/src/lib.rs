@@ -32,13 +32,13 @@ mod testing;
 mod tokenize;
 
 pub use buckets::Buckets;
-pub use collate::{Collator, CoreBatch, HostBatch, LabelBatch};
+pub use collate::{Collator, CoreBatch, HostBatch, LabelBatch, PadTo, Padding};
 pub use dataset::{
     DatasetOptions, FileRows, Labels, MultiLabels, Prepared, TokenizedSet, prepare, prepare_watched,
 };
 pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
-pub use labels::{IGNORED_LABEL, LabelEncoder, LabelKind, LabelSpec, LabelTarget};
+pub use labels::{IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget};
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
@@ -55,6 +55,6 @@ pub use tasks::{
     TokenClassification,
 };
 pub use tokenize::{
-    Encoded, HuggingFaceTokenizer, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions,
-    WindowOptions,
+    Encoded, HuggingFaceTokenizer, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer,
+    TokenSpan, TokenizerOptions, WindowOptions,
 };

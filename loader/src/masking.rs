@@ -49,6 +49,8 @@ impl Masking {
             let other = random.below(u64::from(self.vocab_size.max(1)));
             let target = *id;
             picked = match parts.get(place).copied().unwrap_or(STARTS_WORD) {
+                // A block may begin within a word, whose rest counts as a word of its own.
+                CONTINUES_WORD if place == 0 => pick < self.mlm_probability,
                 STARTS_WORD => pick < self.mlm_probability,
                 CONTINUES_WORD if self.whole_word_mask => picked,
                 CONTINUES_WORD => pick < self.mlm_probability,
@@ -127,6 +129,24 @@ mod tests {
             }
         }
         assert!((600..900).contains(&words), "{words}");
+    }
+
+    #[test]
+    fn the_rest_of_a_word_with_which_a_block_begins_is_a_word() {
+        let parts = [CONTINUES_WORD, CONTINUES_WORD, STARTS_WORD];
+        let all = Masking::new(7, 1.0, true, MASK as u32, 500).unwrap();
+        assert_eq!(masked(&all, &parts, 0, 0).0, [MASK; 3]);
+        let mut picked = 0;
+        for row in 0..1_000 {
+            let hidden = masked(&masking(true), &parts, 0, row)
+                .0
+                .iter()
+                .map(|&id| id == MASK)
+                .collect::<Vec<_>>();
+            assert_eq!(hidden[0], hidden[1]);
+            picked += usize::from(hidden[0]);
+        }
+        assert!((100..200).contains(&picked), "{picked}");
     }
 
     #[test]

@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::testing::set_of;
-    use crate::{Buckets, Sampler, SamplerConfig, SamplingStrategy};
+    use crate::{Buckets, Padding, Sampler, SamplerConfig, SamplingStrategy};
 
     fn spawn<T: Send + 'static>(
         total_batches: u64,
@@ -121,7 +121,7 @@ mod tests {
         let config =
             SamplerConfig { batch_per_core: 2, cores: 1, seed: 1, strategy, drop_last: false };
         let sampler = Sampler::new(config, set.lengths(), Buckets::new(8, false).unwrap()).unwrap();
-        let collator = Collator::new(Arc::new(set), 0);
+        let collator = Collator::new(Arc::new(set), Padding::behind(0));
         Prefetcher::spawn(sampler.run(0, total_batches), collator, transfer).unwrap()
     }
 

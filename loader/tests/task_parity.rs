@@ -11,8 +11,8 @@ use serde_json::{Value as Json, json};
 use traind_loader::squad::{AnswerOptions, Question, WindowLogits, predict, read_questions, score};
 use traind_loader::{
     BatchPlan, CausalLm, Collator, DatasetOptions, HuggingFaceTokenizer, IGNORED_LABEL, LabelBatch,
-    LabelKind, LabelSpec, Labels, MaskedLm, Masking, QuestionAnswering, ScheduledBatch, TaskSpec,
-    TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
+    LabelKind, LabelSpec, Labels, MaskedLm, Masking, Padding, QuestionAnswering, ScheduledBatch,
+    TaskSpec, TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
 };
 
 const TOKENIZERS: [&str; 2] = ["wordpiece", "byte_level_bpe"];
@@ -193,7 +193,7 @@ fn lines_and_blocks_are_those_of_the_scripts() {
 /// With a probability of 1 every token but the special ones is a target.
 fn check_maskable(set: &Arc<TokenizedSet>, special: &Json) {
     let masking = Masking::new(1, 1.0, false, 4, 50).unwrap();
-    let collator = Collator::new(Arc::clone(set), 0).with_masking(masking);
+    let collator = Collator::new(Arc::clone(set), Padding::behind(0)).with_masking(masking);
     for (row, special) in special.as_array().unwrap().iter().enumerate() {
         let length = set.lengths()[row] + 2;
         let plan = BatchPlan { length, rows: vec![row as u32], batch_per_core: 1, cores: 1 };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_job_file::{Model as ModelSection, ModelSource};
-use traind_loader::{HuggingFaceTokenizer, LabelEncoder, TextTokenizer, TokenizerOptions};
+use traind_loader::{
+    HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
+};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
@@ -53,10 +55,10 @@ impl ModelFolder {
         Ok(HuggingFaceTokenizer::open(&self.path, &options)?)
     }
 
-    /// What fills a row: the model may look for it, so its own word counts first.
+    /// What fills a row: the tokenizer's padding token, else the config's.
     pub(crate) fn pad_token_id(&self, tokenizer: &dyn TextTokenizer) -> RunResult<u32> {
-        let own = self.config.token_id("pad_token_id", i32::MAX as usize)?;
-        Ok(own.map(|id| id as u32).or(tokenizer.pad_token_id()).unwrap_or(0))
+        let of_config = self.config.token_id("pad_token_id", i32::MAX as usize)?;
+        Ok(tokenizer.pad_token_id().or(of_config.map(|id| id as u32)).unwrap_or(0))
     }
 
     /// Builds the family's model for the task, with the labels of the data.
@@ -65,13 +67,13 @@ impl ModelFolder {
         section: &ModelSection,
         task: Arc<dyn JobTask>,
         encoder: Option<&LabelEncoder>,
-        tokenizer: &dyn TextTokenizer,
+        tokenizer: &HuggingFaceTokenizer,
     ) -> RunResult<OpenModel> {
         task.configure(&mut self.config, encoder);
         let model = registry::build(self.config, self::task(section)?)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-        let max_shard_bytes = section.max_shard_size.bytes();
-        Ok(OpenModel { folder: self.path, model: model.into(), task, max_shard_bytes })
+        let (inputs, max_shard_bytes) = (tokenizer.model_inputs(), section.max_shard_size.bytes());
+        Ok(OpenModel { folder: self.path, model: model.into(), task, inputs, max_shard_bytes })
     }
 }
 
@@ -81,6 +83,8 @@ pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
     pub task: Arc<dyn JobTask>,
+    /// Those that the tokenizer gives.
+    pub inputs: ModelInputs,
     /// Of one file of weights, where it is saved.
     max_shard_bytes: u64,
 }

@@ -22,7 +22,7 @@ use super::unfinished::Unfinished;
 use crate::{Result, Source};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 5;
+pub(super) const FORMAT_VERSION: u32 = 6;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";

@@ -38,6 +38,15 @@ pub struct MultiLabels {
 }
 
 impl MultiLabels {
+    /// From the classes that apply to each row.
+    pub(super) fn of_rows(classes: u32, rows: Vec<Vec<i32>>) -> Self {
+        let ends = rows.iter().scan(0, |end, row| {
+            *end += row.len() as u64;
+            Some(*end)
+        });
+        Self { classes: classes as usize, ends: ends.collect(), ids: rows.concat() }
+    }
+
     /// The classes that apply to a row.
     pub fn of(&self, row: usize) -> &[i32] {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);

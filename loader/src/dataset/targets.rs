@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::array::{Array, ArrayWriter, Seal};
 use super::labels::{Labels, MultiLabels};
 use super::tokens::LABELS;
-use crate::labels::{LabelReader, NumberedIds, RowLabel, TokenLabel};
+use crate::labels::{LabelLists, LabelReader, NumberedIds, RowLabel, TokenLabel};
 use crate::{Error, IGNORED_LABEL, LabelEncoder, LabelProblem, Result};
 
 /// The numbers of tokens' labels, until their ids are known. Never part of a finished set.
@@ -25,7 +25,7 @@ enum Unsettled {
     None,
     Class(Vec<u32>),
     Numbers(Vec<f32>),
-    Many { numbers: Vec<u32>, ends: Vec<u64> },
+    Many(LabelLists),
     Token(Box<ArrayWriter<u32>>),
     Span { start_positions: Vec<i32>, end_positions: Vec<i32> },
 }
@@ -59,9 +59,8 @@ impl Targets {
         match (&mut self.labels, label) {
             (Unsettled::Class(numbers), RowLabel::Class(number)) => numbers.push(number),
             (Unsettled::Numbers(numbers), RowLabel::Numbers(of_row)) => numbers.extend(of_row),
-            (Unsettled::Many { numbers, ends }, RowLabel::Many(classes)) => {
-                numbers.extend(classes);
-                ends.push(numbers.len() as u64);
+            (Unsettled::Many(lists), RowLabel::Many(numbers, are_flags)) => {
+                lists.push(&numbers, are_flags);
             }
             (Unsettled::Token(writer), RowLabel::Tokens(tokens)) => {
                 let packed: Vec<u32> = tokens.into_iter().map(packed).collect();
@@ -80,7 +79,7 @@ impl Targets {
         Ok(match label {
             RowLabel::Class(_) => Unsettled::Class(Vec::new()),
             RowLabel::Numbers(_) => Unsettled::Numbers(Vec::new()),
-            RowLabel::Many(_) => Unsettled::Many { numbers: Vec::new(), ends: Vec::new() },
+            RowLabel::Many(..) => Unsettled::Many(LabelLists::default()),
             RowLabel::Tokens(_) => {
                 Unsettled::Token(Box::new(ArrayWriter::create(&self.folder, NUMBERS)?))
             }
@@ -96,6 +95,13 @@ impl Targets {
         reader: Option<&LabelReader<'_>>,
         at: impl Fn(BadLabel) -> Error,
     ) -> Result<Settled> {
+        if let (Unsettled::Many(lists), Some(reader)) = (&self.labels, reader) {
+            let at = |item, problem| at(BadLabel { item, of_token: false, problem });
+            if let Some((encoder, rows)) = reader.one_hot(lists, at)? {
+                let labels = Labels::MultiLabel(MultiLabels::of_rows(encoder.num_labels(), rows));
+                return Ok(Settled { labels, of_tokens: None, encoder: Some(encoder) });
+            }
+        }
         let (encoder, ids) = match reader {
             Some(reader) => reader.rule()?,
             None => (None, NumberedIds::default()),
@@ -106,17 +112,18 @@ impl Targets {
             Unsettled::Numbers(values) => {
                 Labels::Numbers { width: reader.map_or(1, LabelReader::width), values }
             }
-            Unsettled::Many { numbers, ends } => {
-                let row = |place: u64| ends.partition_point(|&end| end <= place) as u64;
-                let mut ids = class_ids(&numbers, &ids)
-                    .map_err(|bad| at(BadLabel { item: row(bad.item), ..bad }))?;
-                // Numbers come in the order of threads; ids must not.
-                let starts = std::iter::once(0).chain(ends.iter().copied());
-                for (start, &end) in starts.zip(&ends) {
-                    ids[start as usize..end as usize].sort_unstable();
-                }
-                let classes = encoder.as_ref().map_or(0, LabelEncoder::num_labels) as usize;
-                Labels::MultiLabel(MultiLabels { classes, ids, ends })
+            Unsettled::Many(lists) => {
+                let row = |(row, numbers): (u64, &[u32])| {
+                    let mut ids = class_ids(numbers, &ids)
+                        .map_err(|bad| at(BadLabel { item: row, ..bad }))?;
+                    // Numbers come in the order of threads; ids must not.
+                    ids.sort_unstable();
+                    ids.dedup();
+                    Ok(ids)
+                };
+                let rows = (0..).zip(lists.rows()).map(row).collect::<Result<Vec<_>>>()?;
+                let classes = encoder.as_ref().map_or(0, LabelEncoder::num_labels);
+                Labels::MultiLabel(MultiLabels::of_rows(classes, rows))
             }
             Unsettled::Token(numbers) => {
                 let of_tokens = Some(token_ids(*numbers, &self.folder, &ids, at)?);

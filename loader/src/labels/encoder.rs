@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::one_hot::LabelFormat;
 use super::raw::RawLabel;
 use crate::{Error, LabelProblem, Result};
 
@@ -36,6 +37,8 @@ enum Rule {
     Map(Vec<(String, u32)>),
     /// The raw label is the name.
     Names,
+    /// Rows have one number a class.
+    OneHot,
 }
 
 impl LabelEncoder {
@@ -116,6 +119,24 @@ impl LabelEncoder {
         encoder.widened(num_labels, "model.num_labels")
     }
 
+    /// The rule for one number a class, with `names` of the first classes.
+    pub(super) fn one_hot(names: &[String], classes: usize) -> Result<Self> {
+        let encoder = Self { names: names.to_vec(), rule: Rule::OneHot };
+        if classes > CLASSES_MAX {
+            let message = format!("lists of {classes} numbers are too long");
+            return Err(Error::BadOption { field: "data.label", message });
+        }
+        encoder.widened(Some(classes as u32), "model.num_labels")
+    }
+
+    /// What lists of labels hold by this rule.
+    pub(super) fn list_format(&self) -> LabelFormat {
+        match self.rule {
+            Rule::OneHot => LabelFormat::OneHot,
+            _ => LabelFormat::Classes,
+        }
+    }
+
     fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { names: names.into_iter().collect(), rule: Rule::Names }
     }
@@ -153,7 +174,7 @@ impl LabelEncoder {
 
     pub(super) fn lookup(&self) -> Lookup<'_> {
         let ids = match &self.rule {
-            Rule::Integers => HashMap::new(),
+            Rule::Integers | Rule::OneHot => HashMap::new(),
             Rule::Map(entries) => entries.iter().map(|(raw, id)| (raw.as_str(), *id)).collect(),
             Rule::Names => self.names.iter().map(String::as_str).zip(0..).collect(),
         };
@@ -196,7 +217,7 @@ impl Lookup<'_> {
                 label: label.to_owned(),
                 known: shown(entries.iter().map(|(raw, _)| raw)),
             },
-            Rule::Names | Rule::Integers => {
+            Rule::Names | Rule::Integers | Rule::OneHot => {
                 LabelProblem::Unseen { label: label.to_owned(), known: shown(&self.encoder.names) }
             }
         };

@@ -8,6 +8,7 @@
 
 mod encoder;
 mod interner;
+mod one_hot;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use serde::Serialize;
 use encoder::Lookup;
 pub use encoder::{LabelEncoder, LabelTarget};
 use interner::Interner;
+pub use one_hot::LabelFormat;
+pub(crate) use one_hot::LabelLists;
 use raw::RawLabel;
 
 use crate::tasks::Row;
@@ -42,8 +45,13 @@ pub enum LabelKind {
     Encoder(LabelEncoder),
     /// A number a row, or a list of so many.
     Regression { num_labels: u32 },
-    /// A list of classes a row, all of which apply; ids by `encoder`, or as with `Infer`.
-    MultiLabel { encoder: Option<LabelEncoder>, num_labels: Option<u32> },
+    /// A list of classes a row, all of which apply; ids by `encoder`, or as with `Infer`. Or a list
+    /// of one number a class; `format` says which, and the column where it is None.
+    MultiLabel {
+        encoder: Option<LabelEncoder>,
+        num_labels: Option<u32>,
+        format: Option<LabelFormat>,
+    },
 }
 
 impl LabelKind {
@@ -66,7 +74,8 @@ impl LabelKind {
     pub fn with_encoder(&self, encoder: LabelEncoder) -> Self {
         match self {
             Self::MultiLabel { num_labels, .. } => {
-                Self::MultiLabel { encoder: Some(encoder), num_labels: *num_labels }
+                let format = Some(encoder.list_format());
+                Self::MultiLabel { encoder: Some(encoder), num_labels: *num_labels, format }
             }
             Self::Infer { .. } | Self::Encoder(_) => Self::Encoder(encoder),
             Self::Regression { num_labels } => Self::Regression { num_labels: *num_labels },
@@ -84,8 +93,9 @@ pub(crate) enum RowLabel {
     Numbers(Vec<f32>),
     /// For each token the number of its word's label, or None.
     Tokens(Vec<Option<TokenLabel>>),
-    /// The numbers of the classes that apply.
-    Many(Vec<u32>),
+    /// The numbers of the labels of a list, and whether they can only say of each class whether it
+    /// applies.
+    Many(Vec<u32>, bool),
     /// The first and the last token of an answer.
     Span(i32, i32),
 }
@@ -115,11 +125,17 @@ impl<'spec> LabelReader<'spec> {
 
     /// Reads one row's label.
     pub(crate) fn read(&self, row: &Row<'_>) -> Result<RowLabel> {
-        if let LabelKind::MultiLabel { .. } = self.spec.kind {
-            let mut classes = self.read_list(row)?;
-            classes.sort_unstable();
-            classes.dedup();
-            return Ok(RowLabel::Many(classes));
+        if let LabelKind::MultiLabel { format: Some(LabelFormat::Classes), .. } = self.spec.kind {
+            return Ok(RowLabel::Many(self.read_list(row)?, false));
+        }
+        if self.has_lists() {
+            let cell = row.cell(&self.spec.column);
+            let numbers = self.list(cell, |item| {
+                let flag = raw::flag(item).map(Ok);
+                Ok(self.interner.number(flag.unwrap_or_else(|| RawLabel::read(item))?))
+            });
+            let numbers = numbers.map_err(|problem| self.error(row.location(), problem))?;
+            return Ok(RowLabel::Many(numbers, raw::has_flags(cell)));
         }
         let label = self.row_label(row.cell(&self.spec.column));
         label.map_err(|problem| self.error(row.location(), problem))
@@ -127,13 +143,17 @@ impl<'spec> LabelReader<'spec> {
 
     /// Reads one row's list of labels: a number for each.
     pub(crate) fn read_list(&self, row: &Row<'_>) -> Result<Vec<u32>> {
-        let numbers = self.numbers(row.cell(&self.spec.column));
+        let numbers = self.list(row.cell(&self.spec.column), |item| self.number(item));
         numbers.map_err(|problem| self.error(row.location(), problem))
     }
 
-    fn numbers(&self, value: &Value) -> Result<Vec<u32>, LabelProblem> {
+    fn list(
+        &self,
+        value: &Value,
+        number: impl Fn(&Value) -> Result<u32, LabelProblem>,
+    ) -> Result<Vec<u32>, LabelProblem> {
         match value {
-            Value::List(items) => items.iter().map(|item| self.number(item)).collect(),
+            Value::List(items) => items.iter().map(number).collect(),
             Value::Null => Err(LabelProblem::Missing),
             other => Err(LabelProblem::NotAList { found: other.kind() }),
         }
@@ -160,11 +180,43 @@ impl<'spec> LabelReader<'spec> {
     pub(crate) fn check_count(&self) -> Result<()> {
         let max = encoder::CLASSES_MAX;
         match self.interner.len() {
-            count if count > max && self.lookup.is_none() => {
+            count if count > max && (self.lookup.is_none() || self.has_lists()) => {
                 Err(Error::TooManyLabels { column: self.spec.column.clone(), max })
             }
             _ => Ok(()),
         }
+    }
+
+    /// Labels of lists are not looked up before all rows are read.
+    fn has_lists(&self) -> bool {
+        matches!(self.spec.kind, LabelKind::MultiLabel { .. })
+    }
+
+    /// The rule for lists of one number a class, and the classes that apply to each row; None for
+    /// lists of classes. A row that is no such list is given to `at`.
+    pub(crate) fn one_hot(
+        &self,
+        lists: &LabelLists,
+        at: impl Fn(u64, LabelProblem) -> Error,
+    ) -> Result<Option<(LabelEncoder, Vec<Vec<i32>>)>> {
+        let LabelKind::MultiLabel { encoder, num_labels, format } = &self.spec.kind else {
+            return Ok(None);
+        };
+        let labels = self.interner.labels();
+        let known = encoder.as_ref().map(LabelEncoder::num_labels).or(*num_labels);
+        let format = format.or_else(|| lists.format(&labels, known));
+        let ambiguous = || Error::LabelFormat { column: self.spec.column.clone() };
+        if format.ok_or_else(ambiguous)? == LabelFormat::Classes {
+            return Ok(None);
+        }
+        let classes = known.map_or_else(|| lists.first_length(), |count| count as usize);
+        let rows = (0..).zip(lists.rows()).map(|(row, numbers)| {
+            let found = one_hot::classes_of(numbers, &labels, classes);
+            found.map_err(|problem| at(row, problem))
+        });
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let names = encoder.as_ref().map(LabelEncoder::id2label);
+        Ok(Some((LabelEncoder::one_hot(names.unwrap_or_default(), classes)?, rows)))
     }
 
     /// How many numbers a row of regression has.

@@ -52,6 +52,24 @@ impl fmt::Display for RawLabel {
     }
 }
 
+/// A float or a boolean that says whether a class applies.
+pub(super) fn flag(value: &Value) -> Option<RawLabel> {
+    match value {
+        Value::Bool(applies) => Some(RawLabel::Integer(i64::from(*applies))),
+        Value::Float(float) if *float == 0.0 || *float == 1.0 => {
+            Some(RawLabel::Integer(*float as i64))
+        }
+        Value::Float(float) => Some(RawLabel::Text(float.to_string())),
+        _ => None,
+    }
+}
+
+/// Whether a list has items that can only say whether a class applies.
+pub(super) fn has_flags(value: &Value) -> bool {
+    let Value::List(items) = value else { return false };
+    items.iter().any(|item| matches!(item, Value::Float(_) | Value::Bool(_)))
+}
+
 /// The value as `count` regression targets: a number, or a list where there are several.
 pub(super) fn numbers(value: &Value, count: u32) -> Result<Vec<f32>, LabelProblem> {
     match (value, count) {

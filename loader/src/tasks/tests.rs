@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::*;
 use crate::testing::DataFolder;
 use crate::{
-    DatasetOptions, HuggingFaceTokenizer, LabelKind, Labels, TokenizedSet, TokenizerOptions,
-    prepare,
+    DatasetOptions, HuggingFaceTokenizer, LabelFormat, LabelKind, Labels, TokenizedSet,
+    TokenizerOptions, prepare,
 };
 
 fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
@@ -151,7 +151,7 @@ fn an_answer_may_begin_with_the_last_token_of_a_window() {
 
 #[test]
 fn several_classes_may_apply_to_a_row() {
-    let kind = LabelKind::MultiLabel { encoder: None, num_labels: None };
+    let kind = LabelKind::MultiLabel { encoder: None, num_labels: None, format: None };
     let task = |kind: LabelKind| {
         TaskSpec::SequenceClassification(SequenceClassification {
             text: "text".to_owned(),
@@ -180,6 +180,50 @@ fn several_classes_may_apply_to_a_row() {
     check_error(&task(kind.clone()), good.trim(), &row("\"a\""), &expect);
     let unseen = "label \"d\" does not occur in the training data, which has a, b, c";
     check_error(&task(kind), good.trim(), &row("[\"d\"]"), &format!("{at} {unseen}"));
+}
+
+/// As `datasets` maps them for transformers' `multi_label_classification`.
+#[test]
+fn a_row_may_have_one_number_a_class() {
+    let task = |num_labels, format| {
+        TaskSpec::SequenceClassification(SequenceClassification {
+            text: "text".to_owned(),
+            text_pair: None,
+            label: Some(LabelSpec {
+                column: "labels".to_owned(),
+                kind: LabelKind::MultiLabel { encoder: None, num_labels, format },
+            }),
+        })
+    };
+    let rows = |labels: &[&str]| {
+        let row = |labels: &&str| format!("{{\"text\": \"the\", \"labels\": {labels}}}\n");
+        labels.iter().map(row).collect::<String>()
+    };
+    let hot = |task: &TaskSpec, labels: &[&str]| {
+        prepared(task, &rows(labels), 32).map(|set| match set.labels() {
+            Labels::MultiLabel(labels) => (labels.classes, labels.all_hot()),
+            other => panic!("{other:?}"),
+        })
+    };
+    let expect = Ok((3, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0]));
+    assert_eq!(hot(&task(None, None), &["[0.0, 1.0, 1.0]", "[0.0, 0.0, 1.0]"]), expect);
+    assert_eq!(hot(&task(None, None), &["[false, true, true]", "[false, false, true]"]), expect);
+    assert_eq!(hot(&task(None, None), &["[0, 1, 1]", "[0, 0, 1]"]), expect);
+    assert_eq!(hot(&task(Some(3), None), &["[0, 1, 1]", "[0, 0, 1]"]), expect);
+    let classes = Ok((3, vec![1.0, 1.0, 0.0, 0.0, 0.0, 1.0]));
+    assert_eq!(hot(&task(Some(3), None), &["[0, 1]", "[2]"]), classes);
+    let ambiguous = hot(&task(Some(2), None), &["[0, 1]", "[1, 0]"]).unwrap_err();
+    assert!(ambiguous.contains("data.label_format"), "{ambiguous}");
+    let one_hot = task(Some(2), Some(LabelFormat::OneHot));
+    assert_eq!(hot(&one_hot, &["[0, 1]", "[1, 0]"]), Ok((2, vec![0.0, 1.0, 1.0, 0.0])));
+    let as_classes = task(Some(2), Some(LabelFormat::Classes));
+    assert_eq!(hot(&as_classes, &["[0, 1]", "[1, 0]"]), Ok((2, vec![1.0; 4])));
+    let check = |labels: &str, expect: &str| {
+        let error = hot(&task(None, None), &["[0.0, 1.0, 1.0]", labels]).unwrap_err();
+        assert_eq!(error, format!("a.jsonl, row 1, column \"labels\": {expect}"));
+    };
+    check("[0.0, 1.0]", "2 numbers, where one for each of 3 classes is expected");
+    check("[0.0, 0.5, 1.0]", "0.5 does not say whether a class applies, which is 0 or 1");
 }
 
 #[test]

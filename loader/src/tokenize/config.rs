@@ -5,9 +5,23 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
-use tokenizers::{Tokenizer, TruncationDirection};
+use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
+use super::{ModelInputs, PaddingSide};
 use crate::{Error, Result};
+
+/// Tokenizer classes of transformers that give segment ids unless `model_input_names` says
+/// otherwise; the others give none.
+const CLASSES_WITH_SEGMENTS: &[&str] = &[
+    "BertTokenizer",
+    "CanineTokenizer",
+    "DebertaTokenizer",
+    "DebertaV2Tokenizer",
+    "FNetTokenizer",
+    "LayoutLMv2Tokenizer",
+    "MarkupLMTokenizer",
+    "TapasTokenizer",
+];
 
 /// transformers writes 1e30 for "no limit"; no position table is this long.
 const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
@@ -21,6 +35,25 @@ pub(super) struct TokenizerConfig {
     bos_token: Option<Json>,
     mask_token: Option<Json>,
     pub(super) truncation_side: Option<String>,
+    padding_side: Option<PaddingSide>,
+    pad_token_type_id: Option<u8>,
+    model_input_names: Option<Vec<String>>,
+    tokenizer_class: Option<String>,
+}
+
+/// What `config.json` says of the tokenizer.
+#[derive(Default, Deserialize)]
+pub(super) struct ModelSettings {
+    #[serde(default)]
+    model_type: Option<String>,
+    #[serde(default)]
+    tokenizer_class: Option<String>,
+}
+
+impl ModelSettings {
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        read_settings(file)
+    }
 }
 
 impl TokenizerConfig {
@@ -44,6 +77,42 @@ impl TokenizerConfig {
     pub(super) fn pad_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
         let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
         id(tokenizer, &self.pad_token, &[]).or(padding)
+    }
+
+    /// The side that padding stands on; `tokenizer.json` says it where the settings do not.
+    pub(super) fn padding_side(&self, tokenizer: &Tokenizer) -> PaddingSide {
+        let direction = tokenizer.get_padding().map(|padding| match padding.direction {
+            PaddingDirection::Left => PaddingSide::Left,
+            PaddingDirection::Right => PaddingSide::Right,
+        });
+        self.padding_side.or(direction).unwrap_or_default()
+    }
+
+    /// The segment of padding.
+    pub(super) fn pad_token_type_id(&self, tokenizer: &Tokenizer) -> u8 {
+        let padding = tokenizer.get_padding().map(|padding| padding.pad_type_id as u8);
+        self.pad_token_type_id.or(padding).unwrap_or_default()
+    }
+
+    /// `model_input_names`, else those of the tokenizer's class, which `AutoTokenizer` takes from
+    /// the settings or from the type of the model.
+    pub(super) fn model_inputs(&self, model: &ModelSettings) -> ModelInputs {
+        if let Some(names) = &self.model_input_names {
+            let has = |name: &str| names.iter().any(|known| known == name);
+            return ModelInputs {
+                token_type_ids: has("token_type_ids"),
+                attention_mask: has("attention_mask"),
+            };
+        }
+        let of_type = match model.model_type.as_deref() {
+            Some("bert" | "distilbert") | None => "BertTokenizer",
+            Some(_) => "",
+        };
+        let class = self.tokenizer_class.as_deref().or(model.tokenizer_class.as_deref());
+        let class = class.unwrap_or(of_type);
+        let class = class.strip_suffix("Fast").unwrap_or(class);
+        let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&class);
+        ModelInputs { token_type_ids, attention_mask: true }
     }
 
     /// The token that stands for "no answer": where there is none, what begins a text.

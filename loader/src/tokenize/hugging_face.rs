@@ -13,9 +13,11 @@ use tokenizers::{
     TruncationParams, TruncationStrategy,
 };
 
-use super::config::TokenizerConfig;
+use super::config::{ModelSettings, TokenizerConfig};
 use super::vocabulary_files;
-use super::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
+use super::{
+    Encoded, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions,
+};
 use crate::guard::guard;
 use crate::{Error, Result};
 
@@ -38,7 +40,10 @@ pub struct HuggingFaceTokenizer {
     /// The same with a space before each first word, where the other has none: words that are
     /// given split follow others, and byte-level vocabularies tell by a space where a word begins.
     of_words: Option<Tokenizer>,
+    padding_side: PaddingSide,
     pad_token_id: Option<u32>,
+    pad_token_type_id: u8,
+    model_inputs: ModelInputs,
     cls_token_id: Option<u32>,
     mask_token_id: Option<u32>,
     vocab_size: u32,
@@ -56,23 +61,31 @@ impl HuggingFaceTokenizer {
             Err(error) => return Err(Error::io(&file, "read the tokenizer")(error)),
         };
         let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
-        guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, options))
+        let model = ModelSettings::read(&folder.join("config.json"))?;
+        let inputs = config.model_inputs(&model);
+        guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, inputs, options))
     }
 
     fn build(
         file: &Path,
         bytes: &[u8],
         config: &TokenizerConfig,
+        model_inputs: ModelInputs,
         options: &TokenizerOptions,
     ) -> Result<Self> {
         let tokenizer =
             Tokenizer::from_bytes(bytes).map_err(|error| Error::bad_tokenizer(file, error))?;
         let max_length = options.max_length.or(config.max_length());
         let pad_token_id = config.pad_token_id(&tokenizer);
+        let padding_side = config.padding_side(&tokenizer);
+        let pad_token_type_id = config.pad_token_type_id(&tokenizer);
         let post_processor = tokenizer.get_post_processor().cloned();
         let tokenizer = bare(tokenizer, file)?;
         let built = Self {
+            padding_side,
             pad_token_id,
+            pad_token_type_id,
+            model_inputs,
             cls_token_id: config.cls_token_id(&tokenizer),
             mask_token_id: config.mask_token_id(&tokenizer),
             vocab_size: vocab_size(&tokenizer),
@@ -204,6 +217,21 @@ impl HuggingFaceTokenizer {
     /// The `tokenizer.json` or vocabulary it was loaded from.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The side that rows are padded on.
+    pub fn padding_side(&self) -> PaddingSide {
+        self.padding_side
+    }
+
+    /// The segment of padding.
+    pub fn pad_token_type_id(&self) -> u8 {
+        self.pad_token_type_id
+    }
+
+    /// The inputs that a model is given besides the ids.
+    pub fn model_inputs(&self) -> ModelInputs {
+        self.model_inputs
     }
 }
 

@@ -8,6 +8,7 @@ mod tests;
 mod vocabulary_files;
 
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
+use serde::Deserialize;
 
 /// Encodes one row at a time; called from many threads at once. Errors are the tokenizer's
 /// message; the caller knows the row.
@@ -50,6 +51,22 @@ pub trait TextTokenizer: Send + Sync {
 
     /// Changes whenever any encoding may change.
     fn fingerprint(&self) -> &str;
+}
+
+/// The side of a row that padding stands on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PaddingSide {
+    Left,
+    #[default]
+    Right,
+}
+
+/// The inputs that a tokenizer gives a model besides the ids (`model_input_names`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelInputs {
+    pub token_type_ids: bool,
+    pub attention_mask: bool,
 }
 
 /// One row's tokens.

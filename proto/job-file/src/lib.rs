@@ -34,7 +34,7 @@ pub use parse::Parsed;
 pub use problems::{Violation, Warning};
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
-pub use schema::data::Data;
+pub use schema::data::{Data, LabelFormat};
 pub use schema::model::{Model, ProblemType, TaskName};
 pub use schema::parallel::{CorePlacement, Parallel};
 pub use schema::resources::{Platform, Resources};

@@ -7,6 +7,7 @@ use crate::field_type::FieldType;
 use crate::node::{Node, Value};
 use crate::problems::{Problems, Violation, Warning};
 use crate::schema::JobFile;
+use crate::schema::train::EvalStrategy;
 use crate::{aliases, checks, overrides, paths, supported, task_checks, training_arguments};
 
 /// A job file that is right.
@@ -76,6 +77,8 @@ fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
     let classes = classes.and_then(|count| u32::try_from(count).ok());
     job.model.num_labels = job.model.num_labels.or(classes);
     job.parallel.data = Some(job.data_parallel_size());
-    job.train.eval_steps = job.train.eval_steps.or(Some(job.train.logging_steps));
+    if job.train.eval_strategy == EvalStrategy::Steps {
+        job.train.eval_steps = job.train.eval_steps.or(Some(job.train.logging_steps));
+    }
     paths::resolve(job, base_dir, problems);
 }

@@ -1,7 +1,7 @@
 //! The lengths that rows are cut and padded to.
 
 use traind_job_file::JobFile;
-use traind_loader::{Buckets, Sampler};
+use traind_loader::{Buckets, HuggingFaceTokenizer, PadTo, Padding, Sampler};
 
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
@@ -46,6 +46,21 @@ pub(crate) fn buckets(
         return Err(RunError::Field { name, value, problem });
     }
     Ok(padded)
+}
+
+/// How rows are padded, by the job and the tokenizer.
+pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id: u32) -> Padding {
+    let multiple_of = job.data.pad_to_multiple_of.unwrap_or(1);
+    Padding {
+        token_id,
+        token_type_id: tokenizer.pad_token_type_id(),
+        side: tokenizer.padding_side(),
+        to: match job.data.pad_to_max_length {
+            true => PadTo::MaxLength,
+            false => PadTo::Longest { multiple_of },
+        },
+        is_attended: !tokenizer.model_inputs().attention_mask,
+    }
 }
 
 /// The sampler with the lengths that suit its batches best, unless the job says what

@@ -266,7 +266,8 @@ fn data_reason(error: &LoaderError) -> &'static str {
         LoaderError::Store { source, .. } => output_reason(source),
         LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }
-        | LoaderError::LabelsAreNumbers { .. } => reasons::LABEL_INVALID,
+        | LoaderError::LabelsAreNumbers { .. }
+        | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
         _ => reasons::DATA_CORRUPT,
     }

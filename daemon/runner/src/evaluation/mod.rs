@@ -28,8 +28,7 @@ use crate::tasks::{JobTask, Scored};
 /// Padded lengths of an evaluation, which has fewer steps than training to save padding in.
 const LENGTHS_MAX: usize = 8;
 
-/// A split with its plan: rows of like length together, since results are put
-/// back into dataset order anyhow.
+/// A split with its plan. Results are put back into dataset order.
 pub(crate) struct Evaluator {
     split: Split,
     task: Arc<dyn JobTask>,
@@ -56,6 +55,18 @@ pub(crate) struct Batching {
     pub rows_per_core: usize,
     /// Shares of a batch.
     pub data_shards: usize,
+    /// Whether batches hold rows in dataset order, as the Trainer's do; else those of like length
+    /// are together.
+    pub in_order: bool,
+}
+
+impl Batching {
+    fn strategy(&self) -> SamplingStrategy {
+        match self.in_order {
+            true => SamplingStrategy::Sequential,
+            false => SamplingStrategy::GroupByLength,
+        }
+    }
 }
 
 impl Evaluator {
@@ -71,7 +82,7 @@ impl Evaluator {
             batch_per_core: batching.rows_per_core,
             cores: batching.data_shards,
             seed: 0,
-            strategy: SamplingStrategy::GroupByLength,
+            strategy: batching.strategy(),
             drop_last: false,
         };
         let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;

@@ -56,7 +56,8 @@ impl Gathering {
         let plan = &batch.host.scheduled.plan;
         for shard in 0..plan.cores {
             let core = cores.core_at(Coordinates::of_data_shard(shard))?;
-            let rows = self.readout.rows(fetched, core, plan.batch_per_core)?;
+            let spans = &batch.host.cores[shard].spans;
+            let rows = self.readout.rows(fetched, core, spans)?;
             self.rows.place(plan, shard, rows)?;
             if self.labelled {
                 self.sums.loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;

@@ -94,16 +94,16 @@ impl Progress {
             best_model_checkpoint: self.best.checkpoint.map(best_folder),
             epoch: timetable.epoch(self.steps),
             global_step: self.steps,
-            eval_steps: timetable.eval_steps.unwrap_or(timetable.logging_steps) as f64,
+            eval_steps: timetable.eval_steps_of_state(&job.train),
             is_hyper_param_search: false,
             is_local_process_zero: true,
             is_world_process_zero: true,
             log_history: self.log_history.clone(),
-            logging_steps: timetable.logging_steps as f64,
+            logging_steps: timetable.logging_steps,
             max_steps: timetable.max_steps,
             num_input_tokens_seen: self.totals.tokens,
-            num_train_epochs: job.train.num_train_epochs.ceil() as u64,
-            save_steps: job.train.save_steps.resolve(timetable.max_steps) as f64,
+            num_train_epochs: timetable.num_train_epochs,
+            save_steps: job.train.save_steps.resolve(timetable.max_steps),
             stateful_callbacks: rule
                 .and_then(|rule| rule.callback_state(&self.best))
                 .into_iter()

@@ -14,6 +14,8 @@ use crate::error::RunResult;
 pub(crate) struct Timetable {
     pub steps_per_epoch: u64,
     pub max_steps: u64,
+    /// Epochs that are begun.
+    pub num_train_epochs: u64,
     pub logging_steps: u64,
     /// Steps between two evaluations; `None` where there are none on the way.
     pub eval_steps: Option<u64>,
@@ -54,6 +56,10 @@ impl Timetable {
         Ok(Timetable {
             steps_per_epoch,
             max_steps,
+            num_train_epochs: match train.max_steps > 0 {
+                true => max_steps.div_ceil(steps_per_epoch.max(1)),
+                false => train.num_train_epochs.ceil() as u64,
+            },
             logging_steps,
             eval_steps,
             save_steps,
@@ -96,6 +102,17 @@ impl Timetable {
             step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
             batch: in_step,
             is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
+        }
+    }
+
+    /// `eval_steps` of `trainer_state.json`, where the Trainer has its own default for strategies
+    /// that count no steps.
+    pub(crate) fn eval_steps_of_state(&self, train: &Train) -> u64 {
+        const DEFAULT: u64 = 500;
+        match (train.eval_steps, train.eval_strategy) {
+            (Some(steps), _) => steps.resolve(self.max_steps),
+            (None, EvalStrategy::Steps) => self.logging_steps,
+            (None, _) => DEFAULT,
         }
     }
 
@@ -264,6 +281,18 @@ mod tests {
             );
             assert_eq!(steps(&|done| timetable.saves_after(done)), case.saves, "{settings}");
         }
+    }
+
+    #[test]
+    fn epochs_are_those_that_the_steps_begin() {
+        let check = |settings: &str, expect| {
+            let timetable = Timetable::new(&train(settings), 8).unwrap();
+            assert_eq!(timetable.num_train_epochs, expect, "{settings}");
+        };
+        check("max_steps: 7, gradient_accumulation_steps: 3", 3);
+        check("max_steps: 6, gradient_accumulation_steps: 3", 2);
+        check("max_steps: 2", 1);
+        check("num_train_epochs: 2.4", 3);
     }
 
     #[test]

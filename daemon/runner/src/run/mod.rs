@@ -107,6 +107,10 @@ fn train(context: &Context) -> RunResult<Ended> {
         let steps = trainer.progress.steps;
         return Ok(Ended { stopped: true, steps, ..Ended::default() });
     }
+    if job.train.do_train {
+        let summary = save::train_summary(&trainer.timetable, &trainer.progress);
+        trainer.progress.log_history.push(summary);
+    }
     load_best(context, &mut session, &open, &mut trainer.progress)?;
     let evaluated = trainer.progress.evaluation.as_ref().map(|(step, _)| *step);
     if evaluated != Some(trainer.progress.steps) {

@@ -7,7 +7,8 @@ use std::time::Instant;
 use traind_cache::CacheFolders;
 use traind_job_file::JobFile;
 use traind_loader::{
-    Buckets, Collator, Masking, Sampler, TextTokenizer, TokenizedSet, panic_message,
+    Buckets, Collator, Masking, Padding, PaddingSide, Sampler, TextTokenizer, TokenizedSet,
+    panic_message,
 };
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
@@ -64,7 +65,7 @@ struct Inputs {
     sampler: Sampler,
     timetable: Timetable,
     buckets: Buckets,
-    padding: Padding,
+    padding: RowPadding,
     mesh: Mesh,
 }
 
@@ -79,8 +80,8 @@ fn prepare_inputs(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
     let tokenizer = folder.tokenizer(job.data.max_length, limit)?;
     let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
     let splits = data::prepare(context, task.as_ref(), &tokenizer, max_length)?;
-    let padding = Padding {
-        pad_token_id: folder.pad_token_id(&tokenizer)?,
+    let padding = RowPadding {
+        padding: lengths::padding(job, &tokenizer, folder.pad_token_id(&tokenizer)?),
         masking: task.masking(&tokenizer)?,
     };
     let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
@@ -117,19 +118,24 @@ fn evict(context: &Context) -> RunResult<()> {
     Ok(())
 }
 
-/// What the collator does to rows besides padding them.
-struct Padding {
-    pad_token_id: u32,
+/// What the collator does to rows.
+struct RowPadding {
+    padding: Padding,
     masking: Option<Masking>,
 }
 
-impl Padding {
+impl RowPadding {
     fn collator(&self, set: &Arc<TokenizedSet>) -> Collator {
-        let collator = Collator::new(Arc::clone(set), self.pad_token_id);
+        let collator = Collator::new(Arc::clone(set), self.padding);
         match &self.masking {
             Some(masking) => collator.with_masking(masking.clone()),
             None => collator,
         }
+    }
+
+    /// Whether a row's result depends on the rows beside it: on how far they make it padded.
+    fn places_rows_by_batch(&self) -> bool {
+        self.padding.side == PaddingSide::Left || self.padding.is_attended
     }
 }
 
@@ -196,6 +202,7 @@ impl Inputs {
             buckets: self.buckets.clone(),
             rows_per_core: context.spec.job.train.per_device_eval_batch_size as usize,
             data_shards: self.mesh.data_shards(),
+            in_order: task.loss_counts_padding() || self.padding.places_rows_by_batch(),
         };
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);
@@ -206,7 +213,7 @@ impl Inputs {
         let job = &context.spec.job;
         let model = &self.open.model;
         let optimizer = settings::optimizer(job)?;
-        let forward = settings::forward_pass(job, model)?;
+        let forward = settings::forward_pass(job, &self.open)?;
         let train = TrainStep {
             forward: forward.clone(),
             optimizer: Arc::clone(&optimizer),

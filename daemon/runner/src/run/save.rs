@@ -13,7 +13,7 @@ use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{
-    self, LogEntry, ModelCard, TrainerState,
+    self, LogEntry, ModelCard,
     charts::{self, LossCurve},
     failed,
 };
@@ -36,7 +36,7 @@ pub(crate) fn save(
     open.save_weights(folder, &session.parameters()?)?;
     output::copy_tokenizer(&open.folder, folder)?;
     let metrics = final_metrics(progress);
-    write_state(folder, job, timetable, progress, &metrics)?;
+    write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     write_card(folder, job, open, progress, train_rows)?;
     output::sync_folder(folder)?;
@@ -51,21 +51,24 @@ pub(crate) fn save(
     Ok(metrics)
 }
 
-/// `train_*` figures as the Trainer gives them, and those of the last
-/// evaluation.
+/// `train_*` metrics as the Trainer gives them, and those of the last evaluation.
 fn final_metrics(progress: &Progress) -> Metrics {
-    let totals = progress.totals;
-    let (steps, samples) = (progress.steps as f64, totals.samples as f64);
-    let mut metrics = Metrics::from([
-        ("train_loss".to_owned(), totals.loss / steps.max(1.0)),
-        ("train_runtime".to_owned(), totals.seconds),
-        ("train_samples_per_second".to_owned(), samples / totals.seconds),
-        ("train_steps_per_second".to_owned(), steps / totals.seconds),
-    ]);
+    let mut metrics = train_metrics(progress);
     if let Some((_, evaluation)) = &progress.evaluation {
         metrics.extend(evaluation.metrics.clone());
     }
     metrics
+}
+
+fn train_metrics(progress: &Progress) -> Metrics {
+    let totals = progress.totals;
+    let (steps, samples) = (progress.steps as f64, totals.samples as f64);
+    Metrics::from([
+        ("train_loss".to_owned(), totals.loss / steps.max(1.0)),
+        ("train_runtime".to_owned(), totals.seconds),
+        ("train_samples_per_second".to_owned(), samples / totals.seconds),
+        ("train_steps_per_second".to_owned(), steps / totals.seconds),
+    ])
 }
 
 fn write_state(
@@ -73,20 +76,19 @@ fn write_state(
     job: &JobFile,
     timetable: &Timetable,
     progress: &Progress,
-    metrics: &Metrics,
 ) -> RunResult<()> {
-    let mut log_history = progress.log_history.clone();
-    log_history.push(train_summary(timetable, progress, metrics));
-    let state = TrainerState { log_history, ..progress.trainer_state(job, timetable) };
+    let state = progress.trainer_state(job, timetable);
     let path = folder.join("trainer_state.json");
     let text = serde_json::to_vec_pretty(&state)
         .map_err(|error| failed("serialize", &path)(error.into()))?;
     output::write_of_several(&path, &text)
 }
 
-fn train_summary(timetable: &Timetable, progress: &Progress, metrics: &Metrics) -> LogEntry {
-    let train = metrics.iter().filter(|(name, _)| name.starts_with("train_"));
-    let mut entry: LogEntry = train.map(|(name, value)| (name.clone(), json!(value))).collect();
+/// The entry of the log with which training ends.
+pub(crate) fn train_summary(timetable: &Timetable, progress: &Progress) -> LogEntry {
+    let train = train_metrics(progress).into_iter();
+    let mut entry: LogEntry = train.map(|(name, value)| (name, json!(value))).collect();
+    entry.insert("total_flos".to_owned(), json!(progress.totals.flos));
     entry.insert("epoch".to_owned(), json!(timetable.epoch(progress.steps)));
     entry.insert("step".to_owned(), json!(progress.steps));
     entry

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use traind_job_file::{JobFile, Optim, Train, TrainSamplingStrategy};
 use traind_loader::{SamplerConfig, SamplingStrategy};
+use traind_models::optimizers;
 use traind_models::tasks::LabelSmoother;
-use traind_models::{Model, optimizers};
 use traind_xla::DType;
 use traind_xla::mesh::Mesh;
 
 use crate::control::work::Precision;
 use crate::error::RunResult;
+use crate::model::OpenModel;
 use crate::state::StateSettings;
 use crate::step::{BatchLayout, ForwardPass};
 
@@ -29,13 +30,13 @@ pub(crate) fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
     }
 }
 
-pub(crate) fn forward_pass(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<ForwardPass> {
+pub(crate) fn forward_pass(job: &JobFile, open: &OpenModel) -> RunResult<ForwardPass> {
     let train = &job.train;
     let smoothed = train.label_smoothing_factor > 0.0;
     let smoother = smoothed.then(|| LabelSmoother::new(train.label_smoothing_factor));
     Ok(ForwardPass {
-        model: Arc::clone(model),
-        layout: BatchLayout::of(model.as_ref()),
+        model: Arc::clone(&open.model),
+        layout: BatchLayout::of(open.model.as_ref(), open.inputs),
         compute_dtype: compute_dtype(train),
         smoother: smoother.transpose()?,
         gradient_checkpointing: train.gradient_checkpointing,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use traind_loader::{BatchPlan, HostBatch};
+use traind_loader::HostBatch;
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
@@ -183,8 +183,9 @@ impl Session {
     }
 
     /// Operations of a step by the Trainer's count.
-    pub(crate) fn trainer_flos(&self, plan: &BatchPlan) -> f64 {
-        let positions = plan.rows.len() as f64 * f64::from(plan.length);
+    pub(crate) fn trainer_flos(&self, batch: &HostBatch) -> f64 {
+        let padded_length = batch.cores.first().map_or(0, |batch| batch.padded_length);
+        let positions = (batch.scheduled.plan.rows.len() * padded_length) as f64;
         work::trainer_flos(self.train.forward.model.parameters(), positions)
     }
 

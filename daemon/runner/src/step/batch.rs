@@ -1,7 +1,7 @@
 //! How the loader's batches become inputs of a step: names, order and shapes
 //! are the model's, the arrays are the loader's.
 
-use traind_loader::{CoreBatch, LabelBatch};
+use traind_loader::{CoreBatch, LabelBatch, ModelInputs};
 use traind_models::{Batch, InputDim, InputSpec, Model};
 use traind_xla::runtime::{HostArray, InputSpec as StepInput, Recording};
 use traind_xla::{DType, Shape};
@@ -9,7 +9,7 @@ use traind_xla::{DType, Shape};
 use crate::error::{RunError, RunResult};
 
 /// What rows to predict may lack.
-const LABELS: [&str; 3] = ["labels", "start_positions", "end_positions"];
+const LABELS: [&str; 4] = ["labels", "start_positions", "end_positions", "padded_length"];
 
 /// The batch inputs of one model, in a fixed order.
 #[derive(Clone, Debug)]
@@ -18,8 +18,10 @@ pub(crate) struct BatchLayout {
 }
 
 impl BatchLayout {
-    pub(crate) fn of(model: &dyn Model) -> BatchLayout {
-        BatchLayout { specs: model.inputs() }
+    /// The inputs of `model` that the tokenizer gives, with the labels.
+    pub(crate) fn of(model: &dyn Model, given: ModelInputs) -> BatchLayout {
+        let is_given = |spec: &InputSpec| spec.name != "token_type_ids" || given.token_type_ids;
+        BatchLayout { specs: model.inputs().into_iter().filter(is_given).collect() }
     }
 
     /// The same for rows without labels.
@@ -64,6 +66,9 @@ fn array(spec: &InputSpec, batch: &CoreBatch) -> RunResult<HostArray> {
         ("input_ids", DType::S32, _) => tokens(rows, positions, &batch.input_ids),
         ("attention_mask", DType::S32, _) => tokens(rows, positions, &batch.attention_mask),
         ("token_type_ids", DType::S32, _) => tokens(rows, positions, &batch.token_type_ids),
+        ("padded_length", DType::S32, _) => {
+            HostArray::from_s32(&[rows], &vec![batch.padded_length as i32; rows])
+        }
         ("sample_weights", DType::F32, _) => HostArray::from_f32(&[rows], &batch.sample_weights),
         ("labels", DType::S32, LabelBatch::Class(ids)) => HostArray::from_s32(&[rows], ids),
         ("labels", DType::F32, LabelBatch::Numbers { width: 1, values }) => {

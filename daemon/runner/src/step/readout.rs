@@ -3,6 +3,8 @@
 //!
 //! B rows, S positions, C classes.
 
+use std::ops::Range;
+
 use traind_models::{Batch, Output, OutputKind, tasks};
 use traind_xla::Tensor;
 use traind_xla::runtime::{Fetched, HostArray, Recording};
@@ -62,23 +64,37 @@ impl Readout {
         Ok(())
     }
 
-    /// The rows of one core's batch of `rows`, the empty slots among them.
+    /// The rows of one core's batch, the empty slots among them, by the `spans` of their tokens:
+    /// what stands for a token is that of the row's own ones.
     pub(crate) fn rows(
         self,
         fetched: &Fetched,
         core: usize,
-        rows: usize,
+        spans: &[Range<usize>],
     ) -> RunResult<Vec<RowOutput>> {
+        let rows = spans.len();
+        let without_classes = |values| RowOutput { values, classes: Vec::new() };
         Ok(match self {
-            Readout::Logits | Readout::SpanLogits => {
+            Readout::Logits => {
                 let values = by_row(fetched.per_core(LOGITS)?[core].to_f32()?, rows);
-                values.map(|values| RowOutput { values, classes: Vec::new() }).collect()
+                values.map(without_classes).collect()
+            }
+            Readout::SpanLogits => {
+                let values = by_row(fetched.per_core(LOGITS)?[core].to_f32()?, rows);
+                let scores = values.zip(spans).map(|(values, span)| {
+                    let (starts, ends) = values.split_at(values.len() / 2);
+                    [&starts[span.clone()], &ends[span.clone()]].concat()
+                });
+                scores.map(without_classes).collect()
             }
             Readout::BestClasses => {
                 let classes = by_row(fetched.per_core(BEST_CLASSES)?[core].to_s32()?, rows);
                 let values = by_row(fetched.per_core(PROBABILITIES)?[core].to_f32()?, rows);
-                let pairs = classes.zip(values);
-                pairs.map(|(classes, values)| RowOutput { values, classes }).collect()
+                let of_tokens = classes.zip(values).zip(spans).map(|((classes, values), span)| {
+                    let classes = classes[span.clone()].to_vec();
+                    RowOutput { values: values[span.clone()].to_vec(), classes }
+                });
+                of_tokens.collect()
             }
             Readout::CorrectSum => vec![RowOutput::default(); rows],
         })

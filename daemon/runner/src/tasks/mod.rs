@@ -55,6 +55,11 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(None)
     }
 
+    /// Whether the loss of a row depends on how far it is padded.
+    fn loss_counts_padding(&self) -> bool {
+        false
+    }
+
     /// What an evaluation step reads back.
     fn readout(&self) -> Readout;
 

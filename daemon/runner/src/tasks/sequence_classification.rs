@@ -8,7 +8,7 @@ use arrow_array::{Float32Array, StringArray};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use traind_job_file::{Data, JobFile};
-use traind_loader::{LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec};
+use traind_loader::{LabelEncoder, LabelFormat, LabelKind, LabelSpec, Labels, TaskSpec};
 use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 
@@ -31,7 +31,7 @@ impl SequenceClassification {
         let kind = match problem_type {
             ProblemType::Regression => LabelKind::Regression { num_labels: numbers(job, config)? },
             ProblemType::SingleLabel => labels::class_kind(job, config)?,
-            ProblemType::MultiLabel => several(labels::class_kind(job, config)?),
+            ProblemType::MultiLabel => several(job, labels::class_kind(job, config)?),
         };
         Ok(SequenceClassification { data: job.data.clone(), problem_type, kind })
     }
@@ -58,15 +58,18 @@ fn numbers(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
     })
 }
 
-/// The same rule for a list of classes.
-fn several(kind: LabelKind) -> LabelKind {
-    match kind {
-        LabelKind::Infer { num_labels } => LabelKind::MultiLabel { encoder: None, num_labels },
-        LabelKind::Encoder(encoder) => {
-            LabelKind::MultiLabel { encoder: Some(encoder), num_labels: None }
-        }
-        other => other,
-    }
+/// The same rule for a list of labels.
+fn several(job: &JobFile, kind: LabelKind) -> LabelKind {
+    let format = job.data.label_format.map(|format| match format {
+        traind_job_file::LabelFormat::Classes => LabelFormat::Classes,
+        traind_job_file::LabelFormat::OneHot => LabelFormat::OneHot,
+    });
+    let (encoder, num_labels) = match kind {
+        LabelKind::Infer { num_labels } => (None, num_labels),
+        LabelKind::Encoder(encoder) => (Some(encoder), None),
+        other => return other,
+    };
+    LabelKind::MultiLabel { encoder, num_labels, format }
 }
 
 impl JobTask for SequenceClassification {

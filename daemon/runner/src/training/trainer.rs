@@ -176,7 +176,7 @@ impl Trainer<'_> {
         let place = self.timetable.place(batch.host.scheduled.batch);
         self.open.finished.samples += batch.host.scheduled.plan.rows.len() as u64;
         self.open.finished.tokens += batch.host.tokens;
-        self.open.finished.flos += session.trainer_flos(&batch.host.scheduled.plan);
+        self.open.finished.flos += session.trainer_flos(&batch.host);
         let source = |row: &u32| self.collator.set().source_row(*row as usize) as u32;
         self.open.rows.extend(batch.host.scheduled.plan.rows.iter().map(source));
         let number = match session.steps() {

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use crate::schema::columns::Columns;
 use crate::section::section;
+use crate::spelled::spelled;
 use crate::values::{DataFiles, LabelMap};
 
 section! {
@@ -50,6 +51,10 @@ section! {
         /// numbered in the order they first appear in, unless their names are the
         /// numbers from 0 on. Left out, labels are class numbers from 0 on.
         label_map: Option<LabelMap> = None;
+        /// What the list of labels of a row holds, for multi-label classification: the classes
+        /// that apply, or for each class a 0 or 1. Left out, lists of floats, of booleans and of
+        /// as many 0 and 1 as there are classes are `one_hot`.
+        label_format: Option<LabelFormat> = None;
         /// Column that holds the list of words, for token classification.
         tokens: String = "tokens".to_owned();
         /// Column that holds the list of labels, one a word, for token classification.
@@ -93,5 +98,15 @@ section! {
         pad_to_multiple_of: Option<u32> = None, in 1.0..=1_048_576.0;
         /// What is done with the columns of all files before they are read.
         columns: Columns;
+    }
+}
+
+spelled! {
+    /// What a list of labels holds.
+    pub enum LabelFormat {
+        /// The classes that apply.
+        Classes = "classes",
+        /// For each class 1 where it applies, else 0.
+        OneHot = "one_hot",
     }
 }

@@ -12,10 +12,16 @@ use crate::model::{Batch, InputDim, InputSpec, LossSum};
 
 const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 
-/// `start_positions` and `end_positions` s32[B], and `sample_weights` f32[B].
+/// The length that transformers pads a batch to.
+const PADDED_LENGTH: &str = "padded_length";
+
+/// `start_positions`, `end_positions` and `padded_length` s32[B], and `weights` f32[B].
+/// Transformers takes the loss over all positions of a batch, padding among them: those from
+/// `padded_length` on are not in its batch. Without it all are.
 pub(crate) fn inputs() -> Vec<InputSpec> {
-    let position = |name| InputSpec::optional(name, DType::S32, &[InputDim::Rows]);
-    let mut inputs = POSITIONS.map(position).to_vec();
+    let of_row = |name| InputSpec::optional(name, DType::S32, &[InputDim::Rows]);
+    let mut inputs = POSITIONS.map(of_row).to_vec();
+    inputs.push(of_row(PADDED_LENGTH));
     inputs.push(sample_weights_input());
     inputs
 }
@@ -30,12 +36,23 @@ pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
         return Ok(None);
     };
     let weights = sample_weights(batch)?.mul_scalar(0.5)?;
-    let start = position_loss(logits, 0, start, &weights)?;
-    let end = position_loss(logits, 1, end, &weights)?;
+    let logits = within_padded_length(logits, batch)?;
+    let start = position_loss(&logits, 0, start, &weights)?;
+    let end = position_loss(&logits, 1, end, &weights)?;
     Ok(Some(LossSum {
         loss_sum: start.loss_sum.add(&end.loss_sum)?,
         weight_sum: start.weight_sum.add(&end.weight_sum)?,
     }))
+}
+
+/// The logits f32[B, S, 2] with scores that count as nothing behind the padded length.
+fn within_padded_length(logits: &Tensor, batch: &Batch) -> Result<Tensor> {
+    let Some(length) = batch.optional(PADDED_LENGTH) else { return Ok(logits.clone()) };
+    let trace = logits.trace();
+    let position = trace.iota(DType::S32, logits.dims(), 1)?;
+    let length = length.unsqueeze(1)?.unsqueeze(1)?.broadcast_to(logits.dims())?;
+    let outside = trace.scalar(f64::from(f32::MIN), DType::F32)?;
+    Ok(position.lt(&length)?.select(logits, &outside)?)
 }
 
 fn position_loss(
