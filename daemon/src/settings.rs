@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub network: Option<Network>,
     /// Where the web page is served, if it is.
     pub web_address: Option<SocketAddr>,
+    /// Directory in which tests make runs wait after chosen steps.
+    pub test_step_gates: Option<PathBuf>,
 }
 
 /// How much callers may ask for.
@@ -189,6 +191,7 @@ impl Settings {
                 request_timeout: Duration::from_secs(1),
             },
             web_address: None,
+            test_step_gates: None,
         }
     }
 }

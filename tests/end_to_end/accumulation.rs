@@ -1,4 +1,4 @@
-//! Steps of several batches, and steps in float16, which may be skipped.
+//! Gradient accumulation and mixed precision.
 
 use traind_proto::v1::event::Kind;
 use traind_tests::{Draft, Host, TrainerState, model};
@@ -14,17 +14,17 @@ fn check_equal(found: &TrainerState, expect: &TrainerState) {
 }
 
 #[tokio::test]
-async fn batches_that_are_added_up_equal_one_large_batch() {
+async fn accumulated_batches_equal_one_large_batch() {
     let host = Host::started(2).await;
     let state = async |name: &str, batch: u32, accumulated: u32, cores: u32| {
-        // Two epochs of 60 rows: the last step of each is not full.
+        // Two epochs of 60 rows, the last step of which is partial.
         let draft = Draft::new(&host, name)
             .set("train.learning_rate", 1e-3)
             .set("train.per_device_train_batch_size", batch)
             .set("train.gradient_accumulation_steps", accumulated)
             .set("resources.cores", cores);
-        let story = host.complete(&draft).await;
-        assert!(story.compiled().iter().all(|program| program.ahead));
+        let history = host.complete(&draft).await;
+        assert!(history.compiled().iter().all(|program| program.ahead));
         draft.output("out").trainer_state()
     };
     let whole = state("whole", 32, 1, 1).await;
@@ -56,20 +56,20 @@ async fn half_precision_stays_close_to_single_precision() {
 }
 
 #[tokio::test]
-async fn a_step_whose_gradients_overflow_is_skipped_and_told() {
+async fn a_step_whose_gradients_overflow_is_skipped_and_reported() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job").set("train.max_steps", 30).set("train.fp16", true);
     let mut weights = model::Weights::read(draft.path("model/model.safetensors"));
-    // The last layer norm is given zeros and divides by nearly nothing: gradients before it do
-    // not fit into float16 with the scale that is first.
+    // The last layer norm normalizes zeros and divides by its epsilon, so that gradients before it
+    // overflow float16 at the initial loss scale.
     let layer = "bert.encoder.layer.1";
     for module in ["attention.output.LayerNorm", "output.dense"] {
         weights.fill(&format!("{layer}.{module}.weight"), 0.0);
         weights.fill(&format!("{layer}.{module}.bias"), 0.0);
     }
     weights.write();
-    let story = host.complete(&draft).await;
-    let scaled: Vec<_> = story
+    let history = host.complete(&draft).await;
+    let scaled: Vec<_> = history
         .events
         .iter()
         .filter_map(|event| match &event.kind {
@@ -82,10 +82,10 @@ async fn a_step_whose_gradients_overflow_is_skipped_and_told() {
     assert_eq!(scaled[0], (1, 32768.0, 1), "{scaled:?}");
     assert!(scaled.windows(2).all(|pair| pair[1].1 == pair[0].1 / 2.0), "{scaled:?}");
     assert!(scaled.len() < 25, "{scaled:?}");
-    // The rate is that of the updates that were done.
+    // The schedule counts applied updates only.
     let rates = draft.output("out").trainer_state().series("learning_rate");
     let skipped = scaled.len();
     assert_eq!(rates[0], rates[skipped], "{rates:?}");
     assert!(rates[29] < rates[skipped]);
-    assert!(story.steps().iter().all(|step| step.loss.is_finite()));
+    assert!(history.steps().iter().all(|step| step.loss.is_finite()));
 }

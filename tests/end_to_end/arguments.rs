@@ -1,10 +1,10 @@
-//! Training arguments, from the job file to the losses they lead to.
+//! Training arguments, from the job file to their effect on the loss.
 
 use traind_tests::{Draft, Host};
 
 const STEPS: usize = 6;
 
-/// Losses of the first steps with some arguments, on two cores.
+/// The losses of the first steps with some arguments, on two cores.
 async fn losses(host: &Host, name: &str, arguments: &[(&str, &str)]) -> Vec<f64> {
     let mut draft = Draft::new(host, name)
         .set("resources.cores", 2)
@@ -24,12 +24,12 @@ fn largest_difference(found: &[f64], expect: &[f64]) -> f64 {
 }
 
 #[tokio::test]
-async fn arguments_that_must_not_change_the_result_do_not() {
+async fn arguments_without_influence_on_the_result_leave_it_unchanged() {
     let host = Host::started(2).await;
     let plain = losses(&host, "plain", &[]).await;
     let recomputed = [("train.gradient_checkpointing", "true")];
     let recomputed = losses(&host, "recomputed", &recomputed).await;
-    // The same operations on the same values; only XLA's fusions differ.
+    // The operations and values are equal; XLA's fusions differ.
     assert!(largest_difference(&recomputed, &plain) <= 1e-6, "{recomputed:?}, {plain:?}");
 
     let half = losses(&host, "half", &[("train.bf16", "true")]).await;
@@ -38,7 +38,7 @@ async fn arguments_that_must_not_change_the_result_do_not() {
 }
 
 #[tokio::test]
-async fn arguments_that_must_change_the_result_do() {
+async fn arguments_with_influence_on_the_result_change_it() {
     let host = Host::started(2).await;
     let plain = losses(&host, "plain", &[]).await;
     let smoothed = losses(&host, "smoothed", &[("train.label_smoothing_factor", "0.1")]).await;

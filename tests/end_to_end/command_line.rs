@@ -1,4 +1,4 @@
-//! The command line over real jobs: what it prints and what it exits with.
+//! The command line with real jobs: its output and exit codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host, JOB_FILE, data};
 
-/// A folder with the job file `job.yaml` and all that it names.
+/// A folder with the job file `job.yaml` and everything that it names.
 fn folder(host: &Host, name: &str) -> Draft {
     let draft = Draft::new(host, name);
     fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
@@ -19,20 +19,20 @@ fn folder(host: &Host, name: &str) -> Draft {
 async fn a_watched_job_that_completes_exits_with_0() {
     let host = Host::started(2).await;
     let draft = folder(&host, "job");
-    let said = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     for words in ["step 16/16", "eval_accuracy", draft.output("out").folder().to_str().unwrap()] {
-        assert!(said.err.contains(words), "{words} in {}", said.err);
+        assert!(output.stderr.contains(words), "{words} in {}", output.stderr);
     }
-    assert_eq!(host.get(said.out.trim()).await.state(), JobState::Completed);
+    assert_eq!(host.get(output.stdout.trim()).await.state(), JobState::Completed);
     assert_eq!(host.cli(draft.folder(), &["watch", "tiny"]).code, Some(0));
     let list = host.cli(draft.folder(), &["ls"]);
-    assert!(list.out.contains("16/16") && list.out.contains("completed"), "{}", list.out);
+    assert!(list.stdout.contains("16/16") && list.stdout.contains("completed"), "{}", list.stdout);
     let got = host.cli(draft.folder(), &["get", "tiny", "-o", "json"]);
-    let job: serde_json::Value = serde_json::from_str(&got.out).unwrap();
+    let job: serde_json::Value = serde_json::from_str(&got.stdout).unwrap();
     assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
 
-    // What the data are: classes and lengths of each split, as the events told them.
+    // The classes and lengths of each split.
     let train = &job["data"][0];
     assert_eq!((train["split"].as_str(), train["rows"].as_u64()), (Some("train"), Some(60)));
     let classes = train["classes"].as_array().unwrap();
@@ -44,7 +44,7 @@ async fn a_watched_job_that_completes_exits_with_0() {
         assert_eq!(class["rows"].as_u64(), Some(of_class), "{name}");
     }
     assert_eq!((&train["lengths"]["max"], &job["data"][1]["rows"]), (&8.into(), &53.into()));
-    let got = host.cli(draft.folder(), &["get", "tiny"]).out;
+    let got = host.cli(draft.folder(), &["get", "tiny"]).stdout;
     let line = got.lines().find(|line| line.starts_with("train ")).unwrap();
     assert!(line.contains("60 rows") && line.contains("p50") && line.contains("max 8"), "{got}");
     let share = got.lines().find(|line| line.trim_start().starts_with("animal ")).unwrap();
@@ -56,10 +56,10 @@ async fn a_watched_job_that_fails_exits_with_3() {
     let host = Host::started(2).await;
     let draft = folder(&host, "job");
     fs::write(draft.path("train.csv"), "text,label\ncat,animal\nrock,mineral\n").unwrap();
-    let said = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
-    assert_eq!(said.code, Some(3), "{}", said.err);
+    let output = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
+    assert_eq!(output.code, Some(3), "{}", output.stderr);
     for words in ["LABEL_INVALID", "train.csv", "mineral"] {
-        assert!(said.err.contains(words), "{words} in {}", said.err);
+        assert!(output.stderr.contains(words), "{words} in {}", output.stderr);
     }
     assert_eq!(host.cli(draft.folder(), &["watch", "tiny"]).code, Some(3));
 }
@@ -69,14 +69,14 @@ async fn a_job_cancelled_while_watched_exits_with_4_and_ctrl_c_with_130() {
     let host = Host::started(2).await;
     let draft = folder(&host, "job");
     let endless = ["submit", "job.yaml", "--set", "train.max_steps=1000000"];
-    let id = host.cli(draft.folder(), &endless).out.trim().to_owned();
+    let id = host.cli(draft.folder(), &endless).stdout.trim().to_owned();
     host.until_past(&id, 0).await;
 
     let mut watch = host.traind().args(["watch", &id]).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("step ")));
     kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
-    assert!(lines.any(|line| line.contains("goes on")), "it says that the job goes on");
+    assert!(lines.any(|line| line.contains("goes on")), "it says that the job keeps running");
     assert_eq!(watch.wait().unwrap().code(), Some(130));
     let step = host.get(&id).await.progress.unwrap().step;
     host.until_past(&id, step).await;
@@ -99,12 +99,12 @@ async fn a_failed_command_exits_with_1_and_wrong_usage_with_2() {
         (&["trian"], 2, "Usage"),
     ];
     for (arguments, code, words) in codes {
-        let said = host.cli(draft.folder(), arguments);
-        assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.err);
-        assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
-        assert_eq!(said.out, "", "{arguments:?}");
+        let output = host.cli(draft.folder(), arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(words), "{arguments:?}: {}", output.stderr);
+        assert_eq!(output.stdout, "", "{arguments:?}");
     }
-    let list = host.cli(draft.folder(), &["ls"]).out;
+    let list = host.cli(draft.folder(), &["ls"]).stdout;
     assert!(!list.contains("pending") && !list.contains("tiny"), "a job was made: {list}");
 }
 
@@ -114,8 +114,8 @@ async fn the_log_and_the_cores_of_a_running_job_are_shown() {
     let draft = Draft::new(&host, "busy").endless().set("resources.cores", 2);
     let job = host.create(&draft).await.unwrap();
     host.until_past(&job.id, 0).await;
-    let cores = host.cli(draft.folder(), &["cores"]).out;
+    let cores = host.cli(draft.folder(), &["cores"]).stdout;
     assert_eq!(cores.matches("busy").count(), 2, "{cores}");
-    let log = host.cli(draft.folder(), &["logs", "busy"]).out;
+    let log = host.cli(draft.folder(), &["logs", "busy"]).stdout;
     assert!(log.contains("step 1/"), "{log}");
 }

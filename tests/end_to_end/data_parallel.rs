@@ -1,10 +1,10 @@
-//! How many cores share a batch changes nothing that a user can see.
+//! The number of cores that share a batch does not change the results.
 
 use traind_tests::{Draft, Host};
 
 const GLOBAL_BATCH: u32 = 8;
 
-/// Losses and gradient norms of every step, with dropout.
+/// The losses and gradient norms of every step, with dropout.
 async fn curves(host: &Host, cores: u32, sharded: bool) -> (Vec<f64>, Vec<f64>) {
     let draft = Draft::new(host, &format!("cores-{cores}-{sharded}"))
         .with_two_shapes()
@@ -30,7 +30,7 @@ fn assert_close(name: &str, found: &[f64], expect: &[f64], tolerance: f64) {
 }
 
 #[tokio::test]
-async fn losses_do_not_depend_on_the_number_of_cores() {
+async fn losses_are_independent_of_the_number_of_cores() {
     let host = Host::started(4).await;
     let (losses, grad_norms) = curves(&host, 1, false).await;
     assert_eq!(losses.len(), 16, "two epochs of 7 full batches and one of 4 rows");
@@ -43,13 +43,13 @@ async fn losses_do_not_depend_on_the_number_of_cores() {
 }
 
 #[tokio::test]
-async fn dropout_and_the_seed_do_change_losses() {
+async fn dropout_and_the_seed_change_losses() {
     let host = Host::started(1).await;
     let plain = Draft::new(&host, "plain").set("train.max_steps", 4);
     let overrides = "{hidden_dropout_prob: 0.1}";
     let dropout = Draft::new(&host, "dropout").set("train.max_steps", 4);
     let dropout = dropout.set("model.config_overrides", overrides);
-    // The order of rows stays, so only the dropped values differ.
+    // The order of rows is the same, so that only the dropped values differ.
     let reseeded = dropout.clone().set("train.seed", 43).set("train.data_seed", 42);
     let mut curves = Vec::new();
     for (draft, name) in [(&plain, "a"), (&dropout, "b"), (&reseeded, "c"), (&dropout, "d")] {

@@ -1,14 +1,14 @@
-//! How many cores evaluate, and in what batches, changes no metric.
+//! Metrics are independent of the number of cores and of batch sizes.
 
 use std::collections::BTreeMap;
 
 use traind_tests::{Draft, Host};
 
-/// (cores, rows a core): 53 rows leave a last batch that is not full, or cores without a row.
+/// Cores and rows per core. 53 rows leave a partial last batch, or cores without a row.
 const LAYOUTS: [(u32, u32); 6] = [(1, 1), (1, 8), (1, 64), (2, 8), (2, 27), (4, 5)];
 
 #[tokio::test]
-async fn metrics_do_not_depend_on_cores_and_batches() {
+async fn metrics_are_independent_of_cores_and_batches() {
     let host = Host::started(4).await;
     let mut found = Vec::new();
     for (cores, rows) in LAYOUTS {
@@ -25,7 +25,7 @@ async fn metrics_do_not_depend_on_cores_and_batches() {
     }
 }
 
-/// Evaluates the model as it is given: a rate of 0 trains nothing.
+/// Evaluates the unchanged model: a learning rate of 0 trains nothing.
 async fn evaluate(host: &Host, cores: u32, rows: u32) -> BTreeMap<String, f64> {
     let draft = Draft::new(host, &format!("layout-{cores}-{rows}"))
         .with_two_shapes()
@@ -40,9 +40,9 @@ async fn evaluate(host: &Host, cores: u32, rows: u32) -> BTreeMap<String, f64> {
 async fn a_test_split_is_evaluated_once_at_the_end() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job").set("data.test", "validation.parquet");
-    let story = host.complete(&draft).await;
-    let (last, metrics) = (story.chapters().len() - 3, &story.job.metrics);
-    assert_eq!(story.chapters()[last - 1..=last], ["Saved", "Evaluated test"]);
+    let history = host.complete(&draft).await;
+    let (last, metrics) = (history.event_names().len() - 3, &history.job.metrics);
+    assert_eq!(history.event_names()[last - 1..=last], ["Saved", "Evaluated test"]);
     assert_eq!(metrics["test_loss"], metrics["eval_loss"]);
     assert_eq!(metrics["test_accuracy"], metrics["eval_accuracy"]);
 }

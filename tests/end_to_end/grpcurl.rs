@@ -1,8 +1,8 @@
-//! The daemon explains itself to `grpcurl`, where there is one: no proto file is given.
+//! `grpcurl`, if installed, calls the daemon by server reflection.
 
 use std::process::Command;
 
-use traind_tests::{Host, Said};
+use traind_tests::{CommandOutput, Host};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpcurl_lists_the_services_and_calls_one() {
@@ -14,12 +14,12 @@ async fn grpcurl_lists_the_services_and_calls_one() {
     let grpcurl = |arguments: &[&str]| {
         let mut command = Command::new("grpcurl");
         command.args(["-plaintext", "-unix"]).arg(host.socket()).args(arguments);
-        Said::of(command.output().unwrap())
+        CommandOutput::of(command.output().unwrap())
     };
     let services = grpcurl(&["list"]);
     for name in ["traind.v1.Jobs", "traind.v1.Cores", "grpc.health.v1.Health"] {
-        assert!(services.out.contains(name), "{services:?}");
+        assert!(services.stdout.contains(name), "{services:?}");
     }
     let cores = grpcurl(&["traind.v1.Cores/ListCores"]);
-    assert_eq!((cores.code, cores.out.matches("\"cpu\"").count()), (Some(0), 2), "{cores:?}");
+    assert_eq!((cores.code, cores.stdout.matches("\"cpu\"").count()), (Some(0), 2), "{cores:?}");
 }

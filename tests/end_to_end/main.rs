@@ -1,7 +1,6 @@
-//! traind as its users meet it: the real binaries, real unix sockets, the real CPU plugin, and
-//! jobs that train.
+//! End-to-end tests: the real binaries, real unix sockets, the real CPU plugin, and jobs that train.
 
-// A helper that cannot do its work fails its test.
+// A failed helper fails its test.
 #![allow(clippy::unwrap_used)]
 
 mod accumulation;
@@ -9,12 +8,11 @@ mod arguments;
 mod bad_input;
 mod checkpoints;
 mod command_line;
-mod core_figures;
+mod core_metrics;
 mod data_parallel;
 mod evaluation;
 mod faults;
 mod grpcurl;
-mod main_story;
 mod outliving;
 mod planning;
 mod prometheus;
@@ -29,3 +27,4 @@ mod tasks;
 mod tensorboard_reader;
 mod warm_start;
 mod web_page;
+mod whole_job;

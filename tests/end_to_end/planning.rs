@@ -1,36 +1,35 @@
-//! `traind plan`: what it prints, what it refuses, and how near its estimate of memory comes to
-//! what the compiler takes.
+//! `traind plan`: its output, its errors, and the accuracy of its memory estimate.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use traind_proto::v1::{self, MemoryUsage, Plan};
-use traind_tests::{Draft, Host, JOB_FILE, PATIENCE};
+use traind_tests::{Draft, Host, JOB_FILE, POLL, TIMEOUT};
 
-/// How far the estimate may be from the compiler's figure, as a share of it.
+/// The allowed relative error of the estimate.
 const TOLERANCE: f64 = 0.2;
 const POSITIONS: usize = 128;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_tells_parameters_and_memory_by_category() {
+async fn a_plan_shows_parameters_and_memory_by_category() {
     let host = Host::started(2).await;
     let draft = Draft::new(&host, "planned");
     fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
-    let said = host.cli(draft.folder(), &["plan", "job.yaml"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = host.cli(draft.folder(), &["plan", "job.yaml"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let parameters = parameters_of(&draft.path("model/model.safetensors"));
-    assert!(said.out.contains(&format!("bert, {parameters} parameters")), "{}", said.out);
+    assert!(output.stdout.contains(&format!("bert, {parameters} parameters")), "{}", output.stdout);
     for category in ["weights", "gradients", "optimizer", "activations", "a checkpoint", "on disk"]
     {
-        let line = said.out.lines().find(|line| line.trim_start().starts_with(category));
-        let line = line.unwrap_or_else(|| panic!("no {category} in {}", said.out));
+        let line = output.stdout.lines().find(|line| line.trim_start().starts_with(category));
+        let line = line.unwrap_or_else(|| panic!("no {category} in {}", output.stdout));
         assert!(line.ends_with("iB"), "{line}");
     }
-    assert!(host.cli(draft.folder(), &["ls"]).out.lines().count() <= 1, "no job was made");
+    assert!(host.cli(draft.folder(), &["ls"]).stdout.lines().count() <= 1, "no job was made");
 }
 
-/// Values in a safetensors file, by its header.
+/// The number of values in a safetensors file.
 fn parameters_of(weights: &Path) -> u64 {
     let bytes = fs::read(weights).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -43,7 +42,7 @@ fn parameters_of(weights: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_fit_is_refused_with_the_change_that_makes_it_fit() {
+async fn a_job_that_cannot_fit_is_rejected_with_the_change_that_makes_it_fit() {
     let host = Host::started_with(1, &["--memory-per-core=1"]).await;
     let shape = Shape { rows: 256, ..BERT };
     let draft = shape.draft(&host, "large").set("train.gradient_checkpointing", "true");
@@ -59,7 +58,7 @@ async fn what_cannot_fit_is_refused_with_the_change_that_makes_it_fit() {
     let refused = plan(&["--set=train.per_device_train_batch_size=1024"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let fits = "it fits with train.per_device_train_batch_size: ";
-    let (_, advice) = refused.err.split_once(fits).unwrap_or_else(|| panic!("{refused:?}"));
+    let (_, advice) = refused.stderr.split_once(fits).unwrap_or_else(|| panic!("{refused:?}"));
     let rows: String = advice.chars().take_while(char::is_ascii_digit).collect();
     let taken = plan(&[&format!("--set=train.per_device_train_batch_size={rows}")]);
     assert_eq!(taken.code, Some(0), "what is advised is taken: {taken:?}");
@@ -67,7 +66,7 @@ async fn what_cannot_fit_is_refused_with_the_change_that_makes_it_fit() {
     assert!(host.create(&request).await.unwrap_err().message().contains(fits), "submitting too");
 }
 
-/// A model and batches of one shape.
+/// A model and the shape of its batches.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     task: &'static str,
@@ -108,7 +107,7 @@ impl Shape {
             .endless()
     }
 
-    /// A model large enough for its activations to count.
+    /// Makes the model large enough for its activations to matter.
     fn widen(self, path: &Path) {
         let mut config: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         let sizes = [
@@ -140,19 +139,19 @@ impl Shape {
     }
 }
 
-/// What the compiler took for the largest program of a job that trains.
+/// The memory that the compiler allocates for the largest program of a training job.
 async fn compiled(host: &Host, draft: &Draft) -> MemoryUsage {
     let job = host.create(draft).await.unwrap();
     let start = std::time::Instant::now();
     let memory = loop {
         let core = host.cores().await.remove(0);
-        // The job before may still be leaving.
+        // The previous job may still be exiting.
         let usage = core.usage.filter(|_| core.job_id == job.id);
         match usage.and_then(|usage| usage.memory).filter(|memory| memory.temporary_bytes > 0) {
             Some(memory) => break memory,
-            None => assert!(start.elapsed() < PATIENCE, "{}", host.runner_log(&job.id)),
+            None => assert!(start.elapsed() < TIMEOUT, "{}", host.runner_log(&job.id)),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(POLL).await;
     };
     host.cancel(&job.id).await;
     host.watch(&job.id).await;
@@ -169,7 +168,7 @@ async fn planned(host: &Host, draft: &Draft) -> Plan {
 }
 
 #[tokio::test]
-async fn the_estimate_of_activations_is_near_the_compilers() {
+async fn the_estimate_of_activations_is_close_to_the_compilers_allocation() {
     let host = Host::started(1).await;
     let mut off = Vec::new();
     for shape in [BERT, GPT2] {
@@ -178,7 +177,7 @@ async fn the_estimate_of_activations_is_near_the_compilers() {
             let draft = shape.draft(&host, &format!("{}-{checkpointing}", shape.task));
             let plan = planned(&host, &draft).await;
             let memory = compiled(&host, &draft).await;
-            // The compiler's temporaries are the gradients too.
+            // The compiler's temporaries include the gradients.
             let estimate = (plan.activations_bytes + plan.gradients_bytes) as f64;
             let ratio = estimate / memory.temporary_bytes as f64;
             println!(

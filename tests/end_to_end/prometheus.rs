@@ -1,5 +1,5 @@
-//! A real Prometheus, with the configuration that is shipped, reads a daemon while a job trains.
-//! `TRAIND_TEST_PROMETHEUS` names the program, as `scripts/test` does where there is one.
+//! A real Prometheus with the shipped configuration scrapes a daemon while a job trains.
+//! `TRAIND_TEST_PROMETHEUS` names the program; `scripts/test` sets it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use traind_tests::{Draft, Host, PATIENCE};
+use traind_tests::{Draft, Host, TIMEOUT};
 
-/// What a job that trains has at any moment, and what Prometheus says of the scrape itself.
+/// Expressions that yield a series while a job trains.
 const SERIES: &[&str] = &[
     "up == 1",
     "traind_jobs{state=\"running\"} == 1",
@@ -28,7 +28,7 @@ const SERIES: &[&str] = &[
     "grpc_server_handling_seconds_bucket{le=\"+Inf\"} > 0",
 ];
 
-/// Ends with the test.
+/// Killed at the end of the test.
 struct Prometheus {
     process: Child,
     address: String,
@@ -56,7 +56,7 @@ impl Prometheus {
         Prometheus { process: process.unwrap(), address }
     }
 
-    /// The answer of its API; nothing before it serves.
+    /// A response of its API; `None` until it serves.
     fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
@@ -66,7 +66,7 @@ impl Prometheus {
         serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
     }
 
-    /// How many series an expression has now.
+    /// The number of series that an expression yields.
     fn count(&self, expression: &str) -> usize {
         let escape = |byte: u8| format!("%{byte:02x}");
         let escaped: String = expression.bytes().map(escape).collect();
@@ -88,10 +88,10 @@ fn free_address() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_gets_every_figure_and_knows_the_rules() {
+async fn prometheus_scrapes_every_metric_and_loads_the_rules() {
     let given = std::env::var_os("TRAIND_TEST_PROMETHEUS").filter(|path| !path.is_empty());
     let Some(program) = given.map(PathBuf::from) else {
-        return eprintln!("left out: TRAIND_TEST_PROMETHEUS names no Prometheus");
+        return eprintln!("skipped: TRAIND_TEST_PROMETHEUS names no Prometheus");
     };
     let daemon = free_address();
     let host = Host::started_with(1, &["--metrics-address", &daemon]).await;
@@ -104,14 +104,14 @@ async fn prometheus_gets_every_figure_and_knows_the_rules() {
     while !missing.is_empty() {
         missing.retain(|expression| prometheus.count(expression) == 0);
         let log = || fs::read_to_string(host.path("prometheus.log")).unwrap();
-        assert!(start.elapsed() < PATIENCE, "no series for {missing:#?}\n{}", log());
+        assert!(start.elapsed() < TIMEOUT, "no series for {missing:#?}\n{}", log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let rules = prometheus.get("/api/v1/rules").unwrap();
     let groups = rules["data"]["groups"].as_array().unwrap();
     let rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
     assert!(rules.clone().count() > 0);
-    let ill: Vec<&Value> = rules.filter(|rule| rule["health"] == "err").collect();
-    assert!(ill.is_empty(), "{ill:#?}");
+    let broken: Vec<&Value> = rules.filter(|rule| rule["health"] == "err").collect();
+    assert!(broken.is_empty(), "{broken:#?}");
     host.cancel(&job.id).await;
 }

@@ -1,4 +1,4 @@
-//! A Python client generated from the proto files by `grpcio-tools`, as users make one.
+//! A Python client that `grpcio-tools` generates from the proto files.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use traind_tests::{Draft, Host, JOB_FILE, Said};
+use traind_tests::{CommandOutput, Draft, Host, JOB_FILE};
 
 const PROTO_FILES: [&str; 2] = ["traind/v1/events.proto", "traind/v1/jobs.proto"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_python_client_makes_watches_and_cancels_jobs() {
+async fn a_generated_python_client_creates_watches_and_cancels_jobs() {
     let Some(python) = python() else { return };
     let host = Host::started(2).await;
     let draft = Draft::new(&host, "job");
@@ -22,9 +22,9 @@ async fn a_generated_python_client_makes_watches_and_cancels_jobs() {
     let mut client = Command::new(&python);
     client.arg(in_tests("end_to_end/python_client.py")).arg(stubs).arg(host.socket());
     client.arg(draft.folder()).arg(draft.path("job.yaml"));
-    let said = Said::of(client.output().unwrap());
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let saw: Value = serde_json::from_str(&said.out).unwrap();
+    let output = CommandOutput::of(client.output().unwrap());
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let saw: Value = serde_json::from_str(&output.stdout).unwrap();
     check_completed(&saw["completed"]);
     check_cancelled(&saw["cancelled"]);
     check_refused(&saw["refused"]);
@@ -53,8 +53,8 @@ fn check_refused(saw: &Value) {
     assert!(nearest.contains("train.learning_rate"), "{nearest}");
 }
 
-/// The interpreter of an environment with `grpcio-tools` and `grpcio-status`, which
-/// `scripts/test` makes. Where tests must not be left out, neither is this one.
+/// The interpreter of an environment with `grpcio-tools` and `grpcio-status`, made by
+/// `scripts/test`.
 pub(crate) fn python() -> Option<OsString> {
     let python = env::var_os("TRAIND_TEST_PYTHON").filter(|path| !path.is_empty());
     if python.is_none() {
@@ -65,14 +65,14 @@ pub(crate) fn python() -> Option<OsString> {
     python
 }
 
-/// Generates the client's code; returns its folder.
+/// Generates the client's code and returns its folder.
 fn generate(python: &OsString, folder: &Path) -> PathBuf {
     fs::create_dir(folder).unwrap();
     let mut protoc = Command::new(python);
     protoc.args(["-m", "grpc_tools.protoc", "--proto_path"]).arg(in_tests("../proto"));
     protoc.arg("--python_out").arg(folder).arg("--grpc_python_out").arg(folder);
-    let said = Said::of(protoc.args(PROTO_FILES).output().unwrap());
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = CommandOutput::of(protoc.args(PROTO_FILES).output().unwrap());
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     folder.to_owned()
 }
 

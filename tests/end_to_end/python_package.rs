@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use traind_tests::{Draft, Host, JOB_FILE, Said};
+use traind_tests::{CommandOutput, Draft, Host, JOB_FILE};
 
 use crate::python_client::{in_tests, python};
 
@@ -14,17 +14,17 @@ async fn the_python_package_submits_follows_and_cancels() {
     let draft = Draft::new(&host, "job");
     fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
     let package = draft.path("package");
-    let said =
+    let output =
         run(Command::new(&python).arg(in_tests("../proto/python/generate.py")).arg(&package));
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
 
     let mut suite = Command::new(&python);
     suite.arg(in_tests("end_to_end/python_package.py")).current_dir(draft.folder());
     suite.env("PYTHONPATH", &package).env("TRAIND_SOCKET", host.socket());
-    let said = run(&mut suite);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = run(&mut suite);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
 }
 
-fn run(command: &mut Command) -> Said {
-    Said::of(command.output().unwrap())
+fn run(command: &mut Command) -> CommandOutput {
+    CommandOutput::of(command.output().unwrap())
 }

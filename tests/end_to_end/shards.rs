@@ -1,11 +1,11 @@
-//! Weights in several files: saved so where a model is larger than `max_shard_size`, and read again.
+//! Models larger than `max_shard_size` are saved in several files and read back.
 
 use std::fs;
 use std::path::Path;
 
 use traind_tests::{Draft, Host};
 
-/// The files of weights in a folder, by name.
+/// The names and contents of the weight files in a folder.
 fn weights(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));

@@ -1,5 +1,4 @@
-//! A job of another user of the host, with the real runner. Left out where the tests do not run
-//! as root.
+//! A job of another user of the host, with the real runner. Skipped unless the tests run as root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -10,18 +9,18 @@ use std::process::Command;
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host, JOB_FILE};
 
-/// Nobody's number, and a group that every system has.
+/// A user id without an account, and a group that every system has.
 const ANN: u32 = 4242;
 const USERS: u32 = 100;
 
-/// A host that others can use. Its programs and its plugin are where everybody can read them.
+/// A host for several users, whose programs and plugin are readable by all of them.
 async fn open_host() -> Host {
     let host = Host::started_with(1, &["--socket-group=users", "--run-as=submitter"]).await;
     fs::set_permissions(host.path(""), Permissions::from_mode(0o755)).unwrap();
     let plugin = host.plugin();
     let target = fs::canonicalize(&plugin).unwrap();
     fs::remove_file(&plugin).unwrap();
-    // A file system of its own may lie between.
+    // It may be on another file system.
     if fs::hard_link(&target, &plugin).is_err() {
         fs::copy(&target, &plugin).unwrap();
     }
@@ -38,24 +37,24 @@ fn give(folder: &Path) {
     }
 }
 
-fn as_ann(host: &Host, folder: &Path, arguments: &[&str]) -> traind_tests::Said {
+fn as_ann(host: &Host, folder: &Path, arguments: &[&str]) -> traind_tests::CommandOutput {
     let mut command: Command = host.traind();
     command.args(arguments).current_dir(folder).uid(ANN).gid(USERS);
-    traind_tests::Said::of(command.output().unwrap())
+    traind_tests::CommandOutput::of(command.output().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_users_job_trains_with_their_rights_and_leaves_them_its_model() {
+async fn a_job_runs_as_its_submitter_who_owns_the_output() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("left out: this test takes root");
+        return eprintln!("skipped: needs root");
     }
     let host = open_host().await;
     let draft = Draft::new(&host, "anns");
     fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
     give(draft.folder());
-    let said = as_ann(&host, draft.folder(), &["submit", "job.yaml", "--watch"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let job = host.get(said.out.trim()).await;
+    let output = as_ann(&host, draft.folder(), &["submit", "job.yaml", "--watch"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let job = host.get(output.stdout.trim()).await;
     assert_eq!((job.state(), job.owner.as_str()), (JobState::Completed, "4242"));
     for name in ["out", "out/model.safetensors", "out/trainer_state.json"] {
         assert_eq!(fs::metadata(draft.path(name)).unwrap().uid(), ANN, "{name}");
@@ -66,13 +65,13 @@ async fn a_users_job_trains_with_their_rights_and_leaves_them_its_model() {
         "compiled by that user, for that user"
     );
     let samples = as_ann(&host, draft.folder(), &["samples", &job.id, "--step", "1"]);
-    assert!(samples.code == Some(0) && samples.out.contains("train.csv"), "{samples:?}");
+    assert!(samples.code == Some(0) && samples.stdout.contains("train.csv"), "{samples:?}");
 
-    // Between submission and start a file may become somebody else's.
+    // The file's owner may change between submission and start.
     let waits =
         ["submit", "job.yaml", "--set=output_dir=out2", "--set=resources.max_run_seconds=60"];
     chown(draft.path("train.csv"), Some(0), Some(0)).unwrap();
     fs::set_permissions(draft.path("train.csv"), Permissions::from_mode(0o600)).unwrap();
     let refused = as_ann(&host, draft.folder(), &waits);
-    assert!(refused.err.contains("user 4242 may not read"), "{refused:?}");
+    assert!(refused.stderr.contains("user 4242 may not read"), "{refused:?}");
 }

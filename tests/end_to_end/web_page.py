@@ -1,6 +1,6 @@
-"""Drives the web page in headless Chromium through ChromeDriver, as a person with a mouse would.
+"""Drives the web page in headless Chromium through ChromeDriver,.
 
-Prints one JSON object of what it saw. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL RUNNING WAITING FIRST SECOND SCREENSHOTS
+Prints what it saw as a JSON object. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL RUNNING WAITING FIRST SECOND SCREENSHOTS
 where RUNNING to SECOND are job ids, the last two of jobs that have completed.
 """
 
@@ -72,7 +72,7 @@ class Browser:
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def until(self, what, script, *arguments):
-        """Waits until the script returns something; returns that."""
+        """Waits until the script returns a true value, and returns it."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             value = self.run(script, *arguments)
@@ -82,7 +82,7 @@ class Browser:
         raise RuntimeError(f"not seen: {what}\n{self.run('return document.body.innerText')}")
 
     def size(self, width, height):
-        """As a window of this size inside its borders."""
+        """Sets the size of the viewport."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
         self.call("POST", "/goog/cdp/execute", body)
@@ -144,7 +144,7 @@ def job(browser, job_id):
 
 
 def kept_focus(browser, job_id):
-    """What has the focus after the page has told something new."""
+    """The text of the focused element after the page was updated."""
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
     browser.until("the button", "return document.querySelector('button.danger')")
     browser.run("document.querySelector('button.danger').focus()")
@@ -154,7 +154,7 @@ def kept_focus(browser, job_id):
 
 
 def broken_curve(browser):
-    """The lines of a curve with figures that are none."""
+    """The lines of a curve with values that are not finite."""
     script = """
         const { chart, sparkline } = await import("/assets/chart.js");
         const points = [[1, 3], [2, 2], [3, "NaN"], [4, "inf"], [5, 2], [6, 1]];
@@ -198,15 +198,14 @@ def compare(browser):
 def phone(browser):
     browser.size(*PHONE)
     widths = {}
-    for name, place in [
-        ("overview", "#/"),
-        ("job", f"#/jobs/{running}"),
-        ("waiting", f"#/jobs/{waiting}"),
-        ("compare", f"#/compare/{first},{second}"),
+    for name, place, last_part in [
+        ("overview", "#/", ".spark polyline"),
+        ("job", f"#/jobs/{running}", ".chart .line"),
+        ("waiting", f"#/jobs/{waiting}", "button.danger"),
+        ("compare", f"#/compare/{first},{second}", ".tall .line"),
     ]:
         browser.run("location.hash = arguments[0]", place)
-        browser.until("the page", "return document.querySelector('main .card, main .note')")
-        time.sleep(1.5)
+        browser.until("the page", "return document.querySelector(arguments[0])", last_part)
         browser.screenshot(f"phone-{name}")
         widths[name] = browser.run("return document.documentElement.scrollWidth")
     browser.size(*DESKTOP)
@@ -226,7 +225,7 @@ with tempfile.TemporaryDirectory() as profile:
     try:
         browser.size(*DESKTOP)
         saw = {"strangers": strangers(browser)}
-        # The refusal that strangers meet is an error to the browser's console.
+        # The refusal without a session is an error on the console.
         browser.errors()
         saw["overview"] = overview(browser)
         saw["job"] = job(browser, running)

@@ -1,16 +1,23 @@
-//! The web page in a real browser.
+//! The web page in a headless browser.
 
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use traind_tests::{Draft, Host, Said};
+use traind_tests::{CommandOutput, Draft, Host};
 
 const EPOCHS: u32 = 3;
+/// The browser is killed after it; all of its pages take seconds.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_shows_jobs_and_cores_and_cancels() {
+async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     let Some(browser) = Browser::find() else { return };
     let host = Host::started_with(2, &["--web-address", "127.0.0.1:0"]).await;
     let draft = |name: &str| {
@@ -19,7 +26,7 @@ async fn a_browser_shows_jobs_and_cores_and_cancels() {
     };
     let first = host.complete(&draft("brisk")).await.job;
     let second = host.complete(&draft("gentle").edit("5.0e-3", "5.0e-4")).await.job;
-    // A step takes a millisecond: not each is worth an event.
+    // Steps take a millisecond, too short for an event each.
     let endless = draft("endless").endless().set("train.logging_steps", 25);
     let running = host.create(&endless.set("train.eval_strategy", "no")).await.unwrap();
     let waiting = host.create(&draft("patient")).await.unwrap();
@@ -77,7 +84,7 @@ fn check_job(saw: &Value) {
     assert!(text(&saw["log"]).contains("grad_norm"), "{saw}");
 }
 
-/// All text of a value.
+/// The text of a value, or of all its elements.
 fn text(value: &Value) -> String {
     match value {
         Value::Array(parts) => parts.iter().map(text).collect::<Vec<_>>().join("\n"),
@@ -85,7 +92,20 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Chromium, its driver, and a Python to talk with it.
+/// Runs a command and kills its process group if it takes longer than `deadline`.
+fn within(deadline: Duration, mut command: Command) -> CommandOutput {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let group = Pid::from_child(&child);
+    let (send, output) = mpsc::channel();
+    thread::spawn(move || send.send(child.wait_with_output().unwrap()));
+    output.recv_timeout(deadline).map(CommandOutput::of).unwrap_or_else(|_| {
+        kill_process_group(group, Signal::KILL).unwrap();
+        panic!("the browser took longer than {deadline:?}")
+    })
+}
+
+/// Chromium, its driver, and a Python to control it.
 struct Browser {
     chromium: PathBuf,
     driver: PathBuf,
@@ -112,15 +132,15 @@ impl Browser {
 
     fn drive(&self, host: &Host, jobs: [&str; 4]) -> Value {
         let login = host.cli(&host.path(""), &["web"]);
-        assert_eq!(login.code, Some(0), "{}", login.err);
+        assert_eq!(login.code, Some(0), "{}", login.stderr);
         let screenshots = env::var_os("TRAIND_SCREENSHOTS").map(PathBuf::from);
         let mut client = Command::new(&self.python);
         client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("end_to_end/web_page.py"));
-        client.arg(&self.driver).arg(&self.chromium).arg(login.out.trim()).args(jobs);
+        client.arg(&self.driver).arg(&self.chromium).arg(login.stdout.trim()).args(jobs);
         client.arg(screenshots.unwrap_or_else(|| host.path("screenshots")));
-        let said = Said::of(client.output().unwrap());
-        assert_eq!(said.code, Some(0), "{}", said.err);
-        serde_json::from_str(&said.out).unwrap()
+        let output = within(DEADLINE, client);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
     }
 }
 

@@ -1,12 +1,12 @@
-//! Where the things under test lie. They are built and fetched beforehand, as `scripts/test`
-//! does: a test that built them would hide how long that takes.
+//! Paths of the binaries and the plugin under test. `scripts/test` builds and fetches them
+//! beforehand, so that no test waits for it.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// The command line, with the runner beside it: in `$TRAIND_BIN_DIR`, else in the folder of
-/// the profile that the tests were built with.
+/// The path of `traind`, with the runner beside it: in `$TRAIND_BIN_DIR` if set, else in the folder
+/// of the profile that the tests were built with.
 pub(crate) fn traind() -> PathBuf {
     let folder = env::var_os("TRAIND_BIN_DIR").map_or_else(profile_folder, PathBuf::from);
     for name in ["traind", "traind-runner"] {
@@ -16,7 +16,7 @@ pub(crate) fn traind() -> PathBuf {
     folder.join("traind")
 }
 
-/// A folder of executables that outlasts a test and is deleted with what cargo built.
+/// A folder of compiled programs that all tests share. `cargo clean` deletes it.
 pub(crate) fn shared_executables() -> PathBuf {
     let folder = profile_folder().with_file_name("tmp").join("traind-executables");
     fs::create_dir_all(&folder).unwrap();
@@ -29,7 +29,7 @@ fn profile_folder() -> PathBuf {
     own.parent().and_then(|deps| deps.parent()).unwrap().to_owned()
 }
 
-/// The CPU plugin where `traind plugins install cpu` puts it.
+/// The CPU plugin as `traind plugins install cpu` installs it.
 pub(crate) fn cpu_plugin() -> PathBuf {
     let cache = variable("TRAIND_CACHE_DIR")
         .or_else(|| variable("XDG_CACHE_HOME").map(|home| home.join("traind")))

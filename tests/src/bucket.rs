@@ -1,16 +1,16 @@
-//! A server that speaks as much of S3's protocol as reading objects takes.
+//! A server for the part of the S3 protocol that reads objects.
 
 use std::collections::BTreeMap;
 
-use crate::http::{Answer, Request, Server};
+use crate::http::{Request, Response, Server};
 
 pub const BUCKET: &str = "data";
 pub const ACCESS_KEY: &str = "AKIATESTKEY";
 pub const SECRET_KEY: &str = "the-secret-of-the-test";
-/// May not be read.
+/// A prefix of objects that may not be read.
 pub const DENIED: &str = "private/";
 
-/// One bucket with some objects.
+/// A bucket with a few objects.
 #[derive(Debug)]
 pub struct Bucket {
     server: Server,
@@ -20,14 +20,14 @@ impl Bucket {
     pub fn start(objects: &[(&str, Vec<u8>)]) -> Bucket {
         let objects: BTreeMap<String, Vec<u8>> =
             objects.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.clone())).collect();
-        Bucket { server: Server::start(move |request| answer(&objects, request)) }
+        Bucket { server: Server::start(move |request| respond(&objects, request)) }
     }
 
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// What a daemon has to know to read it.
+    /// The environment of a daemon that may read the bucket.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("AWS_ENDPOINT_URL", self.server.url()),
@@ -42,7 +42,7 @@ fn is_listing(request: &Request) -> bool {
     request.query.contains("list-type=2")
 }
 
-fn answer(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
+fn respond(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Response {
     let signed = request.headers.get("authorization").cloned().unwrap_or_default();
     if !signed.contains(&format!("Credential={ACCESS_KEY}/")) {
         return refusal(403, "InvalidAccessKeyId");
@@ -56,7 +56,7 @@ fn answer(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
     }
     match objects.get(key) {
         Some(_) if key.starts_with(DENIED) => refusal(403, "AccessDenied"),
-        Some(bytes) => Answer::content(bytes.clone())
+        Some(bytes) => Response::content(bytes.clone())
             .ranged(request)
             .with("etag", &format!("\"{:x}\"", bytes.len()))
             .with("last-modified", "Wed, 21 Oct 2026 07:28:00 GMT"),
@@ -64,11 +64,11 @@ fn answer(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
     }
 }
 
-fn refusal(status: u16, code: &str) -> Answer {
-    Answer::new(status, format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>"))
+fn refusal(status: u16, code: &str) -> Response {
+    Response::new(status, format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>"))
 }
 
-fn listing(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
+fn listing(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Response {
     let prefix = request.query.split('&').find_map(|part| part.strip_prefix("prefix="));
     let prefix = prefix.unwrap_or_default().replace("%2F", "/");
     let contents =
@@ -81,7 +81,7 @@ fn listing(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Answer {
             )
         });
     let contents: String = contents.collect();
-    Answer::new(
+    Response::new(
         200,
         format!(
             "<ListBucketResult><Name>{BUCKET}</Name><KeyCount>1</KeyCount>\

@@ -1,5 +1,5 @@
-//! Labelled text that a tiny model can learn: each row has words of its class among words
-//! that say nothing. The same rows on every machine.
+//! Labelled text that a tiny model can learn: each row mixes words of its class with words of no
+//! class. A seed gives the same rows on every machine.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const OTHER_WORDS: [&str; 15] = [
     "was", "there",
 ];
 
-/// The words of all rows, without a repetition.
+/// All words that rows consist of, each once.
 pub fn words() -> impl Iterator<Item = &'static str> {
     CLASS_WORDS.into_iter().flatten().chain(OTHER_WORDS)
 }
@@ -28,10 +28,10 @@ pub fn other_words() -> &'static [&'static str] {
     &OTHER_WORDS
 }
 
-/// A text and the name of its class.
+/// A text and its class name.
 pub type Row = (String, &'static str);
 
-/// `count` rows of 3 to `max_words` words, others for another seed.
+/// `count` rows of 3 to `max_words` words.
 pub fn rows(seed: u64, count: usize, max_words: usize) -> Vec<Row> {
     let mut random = Random(seed);
     (0..count).map(|_| row(&mut random, max_words)).collect()
@@ -54,9 +54,14 @@ pub fn csv(rows: &[Row]) -> String {
 }
 
 pub fn parquet(rows: &[Row]) -> Vec<u8> {
+    parquet_of(["text", "label"], rows)
+}
+
+/// A Parquet file with a column of texts and one of labels.
+pub fn parquet_of(names: [&str; 2], rows: &[(String, impl AsRef<str>)]) -> Vec<u8> {
     let texts: StringArray = rows.iter().map(|(text, _)| Some(text.as_str())).collect();
-    let labels: StringArray = rows.iter().map(|(_, label)| Some(*label)).collect();
-    let columns = [("text", Arc::new(texts) as ArrayRef), ("label", Arc::new(labels))];
+    let labels: StringArray = rows.iter().map(|(_, label)| Some(label.as_ref())).collect();
+    let columns = [(names[0], Arc::new(texts) as ArrayRef), (names[1], Arc::new(labels))];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();

@@ -1,5 +1,5 @@
-//! A job before it is submitted: a folder of its own with a model and data in it, and a
-//! request that a test may change.
+//! A job before its submission: a folder with its model and data, and a request that a test
+//! may change.
 
 use std::fmt::Display;
 use std::fs;
@@ -11,7 +11,7 @@ use traind_proto::v1::CreateJobRequest;
 use crate::output::Output;
 use crate::{Host, data, model};
 
-/// What every test trains, unless it sets something else.
+/// The default job file.
 pub const JOB_FILE: &str = "\
 name: tiny
 model:
@@ -35,21 +35,21 @@ output_dir: out
 const TRAIN_ROWS: usize = 60; // the last batch of 8 is not full
 const VALIDATION_ROWS: usize = 53;
 
-// With the two special tokens of a row: at most 8 tokens, and at most 12. Each length that
-// batches are padded to is two programs more to compile.
+// With the two special tokens of a row, at most 8 and at most 12 tokens. Each padded length adds
+// two programs to compile.
 const MAX_WORDS: usize = 6;
 const MAX_WORDS_OF_TWO_SHAPES: usize = 10;
 
 #[derive(Clone, Debug)]
 pub struct Draft {
     folder: PathBuf,
-    /// The rows of its validation file, in order.
+    /// The rows of the validation file, in order.
     pub validation: Vec<data::Row>,
     request: CreateJobRequest,
 }
 
 impl Draft {
-    /// A job that would complete, in the folder `name` of the host.
+    /// A valid job in the folder `name` of the host.
     pub fn new(host: &Host, name: &str) -> Draft {
         let folder = host.path(name);
         fs::create_dir(&folder).unwrap();
@@ -61,14 +61,23 @@ impl Draft {
         Draft { folder, validation, request }.set("name", name)
     }
 
-    /// Makes rows differ enough in length for steps of two shapes.
+    /// A job with the given job file in the folder `name` of the host, without model and data.
+    pub fn of_job_file(host: &Host, name: &str, job_file: &str) -> Draft {
+        let folder = host.path(name);
+        fs::create_dir(&folder).unwrap();
+        let base_dir = folder.to_str().unwrap().to_owned();
+        let job_file = job_file.to_owned();
+        let request = CreateJobRequest { job_file, base_dir, ..Default::default() };
+        Draft { folder, validation: Vec::new(), request }
+    }
+
+    /// Makes the lengths of rows differ enough for two padded lengths.
     pub fn with_two_shapes(mut self) -> Draft {
         self.validation = write_data(&self.folder, MAX_WORDS_OF_TWO_SHAPES);
         self
     }
 
-    /// The same job with another task and a model of the fixtures; `data` is its section of
-    /// the job file, in one line.
+    /// The job with another task and a fixture's model. `data` replaces the section of that name.
     pub fn of_task(self, task: &str, fixture: &str, data: &str) -> Draft {
         model::write_fixture(&self.path("model"), fixture);
         let usual = JOB_FILE.split_once("data:\n").unwrap().1.split_once("train:\n").unwrap().0;
@@ -77,24 +86,24 @@ impl Draft {
             .edit("data:\n", &format!("data: {data}\n"))
     }
 
-    /// Writes a file of the job's folder.
+    /// Writes a file in the job's folder.
     pub fn write(self, name: &str, content: impl AsRef<[u8]>) -> Draft {
         fs::write(self.path(name), content).unwrap();
         self
     }
 
-    /// Replaces a value of the job file.
+    /// Overrides a value of the job file.
     pub fn set(mut self, field: &str, value: impl Display) -> Draft {
         self.request.overrides.insert(field.to_owned(), value.to_string());
         self
     }
 
-    /// A job without an end of its own.
+    /// Makes the job too long to end by itself. The learning rate is too small to diverge.
     pub fn endless(self) -> Draft {
-        self.set("train.max_steps", 1_000_000)
+        self.set("train.max_steps", 1_000_000).set("train.learning_rate", 1e-6)
     }
 
-    /// Replaces a piece of the job file's text.
+    /// Replaces text in the job file.
     pub fn edit(mut self, from: &str, to: &str) -> Draft {
         assert!(self.request.job_file.contains(from), "the job file has no {from:?}");
         self.request.job_file = self.request.job_file.replace(from, to);
@@ -109,13 +118,13 @@ impl Draft {
         self.folder.join(name)
     }
 
-    /// What the job has left in its output folder, by the folder's name.
+    /// The job's output in the folder of this name.
     pub fn output(&self, name: &str) -> Output {
         Output::new(self.path(name))
     }
 }
 
-/// Writes both files; returns the rows of the validation file.
+/// Writes both files and returns the rows of the validation file.
 fn write_data(folder: &Path, max_words: usize) -> Vec<data::Row> {
     let train = data::rows(1, TRAIN_ROWS, max_words);
     fs::write(folder.join("train.csv"), data::csv(&train)).unwrap();
@@ -124,7 +133,7 @@ fn write_data(folder: &Path, max_words: usize) -> Vec<data::Row> {
     validation
 }
 
-/// What is submitted.
+/// The request to submit.
 impl Deref for Draft {
     type Target = CreateJobRequest;
 

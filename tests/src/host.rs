@@ -1,11 +1,11 @@
-//! A machine for one test: a scratch folder, a daemon in it that can be killed and started
-//! again, and clients of it.
+//! A simulated machine for one test: a scratch folder, a daemon in it that can be killed and
+//! restarted, and clients of that daemon.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
@@ -17,37 +17,36 @@ use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Event, Job, JobState};
 
 use crate::binaries;
+use crate::gate::Gate;
+use crate::history::History;
 use crate::processes::{alive, kill, kill_runners};
-use crate::story::Story;
-
-/// No wait in these tests should come near it.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+use crate::wait::{POLL, TIMEOUT, until};
 
 pub struct Host {
     folder: TempDir,
     cores: u32,
     options: Vec<String>,
-    /// What the daemon gets besides the environment of the tests.
+    /// Variables of the daemon besides the test's own environment.
     environment: Vec<(String, String)>,
     daemon: Option<Child>,
 }
 
-/// What a command printed and exited with.
+/// The output and exit code of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Host {
-    /// A host with `cores` cores and a daemon that answers. What one test compiles is there for
-    /// all: without that, they would do little else.
+    /// A host with `cores` cores and a running daemon. Tests share their compiled programs, because
+    /// compiling would otherwise take most of their time.
     pub async fn started(cores: u32) -> Host {
         Host::started_with(cores, &[]).await
     }
 
-    /// The same with a daemon that was given more options.
+    /// The same with more options for the daemon.
     pub async fn started_with(cores: u32, options: &[&str]) -> Host {
         let mut host = Host::prepared(cores);
         host.options = options.iter().map(|option| (*option).to_owned()).collect();
@@ -55,20 +54,23 @@ impl Host {
         host
     }
 
-    /// The same before its daemon is started.
+    /// A host whose daemon is not started yet.
     pub fn prepared(cores: u32) -> Host {
         let host = Host::cold(cores);
         symlink(binaries::shared_executables(), host.path("cache/executables")).unwrap();
         host
     }
 
-    /// Gives the daemon more environment when it is started.
+    /// Sets more variables for the daemon from its next start.
     pub fn set_environment(&mut self, environment: Vec<(String, String)>) {
         self.environment = environment;
     }
 
-    /// The same with a daemon that has more in its environment.
-    pub async fn started_knowing(cores: u32, environment: Vec<(&'static str, String)>) -> Host {
+    /// A running host with more variables in the daemon's environment.
+    pub async fn started_with_environment(
+        cores: u32,
+        environment: Vec<(&'static str, String)>,
+    ) -> Host {
         let mut host = Host::prepared(cores);
         let named = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
         host.set_environment(named.collect());
@@ -76,14 +78,14 @@ impl Host {
         host
     }
 
-    /// The same with nothing compiled.
+    /// A running host without compiled programs.
     pub async fn started_cold(cores: u32) -> Host {
         let mut host = Host::cold(cores);
         host.start().await;
         host
     }
 
-    /// A host whose daemon is not started, with nothing compiled.
+    /// A host without compiled programs whose daemon is not started yet.
     pub fn cold(cores: u32) -> Host {
         let folder = tempfile::Builder::new().prefix("traind-").tempdir().unwrap();
         let host =
@@ -92,7 +94,7 @@ impl Host {
         host
     }
 
-    /// Puts the real CPU plugin where the daemon looks for it.
+    /// Links the real CPU plugin to where the daemon looks for it.
     pub fn install_plugin(&self) {
         let path = self.plugin();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -105,54 +107,80 @@ impl Host {
         self.path("cache/plugins/cpu-0.0.1/xla_cpu_pjrt.so")
     }
 
-    /// Starts the daemon and waits until it answers.
+    /// Starts the daemon and waits until it accepts connections.
     pub async fn start(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path("daemon.log"));
         let mut command = self.traind();
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
         command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
+        command.arg("--test-step-gates").arg(self.path("gates"));
         command.args(&self.options).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         self.daemon = Some(command.spawn().unwrap());
         let start = Instant::now();
         while UnixStream::connect(self.socket()).await.is_err() {
             self.assert_daemon_lives();
-            assert!(start.elapsed() < PATIENCE, "{}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!(start.elapsed() < TIMEOUT, "{}", self.log());
+            tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Options of the daemon from its next start on.
+    /// Adds options for the daemon from its next start.
     pub fn add_options(&mut self, options: &[&str]) {
         self.options.extend(options.iter().map(|option| (*option).to_owned()));
     }
 
-    /// As a power cut does: no goodbye.
+    /// Kills the daemon with SIGKILL.
     pub fn kill_daemon(&mut self) {
         let mut daemon = self.daemon.take().unwrap();
         daemon.kill().unwrap();
         daemon.wait().unwrap();
     }
 
-    /// Ends the daemon and all runners.
+    /// Kills the daemon and all runners.
     pub fn kill_all(&mut self) {
         self.kill_daemon();
         kill_runners(&self.path("state/jobs"));
     }
 
-    /// Waits for a daemon that was told to leave.
-    pub fn wait_for_end(&mut self) {
+    /// Waits for a daemon that was asked to exit.
+    pub async fn wait_for_end(&mut self) {
         let mut daemon = self.daemon.take().unwrap();
+        until("the daemon exits", || daemon.try_wait().unwrap().is_some()).await;
         assert!(daemon.wait().unwrap().success(), "{}", self.log());
     }
 
-    /// Kills the runner of an attempt, as the kernel does when memory runs out; false where it
-    /// has ended by itself.
+    /// Kills the runner of an attempt, as the kernel does when memory runs out. Returns false if it
+    /// has already exited.
     pub fn kill_runner(&self, id: &str, attempt: u32) -> bool {
+        let pid = self.runner_pid(id, attempt);
+        alive(pid) && kill(pid)
+    }
+
+    /// The process id of the runner of an attempt.
+    pub fn runner_pid(&self, id: &str, attempt: u32) -> u32 {
         let path = self.path(&format!("state/records/{id}/runner-{attempt}.json"));
         let claim: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        let pid = claim["runner"]["pid"].as_u64().unwrap() as u32;
-        alive(pid) && kill(pid)
+        claim["runner"]["pid"].as_u64().unwrap() as u32
+    }
+
+    /// Waits until the runner of an attempt has exited.
+    pub async fn until_runner_exits(&self, id: &str, attempt: u32) {
+        let pid = self.runner_pid(id, attempt);
+        until("the runner exits", || !alive(pid)).await;
+    }
+
+    /// Makes a job of this name wait after `step`, before the first one for 0.
+    pub fn gate(&self, job_name: &str, step: u64) -> Gate {
+        Gate::close(self.path("gates").join(job_name), step)
+    }
+
+    /// Waits until the job waits at the gate.
+    pub async fn until_at(&self, id: &str, gate: &Gate) -> Job {
+        let at_gate = |job: &Job| gate.is_reached() || job.end_time.is_some();
+        let job = self.until(id, at_gate).await;
+        assert!(gate.is_reached(), "{job:?}\n{}", self.runner_log(id));
+        job
     }
 
     pub fn assert_daemon_lives(&mut self) {
@@ -160,7 +188,7 @@ impl Host {
         assert_eq!(exit, None, "{}", self.log());
     }
 
-    /// A `traind` command of this host's user.
+    /// A `traind` command for this host.
     pub fn traind(&self) -> Command {
         let mut command = Command::new(binaries::traind());
         command.env("TRAIND_SOCKET", self.socket()).env("TRAIND_CACHE_DIR", self.path("cache"));
@@ -168,9 +196,9 @@ impl Host {
         command
     }
 
-    /// Runs a `traind` command in `folder` to its end.
-    pub fn cli(&self, folder: &Path, arguments: &[&str]) -> Said {
-        Said::of(self.traind().current_dir(folder).args(arguments).output().unwrap())
+    /// Runs a `traind` command in `folder` and waits for it.
+    pub fn cli(&self, folder: &Path, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.traind().current_dir(folder).args(arguments).output().unwrap())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -185,7 +213,7 @@ impl Host {
         fs::read_to_string(self.path("daemon.log")).unwrap_or_default()
     }
 
-    /// What the job's runner and its plugin printed.
+    /// The output of the job's runner and its plugin.
     pub fn runner_log(&self, id: &str) -> String {
         let path = self.path("state/jobs").join(id).join("runner.log");
         fs::read_to_string(path).unwrap_or_default()
@@ -223,7 +251,7 @@ impl Host {
         self.jobs().await.cancel_job(request).await.unwrap().into_inner()
     }
 
-    /// Waits until the job is as `wanted`.
+    /// Waits until the job satisfies `wanted`.
     pub async fn until(&self, id: &str, wanted: impl Fn(&Job) -> bool) -> Job {
         let start = Instant::now();
         loop {
@@ -231,8 +259,8 @@ impl Host {
             if wanted(&job) {
                 return job;
             }
-            assert!(start.elapsed() < PATIENCE, "{job:?}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert!(start.elapsed() < TIMEOUT, "{job:?}\n{}", self.log());
+            tokio::time::sleep(POLL).await;
         }
     }
 
@@ -245,8 +273,8 @@ impl Host {
         job
     }
 
-    /// All events of a job to its end, and how it stands then.
-    pub async fn watch(&self, id: &str) -> Story {
+    /// Waits for a job's end and returns its history.
+    pub async fn watch(&self, id: &str) -> History {
         let request = v1::WatchJobRequest { job_id: id.to_owned(), from_sequence: 0 };
         let mut stream = self.jobs().await.watch_job(request).await.unwrap().into_inner();
         let mut events: Vec<Event> = Vec::new();
@@ -255,35 +283,39 @@ impl Host {
                 events.push(event);
             }
         };
-        let ended = tokio::time::timeout(PATIENCE, collect).await;
+        let ended = tokio::time::timeout(TIMEOUT, collect).await;
         assert!(ended.is_ok(), "the job did not end: {:?}\n{}", events.last(), self.log());
-        Story { job: self.get(id).await, events }
+        History { job: self.get(id).await, events }
     }
 
-    /// Submits a job and follows it to its end.
-    pub async fn run(&self, request: &CreateJobRequest) -> Story {
+    /// Submits a job and waits for its end.
+    pub async fn run(&self, request: &CreateJobRequest) -> History {
         let job = self.create(request).await.unwrap();
         self.watch(&job.id).await
     }
 
-    /// The same for a job that has to complete.
-    pub async fn complete(&self, request: &CreateJobRequest) -> Story {
-        let story = self.run(request).await;
-        let job = &story.job;
+    /// Submits a job and waits for its successful end.
+    pub async fn complete(&self, request: &CreateJobRequest) -> History {
+        let history = self.run(request).await;
+        let job = &history.job;
         assert_eq!(job.state(), JobState::Completed, "{job:?}\n{}", self.runner_log(&job.id));
-        story
+        history
     }
 }
 
-impl Said {
-    pub fn of(output: Output) -> Said {
+impl CommandOutput {
+    pub fn of(output: Output) -> CommandOutput {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
 impl Drop for Host {
-    /// Runners outlive the daemon by design, but not this host.
+    /// Runners outlive the daemon by design, but must not outlive the test.
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             let _ = daemon.kill();

@@ -1,98 +1,110 @@
-//! An HTTP server for tests: what it answers is a function of the request, and it may break off
-//! in the middle of an answer.
+//! An HTTP server for tests. A function of the request gives the response, and responses with
+//! content can be made to break off or to stall.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
     pub path: String,
-    /// As it is in the request line.
+    /// Still percent-encoded.
     pub query: String,
     /// By lower-case names.
     pub headers: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Whether it is content, which may be broken off.
+    /// Whether the response is subject to injected faults.
     pub is_content: bool,
 }
 
-/// What goes wrong with answers that are content.
+/// Faults to inject into responses with content.
 #[derive(Debug, Default)]
-struct Trouble {
-    /// How many are still to be broken off.
-    cuts: AtomicUsize,
-    stalls: AtomicBool,
+struct Faults {
+    /// The number of responses still to be cut off.
+    cuts: Mutex<usize>,
+    stalls: Mutex<bool>,
+    /// Signalled when `stalls` changes.
+    changed: Condvar,
 }
 
-impl Trouble {
-    /// How much of the body is sent.
-    fn end_of(&self, answer: &Answer) -> usize {
-        let (all, half) = (answer.body.len(), answer.body.len() / 2);
-        let less = |left: usize| left.checked_sub(1);
-        let is_cut = || self.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
-        match answer.is_content {
-            // One that goes on from the middle ends where it begins.
-            true if self.stalls() && answer.status == 206 => 0,
-            true if self.stalls() || is_cut() => half,
-            _ => all,
+impl Faults {
+    /// The number of bytes of the body to send.
+    fn length_sent(&self, response: &Response) -> usize {
+        let half = response.body.len() / 2;
+        match response.is_content {
+            // A request for the second half gets nothing.
+            true if self.stalls() && response.status == 206 => 0,
+            true if self.stalls() || self.takes_cut() => half,
+            _ => response.body.len(),
         }
     }
 
+    fn takes_cut(&self) -> bool {
+        let mut cuts = self.cuts.lock().unwrap();
+        let is_cut = *cuts > 0;
+        *cuts -= usize::from(is_cut);
+        is_cut
+    }
+
     fn stalls(&self) -> bool {
-        self.stalls.load(Ordering::SeqCst)
+        *self.stalls.lock().unwrap()
+    }
+
+    fn set_stalls(&self, stalls: bool) {
+        *self.stalls.lock().unwrap() = stalls;
+        self.changed.notify_all();
+    }
+
+    fn wait_out_stall(&self) {
+        let stalls = self.stalls.lock().unwrap();
+        drop(self.changed.wait_while(stalls, |stalls| *stalls).unwrap());
     }
 }
 
-/// Serves until the test ends.
+/// Serves on a port of its own until the test's process ends.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
-    trouble: Arc<Trouble>,
+    faults: Arc<Faults>,
 }
 
 impl Server {
-    pub fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Server {
+    pub fn start(respond: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let trouble = Arc::new(Trouble::default());
-        let server = Server { address, requests, trouble };
-        let (log, troubles) = (Arc::clone(&server.requests), Arc::clone(&server.trouble));
-        let answer = Arc::new(answer);
+        let server = Server { address, requests: Arc::default(), faults: Arc::default() };
+        let (requests, faults) = (Arc::clone(&server.requests), Arc::clone(&server.faults));
+        let respond = Arc::new(respond);
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let (log, trouble) = (Arc::clone(&log), Arc::clone(&troubles));
-                let answer = Arc::clone(&answer);
+                let (requests, faults) = (Arc::clone(&requests), Arc::clone(&faults));
+                let respond = Arc::clone(&respond);
                 std::thread::spawn(move || {
-                    // A client that goes away is not the server's trouble.
-                    let _ = serve(connection, &log, &trouble, answer.as_ref());
+                    // Clients may disconnect at any time.
+                    let _ = serve(connection, &requests, &faults, respond.as_ref());
                 });
             }
         });
         server
     }
 
-    /// Breaks off the next `count` answers that are content, in the middle.
+    /// Cuts off the next `count` responses with content in the middle.
     pub fn cut(&self, count: usize) {
-        self.trouble.cuts.store(count, Ordering::SeqCst);
+        *self.faults.cuts.lock().unwrap() = count;
     }
 
-    /// Whether answers that are content come to nothing in the middle, and their connections stay
-    /// open, from now on.
+    /// Sets whether responses with content stop in the middle while their connections stay open.
     pub fn stall(&self, stalls: bool) {
-        self.trouble.stalls.store(stalls, Ordering::SeqCst);
+        self.faults.set_stalls(stalls);
     }
 
     pub fn url(&self) -> String {
@@ -104,83 +116,90 @@ impl Server {
         self.requests.lock().unwrap().clone()
     }
 
-    /// How many requests of a method there were so far for paths with this end.
-    pub fn count(&self, method: &str, end: &str) -> usize {
-        let asked = |request: &&Request| request.method == method && request.path.ends_with(end);
-        self.requests().iter().filter(asked).count()
+    /// The number of requests so far with this method and a path that ends with `suffix`.
+    pub fn count(&self, method: &str, suffix: &str) -> usize {
+        let requests = self.requests();
+        let matches = requests
+            .iter()
+            .filter(|request| request.method == method && request.path.ends_with(suffix));
+        matches.count()
     }
 }
 
 fn serve(
     connection: TcpStream,
-    log: &Mutex<Vec<Request>>,
-    trouble: &Trouble,
-    answer: &dyn Fn(&Request) -> Answer,
+    requests: &Mutex<Vec<Request>>,
+    faults: &Faults,
+    respond: &dyn Fn(&Request) -> Response,
 ) -> std::io::Result<()> {
+    let Some(request) = read_request(&connection)? else { return Ok(()) };
+    requests.lock().unwrap().push(request.clone());
+    send(connection, &request, &respond(&request), faults)
+}
+
+/// `None` for a connection without a request.
+fn read_request(connection: &TcpStream) -> std::io::Result<Option<Request>> {
     let mut lines = BufReader::new(connection.try_clone()?).lines();
-    let Some(first) = lines.next() else { return Ok(()) };
-    let first = first?;
+    let Some(first) = lines.next().transpose()? else { return Ok(None) };
     let mut parts = first.split(' ');
     let method = parts.next().unwrap_or_default().to_owned();
     let target = parts.next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let mut request =
-        Request { method, path: path.into(), query: query.into(), ..Default::default() };
+    let mut headers = BTreeMap::new();
     for line in lines {
         let line = line?;
         let Some((name, value)) = line.split_once(':') else { break };
-        request.headers.insert(name.to_lowercase(), value.trim().to_owned());
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    log.lock().unwrap().push(request.clone());
-    send(connection, &request, &answer(&request), trouble)
+    Ok(Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers }))
 }
 
 fn send(
     mut connection: TcpStream,
     request: &Request,
-    answer: &Answer,
-    trouble: &Trouble,
+    response: &Response,
+    faults: &Faults,
 ) -> std::io::Result<()> {
-    let mut head = format!("HTTP/1.1 {} answer\r\nconnection: close\r\n", answer.status);
-    for (name, value) in &answer.headers {
+    let mut head = format!("HTTP/1.1 {} status\r\nconnection: close\r\n", response.status);
+    for (name, value) in &response.headers {
         head += &format!("{name}: {value}\r\n");
     }
-    head += &format!("content-length: {}\r\n\r\n", answer.body.len());
+    head += &format!("content-length: {}\r\n\r\n", response.body.len());
     connection.write_all(head.as_bytes())?;
     if request.method != "HEAD" {
-        let is_stalled = answer.is_content && trouble.stalls();
-        connection.write_all(&answer.body[..trouble.end_of(answer)])?;
+        let is_stalled = response.is_content && faults.stalls();
+        connection.write_all(&response.body[..faults.length_sent(response)])?;
         connection.flush()?;
-        while is_stalled && trouble.stalls() {
-            std::thread::sleep(Duration::from_millis(5));
+        if is_stalled {
+            faults.wait_out_stall();
         }
     }
     Ok(())
 }
 
-impl Answer {
-    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status, body: body.into(), ..Answer::default() }
+impl Response {
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Response {
+        Response { status, body: body.into(), ..Response::default() }
     }
 
-    /// Content, which may be broken off.
-    pub fn content(body: Vec<u8>) -> Answer {
-        Answer { is_content: true, ..Answer::new(200, body) }
+    /// A response that is subject to injected faults.
+    pub fn content(body: Vec<u8>) -> Response {
+        Response { is_content: true, ..Response::new(200, body) }
     }
 
-    pub fn with(mut self, name: &str, value: &str) -> Answer {
+    pub fn with(mut self, name: &str, value: &str) -> Response {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// What the request's `Range` asks of the body; all of it without one.
-    pub fn ranged(mut self, request: &Request) -> Answer {
+    /// The part of the body that the request's `Range` header selects, or all of it without one.
+    pub fn ranged(mut self, request: &Request) -> Response {
         let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
         let Some((start, end)) = range.and_then(|range| range.split_once('-')) else { return self };
         let (start, last) = (start.parse().unwrap_or(0), self.body.len() - 1);
         let end = end.parse().unwrap_or(last).min(last);
         let content_range = format!("bytes {start}-{end}/{}", self.body.len());
         self.body = self.body[start..=end].to_vec();
-        Answer { status: 206, ..self }.with("content-range", &content_range)
+        Response { status: 206, ..self }.with("content-range", &content_range)
     }
 }

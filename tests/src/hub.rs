@@ -1,13 +1,12 @@
-//! A hub with one model, `org/tiny`, and maybe a data set, `org/rows`: what a revision has, where
-//! each file lies, its content. Large files lie elsewhere, as on the real one, and are known by
-//! their SHA-256.
+//! A Hugging Face hub with one model, `org/tiny`, and optionally a data set, `org/rows`. As on the
+//! real hub, large files are redirected to another host and identified by their SHA-256.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Request, Server};
+use crate::http::{Request, Response, Server};
 
 pub const MODEL: &str = "org/tiny";
 pub const DATA_SET: &str = "org/rows";
@@ -20,7 +19,7 @@ pub struct Hub {
     server: Server,
 }
 
-/// Files under an id.
+/// The files of a model or data set.
 struct Repository {
     api: String,
     files: String,
@@ -28,12 +27,12 @@ struct Repository {
 }
 
 impl Hub {
-    /// Serves the files of a folder as the model, to those who know `token`, if there is one.
+    /// Serves the files of a folder as the model, to clients with `token` if one is given.
     pub fn start(folder: &Path, token: Option<&str>) -> Hub {
         Hub::serve(vec![Repository::new("models", "", MODEL, folder)], token)
     }
 
-    /// Serves the files of another folder as the data set too.
+    /// Serves the files of two folders as the model and the data set.
     pub fn with_data_set(model: &Path, data_set: &Path) -> Hub {
         let model = Repository::new("models", "", MODEL, model);
         let data_set = Repository::new("datasets", "/datasets", DATA_SET, data_set);
@@ -44,11 +43,11 @@ impl Hub {
         let token = token.map(|token| format!("Bearer {token}"));
         let server = Server::start(move |request| {
             let given = request.headers.get("authorization");
-            let elsewhere = request.path.starts_with("/lfs/");
-            if token.is_some() && given != token.as_ref() && !elsewhere {
-                return Answer::new(401, "").with("x-error-code", "RepoNotFound");
+            let is_redirected = request.path.starts_with("/lfs/");
+            if token.is_some() && given != token.as_ref() && !is_redirected {
+                return Response::new(401, "").with("x-error-code", "RepoNotFound");
             }
-            answer(&repositories, request)
+            respond(&repositories, request)
         });
         Hub { server }
     }
@@ -76,7 +75,7 @@ impl Repository {
     }
 }
 
-/// All files below a folder, by their names from there.
+/// Collects the relative paths of all files below a folder.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
@@ -87,16 +86,16 @@ fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) {
     }
 }
 
-fn answer(repositories: &[Repository], request: &Request) -> Answer {
+fn respond(repositories: &[Repository], request: &Request) -> Response {
     let path = request.path.as_str();
     if path.starts_with(&format!("/api/models/{GATED}/")) {
-        return Answer::new(403, "").with("x-error-code", "GatedRepo");
+        return Response::new(403, "").with("x-error-code", "GatedRepo");
     }
     for repository in repositories {
         if let Some(revision) = path.strip_prefix(&repository.api) {
             return match revision {
-                "main" | COMMIT => Answer::new(200, repository.info()),
-                _ => Answer::new(404, "").with("x-error-code", "RevisionNotFound"),
+                "main" | COMMIT => Response::new(200, repository.info()),
+                _ => Response::new(404, "").with("x-error-code", "RevisionNotFound"),
             };
         }
         let read = |file: &str| fs::read(repository.folder.join(file)).ok();
@@ -105,29 +104,29 @@ fn answer(repositories: &[Repository], request: &Request) -> Answer {
             return resolved(file.unwrap_or_default(), content, request);
         }
         if let Some(content) = path.strip_prefix("/lfs/").and_then(read) {
-            return Answer::content(content).ranged(request);
+            return Response::content(content).ranged(request);
         }
     }
-    Answer::new(404, "").with("x-error-code", "RepoNotFound")
+    Response::new(404, "").with("x-error-code", "RepoNotFound")
 }
 
-fn resolved(file: &str, content: Vec<u8>, request: &Request) -> Answer {
+fn resolved(file: &str, content: Vec<u8>, request: &Request) -> Response {
     let is_large = [".safetensors", ".parquet"].iter().any(|end| file.ends_with(end));
     let digest = Sha256::digest(&content);
     let etag: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     if !is_large {
-        return Answer::new(200, content)
+        return Response::new(200, content)
             .ranged(request)
             .with("etag", &format!("\"{}\"", &etag[..40]));
     }
-    Answer::new(302, "")
+    Response::new(302, "")
         .with("x-repo-commit", COMMIT)
         .with("x-linked-etag", &format!("\"{etag}\""))
         .with("x-linked-size", &content.len().to_string())
         .with("location", &format!("http://{}/lfs/{file}", localhost(request)))
 }
 
-/// Another name for the same host: tokens must not go there.
+/// The server by another host name, to which no token may be sent.
 fn localhost(request: &Request) -> String {
     request.headers["host"].replace("127.0.0.1", "localhost")
 }

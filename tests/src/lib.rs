@@ -1,17 +1,18 @@
-//! What the end-to-end tests share: a daemon of their own with the real runner and the real
-//! CPU plugin, a model and data so small that a job takes a second, and readers of what jobs
-//! leave behind.
+//! Shared parts of the end-to-end tests: a private daemon with the real runner and CPU plugin, a
+//! model and data small enough for a job to take a second, and readers of what jobs write.
 
-// A machine on which the tests cannot run ends them as a broken product does.
+// A machine that cannot run the tests fails them.
 #![allow(clippy::unwrap_used)]
 
 mod binaries;
 mod draft;
+mod gate;
+mod history;
 mod host;
 mod output;
 mod processes;
-mod story;
 mod tensorboard;
+mod wait;
 
 pub mod bucket;
 pub mod data;
@@ -20,8 +21,10 @@ pub mod hub;
 pub mod model;
 
 pub use draft::{Draft, JOB_FILE};
-pub use host::{Host, PATIENCE, Said};
+pub use gate::Gate;
+pub use history::History;
+pub use host::{CommandOutput, Host};
 pub use output::{Output, TrainerState};
 pub use processes::{alive, terminate};
-pub use story::Story;
 pub use tensorboard::{Scalar, read_scalars};
+pub use wait::{POLL, TIMEOUT, until};

@@ -1,5 +1,5 @@
-//! The model that the tests train: the BERT of the models' fixtures (2 layers of 16, 50
-//! tokens, 3 classes) with a tokenizer for the words of [`crate::data`]; and ways to damage it.
+//! The model that the tests train: the BERT of the model fixtures (2 layers, hidden size 16, 50
+//! tokens, 3 classes) with a tokenizer for the words of [`crate::data`].
 
 use std::fs;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub fn write(folder: &Path) {
     write_fixture(folder, "bert-sequence-classification");
 }
 
-/// Writes a folder with another model of the fixtures, all of which have 50 tokens.
+/// Writes a folder with the model of a fixture. All of them have 50 tokens.
 pub fn write_fixture(folder: &Path, fixture: &str) {
     fs::create_dir_all(folder).unwrap();
     for name in ["config.json", "model.safetensors"] {
@@ -31,7 +31,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../xla-backend/models/fixtures")
 }
 
-/// Writes the tokenizer: all words of the data and `more`.
+/// Writes a tokenizer for all words of the data and `more`.
 pub fn write_tokenizer(folder: &Path, more: &[&'static str]) {
     let tokens = SPECIAL_TOKENS.into_iter().chain(data::words()).chain(more.iter().copied());
     let vocabulary: Map<String, Value> =
@@ -70,7 +70,7 @@ fn tokenizer(vocabulary: Map<String, Value>) -> Value {
     })
 }
 
-/// A safetensors file, taken apart: its header, and the values after it.
+/// The header and the values of a safetensors file.
 pub struct Weights {
     path: PathBuf,
     pub header: Value,
@@ -92,13 +92,13 @@ impl Weights {
         entries.keys().filter(|name| *name != "__metadata__").cloned().collect()
     }
 
-    /// The values of a tensor of `F32`.
+    /// The values of an `F32` tensor.
     pub fn values(&self, tensor: &str) -> Vec<f32> {
         let numbers = self.values[self.range(tensor)].chunks_exact(4);
         numbers.map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
     }
 
-    /// Sets every value of a tensor of `F32`.
+    /// Sets every value of an `F32` tensor.
     pub fn fill(&mut self, tensor: &str, value: f32) {
         let range = self.range(tensor);
         for number in self.values[range].chunks_exact_mut(4) {

@@ -19,7 +19,7 @@ impl Output {
         &self.folder
     }
 
-    /// The names in the folder, sorted.
+    /// The file names in the folder, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).unwrap();
         let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
@@ -42,12 +42,12 @@ impl Output {
     }
 }
 
-/// `trainer_state.json`, as the Trainer writes it too.
+/// `trainer_state.json` in the Trainer's format.
 #[derive(Debug)]
 pub struct TrainerState(pub Value);
 
 impl TrainerState {
-    /// The entries of `log_history` that have this key.
+    /// The entries of `log_history` with this key.
     pub fn history(&self, key: &str) -> Vec<&Value> {
         let entries = self.0["log_history"].as_array().unwrap();
         entries.iter().filter(|entry| entry.get(key).is_some()).collect()

@@ -1,4 +1,4 @@
-//! Processes of the daemon's that the tests look at and signal.
+//! Inspects and signals the daemon's processes.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -6,23 +6,23 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Whether a process runs; one that ended and was not waited for does not.
+/// Whether a process is running. A zombie is not.
 pub fn alive(pid: u32) -> bool {
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     text.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
 }
 
-/// Asks a process to end.
+/// Sends SIGTERM to a process.
 pub fn terminate(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
 }
 
-/// Ends a process at once; false where there is none.
+/// Kills a process. Returns false if there is none.
 pub(crate) fn kill(pid: u32) -> bool {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).is_ok()
 }
 
-/// Ends every runner whose run directory is below `folder`, at once.
+/// Kills every runner whose run directory is below `folder`.
 pub(crate) fn kill_runners(folder: &Path) {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let name = entry.file_name();
@@ -30,7 +30,7 @@ pub(crate) fn kill_runners(folder: &Path) {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let names_folder = |part: &[u8]| part.starts_with(folder.as_os_str().as_bytes());
         if command.split(|byte| *byte == 0).skip(1).any(names_folder) {
-            // It may have ended by itself since.
+            // It may have exited in the meantime.
             let _ = Pid::from_raw(pid).map(|pid| kill_process_group(pid, Signal::KILL));
         }
     }

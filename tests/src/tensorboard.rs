@@ -40,7 +40,7 @@ struct SummaryValue {
     simple_value: Option<f32>,
 }
 
-/// All scalars of the only event file of a folder, in its order.
+/// All scalars of the single event file in a folder, in order.
 pub fn read_scalars(folder: &Path) -> Vec<Scalar> {
     let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -52,10 +52,10 @@ pub fn read_scalars(folder: &Path) -> Vec<Scalar> {
 
 fn scalars(event: &Event) -> impl Iterator<Item = Scalar> {
     let values = event.summary.iter().flat_map(|summary| &summary.value);
-    values.map(|of| Scalar {
+    values.map(|value| Scalar {
         step: event.step,
-        tag: of.tag.clone(),
-        value: of.simple_value.unwrap(),
+        tag: value.tag.clone(),
+        value: value.simple_value.unwrap(),
     })
 }
 
@@ -68,7 +68,7 @@ fn read_events(mut bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// Takes `length` bytes and the checksum behind them.
+/// Takes `length` bytes and verifies the checksum after them.
 fn checked<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
     let (content, rest) = bytes.split_at(length);
     let (checksum, rest) = rest.split_first_chunk().unwrap();

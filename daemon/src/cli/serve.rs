@@ -126,6 +126,9 @@ pub(crate) struct Serve {
     /// Drain when EC2 announces that it takes this instance away
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
+    /// Directory in which tests make runs wait after chosen steps
+    #[arg(long, value_name = "DIR", hide = true)]
+    test_step_gates: Option<PathBuf>,
 }
 
 /// How much callers may ask for.
@@ -261,6 +264,7 @@ impl Serve {
             network,
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
             web_address: None,
+            test_step_gates: self.test_step_gates,
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
     }

@@ -1,4 +1,4 @@
-//! The table of bad inputs, and how each is brought about.
+//! The table of invalid inputs.
 
 use std::fs;
 
@@ -10,11 +10,11 @@ use super::End::{self, Failed, Refused};
 
 pub(super) struct Case {
     pub name: &'static str,
-    /// Spoils one thing of a job that would complete.
+    /// Makes one thing of a valid job invalid.
     pub spoil: fn(Draft) -> Draft,
     pub end: End,
     pub reason: &'static str,
-    /// What the user has to be told, in the message or in the fields beside it.
+    /// Texts that the message or its fields must contain.
     pub says: &'static [&'static str],
 }
 
@@ -52,7 +52,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "words that are a text", spoil: |draft| words(draft, r#"{"tokens": "dog", "labels": ["O"]}"#), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.jsonl", "row=0", "list of texts"] },
     Case { name: "several classes that are one", spoil: |draft| draft.set("model.problem_type", "multi_label_classification"), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "list of labels"] },
     Case { name: "number that is none", spoil: |draft| draft.edit("  label_map: [animal, fruit, tool]\n", "").set("model.num_labels", 1), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "not a number"] },
-    Case { name: "numbers and nothing said of them", spoil: |draft| write(draft.edit("  label_map: [animal, fruit, tool]\n", ""), "train.csv", "text,label\ncat,0.5\ndog,1\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["\"label\"", "0.5", "num_labels"] },
+    Case { name: "numbers and nothing output of them", spoil: |draft| write(draft.edit("  label_map: [animal, fruit, tool]\n", ""), "train.csv", "text,label\ncat,0.5\ndog,1\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["\"label\"", "0.5", "num_labels"] },
     Case { name: "one class", spoil: |draft| write(draft.edit("  label_map: [animal, fruit, tool]\n", ""), "train.csv", "text,label\ncat,animal\ndog,animal\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["\"label\"", "animal", "num_labels"] },
     Case { name: "block longer than the positions", spoil: |draft| causal(draft, 17), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.block_size", "17", "16"] },
     Case { name: "text shorter than a block", spoil: |draft| write(causal(draft, 16), "train.jsonl", "{\"text\": \"cat\"}\n"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.block_size", "block of 16"] },
@@ -105,7 +105,7 @@ fn change(draft: Draft, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> 
     write(draft, name, changed)
 }
 
-/// The train file has 60 rows before, so the first row appended is row 60, counted from 0.
+/// Appends rows to the train file. It has 60 rows, so the first appended one is row 60.
 fn append(draft: Draft, name: &str, bytes: &[u8]) -> Draft {
     change(draft, name, |before| [&before, bytes].concat())
 }
@@ -114,7 +114,7 @@ fn cut(draft: Draft, name: &str) -> Draft {
     change(draft, name, |bytes| bytes[..bytes.len() * 2 / 3].to_vec())
 }
 
-/// Flips all bits of the byte that `place` chooses.
+/// Flips all bits of the byte at `place`.
 fn flip(draft: Draft, name: &str, place: fn(&[u8]) -> usize) -> Draft {
     change(draft, name, |mut bytes| {
         let index = place(&bytes);
@@ -131,14 +131,14 @@ fn flip_footer(draft: Draft, name: &str) -> Draft {
     })
 }
 
-/// Class numbers instead of names, and one of them too large.
+/// Class numbers instead of names, one of them too large.
 fn numbered(draft: Draft, num_labels: u32) -> Draft {
     let rows = format!("text,label\ncat,0\ndog,{num_labels}\nfox,2\n");
     let draft = draft.edit("  label_map: [animal, fruit, tool]\n", "");
     write(draft.set("model.num_labels", num_labels), "train.csv", rows)
 }
 
-/// A job of one question, which asks for an answer at a character of its context.
+/// A job with one question whose answer starts at a given character of its context.
 fn question(draft: Draft, context: &str, start: usize, answer: &str) -> Draft {
     let answers = json!({"text": [answer], "answer_start": [start]});
     let row = json!({"question": "one", "context": context, "answers": answers});
@@ -147,7 +147,7 @@ fn question(draft: Draft, context: &str, start: usize, answer: &str) -> Draft {
     write(draft, "train.jsonl", row.to_string())
 }
 
-/// A job of one sentence of labelled words.
+/// A job with one sentence of labelled words.
 fn words(draft: Draft, row: &str) -> Draft {
     let data = "{train: train.jsonl}";
     let draft = draft.of_task("token-classification", "bert-masked-lm", data);
@@ -186,13 +186,13 @@ fn tokenizer_of_51(draft: Draft) -> Draft {
     draft
 }
 
-/// Puts another file in the place of the plugin.
+/// Replaces the plugin by another file.
 fn plugin(draft: Draft, content: &[u8]) -> Draft {
     let draft = remove(draft, PLUGIN); // the link, not what it leads to
     write(draft, PLUGIN, content)
 }
 
-/// The C library of this very process.
+/// The C library of this process.
 fn c_library() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));

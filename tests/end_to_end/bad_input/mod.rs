@@ -1,5 +1,5 @@
-//! Input that is wrong: each gives one clear error that names what is to blame, a failed job
-//! where it reached one, and a daemon that answers on.
+//! Invalid input. Each case yields one clear error that names its cause, and the daemon keeps
+//! running.
 
 mod cases;
 
@@ -10,23 +10,23 @@ use traind_tests::{Draft, Host};
 
 use cases::{CASES, Case};
 
-/// How far the job came.
+/// The fate of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The daemon took no job.
+    /// The daemon rejected it at submission.
     Refused,
-    /// The job ran and failed.
+    /// It was started and failed.
     Failed,
-    /// Nothing was noticed.
+    /// It completed.
     Completed,
 }
 
-/// What a user is told.
+/// An error as the user sees it.
 #[derive(Debug)]
-struct Told {
+struct Report {
     end: End,
     reason: String,
-    /// The message and the fields beside it, one a line.
+    /// The message and its fields, one per line.
     text: String,
 }
 
@@ -35,40 +35,40 @@ async fn every_bad_input_gives_one_clear_error() {
     let mut host = Host::started(2).await;
     let mut problems = Vec::new();
     for case in CASES {
-        let told = tell(&host, case).await;
-        problems.extend(complaints(case, &told));
+        let report = submit(&host, case).await;
+        problems.extend(complaints(case, &report));
         host.assert_daemon_lives();
-        host.install_plugin(); // a case may have spoilt it
+        host.install_plugin(); // a case may have replaced it
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(host.cores().await.iter().all(|core| core.job_id.is_empty()), "a core is held");
     host.complete(&Draft::new(&host, "good")).await;
 }
 
-/// Submits the spoilt job and waits for its end.
-async fn tell(host: &Host, case: &Case) -> Told {
+/// Submits the invalid job and waits for its end.
+async fn submit(host: &Host, case: &Case) -> Report {
     let draft = (case.spoil)(Draft::new(host, &case.name.replace(' ', "-")));
     let job = match host.create(&draft).await {
         Err(status) => return refusal(&status),
         Ok(job) => job,
     };
     match host.watch(&job.id).await.job.failure {
-        None => Told { end: End::Completed, reason: String::new(), text: String::new() },
+        None => Report { end: End::Completed, reason: String::new(), text: String::new() },
         Some(failure) => {
             let text = describe(&failure);
-            Told { end: End::Failed, reason: failure.reason, text }
+            Report { end: End::Failed, reason: failure.reason, text }
         }
     }
 }
 
-fn refusal(status: &Status) -> Told {
+fn refusal(status: &Status) -> Report {
     let details = status.get_error_details();
     let mut text = status.message().to_owned();
     for violation in details.bad_request().map_or(&[][..], |all| &all.field_violations) {
         text.push_str(&format!("\n{}: {}", violation.field, violation.description));
     }
     let reason = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
-    Told { end: End::Refused, reason, text }
+    Report { end: End::Refused, reason, text }
 }
 
 fn describe(failure: &Failure) -> String {
@@ -86,20 +86,20 @@ fn describe(failure: &Failure) -> String {
     text
 }
 
-/// What is wrong with what the user is told.
-fn complaints(case: &Case, told: &Told) -> Vec<String> {
+/// The differences between a report and the expected one.
+fn complaints(case: &Case, report: &Report) -> Vec<String> {
     let mut wrong = Vec::new();
-    if told.end != case.end {
-        wrong.push(format!("is {:?} and should be {:?}", told.end, case.end));
+    if report.end != case.end {
+        wrong.push(format!("is {:?} and should be {:?}", report.end, case.end));
     }
-    if told.reason != case.reason {
-        wrong.push(format!("has the reason {} and should have {}", told.reason, case.reason));
+    if report.reason != case.reason {
+        wrong.push(format!("has the reason {} and should have {}", report.reason, case.reason));
     }
-    let lacks = case.says.iter().filter(|words| !told.text.contains(**words));
+    let lacks = case.says.iter().filter(|words| !report.text.contains(**words));
     wrong.extend(lacks.map(|words| format!("does not say {words:?}")));
-    // The message, and at most one violation below it: one mistake is told once.
-    if told.end == End::Refused && told.text.lines().count() > 2 {
-        wrong.push("tells more than one error".to_owned());
+    // The message and at most one violation: a mistake is reported once.
+    if report.end == End::Refused && report.text.lines().count() > 2 {
+        wrong.push("reports more than one error".to_owned());
     }
-    wrong.into_iter().map(|what| format!("{}: {what}: {}", case.name, told.text)).collect()
+    wrong.into_iter().map(|what| format!("{}: {what}: {}", case.name, report.text)).collect()
 }

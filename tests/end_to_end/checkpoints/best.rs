@@ -1,4 +1,4 @@
-//! The best model, early stopping, and which checkpoints stay.
+//! The best model, early stopping, and the rotation of checkpoints.
 
 use traind_tests::{Draft, Host};
 
@@ -14,15 +14,15 @@ fn draft(host: &Host, name: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn the_best_model_is_kept_and_is_the_one_that_is_saved() {
+async fn the_best_checkpoint_is_kept_and_loaded_at_the_end() {
     let host = Host::started(1).await;
-    // Less accuracy is better here: the best is an early one.
+    // Lower accuracy counts as better here, so that an early checkpoint is the best.
     let draft = draft(&host, "job")
         .set("train.load_best_model_at_end", true)
         .set("train.metric_for_best_model", "accuracy")
         .set("train.greater_is_better", false)
         .set("train.save_total_limit", 1);
-    let story = host.complete(&draft).await;
+    let history = host.complete(&draft).await;
     let output = draft.output("out");
     let state = output.trainer_state();
     let accuracies = state.series("eval_accuracy");
@@ -35,19 +35,19 @@ async fn the_best_model_is_kept_and_is_the_one_that_is_saved() {
     assert_eq!(state.0["best_model_checkpoint"], folder.display().to_string());
     assert_eq!(checkpoints(&output), [best, 24]);
     assert_eq!(weights(output.folder()), weights(&folder));
-    assert_eq!(story.job.metrics["eval_accuracy"], lowest);
+    assert_eq!(history.job.metrics["eval_accuracy"], lowest);
 }
 
 #[tokio::test]
-async fn training_ends_when_evaluations_do_not_get_better() {
+async fn training_stops_early_when_evaluations_do_not_improve() {
     let host = Host::started(1).await;
-    // No more than the first accuracy plus 1 can be reached: 3 evaluations in a row are no better.
+    // No accuracy exceeds the first one by 1, so that 3 evaluations in a row do not improve.
     let draft = draft(&host, "job")
         .set("train.metric_for_best_model", "eval_accuracy")
         .set("train.early_stopping_patience", 3)
         .set("train.early_stopping_threshold", 1.0);
-    let story = host.complete(&draft).await;
-    assert_eq!(story.finished().steps, 16);
+    let history = host.complete(&draft).await;
+    assert_eq!(history.finished().steps, 16);
     let state = draft.output("out").trainer_state();
     let callback = &state.0["stateful_callbacks"]["EarlyStoppingCallback"];
     assert_eq!(callback["attributes"]["early_stopping_patience_counter"], 3);
@@ -56,7 +56,7 @@ async fn training_ends_when_evaluations_do_not_get_better() {
 }
 
 #[tokio::test]
-async fn only_better_models_are_saved_where_that_is_asked_for() {
+async fn save_strategy_best_saves_only_improved_models() {
     let host = Host::started(1).await;
     let draft = draft(&host, "job")
         .set("train.save_strategy", "best")
@@ -76,13 +76,13 @@ async fn only_better_models_are_saved_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_metric_that_is_never_computed_fails_before_the_first_step() {
+async fn an_unknown_metric_for_the_best_model_fails_before_the_first_step() {
     let host = Host::started(1).await;
     let draft = draft(&host, "job").set("train.metric_for_best_model", "rouge");
-    let story = host.run(&draft).await;
-    let failure = story.job.failure.as_ref().unwrap();
+    let history = host.run(&draft).await;
+    let failure = history.job.failure.as_ref().unwrap();
     assert_eq!(failure.reason, "METRIC_NOT_FOUND");
     assert_eq!(failure.field(), "train.metric_for_best_model");
     assert!(failure.message.contains("rouge") && failure.message.contains("accuracy"));
-    assert!(story.steps().is_empty());
+    assert!(history.steps().is_empty());
 }

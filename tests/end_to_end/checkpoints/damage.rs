@@ -1,4 +1,4 @@
-//! Checkpoints that cannot be used, and disks that cannot hold them.
+//! Unusable checkpoints, and disks too small for them.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn flip_a_bit(path: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn the_newest_whole_checkpoint_is_taken() {
+async fn the_newest_intact_checkpoint_is_resumed() {
     let host = Host::started(1).await;
     let draft = saving(&host, "job");
     host.complete(&draft).await;
@@ -28,24 +28,24 @@ async fn the_newest_whole_checkpoint_is_taken() {
     fs::remove_file(checkpoint(&draft, 8).join("tokenizer.json")).unwrap();
 
     let draft = draft.set("train.resume_from_checkpoint", true);
-    let story = host.complete(&draft).await;
-    let warnings = story.warnings("CHECKPOINT_CORRUPT");
+    let history = host.complete(&draft).await;
+    let warnings = history.warnings("CHECKPOINT_CORRUPT");
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("checkpoint-12") && warnings[0].contains("optimizer.safetensors"));
     assert!(warnings[1].contains("checkpoint-8") && warnings[1].contains("tokenizer.json"));
-    assert_eq!(story.resumed()[0].step, 4);
+    assert_eq!(history.resumed()[0].step, 4);
     assert_eq!(weights(&draft.path("out")), trained);
 
-    // The damaged ones were written again.
+    // The corrupt ones were written again.
     assert_eq!(checkpoints(&draft.output("out")), [4, 8, 12]);
-    let story = host.complete(&draft).await;
-    assert!(story.warnings("CHECKPOINT_CORRUPT").is_empty());
-    assert_eq!((story.resumed()[0].step, story.steps().len()), (12, 0));
+    let history = host.complete(&draft).await;
+    assert!(history.warnings("CHECKPOINT_CORRUPT").is_empty());
+    assert_eq!((history.resumed()[0].step, history.steps().len()), (12, 0));
     assert_eq!(weights(&draft.path("out")), trained);
 }
 
 #[tokio::test]
-async fn what_cannot_be_resumed_is_told() {
+async fn an_unusable_checkpoint_is_an_error_that_names_it() {
     let host = Host::started(1).await;
     let draft = saving(&host, "job");
     host.complete(&draft).await;
@@ -79,7 +79,7 @@ async fn what_cannot_be_resumed_is_told() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_too_small_is_found_out_before_the_first_step() {
+async fn a_disk_that_is_too_small_fails_the_job_before_the_first_step() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job")
         .set("model.config_overrides", "{intermediate_size: 4096}")
@@ -87,9 +87,9 @@ async fn a_disk_that_is_too_small_is_found_out_before_the_first_step() {
         .set("train.train_sampling_strategy", "sequential")
         .set("train.max_steps", 4_000_000_000_u64)
         .set("train.save_steps", 1);
-    let story = host.run(&draft).await;
-    let failure = story.job.failure.as_ref().unwrap();
+    let history = host.run(&draft).await;
+    let failure = history.job.failure.as_ref().unwrap();
     assert_eq!(failure.reason, "DISK_FULL", "{}", failure.message);
     assert!(failure.message.contains("save_total_limit"), "{}", failure.message);
-    assert!(story.steps().is_empty());
+    assert!(history.steps().is_empty());
 }

@@ -1,22 +1,21 @@
-//! A run that goes on is the run that never stopped.
+//! A resumed run equals an uninterrupted one.
 
-use traind_proto::v1::Job;
-use traind_tests::{Draft, Host, Story};
+use traind_tests::{Draft, Gate, History, Host, until};
 
 use super::{checkpoint, checkpoints, trace, weights};
 use crate::tasks::other_jobs;
 
-const STEPS: u64 = 600;
-/// No multiple of the steps of an epoch, nor of those between two logs.
-const SAVE_STEPS: u64 = 110;
+const STEPS: u64 = 60;
+/// Neither a multiple of the steps of an epoch nor of `logging_steps`.
+const SAVE_STEPS: u64 = 11;
 
-/// Dropout, rows grouped by length, steps of two batches but the last of an epoch,
-/// and logs over several steps.
+/// A job with dropout, rows grouped by length, two batches per step except the last of an epoch, and
+/// logs over several steps.
 fn draft(host: &Host, name: &str) -> Draft {
-    with_all(Draft::new(host, name))
+    with_everything(Draft::new(host, name))
 }
 
-fn with_all(draft: Draft) -> Draft {
+fn with_everything(draft: Draft) -> Draft {
     draft
         .set(
             "model.config_overrides",
@@ -33,56 +32,57 @@ fn with_all(draft: Draft) -> Draft {
         .set("resources.max_restarts", 20)
 }
 
-/// Attempts, and after which step each is killed.
-type Kills<'a> = &'a [(u32, u64)];
-
-async fn check_killed_runs_equal(
-    host: &Host,
-    draft: impl Fn(&Host, &str) -> Draft,
-    planned: Kills<'_>,
-) {
+/// Kills the attempts of a job, each after one of the `kills` steps, and compares the result with an
+/// uninterrupted run.
+async fn check_killed_runs_equal(host: &Host, draft: impl Fn(&Host, &str) -> Draft, kills: &[u64]) {
     let whole = draft(host, "whole");
     host.complete(&whole).await;
     let killed = draft(host, "killed");
+    let gates: Vec<Gate> =
+        kills.iter().map(|step| host.gate(&killed.overrides["name"], *step)).collect();
     let job = host.create(&killed).await.unwrap();
-    let mut kills = 0;
-    for &(attempt, steps) in planned {
-        let past = |job: &Job| job.progress.as_ref().is_some_and(|step| step.step > steps);
-        host.until(&job.id, |job| past(job) || job.end_time.is_some()).await;
-        // On a busy machine the news of a step may come after the last.
-        if host.kill_runner(&job.id, attempt) {
-            kills += 1;
-            host.until(&job.id, |job| job.attempt > attempt).await;
-        }
+    for (attempt, gate) in (1..).zip(gates) {
+        host.until_at(&job.id, &gate).await;
+        until_durable(&killed, last_save(gate.step())).await;
+        assert!(host.kill_runner(&job.id, attempt));
+        gate.open();
+        host.until(&job.id, |job| job.attempt > attempt).await;
     }
-    let story = host.watch(&job.id).await;
-    check_went_on(&story, kills);
+    let history = host.watch(&job.id).await;
+    check_resumed(&history, kills);
     let (whole, killed) = (whole.output("out"), killed.output("out"));
     assert_eq!(trace(&killed), trace(&whole));
     assert_eq!(weights(killed.folder()), weights(whole.folder()));
     assert_eq!(checkpoints(&killed), checkpoints(&whole));
 }
 
-/// Attempts after the first went on from checkpoints.
-fn check_went_on(story: &Story, kills: usize) {
-    assert!(kills > 0, "it was never killed");
-    // One that was killed before its first checkpoint was durable began anew.
-    let resumed = story.resumed();
-    assert!((1..=kills).contains(&resumed.len()), "{:?}", story.chapters());
-    for resumed in resumed {
-        assert!(resumed.step > 0 && resumed.step.is_multiple_of(SAVE_STEPS), "{resumed:?}");
-    }
-    assert_eq!(story.finished().steps, STEPS);
+/// The last step up to `step` after which a checkpoint is written.
+fn last_save(step: u64) -> u64 {
+    step - step % SAVE_STEPS
+}
+
+/// Checkpoints are written in the background, and their manifest comes last.
+async fn until_durable(draft: &Draft, step: u64) {
+    let manifest = checkpoint(draft, step).join("manifest.json");
+    until(&format!("{} exists", manifest.display()), || manifest.exists()).await;
+}
+
+/// Checks that each attempt after the first resumed from the newest checkpoint.
+fn check_resumed(history: &History, kills: &[u64]) {
+    let resumed: Vec<u64> = history.resumed().iter().map(|resumed| resumed.step).collect();
+    let expect: Vec<u64> = kills.iter().map(|step| last_save(*step)).collect();
+    assert_eq!(resumed, expect, "{:?}", history.event_names());
+    assert_eq!(history.finished().steps, STEPS);
 }
 
 #[tokio::test]
-async fn a_run_that_was_killed_ends_with_the_same_bits() {
+async fn a_killed_run_ends_with_the_same_bits() {
     let host = Host::started(1).await;
-    check_killed_runs_equal(&host, draft, &[(1, 130), (2, 310)]).await;
+    check_killed_runs_equal(&host, draft, &[13, 31]).await;
 }
 
 #[tokio::test]
-async fn so_does_one_in_fp16_on_two_cores_with_sharded_optimizer_state() {
+async fn a_killed_run_in_fp16_on_two_cores_with_sharded_optimizer_state_ends_with_the_same_bits() {
     let host = Host::started(2).await;
     let on_two_cores = |host: &Host, name: &str| {
         draft(host, name)
@@ -92,16 +92,16 @@ async fn so_does_one_in_fp16_on_two_cores_with_sharded_optimizer_state() {
             .set("model.config_overrides", "{intermediate_size: 1024}")
             .set("model.from_config", true)
     };
-    check_killed_runs_equal(&host, on_two_cores, &[(1, 130), (2, 310)]).await;
+    check_killed_runs_equal(&host, on_two_cores, &[13, 31]).await;
 }
 
-/// Masks that are drawn anew each epoch, blocks of texts, windows of contexts.
+/// Among them masks that are redrawn every epoch, blocks of text and windows of contexts.
 #[tokio::test]
-async fn so_does_one_of_every_other_task() {
+async fn a_killed_run_of_every_other_task_ends_with_the_same_bits() {
     let host = Host::started(1).await;
     for job in other_jobs() {
         let of_task = |host: &Host, name: &str| {
-            let draft = with_all(job.draft(host, &format!("{}-{name}", job.task)));
+            let draft = with_everything(job.draft(host, &format!("{}-{name}", job.task)));
             match job.task {
                 "causal-lm" => draft.set(
                     "model.config_overrides",
@@ -110,13 +110,13 @@ async fn so_does_one_of_every_other_task() {
                 _ => draft,
             }
         };
-        check_killed_runs_equal(&host, of_task, &[(1, 200)]).await;
+        check_killed_runs_equal(&host, of_task, &[20]).await;
     }
 }
 
-/// A later job with more steps, on fewer cores, sees the same rows in the same order.
+/// A later job on fewer cores sees the same rows in the same order.
 #[tokio::test]
-async fn another_number_of_cores_goes_on_with_the_same_batches() {
+async fn another_number_of_cores_resumes_with_the_same_batches() {
     let host = Host::started(2).await;
     let wide = |name: &str| {
         Draft::new(&host, name)
@@ -132,10 +132,10 @@ async fn another_number_of_cores_goes_on_with_the_same_batches() {
         .set("parallel.shard_optimizer_state", true);
     host.complete(&two).await;
     let one = wide("one").set("train.resume_from_checkpoint", checkpoint(&two, 10).display());
-    let story = host.complete(&one).await;
-    assert!(story.warnings("RESUME_INEXACT").is_empty());
-    assert_eq!(story.resumed()[0].step, 10);
-    assert_eq!(story.steps()[0].step, 11);
+    let history = host.complete(&one).await;
+    assert!(history.warnings("RESUME_INEXACT").is_empty());
+    assert_eq!(history.resumed()[0].step, 10);
+    assert_eq!(history.steps()[0].step, 11);
     let (one, two) = (one.output("out").trainer_state(), two.output("out").trainer_state());
     let (one, two) = (one.series("loss"), two.series("loss"));
     assert_eq!((one.len(), &one[..10]), (24, &two[..10]));
@@ -148,7 +148,7 @@ async fn another_number_of_cores_goes_on_with_the_same_batches() {
 async fn a_checkpoint_is_a_model_folder() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job").set("train.max_steps", 4).set("train.save_steps", 2);
-    let story = host.complete(&draft).await;
+    let history = host.complete(&draft).await;
     let output = draft.output("out");
     assert_eq!(checkpoints(&output), [2, 4]);
     let last = draft.output("out/checkpoint-4");
@@ -166,7 +166,7 @@ async fn a_checkpoint_is_a_model_folder() {
     assert_eq!(weights(last.folder()), weights(output.folder()));
     assert_eq!(last.json("manifest.json")["step"], 4);
     assert_eq!(last.trainer_state().0["global_step"], 4);
-    let saved = story.saved();
+    let saved = history.saved();
     let steps: Vec<u64> = saved.iter().map(|saved| saved.step).collect();
     assert_eq!(steps, [2, 4, 4]);
     assert!(saved.iter().all(|saved| saved.seconds > 0.0 && saved.bytes > 0));

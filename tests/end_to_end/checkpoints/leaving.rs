@@ -1,36 +1,38 @@
-//! A runner that has to leave saves first; one whose job is cancelled does not.
+//! A drained runner saves a checkpoint before it exits; a cancelled one does not.
 
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host};
 
 use super::{checkpoints, trace, weights};
 
-const STEPS: u64 = 2500;
+const STEPS: u64 = 50;
+const STOP_STEP: u64 = 21;
 
 fn draft(host: &Host, name: &str) -> Draft {
     Draft::new(host, name).set("train.max_steps", STEPS).set("train.save_steps", 100_000)
 }
 
 #[tokio::test]
-async fn a_drained_job_goes_on_where_it_was() {
+async fn a_drained_job_resumes_where_it_stopped() {
     let mut host = Host::started(1).await;
     let whole = draft(&host, "whole");
     host.complete(&whole).await;
     let drained = draft(&host, "drained");
+    let gate = host.gate("drained", STOP_STEP);
     let job = host.create(&drained).await.unwrap();
-    host.until_past(&job.id, 20).await;
-    let said = host.cli(drained.folder(), &["drain"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let saved = checkpoints(&drained.output("out"));
-    assert_eq!(saved.len(), 1, "{saved:?}");
+    host.until_at(&job.id, &gate).await;
+    let output = host.cli(drained.folder(), &["drain"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!(checkpoints(&drained.output("out")), [STOP_STEP]);
 
-    host.wait_for_end();
+    host.wait_for_end().await;
+    gate.open();
     host.start().await;
-    let story = host.watch(&job.id).await;
-    assert_eq!(story.job.state(), JobState::Completed, "{}", host.runner_log(&job.id));
-    assert_eq!(story.resumed()[0].step, saved[0]);
-    // Nothing was done twice.
-    let steps: Vec<u64> = story.steps().iter().map(|step| step.step).collect();
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&job.id));
+    assert_eq!(history.resumed()[0].step, STOP_STEP);
+    // No step was repeated.
+    let steps: Vec<u64> = history.steps().iter().map(|step| step.step).collect();
     assert_eq!(steps, (1..=STEPS).collect::<Vec<_>>());
     let (whole, drained) = (whole.output("out"), drained.output("out"));
     assert_eq!(trace(&drained), trace(&whole));
@@ -41,10 +43,11 @@ async fn a_drained_job_goes_on_where_it_was() {
 async fn a_cancelled_job_leaves_no_checkpoint() {
     let host = Host::started(1).await;
     let draft = draft(&host, "job").endless();
+    let gate = host.gate("job", STOP_STEP);
     let job = host.create(&draft).await.unwrap();
-    host.until_past(&job.id, 20).await;
+    host.until_at(&job.id, &gate).await;
     host.cancel(&job.id).await;
-    let story = host.watch(&job.id).await;
-    assert_eq!(story.job.state(), JobState::Cancelled);
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.job.state(), JobState::Cancelled);
     assert_eq!(checkpoints(&draft.output("out")), [0; 0]);
 }

@@ -1,4 +1,4 @@
-//! Checkpoints: what they are, going on from them, and when they are taken.
+//! Checkpoints: their content, resuming from them, and when they are written.
 
 mod best;
 mod damage;
@@ -29,7 +29,7 @@ fn weights(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("model.safetensors")).unwrap()
 }
 
-/// The bits of what two runs must have in common, of each logged step.
+/// The bits of each logged step that two equal runs share.
 fn trace(output: &Output) -> Vec<[u64; 4]> {
     let state = output.trainer_state();
     let bits = |entry: &&serde_json::Value| {

@@ -1,12 +1,12 @@
-//! The sample ledger: each row once an epoch, and the same after a kill.
+//! The sample ledger lists each row once per epoch, also after a kill.
 
 use std::collections::BTreeSet;
 
-use traind_proto::v1::{GetSamplesRequest, Job};
+use traind_proto::v1::GetSamplesRequest;
 use traind_tests::{Draft, Host};
 
 const STEPS_PER_EPOCH: u64 = 8; // 60 rows, 8 a step
-const STEPS: u64 = 50 * STEPS_PER_EPOCH;
+const STEPS: u64 = 5 * STEPS_PER_EPOCH;
 
 #[tokio::test]
 async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
@@ -15,12 +15,13 @@ async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
         .set("train.max_steps", STEPS)
         .set("train.per_device_train_batch_size", 4)
         .set("train.gradient_accumulation_steps", 2)
-        .set("train.save_steps", 100)
+        .set("train.save_steps", 10)
         .set("resources.max_restarts", 3);
+    let gate = host.gate("job", 13);
     let job = host.create(&draft).await.unwrap();
-    let past = |job: &Job| job.progress.as_ref().is_some_and(|step| step.step > 130);
-    host.until(&job.id, |job| past(job) || job.end_time.is_some()).await;
-    host.kill_runner(&job.id, 1);
+    host.until_at(&job.id, &gate).await;
+    assert!(host.kill_runner(&job.id, 1));
+    gate.open();
     host.watch(&job.id).await;
     let mut jobs = host.jobs().await;
     for epoch in 0..STEPS / STEPS_PER_EPOCH {
@@ -35,15 +36,15 @@ async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
         }
         assert_eq!(seen, (0..60).collect(), "epoch {epoch}");
     }
-    let said = host.cli(draft.folder(), &["samples", "job", "--step", "8"]);
-    let lines: Vec<&str> = said.out.lines().collect();
+    let output = host.cli(draft.folder(), &["samples", "job", "--step", "8"]);
+    let lines: Vec<&str> = output.stdout.lines().collect();
     assert_eq!(
         lines.len(),
         4,
         "the last step of an epoch has the rows that are left: {}",
-        said.out
+        output.stdout
     );
-    assert!(lines.iter().all(|line| line.contains("train.csv\t")), "{}", said.out);
-    let said = host.cli(draft.folder(), &["samples", "job", "--step", "401"]);
-    assert!(said.code != Some(0) && said.err.contains("no step 401"), "{}", said.err);
+    assert!(lines.iter().all(|line| line.contains("train.csv\t")), "{}", output.stdout);
+    let output = host.cli(draft.folder(), &["samples", "job", "--step", "41"]);
+    assert!(output.code != Some(0) && output.stderr.contains("no step 41"), "{}", output.stderr);
 }

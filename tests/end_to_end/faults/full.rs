@@ -1,22 +1,21 @@
-//! A disk that is really full: a small file system of its own under the daemon's state.
+//! Full disks, as small file systems under the daemon's state or a job's output.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use tonic::Code;
 use traind_proto::reasons;
 use traind_proto::v1::{Job, JobState};
-use traind_tests::{Draft, Host};
+use traind_tests::{Draft, Host, until};
 
 use super::whole::torn;
 
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where this user may not mount one.
+    /// `None` if this user may not mount one.
     fn mount(path: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&path).unwrap();
         let mut mount = Command::new("mount");
@@ -29,7 +28,7 @@ impl SmallDisk {
         self.0.join("filler")
     }
 
-    /// Leaves not a byte.
+    /// Fills the disk to the last byte.
     fn fill(&self) {
         let mut filler = File::options().create(true).append(true).open(self.filler()).unwrap();
         while filler.write_all(&[0; 4096]).is_ok() {}
@@ -46,14 +45,14 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Processes of the test may still be there.
+        // Processes of the test may still use it.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
 /// The disk of the output folder alone fills up while checkpoints are written.
 #[tokio::test]
-async fn a_disk_that_fills_up_while_saving_holds_the_job_up_and_costs_no_checkpoint() {
+async fn a_disk_that_fills_up_while_saving_delays_the_job_and_keeps_its_checkpoints() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job")
         .endless()
@@ -61,12 +60,16 @@ async fn a_disk_that_fills_up_while_saving_holds_the_job_up_and_costs_no_checkpo
         .set("train.save_steps", 20)
         .set("train.save_total_limit", 2);
     let Some(disk) = SmallDisk::mount(draft.path("out")) else {
-        return println!("left out: this user may not mount a file system");
+        return println!("skipped: this user may not mount a file system");
     };
+    let gate = host.gate("job", 50);
     let running = host.create(&draft).await.unwrap();
-    // Checkpoints come and go quickly; by the first step that is told there were many.
-    host.until_past(&running.id, 20).await;
-    // Again and again, since a checkpoint that goes makes room for another.
+    host.until_at(&running.id, &gate).await;
+    let saved = draft.path("out/checkpoint-40/manifest.json");
+    until("a checkpoint is saved", || saved.exists()).await;
+    disk.fill();
+    gate.open();
+    // Repeatedly, because each removed checkpoint makes room.
     let fill = |job: &Job| {
         disk.fill();
         job.state() != JobState::Running
@@ -79,45 +82,61 @@ async fn a_disk_that_fills_up_while_saving_holds_the_job_up_and_costs_no_checkpo
     let why = &stopped.waiting_reason;
     assert!(why.starts_with("goes on after 1 s: ") && why.contains("No space left"), "{why}");
 
-    // It goes on by itself, from what was saved before.
+    // It resumes by itself from its newest checkpoint.
     let step = |job: &Job| job.progress.as_ref().map_or(0, |progress| progress.step);
     host.until(&running.id, |job| step(job) > step(&stopped)).await;
     host.cancel(&running.id).await;
-    let story = host.watch(&running.id).await;
-    let resumed = story.resumed();
-    assert!(!resumed.is_empty(), "{:?}", story.chapters());
-    assert!(story.saved().iter().any(|saved| saved.step == resumed[0].step), "{resumed:?}");
-    let failure = story.endings()[0].failure.clone().unwrap();
+    let history = host.watch(&running.id).await;
+    let resumed = history.resumed();
+    assert!(!resumed.is_empty(), "{:?}", history.event_names());
+    assert!(history.saved().iter().any(|saved| saved.step == resumed[0].step), "{resumed:?}");
+    let failure = history.all_finished()[0].failure.clone().unwrap();
     assert_eq!(failure.reason, reasons::DISK_FULL, "{failure:?}");
     assert!(failure.file().starts_with(draft.path("out").to_str().unwrap()), "{failure:?}");
-    assert_eq!((story.job.restarts, story.job.failure), (0, None));
+    assert_eq!((history.job.restarts, history.job.failure), (0, None));
+}
+
+/// Waits until the runner failed to append an event: it cuts the partial event off again, which
+/// changes the log's time and not its length.
+async fn until_rolled_back(log: &Path) {
+    let look = || fs::metadata(log).map(|found| (found.len(), found.modified().unwrap())).unwrap();
+    let mut last = look();
+    until("an event is cut off", || {
+        let now = look();
+        let rolled_back = now.0 == last.0 && now.1 != last.1;
+        last = now;
+        rolled_back
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_jobs_and_keeps_those_it_has() {
+async fn a_daemon_with_a_full_disk_refuses_jobs_and_loses_none() {
     let mut host = Host::prepared(1);
     let Some(disk) = SmallDisk::mount(host.path("state")) else {
-        return println!("left out: this user may not mount a file system");
+        return println!("skipped: this user may not mount a file system");
     };
     host.start().await;
+    let gate = host.gate("running", 5);
     let running = host.create(&Draft::new(&host, "running").endless()).await.unwrap();
-    host.until_past(&running.id, 0).await;
+    host.until_at(&running.id, &gate).await;
     disk.fill();
     let second = Draft::new(&host, "second");
     let refused = host.create(&second).await.unwrap_err();
     assert_eq!(refused.code(), Code::Internal, "{refused:?}");
     assert!(refused.message().contains("full"), "{refused:?}");
-    // The running job's next event finds no room either.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The running job's next event cannot be written either.
+    gate.open();
+    until_rolled_back(&host.path(&format!("state/jobs/{}/events.log", running.id))).await;
     disk.empty();
     host.until(&running.id, |job| job.attempt == 2 && job.state() == JobState::Running).await;
     host.cancel(&running.id).await;
-    let story = host.watch(&running.id).await;
-    let told = story.waiting_reasons();
-    assert!(told.iter().any(|told| told.contains("No space left")), "{told:?}");
+    let history = host.watch(&running.id).await;
+    let reasons = history.waiting_reasons();
+    assert!(reasons.iter().any(|reason| reason.contains("No space left")), "{reasons:?}");
     host.complete(&second).await;
     host.kill_daemon();
     host.start().await;
-    assert_eq!(host.get(&running.id).await, story.job);
+    assert_eq!(host.get(&running.id).await, history.job);
     assert_eq!(torn(disk.path()), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Faults in the calls of real programs: see `inject.c`, which is compiled here.
+//! Injects faults into system calls of the real programs, by means of `inject.c`.
 
 use std::env::consts::DLL_SUFFIX;
 use std::fs::{self, File};
@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In bytes: five numbers and a text.
+/// The size of the control file: five integers and a text.
 const CONTROL_BYTES: usize = 5 * 8 + 4096;
 const NEVER: i64 = i64::MAX;
 
-/// A system call's error, by its number.
+/// An error of a system call, with its `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Error {
     Io = 5,
@@ -25,7 +25,7 @@ pub(super) struct Injector {
 }
 
 impl Injector {
-    /// One that does nothing yet; its files are in `folder`.
+    /// Makes an injector with its files in `folder` that injects nothing yet.
     pub(super) fn new(folder: &Path) -> Injector {
         let library = folder.join(format!("inject{DLL_SUFFIX}"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("end_to_end/faults/inject.c");
@@ -40,8 +40,7 @@ impl Injector {
         injector
     }
 
-    /// What the programs of the names in `programs` need to be started with, so that calls below
-    /// `root` can fail.
+    /// The variables with which the programs named in `programs` fail calls below `root`.
     pub(super) fn environment(&self, root: &Path, programs: &[&str]) -> Vec<(String, String)> {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         vec![
@@ -52,7 +51,7 @@ impl Injector {
         ]
     }
 
-    /// Lets calls number `first` to `last`, counted from now, fail.
+    /// Makes the calls `first` to `last`, counted from now, fail.
     pub(super) fn arm(&self, first: i64, last: i64, error: Error) {
         self.disarm();
         for (index, value) in [(0, 0), (2, last), (3, error as i64), (4, 0), (1, first)] {
@@ -64,12 +63,12 @@ impl Injector {
         self.set(1, NEVER);
     }
 
-    /// How many calls there were since it was armed.
+    /// The number of calls since it was armed.
     pub(super) fn calls(&self) -> i64 {
         self.number(0)
     }
 
-    /// The first call that failed, if one did.
+    /// The first call that failed, if any.
     pub(super) fn failed(&self) -> Option<String> {
         let mut text = vec![0; CONTROL_BYTES - 5 * 8];
         self.control.read_exact_at(&mut text, 5 * 8).unwrap();

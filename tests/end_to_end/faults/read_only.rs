@@ -1,16 +1,15 @@
-//! A disk that its file system gives up: the kernel makes it read-only under the daemon's state,
-//! as after an error that it cannot repair.
+//! A file system that the kernel makes read-only under the daemon's state, as after an unrecoverable
+//! error.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tonic::Code;
 use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host, PATIENCE};
+use traind_tests::{Draft, Host, until};
 
-use super::WORDS;
+use super::MESSAGES;
 use super::whole::torn;
 
 const IMAGE_BYTES: u64 = 64 * 1024 * 1024;
@@ -28,7 +27,7 @@ fn done(program: &str, arguments: &[&str], path: &[&Path]) -> bool {
 }
 
 impl Disk {
-    /// `None` where this user may not mount one.
+    /// `None` if this user may not mount one.
     fn mount(folder: &Path) -> Option<Disk> {
         let disk = Disk { image: folder.join("image"), path: folder.join("state") };
         fs::create_dir(&disk.path).unwrap();
@@ -41,34 +40,31 @@ impl Disk {
         done("mount", &["-o", "loop"], &[&self.image, &self.path])
     }
 
-    /// The kernel takes no more writes, and says so to those who have files open.
+    /// Makes the kernel refuse further writes, also to open files.
     fn give_up(&self) -> bool {
         done("mount", &["-o", "remount,abort"], &[&self.path])
     }
 
-    /// As a restart of the machine does: off, and on again. What was not synced is lost.
+    /// Unmounts and mounts again, as a reboot does. Unsynced writes are lost.
     async fn repair(&self) {
-        let start = Instant::now();
-        while !done("umount", &[], &[&self.path]) {
-            assert!(start.elapsed() < PATIENCE, "somebody uses {}", self.path.display());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let unmounted = || done("umount", &[], &[&self.path]);
+        until("the disk is not in use", unmounted).await;
         assert!(self.attach());
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Processes of the test may still be there.
+        // Processes of the test may still use it.
         done("umount", &["--lazy"], &[&self.path]);
     }
 }
 
 #[tokio::test]
-async fn a_disk_that_becomes_read_only_loses_no_job_and_all_goes_on_when_it_is_back() {
+async fn no_job_is_lost_to_a_disk_that_becomes_read_only() {
     let mut host = Host::prepared(1);
     let Some(disk) = Disk::mount(&host.path("")) else {
-        return println!("left out: this user may not mount a file system");
+        return println!("skipped: this user may not mount a file system");
     };
     host.start().await;
     let running = Draft::new(&host, "running")
@@ -80,13 +76,13 @@ async fn a_disk_that_becomes_read_only_loses_no_job_and_all_goes_on_when_it_is_b
     let waiting = waiting.unwrap();
     host.until_past(&running.id, 2).await;
     if !disk.give_up() {
-        return println!("left out: this kernel does not give a file system up when told to");
+        return println!("skipped: this kernel cannot abort a file system");
     }
 
     let third = Draft::new(&host, "third");
     let refused = host.create(&third).await.unwrap_err();
     assert_eq!(refused.code(), Code::Internal);
-    assert!(WORDS.iter().any(|words| refused.message().contains(words)), "{refused:?}");
+    assert!(MESSAGES.iter().any(|words| refused.message().contains(words)), "{refused:?}");
     assert_eq!(host.get(&waiting.id).await.state(), JobState::Pending, "the daemon still answers");
     host.kill_all();
     disk.repair().await;

@@ -1,4 +1,4 @@
-//! Whether what readers may find is whole: every file below a folder is read as its kind is.
+//! Reads every file below a folder by its format, to find torn ones.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use traind_proto::event_log::EventLogReader;
 use traind_tests::model::Weights;
 
-/// Names that say of a file or folder that it is not there yet.
+/// Suffixes of files and folders that are still being written.
 const UNFINISHED: [&str; 5] = [".new", ".tmp", ".part", ".partial", ".aside"];
 
-/// What is torn below `folder`.
+/// Descriptions of the torn files below `folder`.
 pub(super) fn torn(folder: &Path) -> Vec<String> {
     let mut torn = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -62,7 +62,7 @@ fn events(path: &Path) -> Result<(), String> {
     }
 }
 
-/// A checkpoint against its manifest.
+/// Compares a checkpoint with its manifest.
 fn differences(folder: &Path) -> Result<(), String> {
     let manifest = parse(&folder.join("manifest.json"))?;
     for file in manifest["files"].as_array().unwrap() {

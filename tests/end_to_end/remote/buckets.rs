@@ -1,8 +1,8 @@
-//! Data by `s3://` URLs: fetched once, whatever breaks off, and each error one clear sentence.
+//! Data by `s3://` URLs: interrupted downloads resume, and each error is one clear sentence.
 
 use traind_proto::reasons;
 use traind_tests::bucket::{Bucket, DENIED, SECRET_KEY};
-use traind_tests::{Draft, Host, Story, data};
+use traind_tests::{Draft, History, Host, data};
 
 fn objects() -> Vec<(&'static str, Vec<u8>)> {
     let rows = data::rows(1, 60, 6);
@@ -23,23 +23,24 @@ fn draft(host: &Host, name: &str) -> Draft {
         .set("data.validation", "s3://data/validation.parquet")
 }
 
-fn failure(story: &Story) -> (String, String) {
-    let failure = story.finished().failure.clone().unwrap_or_default();
+fn failure(history: &History) -> (String, String) {
+    let failure = history.finished().failure.clone().unwrap_or_default();
     (failure.reason, failure.message)
 }
 
 #[tokio::test]
-async fn a_job_trains_on_a_bucket_as_on_files() {
+async fn a_bucket_gives_the_same_losses_as_files() {
     let bucket = Bucket::start(&objects());
-    let host = Host::started_knowing(1, bucket.environment()).await;
+    let host = Host::started_with_environment(1, bucket.environment()).await;
     let on_files = host.complete(&Draft::new(&host, "files")).await;
     bucket.server().cut(3);
     let on_bucket = host.complete(&draft(&host, "bucket")).await;
-    let losses = |story: &Story| story.steps().iter().map(|step| step.loss).collect::<Vec<_>>();
+    let losses =
+        |history: &History| history.steps().iter().map(|step| step.loss).collect::<Vec<_>>();
     assert_eq!(losses(&on_bucket), losses(&on_files));
     assert_eq!(on_bucket.data()[0].files, 2);
-    let said = host.cli(&host.path("bucket"), &["samples", &on_bucket.job.id, "--step", "1"]);
-    assert!(said.out.contains("s3://data/train/part-1.csv"), "{said:?}");
+    let output = host.cli(&host.path("bucket"), &["samples", &on_bucket.job.id, "--step", "1"]);
+    assert!(output.stdout.contains("s3://data/train/part-1.csv"), "{output:?}");
 
     // The same objects are not fetched again.
     let fetched = bucket.server().count("GET", ".csv");
@@ -47,16 +48,16 @@ async fn a_job_trains_on_a_bucket_as_on_files() {
     assert_eq!(losses(&again), losses(&on_files));
     assert_eq!(bucket.server().count("GET", ".csv"), fetched);
 
-    // What the daemon knows of the bucket's owner is nobody else's.
-    let told = format!("{:?}{:?}", on_bucket.events, on_bucket.job);
-    assert!(!told.contains(SECRET_KEY));
+    // The credentials appear nowhere.
+    let text = format!("{:?}{:?}", on_bucket.events, on_bucket.job);
+    assert!(!text.contains(SECRET_KEY));
     assert!(!host.runner_log(&on_bucket.job.id).contains(SECRET_KEY));
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_of_a_bucket_is_one_sentence() {
+async fn unreadable_objects_are_explained_in_one_sentence() {
     let bucket = Bucket::start(&objects());
-    let host = Host::started_knowing(1, bucket.environment()).await;
+    let host = Host::started_with_environment(1, bucket.environment()).await;
     for (name, url, reason, expect) in [
         ("bucket", "s3://other/a.csv", reasons::FILE_NOT_FOUND, "there is no such bucket"),
         ("key", "s3://data/a.csv", reasons::FILE_NOT_FOUND, "the bucket has no such object"),
@@ -69,8 +70,8 @@ async fn what_cannot_be_read_of_a_bucket_is_one_sentence() {
         ),
         ("no-key", "s3://data", reasons::FILE_UNREADABLE, "expected s3://BUCKET/KEY"),
     ] {
-        let story = host.run(&draft(&host, name).set("data.train", url)).await;
-        assert_eq!(failure(&story), (reason.to_owned(), format!("{url}: {expect}")), "{name}");
+        let history = host.run(&draft(&host, name).set("data.train", url)).await;
+        assert_eq!(failure(&history), (reason.to_owned(), format!("{url}: {expect}")), "{name}");
     }
     let bad = host.run(&draft(&host, "bad").set("data.train", "s3://data/bad.csv")).await;
     let expect = "s3://data/bad.csv, row 1 (line 3): 3 fields where the header has 2";
@@ -78,17 +79,17 @@ async fn what_cannot_be_read_of_a_bucket_is_one_sentence() {
 }
 
 #[tokio::test]
-async fn folders_and_urls_are_allowed_each_by_its_own_option() {
+async fn folders_and_urls_are_allowed_by_separate_options() {
     let bucket = Bucket::start(&objects());
-    let mut host = Host::started_knowing(1, bucket.environment()).await;
+    let mut host = Host::started_with_environment(1, bucket.environment()).await;
     host.kill_daemon();
     let root = host.path("").display().to_string();
     host.add_options(&["--allow-root", &root, "--allow-url", "s3://data/train"]);
     host.start().await;
     let allowed = draft(&host, "allowed").set("data.validation", "validation.parquet");
-    // Programs that tests share lie outside of the fence, so that it comes no further.
-    let story = host.run(&allowed).await;
-    assert_eq!(story.data()[0].rows, 60, "{:?}", story.job);
+    // The shared cache of programs is outside the allowed folders, so that the job fails later.
+    let history = host.run(&allowed).await;
+    assert_eq!(history.data()[0].rows, 60, "{:?}", history.job);
     let refused = host.create(&draft(&host, "refused")).await.unwrap_err();
     let details = format!("{refused:?}");
     assert!(

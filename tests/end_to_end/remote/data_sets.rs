@@ -9,8 +9,8 @@ use traind_tests::{Draft, Host, data, model};
 
 use super::{environment, losses, message};
 
-/// The rows that drafts train on, in two files, and those that they validate on; a folder of
-/// rows in another language, and what is no data.
+/// Writes the rows of drafts as a data set: two files to train on and one to validate on, a folder in
+/// another language, and files that are not data.
 fn write_data_set(folder: &Path) {
     let rows = data::rows(1, 60, 6);
     let write = |name: &str, content: Vec<u8>| {
@@ -30,13 +30,13 @@ fn on_hub(host: &Host, name: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn a_data_set_of_the_hub_trains_as_its_files_do() {
+async fn a_data_set_of_the_hub_gives_the_same_losses_as_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let (tiny, set) = (folder.path().join("model"), folder.path().join("set"));
     model::write(&tiny);
     write_data_set(&set);
     let hub = Hub::with_data_set(&tiny, &set);
-    let host = Host::started_knowing(1, environment(&hub, None)).await;
+    let host = Host::started_with_environment(1, environment(&hub, None)).await;
     let of_files = host.complete(&Draft::new(&host, "files")).await;
     hub.server().cut(1);
     let of_hub = host.complete(&on_hub(&host, "hub").set("model.name_or_path", MODEL)).await;
@@ -45,13 +45,13 @@ async fn a_data_set_of_the_hub_trains_as_its_files_do() {
     assert_eq!((train.files, train.rows, validation.rows), (2, 60, 53));
     let samples = host.cli(&host.path("hub"), &["samples", &of_hub.job.id, "--step", "1"]);
     let name = "hf://datasets/org/rows/data/train-0000";
-    assert!(samples.out.contains(name), "{samples:?}");
+    assert!(samples.stdout.contains(name), "{samples:?}");
     let requests = hub.server().requests();
     assert!(
         requests.iter().all(|it| !it.path.ends_with(".py") && !it.path.ends_with("more/train.csv"))
     );
 
-    // It lies where `huggingface_hub` would look for it, and is not fetched again.
+    // It is where `huggingface_hub` looks for it, and is not fetched again.
     let links = host.path("cache/hub/datasets--org--rows/snapshots");
     let link = fs::read_dir(links).unwrap().next().unwrap().unwrap().path();
     let file = link.join("data/train-00000-of-00002.parquet");
@@ -64,7 +64,7 @@ async fn a_data_set_of_the_hub_trains_as_its_files_do() {
     host.complete(&on_hub(&host, "again")).await;
     assert_eq!(hub.server().count("GET", ".parquet"), fetched);
 
-    // A configuration is a folder; files may be named, of a revision too.
+    // A configuration is a folder. Single files may be named, also of a revision.
     let more = on_hub(&host, "more").set("data.dataset_config_name", "more");
     let more = host.complete(&more.set("data.validation", "validation.parquet")).await;
     assert_eq!((more.data()[0].files, losses(&more)), (1, losses(&of_files)));
@@ -73,7 +73,7 @@ async fn a_data_set_of_the_hub_trains_as_its_files_do() {
 }
 
 #[tokio::test]
-async fn data_sets_that_cannot_be_read_are_named() {
+async fn unreadable_data_sets_are_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let (tiny, set) = (folder.path().join("model"), folder.path().join("set"));
     model::write(&tiny);
@@ -82,12 +82,12 @@ async fn data_sets_that_cannot_be_read_are_named() {
         - config_name: de\n  data_files: nowhere.csv\n---\n";
     fs::write(set.join("README.md"), card).unwrap();
     let hub = Hub::with_data_set(&tiny, &set);
-    let host = Host::started_knowing(1, environment(&hub, None)).await;
+    let host = Host::started_with_environment(1, environment(&hub, None)).await;
     let check = async |draft: Draft, reason: &str, field: &str, words: &str| {
-        let story = host.run(&draft).await;
-        let failure = story.finished().failure.clone().unwrap();
+        let history = host.run(&draft).await;
+        let failure = history.finished().failure.clone().unwrap();
         assert_eq!((failure.reason.as_str(), failure.field()), (reason, field), "{failure:?}");
-        assert_eq!(message(&story), words);
+        assert_eq!(message(&history), words);
     };
     let of = |name: &str, key: &str, value: &str| {
         Draft::new(&host, name).set("data.train", DATA_SET).set(key, value)
@@ -104,9 +104,9 @@ async fn data_sets_that_cannot_be_read_are_named() {
     let draft = of("nowhere", "data.dataset_config_name", "de");
     check(draft, reasons::FILE_NOT_FOUND, "data.train", nowhere).await;
     let unknown = of("unknown", "data.train", "org/none");
-    let story = host.run(&unknown).await;
-    assert!(message(&story).starts_with("data set org/none: the hub shows none of that name"));
-    // What looks like a file is one.
+    let history = host.run(&unknown).await;
+    assert!(message(&history).starts_with("data set org/none: the hub shows none of that name"));
+    // A name with a file extension is a file.
     let refused = host.create(&of("file", "data.train", "data/train.csv")).await.unwrap_err();
     assert!(format!("{refused:?}").contains("there is no file"), "{refused:?}");
 }

@@ -1,4 +1,4 @@
-//! A cache that is full: what no job uses goes, what one uses stays.
+//! A full cache evicts entries that no job uses.
 
 use std::fs;
 
@@ -18,18 +18,18 @@ fn entries(host: &Host, folder: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn compiled_programs_go_as_well() {
+async fn compiled_programs_are_evicted() {
     let mut host = Host::cold(1);
     host.add_options(&["--cache-limit", "0"]);
     host.start().await;
-    let story = host.complete(&Draft::new(&host, "job").set("train.max_steps", 1)).await;
+    let history = host.complete(&Draft::new(&host, "job").set("train.max_steps", 1)).await;
     let compiled = |event: &Event| matches!(event.kind, Some(Kind::Compiled(_)));
-    assert!(story.events.iter().any(compiled), "{story:?}");
+    assert!(history.events.iter().any(compiled), "{history:?}");
     assert_eq!(entries(&host, "executables"), [""; 0]);
 }
 
 #[tokio::test]
-async fn what_no_job_uses_goes_where_the_cache_is_full() {
+async fn a_full_cache_evicts_unused_entries_only() {
     let object = |seed| data::csv(&data::rows(seed, 60, 6)).into_bytes();
     let bucket = Bucket::start(&[("a.csv", object(1)), ("b.csv", object(5))]);
     let mut host = Host::prepared(2);
@@ -41,12 +41,13 @@ async fn what_no_job_uses_goes_where_the_cache_is_full() {
     let on = |name: &str, object: &str| {
         Draft::new(&host, name).set("data.train", format!("s3://data/{object}.csv"))
     };
+    let gate = host.gate("running", 1);
     let running = host.create(&on("running", "a").endless()).await.unwrap();
-    host.until_past(&running.id, 0).await;
+    host.until_at(&running.id, &gate).await;
     let used = [entries(&host, "objects"), entries(&host, "tokens")];
     assert_eq!([used[0].len(), used[1].len()], [1, 2], "{used:?}");
 
-    // Another job's come beside them, and go with the first job that comes after it.
+    // Another job's entries are added, and evicted by the job after it.
     host.complete(&on("other", "b")).await;
     let both = [entries(&host, "objects"), entries(&host, "tokens")];
     assert_eq!([both[0].len(), both[1].len()], [2, 3], "{both:?}");
@@ -56,7 +57,7 @@ async fn what_no_job_uses_goes_where_the_cache_is_full() {
     host.cancel(&running.id).await;
     host.watch(&running.id).await;
 
-    // Nobody uses it now.
+    // No job uses it now.
     host.complete(&on("last", "b")).await;
     let left = entries(&host, "objects");
     assert!(left.len() == 1 && left != used[0], "{left:?}");

@@ -1,5 +1,5 @@
-//! Models by hub id: fetched into the Hugging Face cache, the same commit after a restart, and
-//! secrets nowhere but on their way.
+//! Models by hub id: fetched into the Hugging Face cache, pinned to a commit across restarts, and
+//! without a trace of the token.
 
 use std::fs;
 use std::path::Path;
@@ -20,24 +20,24 @@ fn on_hub(host: &Host, name: &str) -> Draft {
 }
 
 #[tokio::test]
-async fn a_model_of_the_hub_trains_as_its_folder_does() {
+async fn a_model_of_the_hub_gives_the_same_losses_as_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let hub = Hub::start(folder.path(), Some(TOKEN));
-    let host = Host::started_knowing(1, environment(&hub, Some(TOKEN))).await;
+    let host = Host::started_with_environment(1, environment(&hub, Some(TOKEN))).await;
     let of_folder = host.complete(&Draft::new(&host, "folder")).await;
     hub.server().cut(2);
     let of_hub = host.complete(&on_hub(&host, "hub")).await;
     assert_eq!(losses(&of_hub), losses(&of_folder));
 
-    // The download went on where it broke off, elsewhere and without the token.
+    // The download resumed where it was cut off, on the redirected host and without the token.
     let requests = hub.server().requests();
-    let elsewhere: Vec<_> = requests.iter().filter(|it| it.path.starts_with("/lfs/")).collect();
-    assert_eq!(elsewhere.len(), 3);
-    assert!(elsewhere[1].headers["range"] != elsewhere[2].headers["range"]);
-    assert!(elsewhere.iter().all(|it| !it.headers.contains_key("authorization")));
-    let told = format!("{:?}{:?}{}", of_hub.events, of_hub.job, host.runner_log(&of_hub.job.id));
-    assert!(!told.contains(TOKEN));
+    let redirected: Vec<_> = requests.iter().filter(|it| it.path.starts_with("/lfs/")).collect();
+    assert_eq!(redirected.len(), 3);
+    assert!(redirected[1].headers["range"] != redirected[2].headers["range"]);
+    assert!(redirected.iter().all(|it| !it.headers.contains_key("authorization")));
+    let text = format!("{:?}{:?}{}", of_hub.events, of_hub.job, host.runner_log(&of_hub.job.id));
+    assert!(!text.contains(TOKEN));
     for entry in fs::read_dir(host.path(&format!("state/jobs/{}", of_hub.job.id))).unwrap() {
         let content = fs::read(entry.unwrap().path()).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&content).contains(TOKEN));
@@ -49,13 +49,13 @@ async fn a_model_of_the_hub_trains_as_its_folder_does() {
     assert_eq!((weights.bytes, weights.bytes_total), (bytes, bytes));
     assert!(fetched.iter().any(|it| it.name == "org/tiny/tokenizer.json"), "{fetched:?}");
 
-    // It lies where `huggingface_hub` would look for it.
+    // It is where `huggingface_hub` looks for it.
     let repository = host.path("cache/hub/models--org--tiny");
     assert_eq!(fs::read_to_string(repository.join("refs/main")).unwrap(), COMMIT);
     let weights = repository.join("snapshots").join(COMMIT).join("model.safetensors");
     assert!(fs::read_link(&weights).unwrap().starts_with("../../blobs"));
 
-    // By its commit it is there already.
+    // By its commit it is already cached.
     let asked = hub.server().requests().len();
     let of_commit = on_hub(&host, "commit").set("model.revision", COMMIT);
     assert_eq!(losses(&host.complete(&of_commit).await), losses(&of_folder));
@@ -63,11 +63,11 @@ async fn a_model_of_the_hub_trains_as_its_folder_does() {
 }
 
 #[tokio::test]
-async fn models_that_cannot_be_fetched_are_named() {
+async fn unfetchable_models_are_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let hub = Hub::start(folder.path(), None);
-    let host = Host::started_knowing(1, environment(&hub, None)).await;
+    let host = Host::started_with_environment(1, environment(&hub, None)).await;
     let unknown = host.run(&on_hub(&host, "unknown").set("model.name_or_path", "org/none")).await;
     assert!(message(&unknown).starts_with("model org/none: the hub shows none of that name"));
     let finished = unknown.finished().failure.clone().unwrap();
@@ -87,14 +87,14 @@ async fn models_that_cannot_be_fetched_are_named() {
 }
 
 #[tokio::test]
-async fn without_a_network_the_cache_is_all_there_is() {
+async fn offline_mode_uses_only_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let hub = Hub::start(folder.path(), None);
     let mut known = environment(&hub, None);
     known.push(("HF_HUB_OFFLINE", "1".to_owned()));
     known.push(("HF_HUB_CACHE", folder.path().join("cache").display().to_string()));
-    let host = Host::started_knowing(1, known).await;
+    let host = Host::started_with_environment(1, known).await;
     let absent = host.run(&on_hub(&host, "absent")).await;
     assert!(message(&absent).contains("and HF_HUB_OFFLINE is set"), "{absent:?}");
     let repository = folder.path().join("cache/models--org--tiny");
@@ -106,11 +106,11 @@ async fn without_a_network_the_cache_is_all_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_asks_the_hub_for_the_settings_alone() {
+async fn a_plan_fetches_only_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let hub = Hub::start(folder.path(), Some(TOKEN));
-    let host = Host::started_knowing(1, environment(&hub, Some(TOKEN))).await;
+    let host = Host::started_with_environment(1, environment(&hub, Some(TOKEN))).await;
     let draft = Draft::new(&host, "planned");
     fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
     let plan = |model: &str| {
@@ -121,7 +121,7 @@ async fn a_plan_asks_the_hub_for_the_settings_alone() {
     };
     let (of_folder, of_hub) = (plan("./model"), plan(MODEL));
     assert_eq!(of_hub.code, Some(0), "{of_hub:?}");
-    assert_eq!(of_hub.out, of_folder.out);
+    assert_eq!(of_hub.stdout, of_folder.stdout);
     let paths: Vec<String> = hub.server().requests().into_iter().map(|it| it.path).collect();
     let config = format!("/{MODEL}/resolve/{COMMIT}/config.json");
     assert_eq!(paths, [format!("/api/models/{MODEL}/revision/main"), config]);
@@ -129,7 +129,7 @@ async fn a_plan_asks_the_hub_for_the_settings_alone() {
 
     let unknown = plan("org/none");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.err.contains("org/none: the hub shows none of that name"), "{unknown:?}");
+    assert!(unknown.stderr.contains("org/none: the hub shows none of that name"), "{unknown:?}");
     // Submitting does not wait for the hub.
     let asked = hub.server().requests().len();
     let waits = on_hub(&host, "submitted").set("resources.max_wait_seconds", 1000);

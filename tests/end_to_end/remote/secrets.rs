@@ -1,5 +1,5 @@
-//! The credentials with which runners fetch data and models: on their way, and nowhere else. Not in
-//! what anybody is shown, not in a file of the daemon's or the job's, not in the list of processes.
+//! Credentials for fetching data and models appear neither in output, nor in files of the daemon and
+//! the job, nor in the list of processes.
 
 use std::fs;
 use std::path::Path;
@@ -39,14 +39,14 @@ fn found(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What `ps` shows of all processes.
+/// The command lines of all processes, as `ps` shows them.
 fn command_lines() -> Vec<u8> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.flat_map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default()).collect()
 }
 
 #[tokio::test]
-async fn what_fetches_data_and_models_is_found_nowhere() {
+async fn credentials_for_data_and_models_are_found_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     model::write(folder.path());
     let (bucket, hub) = (bucket(), Hub::start(folder.path(), Some(TOKEN)));
@@ -54,9 +54,9 @@ async fn what_fetches_data_and_models_is_found_nowhere() {
     environment.push(("AWS_SESSION_TOKEN", SESSION.to_owned()));
     environment.push(("HF_ENDPOINT", hub.server().url()));
     environment.push(("HF_TOKEN", TOKEN.to_owned()));
-    // All that daemon and runner would ever say.
+    // Log as much as possible.
     environment.push(("RUST_LOG", "trace".to_owned()));
-    let host = Host::started_knowing(1, environment).await;
+    let host = Host::started_with_environment(1, environment).await;
     let draft = |name: &str| {
         let draft = Draft::new(&host, name).set("data.train", "s3://data/train.csv");
         draft.set("model.name_or_path", MODEL)
@@ -72,22 +72,22 @@ async fn what_fetches_data_and_models_is_found_nowhere() {
         ("denied", "data.train", format!("s3://data/{DENIED}train.csv")),
         ("gated", "model.name_or_path", GATED.to_owned()),
     ] {
-        let story = host.run(&draft(name).set(key, value.as_str())).await;
-        assert_eq!(story.job.state(), JobState::Failed);
-        stories.push(story);
+        let history = host.run(&draft(name).set(key, value.as_str())).await;
+        assert_eq!(history.job.state(), JobState::Failed);
+        stories.push(history);
     }
 
     let sent = [bucket.server().requests(), hub.server().requests()].concat();
     let sent: String = sent.iter().map(|request| format!("{:?}", request.headers)).collect();
     assert!(sent.contains(SESSION) && sent.contains(TOKEN), "they are used");
-    for story in &stories {
-        let id = story.job.id.as_str();
-        let mut told = format!("{:?}{:?}", story.events, story.job);
+    for history in &stories {
+        let id = history.job.id.as_str();
+        let mut text = format!("{:?}{:?}", history.events, history.job);
         for arguments in [&["get", id, "-o", "json"][..], &["logs", id], &["get", id]] {
-            let said = host.cli(folder.path(), arguments);
-            told += &(said.out + &said.err);
+            let output = host.cli(folder.path(), arguments);
+            text += &(output.stdout + &output.stderr);
         }
-        assert_eq!(held(told.as_bytes()), [""; 0], "{told}");
+        assert_eq!(held(text.as_bytes()), [""; 0], "{text}");
     }
     assert!(host.log().contains("TRACE"), "the log was as talkative as it can be");
     assert_eq!(found(&host.path("")), [""; 0]);

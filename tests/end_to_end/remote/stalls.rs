@@ -1,5 +1,5 @@
-//! Servers that say nothing: a job can be cancelled at once, goes on where it was, and does not
-//! wait for ever.
+//! Stalled servers: a waiting job can be cancelled at once, resumes its download later, and does not
+//! wait forever.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use traind_proto::reasons;
 use traind_proto::v1::{JobState, Outcome, Phase};
 use traind_tests::bucket::Bucket;
 use traind_tests::hub::{Hub, MODEL};
-use traind_tests::{Draft, Host, data, model};
+use traind_tests::{Draft, Host, POLL, TIMEOUT, data, model, until};
 
 use super::{environment, losses, message};
 
-/// Far less than it takes until a runner is killed that does not leave.
+/// Far shorter than the grace period after which a runner is killed.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
 async fn until_fetching(host: &Host) {
@@ -22,8 +22,8 @@ async fn until_fetching(host: &Host) {
         if usage.is_some_and(|usage| usage.phase() == Phase::Fetch) {
             return;
         }
-        assert!(start.elapsed() < traind_tests::PATIENCE, "{cores:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(start.elapsed() < TIMEOUT, "{cores:?}");
+        tokio::time::sleep(POLL).await;
     }
 }
 
@@ -33,25 +33,25 @@ async fn cancel(host: &Host, draft: &Draft) {
     until_fetching(host).await;
     let start = Instant::now();
     host.cancel(&job.id).await;
-    let story = host.watch(&job.id).await;
-    assert_eq!(story.job.state(), JobState::Cancelled, "{:?}", story.job);
-    // It left by itself, and was not killed.
-    assert_eq!(story.finished().outcome(), Outcome::Cancelled);
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.job.state(), JobState::Cancelled, "{:?}", history.job);
+    // The runner exited by itself and was not killed.
+    assert_eq!(history.finished().outcome(), Outcome::Cancelled);
     assert!(start.elapsed() < AT_ONCE, "it took {:?}", start.elapsed());
 }
 
 #[tokio::test]
-async fn a_download_of_the_hub_is_cancelled_at_once_and_goes_on_where_it_was() {
+async fn a_download_from_the_hub_is_cancelled_at_once_and_resumed_later() {
     let folder = tempfile::tempdir().unwrap();
     model::write(folder.path());
     let hub = Hub::start(folder.path(), None);
-    let host = Host::started_knowing(1, environment(&hub, None)).await;
+    let host = Host::started_with_environment(1, environment(&hub, None)).await;
     let on_hub = |name: &str| Draft::new(&host, name).set("model.name_or_path", MODEL);
     hub.server().stall(true);
     cancel(&host, &on_hub("cancelled")).await;
     hub.server().stall(false);
-    let story = host.complete(&on_hub("again")).await;
-    assert_eq!(losses(&story), losses(&host.complete(&Draft::new(&host, "folder")).await));
+    let history = host.complete(&on_hub("again")).await;
+    assert_eq!(losses(&history), losses(&host.complete(&Draft::new(&host, "folder")).await));
     let requests = hub.server().requests();
     let downloads: Vec<_> = requests.iter().filter(|it| it.path.starts_with("/lfs/")).collect();
     assert!(!downloads[0].headers.contains_key("range"), "{downloads:?}");
@@ -61,45 +61,41 @@ async fn a_download_of_the_hub_is_cancelled_at_once_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_download_of_a_bucket_is_cancelled_at_once() {
+async fn a_download_from_a_bucket_is_cancelled_at_once() {
     let rows = data::csv(&data::rows(1, 60, 6)).into_bytes();
     let bucket = Bucket::start(&[("train.csv", rows)]);
-    let host = Host::started_knowing(1, bucket.environment()).await;
+    let host = Host::started_with_environment(1, bucket.environment()).await;
     let on_bucket = |name: &str| Draft::new(&host, name).set("data.train", "s3://data/train.csv");
     bucket.server().stall(true);
     let job = host.create(&on_bucket("cancelled")).await.unwrap();
-    let start = Instant::now();
-    while bucket.server().count("GET", "train.csv") == 0 {
-        assert!(start.elapsed() < traind_tests::PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the object is requested", || bucket.server().count("GET", "train.csv") > 0).await;
     let start = Instant::now();
     host.cancel(&job.id).await;
-    let story = host.watch(&job.id).await;
-    assert_eq!(story.finished().outcome(), Outcome::Cancelled, "{:?}", story.job);
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.finished().outcome(), Outcome::Cancelled, "{:?}", history.job);
     assert!(start.elapsed() < AT_ONCE, "it took {:?}", start.elapsed());
     bucket.server().stall(false);
-    let story = host.complete(&on_bucket("again")).await;
-    let fetched: Vec<&str> = story.fetched().iter().map(|it| it.name.as_str()).collect();
+    let history = host.complete(&on_bucket("again")).await;
+    let fetched: Vec<&str> = history.fetched().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(fetched, ["s3://data/train.csv"]);
 }
 
 #[tokio::test]
-async fn a_download_that_never_goes_on_fails() {
+async fn a_download_without_progress_fails_the_job() {
     let folder = tempfile::tempdir().unwrap();
     model::write(folder.path());
     let hub = Hub::start(folder.path(), None);
     let mut known = environment(&hub, None);
     known.push(("HF_HUB_DOWNLOAD_TIMEOUT", "1".to_owned()));
-    let host = Host::started_knowing(1, known).await;
+    let host = Host::started_with_environment(1, known).await;
     hub.server().stall(true);
-    let story = host.run(&Draft::new(&host, "job").set("model.name_or_path", MODEL)).await;
+    let history = host.run(&Draft::new(&host, "job").set("model.name_or_path", MODEL)).await;
     hub.server().stall(false);
-    let failure = story.finished().failure.clone().unwrap();
+    let failure = history.finished().failure.clone().unwrap();
     assert_eq!(failure.reason, reasons::FILE_UNREADABLE);
-    let told = message(&story);
+    let message = message(&history);
     assert!(
-        told.starts_with("model org/tiny: the hub cannot be reached: model.safetensors"),
-        "{told}"
+        message.starts_with("model org/tiny: the hub cannot be reached: model.safetensors"),
+        "{message}"
     );
 }

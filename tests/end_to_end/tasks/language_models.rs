@@ -27,7 +27,7 @@ fn files() -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test]
-async fn language_models_learn_and_tell_their_perplexity() {
+async fn language_models_learn_and_report_their_perplexity() {
     let host = Host::started(2).await;
     let table = [
         (masked(), "BertForMaskedLM", "fill-mask"),
@@ -49,25 +49,26 @@ async fn language_models_learn_and_tell_their_perplexity() {
     }
 }
 
-/// Texts put end to end: every block is full, and so no row is padded.
+/// Texts are concatenated, so that every block is full and no row is padded.
 #[tokio::test]
-async fn masked_blocks_are_of_one_length() {
+async fn masked_blocks_have_one_length() {
     let host = Host::started(1).await;
     let mut job = masked();
     job.data = "{train: train.jsonl, validation_split: 0.2, block_size: 12, whole_word_mask: true}";
     let draft = job.draft(&host, "blocks");
-    let story = host.complete(&draft).await;
-    let lengths = story.data().into_iter().map(|data| data.lengths.unwrap());
-    assert!(lengths.clone().all(|of| of.p50 == 12 && of.max == 12), "{:?}", story.data());
-    let compiled: Vec<u32> = story.compiled().iter().map(|program| program.bucket_length).collect();
+    let history = host.complete(&draft).await;
+    let lengths = history.data().into_iter().map(|data| data.lengths.unwrap());
+    assert!(lengths.clone().all(|of| of.p50 == 12 && of.max == 12), "{:?}", history.data());
+    let compiled: Vec<u32> =
+        history.compiled().iter().map(|program| program.bucket_length).collect();
     assert_eq!(compiled, [12, 12]);
-    let [train, validation] = story.data()[..] else { panic!("{:?}", story.data()) };
+    let [train, validation] = history.data()[..] else { panic!("{:?}", history.data()) };
     assert_eq!(validation.rows, (train.rows + validation.rows).div_ceil(5));
 }
 
-/// So few tokens are masked that most steps have none: their loss is 0, and so are their gradients.
+/// With so few masked tokens most steps have none. Their loss and gradients are 0.
 #[tokio::test]
-async fn a_step_without_a_label_is_passed_over() {
+async fn a_step_without_labels_is_skipped() {
     let host = Host::started(1).await;
     let mut job = masked();
     job.data = "{train: train.jsonl, line_by_line: true, mlm_probability: 0.002}";
@@ -87,10 +88,10 @@ async fn a_step_without_a_label_is_passed_over() {
     }
 }
 
-/// The Trainer divides a smoothed loss by the same count as a plain one, which for causal models
-/// has the first label of each block in it.
+/// The Trainer divides the smoothed loss by the same count as the plain loss, which for causal models
+/// includes the first label of each block.
 #[tokio::test]
-async fn smoothing_by_next_to_nothing_changes_next_to_nothing() {
+async fn tiny_label_smoothing_changes_losses_by_a_tiny_amount() {
     let host = Host::started(1).await;
     let mut losses = Vec::new();
     for (name, factor) in [("plain", 0.0), ("smoothed", 1e-6)] {

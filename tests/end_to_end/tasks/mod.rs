@@ -1,9 +1,9 @@
-//! Every task, from its rows to its output folder.
+//! Every task, from rows to output folder.
 
 mod language_models;
 mod predictions;
 mod question_answering;
-mod rows;
+pub(crate) mod rows;
 mod sequence_classification;
 mod squad_scores;
 mod token_classification;
@@ -15,7 +15,7 @@ use traind_tests::{Draft, Host, Output};
 
 type Metrics = BTreeMap<String, f64>;
 
-/// What comes between the options of a task and a job that can be run.
+/// A task's section `data`, fixture and files, from which a draft is made.
 pub(crate) struct TaskJob {
     pub(crate) task: &'static str,
     fixture: &'static str,
@@ -30,19 +30,19 @@ impl TaskJob {
     }
 }
 
-/// Trains to the end; the losses must have gone down to `share` of what they were.
+/// Trains to the end. The last losses must be below `share` of the first ones.
 async fn train(host: &Host, draft: &Draft, share: f64) -> (Metrics, Output) {
-    let story = host.complete(draft).await;
+    let history = host.complete(draft).await;
     let output = draft.output("out");
     let losses = output.trainer_state().series("loss");
     let few = losses.len().min(4);
     let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
     let (first, last) = (mean(&losses[..few]), mean(&losses[losses.len() - few..]));
     assert!(last < share * first, "{first} to {last}: {losses:?}");
-    (story.job.metrics.into_iter().collect(), output)
+    (history.job.metrics.into_iter().collect(), output)
 }
 
-/// The class that transformers' Auto classes look for.
+/// The architecture that transformers' Auto classes read.
 fn architecture(output: &Output) -> String {
     let Value::String(name) = &output.json("config.json")["architectures"][0] else {
         panic!("config.json names no architecture")
@@ -55,7 +55,7 @@ fn assert_pipeline_tag(output: &Output, tag: &str) {
     assert!(card.contains(&format!("pipeline_tag: {tag}\n")), "{card}");
 }
 
-/// A job of every task but sequence classification.
+/// A job of every task except sequence classification.
 pub(crate) fn other_jobs() -> [TaskJob; 4] {
     [
         token_classification::job(),
@@ -65,10 +65,10 @@ pub(crate) fn other_jobs() -> [TaskJob; 4] {
     ]
 }
 
-/// How many cores evaluate changes no metric of any task; nor does the size of batches, except the
-/// loss of spans, which transformers takes over all positions that a batch is padded to.
+/// The exception is the loss of spans, which transformers computes over all positions that a batch is
+/// padded to.
 #[tokio::test]
-async fn metrics_of_all_tasks_do_not_depend_on_cores() {
+async fn metrics_of_all_tasks_are_independent_of_cores_and_batches() {
     let host = Host::started(2).await;
     for job in other_jobs() {
         let expect = evaluate(&host, &job, 1, 8).await;
@@ -85,7 +85,7 @@ async fn metrics_of_all_tasks_do_not_depend_on_cores() {
     }
 }
 
-/// The metrics of the model as it is given: a rate of 0 trains nothing.
+/// The metrics of the unchanged model: a learning rate of 0 trains nothing.
 async fn evaluate(host: &Host, job: &TaskJob, cores: u32, rows: u32) -> Metrics {
     let draft = job
         .draft(host, &format!("{}-{cores}", job.task))

@@ -1,4 +1,4 @@
-//! `predictions.parquet`: rows without labels, answered in their order.
+//! `predictions.parquet`: predictions for rows without labels, in order.
 
 use std::fs::File;
 
@@ -37,7 +37,7 @@ fn number_lists(batch: &RecordBatch, column: &str) -> Vec<Vec<f32>> {
     lists.iter().map(|list| list.unwrap().as_primitive::<Float32Type>().values().to_vec()).collect()
 }
 
-/// The rows of a file without some of their columns.
+/// The rows of a file without one of their columns.
 fn without(jsonl: &str, column: &str) -> String {
     rows::jsonl(jsonl.lines().map(|line| {
         let mut row: Value = serde_json::from_str(line).unwrap();
@@ -46,7 +46,7 @@ fn without(jsonl: &str, column: &str) -> String {
     }))
 }
 
-/// A job that predicts the rows it evaluates, whose answers it is not told.
+/// Runs a job that predicts the rows of its validation file from a copy without labels.
 async fn predict(host: &Host, draft: Draft, unlabelled: String) -> (Draft, RecordBatch, f64) {
     let draft = draft
         .write("test.jsonl", unlabelled)
@@ -56,15 +56,15 @@ async fn predict(host: &Host, draft: Draft, unlabelled: String) -> (Draft, Recor
         .set("train.learning_rate", 1e-2)
         .set("resources.cores", 2)
         .set("train.per_device_eval_batch_size", 3);
-    let story = host.complete(&draft).await;
-    let accuracy = story.job.metrics.get("eval_accuracy").copied().unwrap_or_default();
-    assert!(!story.job.metrics.contains_key("test_loss"), "rows without labels have no loss");
+    let history = host.complete(&draft).await;
+    let accuracy = history.job.metrics.get("eval_accuracy").copied().unwrap_or_default();
+    assert!(!history.job.metrics.contains_key("test_loss"), "rows without labels have no loss");
     let batch = read(&draft.output("out"));
     (draft, batch, accuracy)
 }
 
 #[tokio::test]
-async fn classes_of_rows() {
+async fn classes_of_rows_are_predicted() {
     let host = Host::started(2).await;
     let job = sequence_classification::classes();
     let (_, validation) = job.files.iter().find(|(name, _)| *name == "validation.jsonl").unwrap();
@@ -90,7 +90,7 @@ async fn classes_of_rows() {
 }
 
 #[tokio::test]
-async fn classes_of_words() {
+async fn classes_of_words_are_predicted() {
     let host = Host::started(2).await;
     let job = token_classification::job();
     let (_, validation) = job.files.iter().find(|(name, _)| *name == "validation.jsonl").unwrap();
@@ -114,7 +114,7 @@ async fn classes_of_words() {
 }
 
 #[tokio::test]
-async fn answers_to_questions() {
+async fn answers_are_predicted() {
     let host = Host::started(2).await;
     let job = question_answering::job();
     let questions = question_answering::questions(&rows::squad(2, 31, false));
@@ -137,7 +137,7 @@ async fn answers_to_questions() {
     }
 }
 
-/// The model that one job has trained, evaluated and asked by another: it knows its classes.
+/// One job trains a model and another evaluates it and predicts with it, using its class names.
 #[tokio::test]
 async fn a_trained_model_predicts_without_training() {
     let host = Host::started(1).await;
@@ -157,13 +157,13 @@ async fn a_trained_model_predicts_without_training() {
         .set("model.name_or_path", model.display())
         .set("train.do_train", false)
         .set("train.do_predict", true);
-    let story = host.complete(&draft).await;
-    let asked = &story.job.metrics;
+    let history = host.complete(&draft).await;
+    let asked = &history.job.metrics;
     for name in ["eval_accuracy", "eval_f1_macro"] {
         assert_eq!(asked[name], trained[name], "{name}");
     }
     assert!((asked["eval_loss"] - trained["eval_loss"]).abs() < 1e-6);
-    assert!(story.steps().is_empty() && !asked.contains_key("train_loss"), "{asked:?}");
+    assert!(history.steps().is_empty() && !asked.contains_key("train_loss"), "{asked:?}");
     let output = draft.output("out");
     assert!(!output.names().contains(&"model.safetensors".to_owned()), "{:?}", output.names());
     let predictions = texts(&read(&output), "prediction");

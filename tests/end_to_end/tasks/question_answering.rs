@@ -1,4 +1,4 @@
-//! Answers, from a file in SQuAD's format to the files of its scripts.
+//! Question answering, from a file in SQuAD's format to the output files of its scripts.
 
 use serde_json::Value;
 use traind_tests::{Host, Output};
@@ -34,7 +34,7 @@ async fn answers_are_text_of_their_contexts() {
     check_n_best(&output);
 }
 
-/// The share of exact answers, counted from the file: all answers are one word.
+/// Recomputes the share of exact answers. All answers are single words.
 fn check_answers(questions: &[(String, String, Option<String>)], output: &Output, exact: f64) {
     let predictions = output.json("predictions.json");
     assert_eq!(predictions.as_object().unwrap().len(), questions.len());
@@ -42,7 +42,7 @@ fn check_answers(questions: &[(String, String, Option<String>)], output: &Output
     for (id, context, answer) in questions {
         let prediction = predictions[id].as_str().unwrap();
         assert!(context.contains(prediction), "{prediction:?} is not in {context:?}");
-        // SQuAD's arithmetic passes articles over.
+        // SQuAD's metric ignores articles.
         let words = |text: &str| {
             text.split(' ')
                 .filter(|word| !["a", "the"].contains(word))
@@ -66,7 +66,7 @@ fn check_n_best(output: &Output) {
     }
 }
 
-/// Id, context and answer of each question.
+/// The id, context and answer of each question.
 pub(super) fn questions(squad: &str) -> Vec<(String, String, Option<String>)> {
     let squad: Value = serde_json::from_str(squad).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -90,8 +90,8 @@ async fn questions_may_have_no_answer() {
         ("validation.json", rows::squad(2, 31, true)),
     ];
     let draft = job.draft(&host, "none").set("train.learning_rate", 1e-2);
-    let story = host.complete(&draft).await;
-    let metrics: Metrics = story.job.metrics.into_iter().collect();
+    let history = host.complete(&draft).await;
+    let metrics: Metrics = history.job.metrics.into_iter().collect();
     assert_eq!((metrics["eval_HasAns_total"], metrics["eval_NoAns_total"]), (24.0, 7.0));
     let whole = metrics["eval_HasAns_exact"] * 24.0 + metrics["eval_NoAns_exact"] * 7.0;
     assert!((metrics["eval_exact"] - whole / 31.0).abs() < 1e-9, "{metrics:?}");

@@ -1,4 +1,4 @@
-//! Rows of the tasks, made of the words of [`traind_tests::data`].
+//! Rows for each task, made of the words of [`traind_tests::data`].
 
 use serde_json::{Value, json};
 use traind_tests::data;
@@ -9,17 +9,17 @@ fn texts(seed: u64, count: usize) -> impl Iterator<Item = (String, &'static str)
     data::rows(seed, count, WORDS_MAX).into_iter()
 }
 
-pub(super) fn jsonl(rows: impl Iterator<Item = Value>) -> String {
+pub(crate) fn jsonl(rows: impl Iterator<Item = Value>) -> String {
     rows.map(|row| format!("{row}\n")).collect()
 }
 
-/// Plain texts.
-pub(super) fn lines(seed: u64, count: usize) -> String {
+/// Rows of plain text.
+pub(crate) fn lines(seed: u64, count: usize) -> String {
     jsonl(texts(seed, count).map(|(text, _)| json!({"text": text})))
 }
 
-/// Words, those of a class marked as an entity of one word.
-pub(super) fn words(seed: u64, count: usize) -> String {
+/// Rows of words in which each word of a class is an entity.
+pub(crate) fn words(seed: u64, count: usize) -> String {
     let others: Vec<&str> = data::other_words().to_vec();
     let label = |word: &str, class: &str| match others.contains(&word) {
         true => "O".to_owned(),
@@ -32,9 +32,9 @@ pub(super) fn words(seed: u64, count: usize) -> String {
     }))
 }
 
-/// A file in SQuAD's format: which word of the context is asked for. Of every fifth
-/// question there is none, where `unanswerable`.
-pub(super) fn squad(seed: u64, count: usize, unanswerable: bool) -> String {
+/// A file in SQuAD's format whose questions ask for a word of the context. With `unanswerable`, every
+/// fifth question has no answer.
+pub(crate) fn squad(seed: u64, count: usize, unanswerable: bool) -> String {
     let questions = texts(seed, count).enumerate().map(|(index, (context, _))| {
         let word = context.split(' ').nth(index % 3).unwrap().to_owned();
         let start = context.find(&word).unwrap();

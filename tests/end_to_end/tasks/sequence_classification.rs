@@ -1,4 +1,4 @@
-//! Pairs, numbers, several classes a row.
+//! Sequence classification: pairs, regression, several labels per row.
 
 use serde_json::json;
 use traind_tests::{Host, data};
@@ -19,7 +19,7 @@ fn job(data: &'static str, row: impl Fn(&str, usize) -> serde_json::Value) -> Ta
     }
 }
 
-/// A class a row, by name.
+/// Rows with one class name each.
 pub(super) fn classes() -> TaskJob {
     let files =
         "{train: train.jsonl, validation: validation.jsonl, label_map: [animal, fruit, tool]}";
@@ -27,7 +27,7 @@ pub(super) fn classes() -> TaskJob {
 }
 
 #[tokio::test]
-async fn a_number_is_learnt() {
+async fn regression_learns_a_number() {
     let host = Host::started(2).await;
     let files = "{train: train.jsonl, validation: validation.jsonl}";
     let draft = job(files, |text, class| json!({"text": text, "label": class as f64 - 0.5}))
@@ -45,7 +45,7 @@ async fn a_number_is_learnt() {
 }
 
 #[tokio::test]
-async fn two_numbers_a_row_are_learnt() {
+async fn regression_learns_two_numbers_per_row() {
     let host = Host::started(1).await;
     let files = "{train: train.jsonl, validation: validation.jsonl, test: validation.jsonl}";
     let numbers = |class: usize| [class as f64 - 0.5, 1.0 - class as f64];
@@ -66,7 +66,7 @@ async fn two_numbers_a_row_are_learnt() {
 }
 
 #[tokio::test]
-async fn several_classes_apply() {
+async fn several_labels_per_row_are_learnt() {
     let host = Host::started(1).await;
     let files =
         "{train: train.jsonl, validation: validation.jsonl, label_map: [animal, fruit, tool]}";
@@ -86,10 +86,9 @@ async fn several_classes_apply() {
     assert_eq!(output.json("config.json")["problem_type"], "multi_label_classification");
 }
 
-/// Columns under other names, of which one is text that holds numbers; how many classes there are,
-/// the data say.
+/// Columns are renamed, and one of text is cast to integers. The number of classes is inferred.
 #[tokio::test]
-async fn pairs_from_columns_that_are_renamed_and_cast() {
+async fn pairs_from_renamed_and_cast_columns_are_learnt() {
     let host = Host::started(1).await;
     let columns = "{train: train.jsonl, validation_split: 0.3, text_pair: second, \
                    columns: {rename: {first: text, class: label}, drop: [more], cast: {label: int64}}}";

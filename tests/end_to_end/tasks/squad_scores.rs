@@ -1,5 +1,5 @@
-//! The scores of a job that answers questions, worked out again from its `predictions.json` by
-//! the rules of SQuAD's evaluation scripts.
+//! The scores of a question-answering job, recomputed from its `predictions.json` by the rules of
+//! SQuAD's evaluation scripts.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use super::{Metrics, TaskJob};
 
 const WORDS_MAX: usize = 10;
 
-/// Contexts with capitals and punctuation, two questions each. Answers are one to three words,
-/// and most have a second form that is right too. Of every fourth question there is no answer,
-/// where `unanswerable`.
+/// Contexts with capitals and punctuation, each with two questions. Answers have one to three words,
+/// and most have a second accepted form. With `unanswerable`, every fourth question has none.
 fn squad(seed: u64, count: usize, unanswerable: bool) -> String {
     let paragraphs = data::rows(seed, count, WORDS_MAX).into_iter().enumerate();
     let paragraphs = paragraphs.map(|(number, (text, _))| {
@@ -47,7 +46,8 @@ fn answer(words: &[String], first: usize, count: usize) -> Value {
     json!({"text": words[first..end].join(" "), "answer_start": start})
 }
 
-/// What the scripts compare: small letters, no punctuation, no articles, single spaces.
+/// The normalized text that the scripts compare: lower case, without punctuation and articles, with
+/// single spaces.
 fn plain(text: &str) -> String {
     const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
     let text = text.to_lowercase().replace(|letter| PUNCTUATION.contains(letter), "");
@@ -55,7 +55,7 @@ fn plain(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Overlap of the words of two texts.
+/// The F1 of the words of two texts.
 fn f1(one: &str, other: &str) -> f64 {
     let (mut one, other): (Vec<&str>, Vec<&str>) =
         (one.split_whitespace().collect(), other.split_whitespace().collect());
@@ -69,7 +69,7 @@ fn f1(one: &str, other: &str) -> f64 {
     }
 }
 
-/// Exact match and F1 of one question, by version 2.0 of the scripts or by 1.1.
+/// Exact match and F1 of a question, by version 2.0 or 1.1 of the scripts.
 fn score(prediction: &str, answers: &[String], version_2: bool) -> [f64; 2] {
     let prediction = plain(prediction);
     let mut right: Vec<String> = answers.iter().map(|text| plain(text)).collect();
@@ -87,7 +87,7 @@ fn score(prediction: &str, answers: &[String], version_2: bool) -> [f64; 2] {
     [f64::from(u8::from(exact)), right.iter().map(overlap).fold(0.0, f64::max)]
 }
 
-/// Id and answers of each question.
+/// The id and answers of each question.
 fn questions(squad: &str) -> BTreeMap<String, Vec<String>> {
     let squad: Value = serde_json::from_str(squad).unwrap();
     let list = |value: &Value| value.as_array().unwrap().clone();
@@ -99,7 +99,7 @@ fn questions(squad: &str) -> BTreeMap<String, Vec<String>> {
     questions.map(|question| (text(&question["id"]), answers(&question))).collect()
 }
 
-/// Percent of exact matches and of F1, and the number, of the questions that are `counted`.
+/// Exact match and F1 in percent and the number of the questions that are `counted`.
 fn scores(
     output: &Output,
     questions: &BTreeMap<String, Vec<String>>,
@@ -124,7 +124,7 @@ fn check(metrics: &Metrics, names: [&str; 2], [exact, f1, _]: [f64; 3]) {
     assert!(0.0 < exact && exact < f1 && f1 < 100.0, "{names:?} shows little: {exact}, {f1}");
 }
 
-/// Trains for a while, so that some answers are right, some nearly, and some are not.
+/// Trains until some answers are right, some nearly right and some wrong.
 async fn evaluated(
     host: &Host,
     version_2: bool,
@@ -163,7 +163,7 @@ async fn scores_are_those_of_squads_script_2_0() {
     let scores = |counted: fn(&[String]) -> bool| scores(&output, &questions, true, counted);
     check(&metrics, ["exact", "f1"], scores(|_| true));
     check(&metrics, ["HasAns_exact", "HasAns_f1"], scores(|answers| !answers.is_empty()));
-    // What has no answer is all right or all wrong.
+    // A question without an answer is scored 0 or 1.
     let [exact, f1, count] = scores(<[String]>::is_empty);
     assert_eq!(count, metrics["eval_NoAns_total"]);
     assert!((metrics["eval_NoAns_exact"] - exact).abs() < 1e-9, "{metrics:?}, {exact}");

@@ -1,4 +1,4 @@
-//! Entities.
+//! Token classification.
 
 use serde_json::json;
 use traind_tests::Host;
@@ -15,7 +15,7 @@ pub(super) fn job() -> TaskJob {
 }
 
 #[tokio::test]
-async fn entities_are_found() {
+async fn entities_are_learnt() {
     let host = Host::started(2).await;
     let draft = job()
         .draft(&host, "entities")

@@ -1,11 +1,11 @@
-//! What is done to a good file.
+//! Corruption of valid files.
 
 use crate::Random;
 
-/// Numbers that lengths and offsets trip over.
+/// Extreme values for lengths and offsets.
 const NUMBERS: [u64; 5] = [0, u64::MAX, i64::MAX as u64, 1 << 31, 1 << 16];
 
-/// Some changes: flips, cuts, repetitions, numbers at their limits, words.
+/// Applies up to five changes: bit flips, cuts, repetitions, extreme numbers and insertions.
 pub fn damaged(good: &[u8], words: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..=random.below(4) {

@@ -1,11 +1,11 @@
-//! Damaged files: a reader of files is given one after the other, and each is read or refused
-//! with an error that names it, in bounded memory, and no panic gets out.
+//! Fuzzing of file readers with corrupted files. A reader must accept each file or reject it with an
+//! error that names it, in bounded memory and without a panic.
 //!
-//! `TRAIND_FUZZ_CASES` sets how many of each format are tried, `TRAIND_FUZZ_SEED` which; a
-//! failure prints the seed and keeps the file. What is tried is the reader, so that the files
-//! lie in memory where the system has a file system there: on a disk, a case would wait for it.
+//! `TRAIND_FUZZ_CASES` sets the number of cases per format and `TRAIND_FUZZ_SEED` the seed. A failure
+//! prints the seed and keeps the file. Files are written to a file system in memory if there is one,
+//! since a disk would take most of the time.
 
-// What cannot be set up is a failed test.
+// A failed set-up fails the test.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod damage;
@@ -18,33 +18,33 @@ use std::time::Instant;
 pub use damage::damaged;
 pub use random::Random;
 
-/// Bytes more than before that any case may take.
+/// Limit on the bytes that a case may allocate.
 const MEMORY_MAX: u64 = 1 << 30;
-/// To ask for the peak takes as long as a case.
-const CASES_A_LOOK: usize = 100;
+/// Cases between two reads of the peak memory, each of which takes as long as a case.
+const CASES_PER_CHECK: usize = 100;
 /// A file system in memory, on Linux.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// What is damaged, and how.
+/// A file format to fuzz.
 #[derive(Clone, Debug)]
 pub struct Format {
     pub file: &'static str,
     pub good: Vec<u8>,
-    /// What a mutation may put anywhere: pieces that mean something to the format.
+    /// Byte strings that are meaningful to the format, to insert anywhere.
     pub words: &'static [&'static [u8]],
     pub cases: u64,
 }
 
-/// What a reader made of a file.
+/// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Read,
     Refused,
-    /// What is wrong with how it was refused.
+    /// The file was rejected in a wrong way, as described.
     Fault(String),
 }
 
-/// How many cases to try: those of the environment, or `default`.
+/// The number of cases to try: `TRAIND_FUZZ_CASES`, or `default`.
 pub fn cases(default: u64) -> u64 {
     std::env::var("TRAIND_FUZZ_CASES").map_or(default, |cases| cases.parse().unwrap())
 }
@@ -53,24 +53,24 @@ fn seed() -> u64 {
     std::env::var("TRAIND_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap())
 }
 
-/// A folder for the files of a test, in memory where that can be. From then on all temporary
-/// files of this process are there: what readers keep aside is not on a disk either.
+/// Makes a folder for the files of a test, in memory if possible. All temporary files of this process
+/// are created there from then on, including those of the readers.
 pub fn folder() -> tempfile::TempDir {
     let place = Path::new(IN_MEMORY);
     if place.is_dir() {
-        // Whoever was first has said the same.
+        // Fails if it is already set, which is to the same folder.
         let _ = tempfile::env::override_temp_dir(place);
     }
     tempfile::Builder::new().prefix("traind-fuzz-").tempdir().unwrap()
 }
 
-/// Tries all cases of a format; fails unless some of them are refused.
+/// Tries all cases of a format. Panics unless a share of them is rejected.
 pub fn fuzz(format: &Format, read: impl Fn(&Path) -> Outcome) {
     let folder = folder();
     let path = folder.path().join(format.file);
     std::fs::write(&path, &format.good).unwrap();
-    assert_eq!(read(&path), Outcome::Read, "the file that is not damaged");
-    // A panic inside of a parser is caught; printing thousands of them takes most of the time.
+    assert_eq!(read(&path), Outcome::Read, "the uncorrupted file");
+    // Panics in a parser are caught. Printing thousands of them would take most of the time.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let (start, before) = (Instant::now(), peak());
@@ -87,7 +87,7 @@ pub fn fuzz(format: &Format, read: impl Fn(&Path) -> Outcome) {
     assert!(refused > cases / 20, "only {refused} were refused");
 }
 
-/// How many were refused, or the first case that should not have gone as it did.
+/// Returns the number of rejected cases, or the first case that went wrong.
 fn try_all(
     format: &Format,
     path: &Path,
@@ -96,7 +96,7 @@ fn try_all(
 ) -> Result<u64, (u64, String)> {
     let mut random = Random::new(seed());
     let mut refused = 0;
-    let mut unseen = Vec::new();
+    let mut unchecked = Vec::new();
     for case in 0..format.cases {
         let file = damaged(&format.good, format.words, &mut random);
         std::fs::write(path, &file).unwrap();
@@ -104,20 +104,20 @@ fn try_all(
             Ok(Outcome::Read) => {}
             Ok(Outcome::Refused) => refused += 1,
             Ok(Outcome::Fault(fault)) => return Err((case, fault)),
-            Err(_) => return Err((case, "a panic got out".to_owned())),
+            Err(_) => return Err((case, "a panic escaped".to_owned())),
         }
-        unseen.push((case, file));
-        if unseen.len() == CASES_A_LOOK || case + 1 == format.cases {
+        unchecked.push((case, file));
+        if unchecked.len() == CASES_PER_CHECK || case + 1 == format.cases {
             if peak() - peak_before > MEMORY_MAX {
-                return Err(hungriest(&unseen, path, read));
+                return Err(hungriest(&unchecked, path, read));
             }
-            unseen.clear();
+            unchecked.clear();
         }
     }
     Ok(refused)
 }
 
-/// The case that takes most memory, which is left at `path`.
+/// Finds the case with the highest peak of memory and leaves its file at `path`.
 fn hungriest(
     cases: &[(u64, Vec<u8>)],
     path: &Path,
@@ -125,17 +125,17 @@ fn hungriest(
 ) -> (u64, String) {
     let taken = |(_, file): &&(u64, Vec<u8>)| {
         std::fs::write(path, file).unwrap();
-        // Linux forgets the peak.
+        // Resets the peak.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let _ = catch_unwind(AssertUnwindSafe(|| read(path)));
         peak()
     };
     let worst = cases.iter().max_by_key(taken).unwrap();
     let bytes = taken(&worst);
-    (worst.0, format!("it takes {} MB", bytes >> 20))
+    (worst.0, format!("allocates {} MB", bytes >> 20))
 }
 
-/// Where people can look at it: its folder goes with the test.
+/// Copies the file to where it survives the test's folder.
 fn keep(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap().to_string_lossy();
     let kept = PathBuf::from("/tmp").join(format!("traind-fuzz-{name}"));

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! A seeded pseudo-random generator.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]

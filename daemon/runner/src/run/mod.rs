@@ -14,7 +14,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Started};
 
 use crate::checkpoint::{self, Checkpoints, Resumed};
-use crate::control::{Context, say, service};
+use crate::control::{Context, StepGates, say, service};
 use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
@@ -98,6 +98,7 @@ fn train(context: &Context) -> RunResult<Ended> {
         progress: resumed.as_ref().map_or_else(Progress::default, Resumed::progress),
         open: OpenStep::default(),
         ledger,
+        gates: StepGates::from_environment(&job.name),
     };
     trainer.run(&mut session)?;
     if let Some(checkpoints) = trainer.checkpoints.take() {

@@ -13,7 +13,7 @@ use traind_proto::v1::{LossScaled, Phase, Step};
 use traind_xla::runtime::{Fetched, HandOver, Pending};
 
 use crate::checkpoint::Checkpoints;
-use crate::control::{Context, StopReason};
+use crate::control::{Context, StepGates, StopReason};
 use crate::error::{RunError, RunResult};
 use crate::evaluation::Evaluator;
 use crate::metrics::Metrics;
@@ -39,6 +39,7 @@ pub(crate) struct Trainer<'a> {
     pub progress: Progress,
     pub open: OpenStep,
     pub ledger: SampleLedger,
+    pub gates: StepGates,
 }
 
 /// A step of which not all batches have been handed over.
@@ -73,6 +74,7 @@ impl Trainer<'_> {
         let collator = self.collator.clone();
         let mut batches = Prefetcher::spawn(self.sampler.run(from, to), collator, upload)?;
         let mut in_flight = VecDeque::new();
+        self.wait_at_gate(&mut in_flight)?;
         while let Some(batch) = self.next_batch(&mut batches)? {
             let is_last = self.hand_over(session, batch, &mut in_flight)?;
             if in_flight.len() == session.steps_in_flight_max() {
@@ -83,6 +85,9 @@ impl Trainer<'_> {
                 self.drain(&mut in_flight)?;
                 self.pause(session)?;
             }
+            if is_last {
+                self.wait_at_gate(&mut in_flight)?;
+            }
         }
         self.drain(&mut in_flight)?;
         if self.progress.stopped == Some(StopReason::Interrupted) {
@@ -90,6 +95,16 @@ impl Trainer<'_> {
         }
         self.progress.totals = self.progress.totals();
         self.progress.since = Instant::now();
+        Ok(())
+    }
+
+    /// Waits where a test closed the gate after the last step, with no step in flight.
+    fn wait_at_gate(&mut self, in_flight: &mut VecDeque<InFlight>) -> RunResult<()> {
+        let handed_over = self.progress.steps + in_flight.len() as u64;
+        if self.gates.is_closed(handed_over) {
+            self.drain(in_flight)?;
+            self.gates.wait(handed_over, &self.context.stop);
+        }
         Ok(())
     }
 

@@ -27,8 +27,10 @@ const PASSED: &[&str] = &[
     "XDG_CACHE_HOME",
     "XLA_FLAGS",
 ];
-/// The daemon's own secrets, whatever they begin with.
-const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY"];
+/// Makes runs wait after chosen steps. Set only where the daemon was started with `--test-step-gates`.
+pub(super) const STEP_GATES: &str = "TRAIND_TEST_STEP_GATES";
+/// The daemon's own secrets, whatever they begin with, and what only its settings may set.
+const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY", STEP_GATES];
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
 
@@ -343,6 +345,7 @@ mod tests {
             "TRAIND_CACHE_DIR",
             "HF_TOKEN",
             "TRAIND_TOKEN",
+            STEP_GATES,
         ]
         .map(|name| (name, "x"));
         let expect = [

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use traind_job_file::RunSpec;
 
-use super::environment::{is_secret, runner_environment};
+use super::environment::{STEP_GATES, is_secret, runner_environment};
 use super::tree::Tree;
 use crate::access::account::Account;
 use crate::host::process::Identity;
@@ -57,6 +57,7 @@ impl RunnerProcess {
             .args([run_dir.claim(spec.attempt).as_path(), &settings.runner, run_dir.path()])
             .env_clear()
             .envs(runner_environment(environment, spec))
+            .envs(settings.test_step_gates.as_ref().map(|dir| (STEP_GATES, dir)))
             .current_dir(run_dir.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

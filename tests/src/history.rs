@@ -1,26 +1,26 @@
-//! What happened to a job, from its events.
+//! The history of a job, read from its events.
 
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{
     Compiled, DataPrepared, Event, Fetched, Finished, Job, JobState, Resumed, Saved, Started, Step,
 };
 
-/// All events of a job that has ended, and how it stands.
+/// A job that has ended, and all its events.
 #[derive(Debug)]
-pub struct Story {
+pub struct History {
     pub job: Job,
     pub events: Vec<Event>,
 }
 
-impl Story {
-    /// The names of the events' kinds, several alike in a row told once.
-    pub fn chapters(&self) -> Vec<String> {
-        let mut chapters: Vec<String> = self.kinds().map(chapter).collect();
-        chapters.dedup();
-        chapters
+impl History {
+    /// The kinds of the events, with consecutive repetitions removed.
+    pub fn event_names(&self) -> Vec<String> {
+        let mut event_names: Vec<String> = self.kinds().map(event_name).collect();
+        event_names.dedup();
+        event_names
     }
 
-    /// The states that the job went through.
+    /// The states of the job, in order.
     pub fn states(&self) -> Vec<JobState> {
         self.each(|kind| match kind {
             Kind::StateChanged(changed) => Some(changed.to()),
@@ -48,12 +48,12 @@ impl Story {
         self.each(|kind| if let Kind::Fetched(fetched) = kind { Some(fetched) } else { None })
     }
 
-    /// Where attempts went on from checkpoints.
+    /// The events of attempts that resumed from a checkpoint.
     pub fn resumed(&self) -> Vec<&Resumed> {
         self.each(|kind| if let Kind::Resumed(resumed) = kind { Some(resumed) } else { None })
     }
 
-    /// What warnings with this code say.
+    /// The messages of warnings with this code.
     pub fn warnings(&self, code: &str) -> Vec<&str> {
         self.each(|kind| match kind {
             Kind::Warning(warning) if warning.code == code => Some(warning.message.as_str()),
@@ -68,29 +68,30 @@ impl Story {
         })
     }
 
-    /// The runner's first word.
+    /// The first event of the only runner.
     pub fn started(&self) -> &Started {
         self.only(|kind| if let Kind::Started(started) = kind { Some(started) } else { None })
     }
 
-    /// The runner's last word.
+    /// The last event of the only runner.
     pub fn finished(&self) -> &Finished {
         self.only(|kind| if let Kind::Finished(finished) = kind { Some(finished) } else { None })
     }
 
-    /// The last words of all runners of the job.
-    pub fn endings(&self) -> Vec<&Finished> {
+    /// The last events of all runners of the job.
+    pub fn all_finished(&self) -> Vec<&Finished> {
         self.each(|kind| if let Kind::Finished(finished) = kind { Some(finished) } else { None })
     }
 
     fn only<'a, T>(&'a self, pick: impl Fn(&'a Kind) -> Option<T>) -> T {
         let mut picked = self.each(pick);
-        assert_eq!(picked.len(), 1, "{:?}", self.chapters());
+        assert_eq!(picked.len(), 1, "{:?}", self.event_names());
         picked.remove(0)
     }
 
-    /// Nothing lost, nothing doubled: sequences without gaps, every logged step once.
-    pub fn assert_whole(&self) {
+    /// Asserts that no event is lost or duplicated: sequence numbers without gaps, every logged step
+    /// once.
+    pub fn assert_complete(&self) {
         let sequences: Vec<u64> = self.events.iter().map(|event| event.sequence).collect();
         assert_eq!(sequences, (1..=self.events.len() as u64).collect::<Vec<_>>());
         let steps: Vec<u64> = self.steps().into_iter().map(|step| step.step).collect();
@@ -108,8 +109,8 @@ impl Story {
     }
 }
 
-/// The name of the variant, and of what is told apart within it.
-fn chapter(kind: &Kind) -> String {
+/// The variant's name, with the state or split that distinguishes it.
+fn event_name(kind: &Kind) -> String {
     match kind {
         Kind::StateChanged(changed) => changed.to().as_str_name().replace("JOB_STATE_", ""),
         Kind::DataPrepared(data) => format!("DataPrepared {}", data.split),

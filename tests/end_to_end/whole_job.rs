@@ -1,9 +1,9 @@
-//! One job from its submission to its output folder.
+//! One job, from submission to output folder.
 
 use serde_json::json;
 use traind_proto::v1::{JobState, Outcome};
 use traind_tests::{
-    Draft, Host, Output, Scalar, Story, TrainerState, alive, data, model, read_scalars,
+    Draft, History, Host, Output, Scalar, TrainerState, alive, data, model, read_scalars,
 };
 
 const STEPS_PER_EPOCH: usize = 8; // 60 rows, 8 a step
@@ -13,7 +13,7 @@ const LEARNING_RATE: f64 = 1e-2;
 const PARAMETERS_BUT_EMBEDDINGS: f64 = 4803.0;
 const STEPS: usize = STEPS_PER_EPOCH * EPOCHS;
 
-/// What the Trainer has in its `trainer_state.json` too.
+/// The keys that the Trainer's `trainer_state.json` has too.
 const TRAINER_STATE_KEYS: [&str; 20] = [
     "best_global_step",
     "best_metric",
@@ -38,7 +38,7 @@ const TRAINER_STATE_KEYS: [&str; 20] = [
 ];
 
 #[tokio::test]
-async fn a_job_trains_and_leaves_a_model_folder() {
+async fn a_job_trains_and_writes_a_model_folder() {
     let host = Host::started(2).await;
     let draft = Draft::new(&host, "main")
         .with_two_shapes()
@@ -47,21 +47,21 @@ async fn a_job_trains_and_leaves_a_model_folder() {
         .set("train.num_train_epochs", EPOCHS)
         .set("train.learning_rate", LEARNING_RATE)
         .set("train.eval_strategy", "epoch");
-    let story = host.complete(&draft).await;
-    check_events(&story);
-    check_job(&story);
+    let history = host.complete(&draft).await;
+    check_events(&history);
+    check_job(&history);
     let output = draft.output("out");
     check_output(&draft, &output);
-    check_logits(&draft, &output, story.job.metrics["eval_accuracy"]);
-    check_trainer_state(&story, &output.trainer_state());
-    check_tensorboard(&story, &read_scalars(&output.folder().join("runs")));
-    let pid = story.started().pid;
+    check_logits(&draft, &output, history.job.metrics["eval_accuracy"]);
+    check_trainer_state(&history, &output.trainer_state());
+    check_tensorboard(&history, &read_scalars(&output.folder().join("runs")));
+    let pid = history.started().pid;
     assert!(!alive(pid), "the runner {pid} is still there");
     assert!(host.cores().await.iter().all(|core| core.job_id.is_empty()));
 }
 
-fn check_events(story: &Story) {
-    story.assert_whole();
+fn check_events(history: &History) {
+    history.assert_complete();
     let mut expect = vec![
         "PENDING",
         "STARTING",
@@ -74,34 +74,34 @@ fn check_events(story: &Story) {
     ];
     expect.extend(["Step", "Evaluated validation"].repeat(EPOCHS));
     expect.extend(["Saved", "Finished", "COMPLETED"]);
-    let mut chapters = story.chapters();
-    // Which of the two comes first is the daemon's business.
-    chapters[2..4].sort_by_key(|chapter| chapter == "RUNNING");
-    assert_eq!(chapters, expect);
+    let mut event_names = history.event_names();
+    // The order of these two is unspecified.
+    event_names[2..4].sort_by_key(|event_name| event_name == "RUNNING");
+    assert_eq!(event_names, expect);
 
-    let started = story.started();
+    let started = history.started();
     assert_eq!((started.cores.as_slice(), started.platform.as_str()), (&[0, 1][..], "cpu"));
-    let rows: Vec<u64> = story.data().iter().map(|data| data.rows).collect();
+    let rows: Vec<u64> = history.data().iter().map(|data| data.rows).collect();
     assert_eq!(rows, [60, 53]);
-    let classes = &story.data()[0].classes;
+    let classes = &history.data()[0].classes;
     assert_eq!(classes.iter().map(|class| class.rows).sum::<u64>(), 60);
-    assert!(story.compiled().iter().all(|program| program.ahead), "no step waits for a program");
-    assert_eq!(story.finished().outcome(), Outcome::Completed);
+    assert!(history.compiled().iter().all(|program| program.ahead), "no step waits for a program");
+    assert_eq!(history.finished().outcome(), Outcome::Completed);
 }
 
-fn check_job(story: &Story) {
-    let job = &story.job;
+fn check_job(history: &History) {
+    let job = &history.job;
     assert_eq!(job.state(), JobState::Completed);
     assert_eq!((job.attempt, job.core_count, job.cores.len()), (1, 2, 0));
     assert_eq!(job.progress.as_ref().unwrap().step, STEPS as u64);
-    assert_eq!(job.last_sequence, story.events.len() as u64);
+    assert_eq!(job.last_sequence, history.events.len() as u64);
     let metrics = &job.metrics;
     assert!(metrics["eval_accuracy"] > 0.8, "{metrics:?}");
     assert!(metrics["train_loss"] > metrics["eval_loss"], "{metrics:?}");
     for name in ["eval_f1_macro", "eval_f1_weighted", "train_samples_per_second"] {
         assert!(metrics[name] > 0.0, "{name} of {metrics:?}");
     }
-    for step in story.steps() {
+    for step in history.steps() {
         let rates = [step.samples_per_second, step.tokens_per_second, step.grad_norm];
         assert!(rates.iter().all(|rate| *rate > 0.0 && rate.is_finite()), "{step:?}");
         let time = step.time.as_ref().unwrap();
@@ -139,7 +139,7 @@ fn check_output(draft: &Draft, output: &Output) {
     check_weights(draft, output);
 }
 
-/// The logits are those of the validation rows in their order, so they give the same accuracy.
+/// The logits are in the order of the validation rows, so that they yield the same accuracy.
 fn check_logits(draft: &Draft, output: &Output, accuracy: f64) {
     let file = model::Weights::read(output.folder().join("eval_logits.safetensors"));
     assert_eq!(file.names(), ["logits"]);
@@ -151,7 +151,7 @@ fn check_logits(draft: &Draft, output: &Output, accuracy: f64) {
     assert_eq!(right as f64 / draft.validation.len() as f64, accuracy);
 }
 
-/// All tensors of the given model, under their names and in their shapes, with other values.
+/// The output has the tensors of the given model, with the same names and shapes and other values.
 fn check_weights(draft: &Draft, output: &Output) {
     let given = model::Weights::read(draft.path("model/model.safetensors"));
     let trained = model::Weights::read(output.folder().join("model.safetensors"));
@@ -163,13 +163,13 @@ fn check_weights(draft: &Draft, output: &Output) {
     }
 }
 
-fn check_trainer_state(story: &Story, state: &TrainerState) {
+fn check_trainer_state(history: &History, state: &TrainerState) {
     let keys: Vec<&String> = state.0.as_object().unwrap().keys().collect();
     assert_eq!(keys, TRAINER_STATE_KEYS);
     assert_eq!(state.0["global_step"], json!(STEPS));
     assert_eq!(state.0["max_steps"], json!(STEPS));
     assert_eq!(state.0["epoch"], json!(EPOCHS as f64));
-    // The Trainer counts 6 operations for each position, padding among them, and parameter.
+    // The Trainer counts 6 operations per parameter and position, including padding.
     let positions = state.0["total_flos"].as_f64().unwrap() / (6.0 * PARAMETERS_BUT_EMBEDDINGS);
     let tokens = state.0["num_input_tokens_seen"].as_f64().unwrap();
     assert!(positions.fract() == 0.0 && (tokens..2.0 * tokens).contains(&positions), "{positions}");
@@ -177,8 +177,8 @@ fn check_trainer_state(story: &Story, state: &TrainerState) {
     assert_eq!(state.series("step")[..], with_evaluations(&expect)[..]);
 
     let losses = state.series("loss");
-    let told: Vec<f32> = story.steps().iter().map(|step| step.loss as f32).collect();
-    assert_eq!(losses.iter().map(|loss| *loss as f32).collect::<Vec<_>>(), told);
+    let reported: Vec<f32> = history.steps().iter().map(|step| step.loss as f32).collect();
+    assert_eq!(losses.iter().map(|loss| *loss as f32).collect::<Vec<_>>(), reported);
     let (first, last) = (losses[..4].iter().sum::<f64>(), losses[STEPS - 4..].iter().sum::<f64>());
     assert!(last < first / 2.0, "{losses:?}");
     let rates = state.series("learning_rate");
@@ -190,7 +190,7 @@ fn check_trainer_state(story: &Story, state: &TrainerState) {
     assert_eq!(state.history("train_runtime").len(), 1);
 }
 
-/// The steps of all entries: each epoch's end has an entry more, and so has the end.
+/// The steps of all entries: one more at the end of each epoch and at the end of training.
 fn with_evaluations(steps: &[f64]) -> Vec<f64> {
     let mut all: Vec<f64> = Vec::new();
     for epoch in steps.chunks(STEPS_PER_EPOCH) {
@@ -201,16 +201,16 @@ fn with_evaluations(steps: &[f64]) -> Vec<f64> {
     all
 }
 
-fn check_tensorboard(story: &Story, scalars: &[Scalar]) {
+fn check_tensorboard(history: &History, scalars: &[Scalar]) {
     let losses: Vec<(i64, f32)> = curve(scalars, "train/loss");
     let expect: Vec<(i64, f32)> =
-        story.steps().iter().map(|step| (step.step as i64, step.loss as f32)).collect();
+        history.steps().iter().map(|step| (step.step as i64, step.loss as f32)).collect();
     assert_eq!(losses, expect);
     assert_eq!(curve(scalars, "train/learning_rate").len(), STEPS);
     let accuracies = curve(scalars, "eval/accuracy");
     assert_eq!(accuracies.len(), EPOCHS);
     let last = accuracies.last().unwrap().1;
-    assert_eq!(last, story.job.metrics["eval_accuracy"] as f32);
+    assert_eq!(last, history.job.metrics["eval_accuracy"] as f32);
 }
 
 fn curve(scalars: &[Scalar], tag: &str) -> Vec<(i64, f32)> {

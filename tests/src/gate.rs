@@ -1,0 +1,51 @@
+//! Step gates: a job waits after a step until the test opens its gate. See the runner's
+//! `control/step_gates.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A closed gate of a job. Dropping it opens it.
+#[derive(Debug)]
+#[must_use = "a gate that is dropped is open"]
+pub struct Gate {
+    folder: PathBuf,
+    step: u64,
+}
+
+impl Gate {
+    /// Closes the gate after `step` of the job whose gates are in `folder`.
+    pub(crate) fn close(folder: PathBuf, step: u64) -> Gate {
+        fs::create_dir_all(&folder).unwrap();
+        let gate = Gate { folder, step };
+        fs::write(gate.path(), []).unwrap();
+        gate
+    }
+
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Lets the job continue.
+    pub fn open(self) {}
+
+    /// Whether the job waits at the gate, or has waited there.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.path().with_extension("reached").exists()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(self.step.to_string())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        remove(&self.path());
+        remove(&self.path().with_extension("reached"));
+    }
+}
+
+fn remove(path: &Path) {
+    // The host's folder may have been removed first.
+    let _ = fs::remove_file(path);
+}
