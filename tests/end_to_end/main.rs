@@ -11,6 +11,7 @@ mod command_line;
 mod core_metrics;
 mod data_parallel;
 mod evaluation;
+mod examples;
 mod faults;
 mod grpcurl;
 mod outliving;
