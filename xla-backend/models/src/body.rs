@@ -1,12 +1,14 @@
 //! How most models are put together: a body that reads tokens, and a head that
 //! answers one task.
 
+use std::ops::Range;
+
 use traind_xla::Tensor;
 
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::heads::Head;
-use crate::model::{Batch, Forward, InputSpec, Model, Output, OutputKind};
+use crate::model::{Batch, Forward, HiddenStates, InputSpec, Model, Output, OutputKind};
 use crate::parameters::{ParameterPath, ParameterSpec};
 
 /// Reads the tokens of a batch.
@@ -16,11 +18,24 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
 
     fn inputs(&self) -> Vec<InputSpec>;
 
-    /// The last hidden states f32[B S, H]. They have two axes, as all values
-    /// between layers: with three, XLA's CPU backend puts a change of shape
-    /// between each dot and what surrounds it, and then computes the whole
-    /// backward pass so far again in each operation that reads it.
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor>;
+    fn num_layers(&self) -> usize;
+
+    /// [`Model::embeddings`].
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates>;
+
+    /// [`Model::layers`].
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates>;
+
+    /// What the head reads of the last layer's states, f32[B S, H].
+    fn finish(&self, _cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
+        Ok(states.last.clone())
+    }
 
     fn vocab_size(&self) -> usize;
 
@@ -72,8 +87,26 @@ impl Model for HeadedModel {
         self.head.output()
     }
 
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output> {
-        let hidden_states = self.body.forward(cx, batch)?;
+    fn num_layers(&self) -> usize {
+        self.body.num_layers()
+    }
+
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        cx.scope("embeddings", || self.body.embeddings(cx, batch))
+    }
+
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates> {
+        self.body.layers(cx, layers, states, batch)
+    }
+
+    fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
+        let hidden_states = self.body.finish(cx, states)?;
         cx.scope("head", || self.head.forward(cx, &hidden_states, batch))
     }
 

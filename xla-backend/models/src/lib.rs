@@ -29,7 +29,8 @@ pub mod weights;
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::{
-    Batch, Forward, InputDim, InputSpec, LossSum, Model, Output, OutputKind, ParameterTensors,
+    Batch, Forward, HiddenStates, InputDim, InputSpec, LossSum, Model, Output, OutputKind,
+    ParameterTensors,
 };
-pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role};
+pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role, Stage};
 pub use tasks::Task;

@@ -1,7 +1,8 @@
-//! What every model is to the training loop: parameters, inputs and a traced
-//! forward pass from a batch to logits and a loss.
+//! A model as the training loop sees it: parameters, inputs and a traced forward
+//! pass, whole or in stages, from a batch to logits and a loss.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Tensor, Trace};
@@ -28,8 +29,30 @@ pub trait Model: Send + Sync {
     /// What the logits are, for whoever evaluates them.
     fn output(&self) -> OutputKind;
 
-    /// Traces one core's share of the batch.
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output>;
+    /// How many repeated layers there are.
+    fn num_layers(&self) -> usize;
+
+    /// Traces the first stage: one core's share of the batch as the first layer takes it.
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates>;
+
+    /// Traces some of the repeated layers.
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates>;
+
+    /// Traces all that follows the last layer: logits and, with labels, the loss.
+    fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output>;
+
+    /// Traces all stages for one core's share of the batch.
+    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output> {
+        let states = self.embeddings(cx, batch)?;
+        let states = self.layers(cx, 0..self.num_layers(), states, batch)?;
+        self.head(cx, &states, batch)
+    }
 
     /// The rows of the token embedding: every token id is below it.
     fn vocab_size(&self) -> usize;
@@ -192,6 +215,25 @@ impl Forward<'_> {
     /// Traces a named part of the model.
     pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
         self.trace.scope(name, || Ok(body()))?
+    }
+}
+
+/// The values that one stage of a model hands to the next: B rows, S positions,
+/// H hidden size. They have two axes: with three, XLA's CPU backend puts a change
+/// of shape between each dot and what surrounds it, and then computes the whole
+/// backward pass so far again in each operation that reads it.
+#[derive(Clone, Debug)]
+pub struct HiddenStates {
+    /// Of the sequence that the head reads, f32[B S, H].
+    pub last: Tensor,
+    /// Of the source sequence, to which the layers of a decoder attend, f32[B S', H].
+    pub encoder: Option<Tensor>,
+}
+
+impl HiddenStates {
+    /// Those of a model that reads one sequence.
+    pub fn of(last: Tensor) -> HiddenStates {
+        HiddenStates { last, encoder: None }
     }
 }
 

@@ -45,6 +45,16 @@ pub enum Partition {
     Vocabulary,
 }
 
+/// A part of a model that can be recorded by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Embeddings,
+    /// One of the repeated layers, by its number.
+    Layer(usize),
+    /// All that follows the last layer.
+    Head,
+}
+
 /// One dimension of a parameter; a plain number is a replicated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
@@ -86,6 +96,8 @@ pub struct ParameterSpec {
     pub trainable: bool,
     /// How each dimension may be divided.
     pub partitions: Vec<Partition>,
+    /// The stages that read it: more than one where it is tied.
+    pub stages: Vec<Stage>,
     /// Names of other parameters of transformers' model that are this one.
     /// Checkpoints may hold them too; they are never saved.
     pub tied: Vec<String>,
@@ -104,22 +116,28 @@ pub struct ParameterPath<'a> {
     specs: &'a mut Vec<ParameterSpec>,
     prefix: String,
     trainable: bool,
+    stage: Stage,
 }
 
 impl<'a> ParameterPath<'a> {
     pub fn root(specs: &'a mut Vec<ParameterSpec>) -> ParameterPath<'a> {
-        ParameterPath { specs, prefix: String::new(), trainable: true }
+        ParameterPath { specs, prefix: String::new(), trainable: true, stage: Stage::Head }
     }
 
     /// The submodule `name`, which may itself be dotted.
     pub fn at(&mut self, name: &str) -> ParameterPath<'_> {
         let prefix = self.name_of(name);
-        ParameterPath { specs: self.specs, prefix, trainable: self.trainable }
+        ParameterPath { specs: self.specs, prefix, trainable: self.trainable, stage: self.stage }
     }
 
     /// The same module; what is declared below it is not trained.
     pub fn frozen(self) -> ParameterPath<'a> {
         ParameterPath { trainable: false, ..self }
+    }
+
+    /// The same module; what is declared below it belongs to `stage`.
+    pub fn in_stage(self, stage: Stage) -> ParameterPath<'a> {
+        ParameterPath { stage, ..self }
     }
 
     /// Declares a float32 parameter and returns its full name.
@@ -139,6 +157,7 @@ impl<'a> ParameterPath<'a> {
             role,
             trainable: self.trainable,
             partitions: dimensions.iter().map(|dimension| dimension.partition).collect(),
+            stages: vec![self.stage],
             tied: Vec::new(),
         });
         name
@@ -149,13 +168,16 @@ impl<'a> ParameterPath<'a> {
         self.declare(name, Role::Bias, &[dimension], Init::Zeros)
     }
 
-    /// Says that `alias` is the declared parameter `name`.
+    /// Says that `alias`, which this path's stage reads, is the declared parameter `name`.
     pub fn tie(&mut self, name: &str, alias: &str) {
         let (name, alias) = (self.name_of(name), self.name_of(alias));
         let spec = self.specs.iter_mut().find(|spec| spec.name == name);
         debug_assert!(spec.is_some(), "{alias} is tied to {name}, which nothing declares");
         if let Some(spec) = spec {
             spec.tied.push(alias);
+            if !spec.stages.contains(&self.stage) {
+                spec.stages.push(self.stage);
+            }
         }
     }
 
@@ -174,14 +196,25 @@ mod tests {
         let mut root = ParameterPath::root(&mut specs);
         let matrix = [Dimension::heads(6, 3, 1), 4.into()];
         let mut frozen = root.at("body").frozen();
-        frozen.at("query").declare("weight", Role::Projection, &matrix, Init::Zeros);
+        frozen.at("query").in_stage(Stage::Layer(1)).declare(
+            "weight",
+            Role::Projection,
+            &matrix,
+            Init::Zeros,
+        );
         root.bias("bias", Dimension::vocabulary(9));
+        root.tie("body.query.weight", "decoder.weight");
         let [query, bias] = &specs[..] else { panic!("{specs:?}") };
         assert_eq!((query.name.as_str(), query.trainable), ("body.query.weight", false));
         assert_eq!(query.shape.dims, [6, 4]);
         let heads = Partition::Heads { num_heads: 3, projections: 1 };
         assert_eq!(query.partitions, [heads, Partition::Replicated]);
         assert_eq!((bias.name.as_str(), bias.trainable), ("bias", true));
+        assert_eq!(query.tied, ["decoder.weight"]);
+        assert_eq!(
+            (&query.stages[..], &bias.stages[..]),
+            (&[Stage::Layer(1), Stage::Head][..], &[Stage::Head][..])
+        );
         assert_eq!((query.weight_decay(), bias.weight_decay()), (true, false));
     }
 }

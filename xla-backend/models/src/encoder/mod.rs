@@ -8,7 +8,9 @@ mod config;
 mod embeddings;
 mod layer;
 
-use traind_xla::{DType, Tensor};
+use std::ops::Range;
+
+use traind_xla::DType;
 
 pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
 
@@ -16,8 +18,8 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::additive_mask;
-use crate::model::{Batch, Forward, InputDim, InputSpec};
-use crate::parameters::ParameterPath;
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec};
+use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
 use layer::Layer;
 
@@ -36,9 +38,13 @@ impl Encoder {
         config: EncoderConfig,
     ) -> Encoder {
         let mut path = root.at(names.prefix);
-        let embeddings = Embeddings::new(path.at("embeddings"), &config);
+        let embeddings =
+            Embeddings::new(path.at("embeddings").in_stage(Stage::Embeddings), &config);
         let layers = (0..config.num_hidden_layers)
-            .map(|index| Layer::new(path.at(&format!("{}.{index}", names.layers)), names, &config))
+            .map(|index| {
+                let path = path.at(&format!("{}.{index}", names.layers));
+                Layer::new(path.in_stage(Stage::Layer(index)), names, &config)
+            })
             .collect();
         Encoder { prefix: names.prefix, config, embeddings, layers }
     }
@@ -63,13 +69,28 @@ impl Body for Encoder {
         inputs
     }
 
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
-        let mut x = cx.scope("embeddings", || self.embeddings.forward(cx, batch))?;
+    fn num_layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        Ok(HiddenStates::of(self.embeddings.forward(cx, batch)?))
+    }
+
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates> {
         let mask = additive_mask(batch.get("attention_mask")?)?;
-        for (index, layer) in self.layers.iter().enumerate() {
+        let mut x = states.last;
+        for index in layers {
+            let layer = &self.layers[index];
             x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, &mask))?;
         }
-        Ok(x)
+        Ok(HiddenStates::of(x))
     }
 
     fn vocab_size(&self) -> usize {

@@ -4,6 +4,8 @@
 //!
 //! B rows, S positions, H `n_embd`, C labels, V `vocab_size`.
 
+use std::ops::Range;
+
 use traind_xla::{DType, Tensor};
 
 use crate::body::{Body, assemble};
@@ -15,8 +17,8 @@ use crate::layers::{
     Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
     causal_mask, check_heads, dropout, flatten_tokens,
 };
-use crate::model::{Batch, Forward, InputDim, InputSpec, Model};
-use crate::parameters::{Dimension, ParameterPath};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Model};
+use crate::parameters::{Dimension, ParameterPath, Stage};
 use crate::tasks::SequenceClassification;
 
 /// The keys of a GPT-2 `config.json` that bear on its computation.
@@ -184,10 +186,19 @@ impl Gpt2 {
         let mut path = root.at(PREFIX);
         let (hidden, std) = (config.n_embd, config.initializer_range);
         let vocabulary = Dimension::vocabulary(config.vocab_size);
-        let words = Embedding::new(path.at("wte"), vocabulary, hidden, std);
-        let positions = PositionEmbedding::new(path.at("wpe"), config.n_positions, hidden, std);
+        let words =
+            Embedding::new(path.at("wte").in_stage(Stage::Embeddings), vocabulary, hidden, std);
+        let positions = PositionEmbedding::new(
+            path.at("wpe").in_stage(Stage::Embeddings),
+            config.n_positions,
+            hidden,
+            std,
+        );
         let blocks = (0..config.n_layer)
-            .map(|layer| Block::new(path.at(&format!("h.{layer}")), layer, &config))
+            .map(|layer| {
+                let path = path.at(&format!("h.{layer}")).in_stage(Stage::Layer(layer));
+                Block::new(path, layer, &config)
+            })
             .collect();
         let norm = config.layer_norm(path.at("ln_f"));
         Gpt2 { config, words, positions, blocks, norm }
@@ -213,13 +224,32 @@ impl Body for Gpt2 {
             .to_vec()
     }
 
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
-        let mut x = cx.scope("embeddings", || self.embed(cx, batch.get("input_ids")?))?;
+    fn num_layers(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        Ok(HiddenStates::of(self.embed(cx, batch.get("input_ids")?)?))
+    }
+
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates> {
         let mask = causal_mask(batch.get("attention_mask")?)?;
-        for (index, block) in self.blocks.iter().enumerate() {
-            x = cx.layer(&format!("layer{index}"), || block.forward(cx, &x, &mask))?;
+        let mut x = states.last;
+        for index in layers {
+            let layer = &self.blocks[index];
+            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, &mask))?;
         }
-        self.norm.forward(cx, &x)
+        Ok(HiddenStates::of(x))
+    }
+
+    fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
+        self.norm.forward(cx, &states.last)
     }
 
     fn vocab_size(&self) -> usize {

@@ -86,7 +86,7 @@ mod tests {
     use traind_xla::DType;
 
     use super::*;
-    use crate::parameters::{Partition, Role};
+    use crate::parameters::{Partition, Role, Stage};
 
     fn spec(name: &str, dims: &[usize], init: Init) -> ParameterSpec {
         let shape = Shape::new(DType::F32, dims);
@@ -97,6 +97,7 @@ mod tests {
             role: Role::Projection,
             trainable: true,
             partitions: vec![Partition::Replicated; dims.len()],
+            stages: vec![Stage::Head],
             tied: Vec::new(),
         }
     }

@@ -62,7 +62,7 @@ mod tests {
     use traind_xla::{DType, Shape};
 
     use super::*;
-    use crate::parameters::{Init, Partition, Role};
+    use crate::parameters::{Init, Partition, Role, Stage};
 
     fn check(parameters: &[&str], stored: &[&str], expect: &[Option<&str>], unexpected: &[&str]) {
         let shape = Shape::new(DType::F32, [1]);
@@ -73,6 +73,7 @@ mod tests {
             role: Role::Bias,
             trainable: true,
             partitions: vec![Partition::Replicated],
+            stages: vec![Stage::Head],
             tied: name.ends_with("words").then(|| "decoder".to_owned()).into_iter().collect(),
         };
         let specs: Vec<ParameterSpec> = parameters.iter().map(spec).collect();

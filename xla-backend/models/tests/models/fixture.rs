@@ -29,6 +29,7 @@ pub(crate) struct Fixture {
 /// A fixture's forward and backward pass in a trace, whose next parameters are
 /// the inputs and the weights, in this order.
 pub(crate) struct Traced {
+    pub batch: Batch,
     pub weights: Vec<Tensor>,
     pub logits: Tensor,
     pub loss: Tensor,
@@ -76,7 +77,7 @@ impl Fixture {
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
         let references: Vec<&Tensor> = weights.iter().collect();
         let gradients = autodiff::gradients(&loss, &references).unwrap();
-        Traced { weights, logits: output.logits, loss, gradients }
+        Traced { batch, weights, logits: output.logits, loss, gradients }
     }
 
     /// What [`Traced`]'s parameters stand for: the inputs, then the weights.

@@ -18,6 +18,7 @@ mod losses;
 mod optimizers;
 mod parameters;
 mod precision;
+mod stages;
 mod support;
 mod training;
 mod weights;
