@@ -1,5 +1,5 @@
-//! From (`model_type`, task) to a model. A new family or task of a family is
-//! one line in [`ENTRIES`].
+//! From (`model_type`, task) to a model. A new family is a file of `families/`
+//! and a line in [`FAMILIES`].
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
@@ -7,86 +7,78 @@ use crate::families::{bert, distilbert, gpt2, roberta};
 use crate::model::Model;
 use crate::tasks::Task;
 
-/// A model that can be built.
-#[derive(Debug)]
-pub struct Entry {
+/// Every family, by its file.
+pub const FAMILIES: &[&dyn Family] =
+    &[&bert::FAMILY, &distilbert::FAMILY, &roberta::FAMILY, &roberta::XLM_FAMILY, &gpt2::FAMILY];
+
+/// Models that share a body, and the tasks that there is a head for.
+pub trait Family: Sync {
     /// `model_type` of `config.json`.
-    pub model_type: &'static str,
-    pub task: Task,
-    /// The class in transformers, as `architectures` of `config.json` has it.
-    pub architecture: &'static str,
-    /// The config keys that the family reads.
-    pub keys: &'static [&'static str],
-    build: fn(ModelConfig) -> Result<Box<dyn Model>>,
+    fn model_type(&self) -> &'static str;
+
+    /// The config keys that it reads.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// The model for a task; `None` where the family has none.
+    fn model(&self, task: Task) -> Option<FamilyModel<'_>>;
 }
 
-#[rustfmt::skip]
-pub const ENTRIES: &[Entry] = &[
-    Entry { model_type: "bert", task: Task::SequenceClassification, architecture: "BertForSequenceClassification", keys: bert::KEYS, build: |config| bert::FAMILY.sequence_classification(config) },
-    Entry { model_type: "bert", task: Task::TokenClassification, architecture: "BertForTokenClassification", keys: bert::KEYS, build: |config| bert::FAMILY.token_classification(config) },
-    Entry { model_type: "bert", task: Task::QuestionAnswering, architecture: "BertForQuestionAnswering", keys: bert::KEYS, build: |config| bert::FAMILY.question_answering(config) },
-    Entry { model_type: "bert", task: Task::MaskedLm, architecture: "BertForMaskedLM", keys: bert::KEYS, build: |config| bert::FAMILY.masked_lm(config) },
-    Entry { model_type: "distilbert", task: Task::SequenceClassification, architecture: "DistilBertForSequenceClassification", keys: distilbert::KEYS, build: |config| distilbert::FAMILY.sequence_classification(config) },
-    Entry { model_type: "distilbert", task: Task::TokenClassification, architecture: "DistilBertForTokenClassification", keys: distilbert::KEYS, build: |config| distilbert::FAMILY.token_classification(config) },
-    Entry { model_type: "distilbert", task: Task::QuestionAnswering, architecture: "DistilBertForQuestionAnswering", keys: distilbert::KEYS, build: |config| distilbert::FAMILY.question_answering(config) },
-    Entry { model_type: "distilbert", task: Task::MaskedLm, architecture: "DistilBertForMaskedLM", keys: distilbert::KEYS, build: |config| distilbert::FAMILY.masked_lm(config) },
-    Entry { model_type: "roberta", task: Task::SequenceClassification, architecture: "RobertaForSequenceClassification", keys: roberta::KEYS, build: |config| roberta::FAMILY.sequence_classification(config) },
-    Entry { model_type: "roberta", task: Task::TokenClassification, architecture: "RobertaForTokenClassification", keys: roberta::KEYS, build: |config| roberta::FAMILY.token_classification(config) },
-    Entry { model_type: "roberta", task: Task::QuestionAnswering, architecture: "RobertaForQuestionAnswering", keys: roberta::KEYS, build: |config| roberta::FAMILY.question_answering(config) },
-    Entry { model_type: "roberta", task: Task::MaskedLm, architecture: "RobertaForMaskedLM", keys: roberta::KEYS, build: |config| roberta::FAMILY.masked_lm(config) },
-    Entry { model_type: "xlm-roberta", task: Task::SequenceClassification, architecture: "XLMRobertaForSequenceClassification", keys: roberta::KEYS, build: |config| roberta::FAMILY.sequence_classification(config) },
-    Entry { model_type: "xlm-roberta", task: Task::TokenClassification, architecture: "XLMRobertaForTokenClassification", keys: roberta::KEYS, build: |config| roberta::FAMILY.token_classification(config) },
-    Entry { model_type: "xlm-roberta", task: Task::QuestionAnswering, architecture: "XLMRobertaForQuestionAnswering", keys: roberta::KEYS, build: |config| roberta::FAMILY.question_answering(config) },
-    Entry { model_type: "xlm-roberta", task: Task::MaskedLm, architecture: "XLMRobertaForMaskedLM", keys: roberta::KEYS, build: |config| roberta::FAMILY.masked_lm(config) },
-    Entry { model_type: "gpt2", task: Task::CausalLm, architecture: "GPT2LMHeadModel", keys: gpt2::KEYS, build: gpt2::causal_lm },
-    Entry { model_type: "gpt2", task: Task::SequenceClassification, architecture: "GPT2ForSequenceClassification", keys: gpt2::KEYS, build: gpt2::sequence_classification },
-];
+/// A model that can be built.
+pub struct FamilyModel<'a> {
+    /// The class in transformers, as `architectures` of `config.json` has it.
+    pub architecture: String,
+    build: Box<dyn Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a>,
+}
+
+impl<'a> FamilyModel<'a> {
+    pub(crate) fn new(
+        architecture: impl Into<String>,
+        build: impl Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a,
+    ) -> FamilyModel<'a> {
+        FamilyModel { architecture: architecture.into(), build: Box::new(build) }
+    }
+}
 
 /// Keys that a task reads, whatever the family.
 const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type"];
 
-/// Finds the model of a config for a task.
-pub fn find(config: &ModelConfig, task: Task) -> Result<&'static Entry> {
-    let model_type = config.model_type()?;
-    let family = || ENTRIES.iter().filter(|entry| entry.model_type == model_type);
-    if family().next().is_none() {
-        return Err(Error::UnknownModelType {
-            path: config.path().to_owned(),
-            model_type: model_type.to_owned(),
-            known: model_types(),
-        });
-    }
-    family().find(|entry| entry.task == task).ok_or_else(|| Error::UnsupportedTask {
-        model_type: model_type.to_owned(),
-        task: task.name().to_owned(),
-        supported: family().map(|entry| entry.task.name()).collect(),
-    })
-}
-
 /// Builds the model of a config for a task. The model's config carries the
 /// class name of that task as its architecture.
 pub fn build(mut config: ModelConfig, task: Task) -> Result<Box<dyn Model>> {
-    let entry = find(&config, task)?;
-    check_overrides(&config, entry)?;
-    config.set("architectures", vec![entry.architecture]);
-    (entry.build)(config)
+    let family = find(&config)?;
+    let model = family.model(task).ok_or_else(|| Error::UnsupportedTask {
+        model_type: family.model_type().to_owned(),
+        task: task.name().to_owned(),
+        supported: tasks(family).map(Task::name).collect(),
+    })?;
+    check_overrides(&config, family)?;
+    config.set("architectures", vec![model.architecture]);
+    (model.build)(config)
 }
 
-/// The families, each once.
-pub fn model_types() -> Vec<&'static str> {
-    let mut types: Vec<_> = ENTRIES.iter().map(|entry| entry.model_type).collect();
-    types.dedup();
-    types
+/// The tasks that a family has a model for.
+pub fn tasks(family: &dyn Family) -> impl Iterator<Item = Task> {
+    Task::ALL.into_iter().filter(|task| family.model(*task).is_some())
+}
+
+fn find(config: &ModelConfig) -> Result<&'static dyn Family> {
+    let model_type = config.model_type()?;
+    let family = FAMILIES.iter().copied().find(|family| family.model_type() == model_type);
+    family.ok_or_else(|| Error::UnknownModelType {
+        path: config.path().to_owned(),
+        model_type: model_type.to_owned(),
+        known: FAMILIES.iter().map(|family| family.model_type()).collect(),
+    })
 }
 
 /// An override that the file lacks and the family does not read is a slip.
-fn check_overrides(config: &ModelConfig, entry: &Entry) -> Result<()> {
-    let known = || entry.keys.iter().chain(TASK_KEYS);
+fn check_overrides(config: &ModelConfig, family: &dyn Family) -> Result<()> {
+    let known = || family.keys().iter().chain(TASK_KEYS);
     match config.new_keys().iter().find(|key| !known().any(|known| known == key)) {
         None => Ok(()),
         Some(key) => Err(Error::UnknownOverride {
             key: key.clone(),
-            model_type: entry.model_type.to_owned(),
+            model_type: family.model_type().to_owned(),
             nearest: nearest(key, known()).map(str::to_owned),
         }),
     }
@@ -101,16 +93,32 @@ fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a &'static str>) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
+    /// Lists outside of this package in which every family stands.
+    const SCRIPTS: &[&str] = &["scripts/compare/families.py", "scripts/peers/random_model.py"];
+
     #[test]
-    fn entries_are_unique_and_grouped_by_family() {
-        for (index, entry) in ENTRIES.iter().enumerate() {
-            let same =
-                |other: &&Entry| other.model_type == entry.model_type && other.task == entry.task;
-            assert_eq!(ENTRIES.iter().filter(same).count(), 1, "{entry:?}");
-            let earlier = ENTRIES[..index].iter().rposition(|e| e.model_type == entry.model_type);
-            assert!(earlier.is_none_or(|at| at + 1 == index), "{} is split", entry.model_type);
+    fn families_are_unique_and_have_a_model() {
+        for (index, family) in FAMILIES.iter().enumerate() {
+            let model_type = family.model_type();
+            assert!(tasks(*family).next().is_some(), "{model_type} has no model");
+            let mut others = FAMILIES[..index].iter();
+            assert!(others.all(|other| other.model_type() != model_type), "{model_type} twice");
+        }
+    }
+
+    #[test]
+    fn the_comparisons_know_every_family() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for script in SCRIPTS {
+            let text = std::fs::read_to_string(repository.join(script)).unwrap();
+            for family in FAMILIES {
+                let entry = format!("\"{}\":", family.model_type());
+                assert!(text.contains(&entry), "add {entry} to {script}");
+            }
         }
     }
 }

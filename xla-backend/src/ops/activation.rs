@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 use super::composite::Composite;
-use super::{Backward, Problem, check_float, operands};
+use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::tensor::Tensor;
@@ -107,6 +107,10 @@ impl Composite for Activation {
             Activation::GeluTanh => "gelu_tanh",
             Activation::Silu => "silu",
         }
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,7 +1,7 @@
 //! Operations that change no value: a border for gradients, and borders that
 //! the compiler's optimizations do not cross.
 
-use super::{Backward, Op, Problem};
+use super::{Backward, Op, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -41,6 +41,10 @@ impl Op for StopGradient {
         "stop_gradient"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         first(inputs)
     }
@@ -57,6 +61,10 @@ impl Op for StopGradient {
 impl Op for OptimizationBarrier {
     fn name(&self) -> &'static str {
         "optimization_barrier"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

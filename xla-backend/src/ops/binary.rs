@@ -1,7 +1,7 @@
 //! Arithmetic and bitwise operations on two operands, broadcast together.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -106,6 +106,10 @@ impl Op for Binary {
             Binary::ShiftLeft => "shift_left",
             Binary::ShiftRightLogical => "shift_right_logical",
         }
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Repeating a tensor along axes, and NumPy's rule for two operands.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::{Error, Result};
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -63,6 +63,10 @@ fn common_dims(a: &[usize], b: &[usize]) -> Option<Dims> {
 impl Op for BroadcastInDim {
     fn name(&self) -> &'static str {
         "broadcast_in_dim"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

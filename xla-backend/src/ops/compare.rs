@@ -1,7 +1,7 @@
 //! Comparisons, which give pred.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -60,6 +60,10 @@ impl Compare {
 impl Op for Compare {
     fn name(&self) -> &'static str {
         "compare"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Backward, Op, Problem};
+use super::{Backward, Op, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -11,6 +11,8 @@ use crate::tensor::{Tensor, Trace};
 
 pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
+
+    fn storage(&self) -> ResultStorage;
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
 
@@ -24,6 +26,10 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
 impl<C: Composite> Op for C {
     fn name(&self) -> &'static str {
         Composite::name(self)
+    }
+
+    fn storage(&self) -> ResultStorage {
+        Composite::storage(self)
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

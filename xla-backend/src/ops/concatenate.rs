@@ -1,6 +1,6 @@
 //! Joining tensors end to end.
 
-use super::{Backward, Op, Problem, check_axis};
+use super::{Backward, Op, Problem, ResultStorage, check_axis};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -21,6 +21,10 @@ impl Trace {
 impl Op for Concatenate {
     fn name(&self) -> &'static str {
         "concatenate"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Values known when the program is traced.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -45,6 +45,10 @@ impl Op for Splat {
         "splat"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [] = operands(inputs)?;
         Ok(self.shape.clone())
@@ -62,6 +66,10 @@ impl Op for Splat {
 impl Op for Constant {
     fn name(&self) -> &'static str {
         "constant"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Changing the element type.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -41,6 +41,10 @@ impl Op for Convert {
         "convert"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
         Ok(x.with_dtype(self.to))
@@ -62,6 +66,10 @@ impl Op for Convert {
 impl Op for BitcastConvert {
     fn name(&self) -> &'static str {
         "bitcast_convert"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -2,7 +2,7 @@
 
 use super::composite::Composite;
 use super::softmax::below_largest;
-use super::{Backward, Problem, check_float, operands};
+use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::tensor::Tensor;
@@ -30,6 +30,10 @@ fn own_class(logits: &Tensor, labels: &Tensor) -> Result<(Tensor, Tensor)> {
 impl Composite for CrossEntropy {
     fn name(&self) -> &'static str {
         "cross_entropy"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

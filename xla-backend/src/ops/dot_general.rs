@@ -1,6 +1,6 @@
 //! Products summed over axes: every matrix product.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::stablehlo::{DotPrecision, Emitter, Value, list};
@@ -128,6 +128,14 @@ fn check_distinct(batch: &[usize], contracting: &[usize]) -> Result<(), Problem>
 impl Op for DotGeneral {
     fn name(&self) -> &'static str {
         "dot_general"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

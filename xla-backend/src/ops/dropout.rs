@@ -2,7 +2,7 @@
 
 use super::Random;
 use super::composite::Composite;
-use super::{Backward, Problem, check_float, operands};
+use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::tensor::Tensor;
@@ -27,6 +27,10 @@ impl Tensor {
 impl Composite for Dropout {
     fn name(&self) -> &'static str {
         "dropout"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

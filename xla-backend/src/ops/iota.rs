@@ -1,6 +1,6 @@
 //! Counting along an axis.
 
-use super::{Backward, Op, Problem, check_axis, operands};
+use super::{Backward, Op, Problem, ResultStorage, check_axis, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -22,6 +22,10 @@ impl Trace {
 impl Op for Iota {
     fn name(&self) -> &'static str {
         "iota"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

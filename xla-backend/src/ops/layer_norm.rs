@@ -2,7 +2,7 @@
 //! Half precision is computed in f32, weights and all.
 
 use super::composite::Composite;
-use super::{Backward, Problem, check_float, operands};
+use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::tensor::Tensor;
@@ -61,6 +61,10 @@ impl Composite for Standardize {
         "standardize"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         infer(inputs)
     }
@@ -88,6 +92,10 @@ impl RmsStandardize {
 impl Composite for RmsStandardize {
     fn name(&self) -> &'static str {
         "rms_standardize"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

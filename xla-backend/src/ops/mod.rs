@@ -138,10 +138,30 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// Writes the operation as StableHLO and returns the value of its result.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 
+    /// Where the result is kept, for a plan of memory.
+    fn storage(&self) -> ResultStorage;
+
+    /// Whether its operands have to be in memory: it takes no other operation into itself.
+    fn reads_memory(&self) -> bool {
+        false
+    }
+
     /// The argument number, for a program parameter.
     fn parameter_index(&self) -> Option<usize> {
         None
     }
+}
+
+/// Where the result of an operation is kept, as a plan of memory assumes it before a
+/// compiler has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultStorage {
+    /// Nowhere: what reads it computes it, or it is there anyhow.
+    Fused,
+    /// In memory of its own.
+    Written,
+    /// In that of its first operand, which it shows in another way.
+    View,
 }
 
 /// Where the reverse walk stands: one node and the cotangent of its result.

@@ -1,6 +1,6 @@
 //! Surrounding a tensor with a value, and spreading it with that value between.
 
-use super::{Backward, Op, Problem, check_axis, operands};
+use super::{Backward, Op, Problem, ResultStorage, check_axis, operands};
 use crate::error::{Error, Result};
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -47,6 +47,10 @@ impl Tensor {
 impl Op for Pad {
     fn name(&self) -> &'static str {
         "pad"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! A program parameter: the current value of a variable, or an input.
 
-use super::{Backward, Op, Problem};
+use super::{Backward, Op, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -15,6 +15,10 @@ pub struct Parameter {
 impl Op for Parameter {
     fn name(&self) -> &'static str {
         "parameter"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, _inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Folding axes into one element each.
 
-use super::{Backward, Op, Problem, check_axes, operands};
+use super::{Backward, Op, Problem, ResultStorage, check_axes, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -104,6 +104,10 @@ impl Op for Reduce {
             Fold::Max => "reduce_max",
             Fold::Min => "reduce_min",
         }
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! The same elements in row-major order under other dimensions.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -39,6 +39,10 @@ impl Tensor {
 impl Op for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::View
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Turning axes round.
 
-use super::{Backward, Op, Problem, check_axes, operands};
+use super::{Backward, Op, Problem, ResultStorage, check_axes, operands};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value, list};
@@ -21,6 +21,10 @@ impl Tensor {
 impl Op for Reverse {
     fn name(&self) -> &'static str {
         "reverse"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

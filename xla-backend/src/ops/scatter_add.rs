@@ -1,6 +1,6 @@
 //! Adding rows into a table by number: the reverse of taking them.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -21,6 +21,10 @@ impl Tensor {
 impl Op for ScatterAdd {
     fn name(&self) -> &'static str {
         "scatter_add"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,7 +1,7 @@
 //! Choosing between two values, element by element.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -24,6 +24,10 @@ impl Tensor {
 impl Op for Select {
     fn name(&self) -> &'static str {
         "select"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! A rectangular part of a tensor.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -56,6 +56,10 @@ impl Slice {
 impl Op for Slice {
     fn name(&self) -> &'static str {
         "slice"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

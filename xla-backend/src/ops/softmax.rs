@@ -1,7 +1,7 @@
 //! Exponentials normalized along an axis. Half precision is computed in f32.
 
 use super::composite::Composite;
-use super::{Backward, Problem, check_axis, check_float, operands};
+use super::{Backward, Problem, ResultStorage, check_axis, check_float, operands};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::tensor::Tensor;
@@ -58,6 +58,10 @@ impl Composite for Softmax {
         "softmax"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         infer(inputs, self.axis)
     }
@@ -81,6 +85,10 @@ impl Composite for LogSoftmax {
         "log_softmax"
     }
 
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         infer(inputs, self.axis)
     }
@@ -102,6 +110,10 @@ impl Composite for LogSoftmax {
 impl Composite for LogSumExp {
     fn name(&self) -> &'static str {
         "logsumexp"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Rows of a table by number, as an embedding looks them up.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -20,6 +20,10 @@ impl Tensor {
 impl Op for Take {
     fn name(&self) -> &'static str {
         "take"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,6 +1,6 @@
 //! Reordering axes.
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -36,6 +36,10 @@ impl Tensor {
 impl Op for Transpose {
     fn name(&self) -> &'static str {
         "transpose"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::View
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

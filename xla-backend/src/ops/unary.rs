@@ -2,7 +2,7 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-use super::{Backward, Op, Problem, operands};
+use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -116,6 +116,10 @@ impl Op for Unary {
             Unary::Not => "not",
             Unary::IsFinite => "is_finite",
         }
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

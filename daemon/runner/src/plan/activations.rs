@@ -10,27 +10,9 @@ use std::collections::HashSet;
 use traind_models::{Batch, Forward, InputDim, Model, ParameterTensors};
 use traind_xla::autodiff::gradients;
 use traind_xla::graph::{Graph, Node, NodeId};
+use traind_xla::ops::ResultStorage;
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Shape, Tensor, Trace};
-
-/// Operations whose results are written to memory.
-const WRITTEN: &[&str] = &[
-    "concatenate",
-    "cross_entropy",
-    "dot_general",
-    "log_softmax",
-    "logsumexp",
-    "pad",
-    "rms_standardize",
-    "scatter_add",
-    "softmax",
-    "standardize",
-    "take",
-];
-const REDUCTIONS: &str = "reduce_";
-const DOT: &str = "dot_general";
-/// Operations that show the same bytes in another way.
-const VIEWS: [&str; 2] = ["reshape", "transpose"];
 
 pub(crate) fn bytes(
     model: &dyn Model,
@@ -101,12 +83,10 @@ fn peak(graph: &Graph, results: &HashSet<NodeId>) -> u64 {
 
 /// Which results are in memory, by index.
 fn written(nodes: &[(NodeId, &Node)]) -> Vec<bool> {
-    let by_nature = |(_, node): &(NodeId, &Node)| {
-        node.op.name().starts_with(REDUCTIONS) || WRITTEN.contains(&node.op.name())
-    };
-    let mut written: Vec<bool> = nodes.iter().map(by_nature).collect();
-    for (_, dot) in nodes.iter().filter(|(_, node)| node.op.name() == DOT) {
-        for input in &dot.inputs {
+    let mut written: Vec<bool> =
+        nodes.iter().map(|(_, node)| node.op.storage() == ResultStorage::Written).collect();
+    for (_, reader) in nodes.iter().filter(|(_, node)| node.op.reads_memory()) {
+        for input in &reader.inputs {
             let read = behind_views(nodes, input.index());
             // A parameter is there already.
             written[read] |= !nodes[read].1.inputs.is_empty();
@@ -115,9 +95,9 @@ fn written(nodes: &[(NodeId, &Node)]) -> Vec<bool> {
     written
 }
 
-/// What a view shows.
+/// The node whose bytes a view shows.
 fn behind_views(nodes: &[(NodeId, &Node)], mut index: usize) -> usize {
-    while VIEWS.contains(&nodes[index].1.op.name()) {
+    while nodes[index].1.op.storage() == ResultStorage::View {
         index = nodes[index].1.inputs[0].index();
     }
     index

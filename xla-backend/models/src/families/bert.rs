@@ -8,7 +8,7 @@ use crate::heads::MaskedLmNames;
 use crate::layers::{Activation, AttentionConfig};
 
 /// The keys of a BERT `config.json` that bear on its computation.
-pub(crate) const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "vocab_size",
     "hidden_size",
     "num_hidden_layers",
@@ -29,6 +29,9 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
+    model_type: "bert",
+    class: "Bert",
+    keys: KEYS,
     encoder: encoder_names("bert"),
     pooled_classifier: ["bert.pooler.dense", "classifier"],
     masked_lm: MaskedLmNames {

@@ -9,7 +9,7 @@ use crate::heads::MaskedLmNames;
 use crate::layers::{Activation, AttentionConfig};
 
 /// The keys of a DistilBERT `config.json` that bear on its computation.
-pub(crate) const KEYS: &[&str] = &[
+const KEYS: &[&str] = &[
     "vocab_size",
     "dim",
     "n_layers",
@@ -28,6 +28,9 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
+    model_type: "distilbert",
+    class: "DistilBert",
+    keys: KEYS,
     encoder: EncoderNames {
         prefix: "distilbert",
         layers: "transformer.layer",

@@ -14,10 +14,16 @@ use crate::heads::{
 use crate::layers::Activation;
 use crate::model::Model;
 use crate::parameters::ParameterPath;
-use crate::tasks::SequenceClassification;
+use crate::registry::{Family, FamilyModel};
+use crate::tasks::{SequenceClassification, Task};
 
 #[derive(Debug)]
 pub(crate) struct EncoderFamily {
+    pub(super) model_type: &'static str,
+    /// With what the classes of transformers begin: `Bert` of `BertForMaskedLM`.
+    pub(super) class: &'static str,
+    /// The config keys that it reads.
+    pub(super) keys: &'static [&'static str],
     pub(super) encoder: EncoderNames,
     /// Of the dense layer and of the one that gives the logits.
     pub(super) pooled_classifier: [&'static str; 2],
@@ -44,9 +50,41 @@ pub(super) struct HeadConfig {
     pub masked_lm_activation: Activation,
 }
 
+impl Family for EncoderFamily {
+    fn model_type(&self) -> &'static str {
+        self.model_type
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        self.keys
+    }
+
+    fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
+        Some(match task {
+            Task::SequenceClassification => {
+                self.headed("SequenceClassification", Self::sequence_classification)
+            }
+            Task::TokenClassification => {
+                self.headed("TokenClassification", Self::token_classification)
+            }
+            Task::QuestionAnswering => self.headed("QuestionAnswering", Self::question_answering),
+            Task::MaskedLm => self.headed("MaskedLM", Self::masked_lm),
+            Task::CausalLm | Task::Seq2SeqLm => return None,
+        })
+    }
+}
+
 impl EncoderFamily {
+    fn headed<'a>(
+        &'a self,
+        head: &str,
+        build: fn(&'a EncoderFamily, ModelConfig) -> Result<Box<dyn Model>>,
+    ) -> FamilyModel<'a> {
+        FamilyModel::new(format!("{}For{head}", self.class), move |config| build(self, config))
+    }
+
     /// Logits f32[B, C].
-    pub(crate) fn sequence_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn sequence_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
             let (encoder, heads) = (&family.encoder, family.heads);
             let task = SequenceClassification::new(config)?;
@@ -65,7 +103,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, C].
-    pub(crate) fn token_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn token_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
             let num_labels = config.num_labels()?;
             Ok(TokenClassifier::new(root, &family.encoder, num_labels, family.heads.token_dropout))
@@ -73,7 +111,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
-    pub(crate) fn question_answering(&self, mut config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn question_answering(&self, mut config: ModelConfig) -> Result<Box<dyn Model>> {
         config.set_num_labels(SPAN_SCORES);
         self.build(config, |_, family, root| {
             Ok(SpanHead::new(root, &family.encoder, family.heads.span_dropout))
@@ -81,7 +119,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, V].
-    pub(crate) fn masked_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn masked_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
             let activation = family.heads.masked_lm_activation;
             MaskedLmHead::new(root, &self.masked_lm, config, &family.encoder, activation)

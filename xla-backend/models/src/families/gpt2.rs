@@ -19,10 +19,11 @@ use crate::layers::{
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
-use crate::tasks::SequenceClassification;
+use crate::registry::{Family, FamilyModel};
+use crate::tasks::{SequenceClassification, Task};
 
 /// The keys of a GPT-2 `config.json` that bear on its computation.
-pub(crate) const KEYS: &[&str] = &[
+const KEYS: &[&str] = &[
     "vocab_size",
     "n_positions",
     "n_embd",
@@ -42,6 +43,33 @@ pub(crate) const KEYS: &[&str] = &[
     "pad_token_id",
     "tie_word_embeddings",
 ];
+
+pub(crate) const FAMILY: Gpt2Family = Gpt2Family;
+
+pub(crate) struct Gpt2Family;
+
+impl Family for Gpt2Family {
+    fn model_type(&self) -> &'static str {
+        "gpt2"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        KEYS
+    }
+
+    fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
+        match task {
+            Task::CausalLm => Some(FamilyModel::new("GPT2LMHeadModel", causal_lm)),
+            Task::SequenceClassification => {
+                Some(FamilyModel::new("GPT2ForSequenceClassification", sequence_classification))
+            }
+            Task::TokenClassification
+            | Task::QuestionAnswering
+            | Task::MaskedLm
+            | Task::Seq2SeqLm => None,
+        }
+    }
+}
 
 const PREFIX: &str = "transformer";
 const WORDS: &str = "transformer.wte.weight";
@@ -270,7 +298,7 @@ impl Body for Gpt2 {
 }
 
 /// `GPT2LMHeadModel`: logits f32[B, S, V].
-pub(crate) fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
     assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let (hidden_size, vocab_size) = (gpt2.n_embd, gpt2.vocab_size);
@@ -288,7 +316,7 @@ pub(crate) fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// `GPT2ForSequenceClassification`: logits f32[B, C].
-pub(crate) fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
     assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let task = SequenceClassification::new(config)?;

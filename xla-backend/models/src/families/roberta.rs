@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::heads::MaskedLmNames;
 use crate::layers::Activation;
 
-/// The keys of `config.json` are BERT's.
-pub(crate) const KEYS: &[&str] = bert::KEYS;
-
 pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
+    model_type: "roberta",
+    class: "Roberta",
+    keys: bert::KEYS,
     encoder: bert::encoder_names("roberta"),
     pooled_classifier: ["classifier.dense", "classifier.out_proj"],
     masked_lm: MaskedLmNames {
@@ -37,6 +37,10 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
         Ok(FamilyConfig { encoder, heads })
     },
 };
+
+/// The same under another name, with weights of other languages.
+pub(crate) const XLM_FAMILY: EncoderFamily =
+    EncoderFamily { model_type: "xlm-roberta", class: "XLMRoberta", ..FAMILY };
 
 /// BERT's, but for its positions, which need a padding id.
 fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {

@@ -77,29 +77,26 @@ fn model_type_of(folder: &str) -> String {
     config.model_type().unwrap().to_owned()
 }
 
-#[test]
-fn bert_is_that_of_transformers() {
-    check_family("bert");
+/// A test for each family, so that they run side by side.
+macro_rules! families {
+    ($($test:ident: $model_type:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check_family($model_type);
+            }
+        )*
+
+        const TESTED: &[&str] = &[$($model_type),*];
+    };
 }
 
-#[test]
-fn distilbert_is_that_of_transformers() {
-    check_family("distilbert");
-}
-
-#[test]
-fn roberta_is_that_of_transformers() {
-    check_family("roberta");
-}
-
-#[test]
-fn xlm_roberta_is_that_of_transformers() {
-    check_family("xlm-roberta");
-}
-
-#[test]
-fn gpt2_is_that_of_transformers() {
-    check_family("gpt2");
+families! {
+    bert_is_that_of_transformers: "bert",
+    distilbert_is_that_of_transformers: "distilbert",
+    roberta_is_that_of_transformers: "roberta",
+    xlm_roberta_is_that_of_transformers: "xlm-roberta",
+    gpt2_is_that_of_transformers: "gpt2",
 }
 
 #[test]
@@ -108,13 +105,36 @@ fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("gpt2-causal-lm"), Task::CausalLm, true);
 }
 
+/// Families of one file, of which `initial.json` has the first alone.
+const DRAWN_AS: &[(&str, &str)] = &[("xlm-roberta", "roberta")];
+
 #[test]
-fn every_entry_of_the_registry_has_a_fixture() {
-    for entry in registry::ENTRIES {
-        let same = |(folder, task): &(&str, Task)| {
-            model_type_of(folder) == entry.model_type && *task == entry.task
-        };
-        assert!(FIXTURES.iter().any(same), "{}", entry.architecture);
+fn every_model_of_the_registry_has_fixtures() {
+    const HERE: &str = "xla-backend/models/tests/models/fixtures.rs";
+    let text = std::fs::read_to_string(folder_of("initial").join("initial.json")).unwrap();
+    let drawn: Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    for family in registry::FAMILIES {
+        let model_type = family.model_type();
+        assert!(TESTED.contains(&model_type), "add {model_type} to families! in {HERE}");
+        let found: Vec<Task> = FIXTURES
+            .iter()
+            .filter(|(folder, _)| model_type_of(folder) == model_type)
+            .map(|(_, task)| *task)
+            .collect();
+        for task in registry::tasks(*family) {
+            let name = format!("{model_type}-{}", task.name());
+            assert!(
+                found.contains(&task),
+                "let scripts/fixtures write {name}, and add it to FIXTURES in {HERE}"
+            );
+            let same = DRAWN_AS.iter().find(|(own, _)| *own == model_type);
+            let first = same.map_or(model_type, |(_, first)| first);
+            let name = format!("{first}-{}", task.name());
+            assert!(
+                drawn.contains_key(&name),
+                "add {name} to models() in scripts/fixtures/initial.py"
+            );
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{ReduceKind, group_size, groups_attribute};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::{Backward, Op, Problem, operands};
+use crate::ops::{Backward, Op, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -32,6 +32,10 @@ impl AllReduce {
 impl Op for AllReduce {
     fn name(&self) -> &'static str {
         "all_reduce"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

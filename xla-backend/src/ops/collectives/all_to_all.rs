@@ -3,7 +3,7 @@
 use super::{group_size, groups_attribute};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, check_axis, operands};
+use crate::ops::{Backward, Op, Problem, ResultStorage, check_axis, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -30,6 +30,10 @@ impl Tensor {
 impl Op for AllToAll {
     fn name(&self) -> &'static str {
         "all_to_all"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -3,7 +3,7 @@
 use super::dense_rows;
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, operands};
+use crate::ops::{Backward, Op, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -30,6 +30,10 @@ fn has_duplicate(replicas: impl Iterator<Item = usize>) -> bool {
 impl Op for CollectivePermute {
     fn name(&self) -> &'static str {
         "collective_permute"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
