@@ -8,6 +8,7 @@ mod arguments;
 mod bad_input;
 mod checkpoints;
 mod command_line;
+mod converting;
 mod core_metrics;
 mod data_parallel;
 mod evaluation;

@@ -3,11 +3,13 @@
 mod cancel;
 mod completions;
 mod connect;
+mod convert;
 mod cores;
 mod doctor;
 mod drain;
 mod exit;
 mod get;
+mod init;
 mod launch;
 mod listen;
 mod logs;
@@ -63,6 +65,8 @@ pub(crate) struct Global {
 enum Verb {
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
+    Init(init::Init),
+    Convert(convert::Convert),
     Plan(plan::Plan),
     Ls(ls::Ls),
     Get(get::Get),
@@ -127,6 +131,8 @@ fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
     runtime()?.block_on(async move {
         match verb {
             Verb::Serve(serve) => serve.run(global).await,
+            Verb::Init(init) => init.run(),
+            Verb::Convert(convert) => convert.run(),
             Verb::Submit(submit) => submit.run(global).await,
             Verb::Plan(plan) => plan.run(global).await,
             Verb::Ls(ls) => ls.run(global).await,

@@ -1,0 +1,94 @@
+//! `traind convert`: works without a daemon.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use traind_convert::{Converted, Source};
+
+use super::exit::Exit;
+use super::submit::{parse_override, read};
+
+const EXAMPLES: &str = "\
+Examples:
+  traind convert -- torchrun --nproc_per_node 2 run_glue.py --task_name sst2 --do_train ...
+  traind convert axolotl.yaml --output job.yaml
+  traind convert training_args.json --set model.name_or_path=org/name --set model.task=masked-lm \\
+    --set data.train=texts.txt";
+
+/// Make a job file of another tool's settings
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Convert {
+    /// TrainingArguments or SageMaker's hyperparameters as JSON, axolotl's or LLaMA-Factory's YAML, or
+    /// a shell script (.sh) that runs an example of transformers; - is standard input
+    #[arg(required_unless_present = "command")]
+    file: Option<PathBuf>,
+    /// The tool, where its keys do not tell
+    #[arg(long, value_enum, value_name = "TOOL")]
+    from: Option<Tool>,
+    /// Set a value of the job file, such as data.train=train.csv
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+    /// Write the job file here instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Command line of an example script
+    #[arg(last = true, conflicts_with = "file")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Tool {
+    TrainingArguments,
+    Command,
+    Axolotl,
+    LlamaFactory,
+    Sagemaker,
+}
+
+impl Convert {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let converted = match &self.file {
+            Some(file) => self.convert_file(file)?,
+            None => traind_convert::convert_command(&self.command, &self.set)?,
+        };
+        write(self.output.as_deref(), &converted)?;
+        Ok(Exit::Done)
+    }
+
+    fn convert_file(&self, file: &Path) -> anyhow::Result<Converted> {
+        let text = read(file)?;
+        let is_script = file.extension().is_some_and(|extension| extension == "sh");
+        let source = match self.from {
+            None if is_script => return self.convert_script(&text),
+            Some(Tool::Command) => return self.convert_script(&text),
+            Some(Tool::TrainingArguments) => Some(Source::TrainingArguments),
+            Some(Tool::Axolotl) => Some(Source::Axolotl),
+            Some(Tool::LlamaFactory) => Some(Source::LlamaFactory),
+            Some(Tool::Sagemaker) => Some(Source::SageMaker),
+            None => None,
+        };
+        Ok(traind_convert::convert(source, &text, &self.set)?)
+    }
+
+    fn convert_script(&self, text: &str) -> anyhow::Result<Converted> {
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let command = lines.collect::<Vec<_>>().join("\n");
+        Ok(traind_convert::convert_command(&traind_convert::split_words(&command), &self.set)?)
+    }
+}
+
+/// The notes are comments of the job file; they are shown too where that goes to a file.
+fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
+    let Some(path) = output else {
+        print!("{}", converted.job_file);
+        return Ok(());
+    };
+    std::fs::write(path, &converted.job_file)
+        .with_context(|| format!("write {}", path.display()))?;
+    for note in &converted.notes {
+        eprintln!("{note}");
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! `traind init`: writes a job file from a model folder, the first line of a data file and a few
+//! questions. Works without a daemon, with the rights of whoever runs it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use traind_convert::guess::{self, Guess};
+
+use super::exit::Exit;
+
+/// Longest first line of a data file that is looked at.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Write a job file, asking for what cannot be seen
+#[derive(clap::Args)]
+pub(crate) struct Init {
+    /// Model folder, or hub id such as org/name
+    model: Option<String>,
+    /// File to train on, or data set of the hub
+    data: Option<String>,
+    /// What the model learns, such as sequence-classification
+    #[arg(long)]
+    task: Option<String>,
+    /// File to evaluate on; without, a tenth of the training rows
+    #[arg(long, value_name = "FILE")]
+    validation: Option<String>,
+    /// Number of cores
+    #[arg(long)]
+    cores: Option<u32>,
+    /// The job file to write
+    #[arg(long, short, value_name = "FILE", default_value = "job.yaml")]
+    output: PathBuf,
+}
+
+impl Init {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let terminal = std::io::stdin().is_terminal();
+        let job_file = self.job_file(&mut Dialogue { input: std::io::stdin().lock(), terminal })?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&self.output);
+        let written = file.as_mut().map(|file| file.write_all(job_file.as_bytes()));
+        let path = self.output.display();
+        match written {
+            Ok(written) => written.with_context(|| format!("write {path}"))?,
+            Err(error) => bail!("write {path}: {error}; --output names another file"),
+        }
+        eprintln!("wrote {path}; submit it: traind submit {path} --watch");
+        Ok(Exit::Done)
+    }
+
+    fn job_file(&self, dialogue: &mut Dialogue<impl BufRead>) -> anyhow::Result<String> {
+        let given = |value: &Option<String>| value.clone();
+        let model = dialogue.ask("model (folder, or hub id)", "MODEL", given(&self.model), None)?;
+        let data = dialogue.ask("file to train on", "DATA", given(&self.data), None)?;
+        let Guess { task, columns } = guess_of(&data)?;
+        let task = task.or_else(|| guess::task_of_model(&config(&model)));
+        let task = dialogue.ask("task", "--task", given(&self.task), task)?;
+        let validation = dialogue.ask(
+            "file to evaluate on, or the share of training rows to keep aside",
+            "--validation",
+            given(&self.validation),
+            Some("0.1"),
+        )?;
+        let cores = self.cores.map(|cores| cores.to_string());
+        let cores = dialogue.ask("cores", "--cores", cores, Some("1"))?;
+        let mut fields = vec![
+            ("model.name_or_path", text(&folder_or_id(&model))),
+            ("model.task", text(&task)),
+            ("data.train", text(&data)),
+            match validation.parse::<f64>() {
+                Ok(_) => ("data.validation_split", validation),
+                Err(_) => ("data.validation", text(&validation)),
+            },
+        ];
+        fields.extend(named(&columns));
+        fields.push(("train.eval_strategy", text("epoch")));
+        fields.push(("resources.cores", cores));
+        fields.push(("output_dir", text(&format!("out/{task}"))));
+        let fields: Vec<(String, String)> =
+            fields.into_iter().map(|(path, value)| (path.to_owned(), value)).collect();
+        let header = "Written by `traind init`; docs/job-file.md has all keys.";
+        Ok(traind_convert::write(&fields, header)?.job_file)
+    }
+}
+
+/// Questions on a terminal. Elsewhere defaults are taken, and what has none is an error.
+struct Dialogue<R> {
+    input: R,
+    terminal: bool,
+}
+
+impl<R: BufRead> Dialogue<R> {
+    fn ask(
+        &mut self,
+        question: &str,
+        argument: &str,
+        given: Option<String>,
+        default: Option<&str>,
+    ) -> anyhow::Result<String> {
+        if let Some(given) = given {
+            return Ok(given);
+        }
+        if !self.terminal {
+            return default.map(str::to_owned).with_context(|| {
+                format!("{question}: standard input is no terminal; give {argument}")
+            });
+        }
+        let hint = default.map(|default| format!(" [{default}]")).unwrap_or_default();
+        loop {
+            eprint!("{question}{hint}: ");
+            let mut answer = String::new();
+            if self.input.read_line(&mut answer).context("read the answer")? == 0 {
+                bail!("{question}: there is no answer");
+            }
+            match (answer.trim(), default) {
+                ("", Some(default)) => return Ok(default.to_owned()),
+                ("", None) => {}
+                (answer, _) => return Ok(answer.to_owned()),
+            }
+        }
+    }
+}
+
+/// What the first line of a file says; nothing of files that are not here.
+fn guess_of(data: &str) -> anyhow::Result<Guess> {
+    let path = Path::new(data);
+    if !path.is_file() {
+        return Ok(Guess::default());
+    }
+    let file = File::open(path).with_context(|| format!("open {data}"))?;
+    let mut line = Vec::new();
+    BufReader::new(file.take(LINE_BYTES_MAX))
+        .read_until(b'\n', &mut line)
+        .with_context(|| format!("read {data}"))?;
+    let names = guess::header(data, &String::from_utf8_lossy(&line));
+    Ok(names.map(|names| guess::columns(&names)).unwrap_or_default())
+}
+
+/// The model's configuration, where it is here.
+fn config(model: &str) -> Value {
+    let text = std::fs::read(Path::new(model).join("config.json")).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// A folder that is here begins with `./`, which tells it from a hub id.
+fn folder_or_id(model: &str) -> String {
+    let is_folder = Path::new(model).is_dir() && !model.starts_with(['.', '/']);
+    if is_folder { format!("./{model}") } else { model.to_owned() }
+}
+
+/// Columns whose names differ from the job file's own.
+fn named(columns: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+    let path = |key: &str| match key {
+        "text_pair" => "data.text_pair",
+        "label" => "data.label",
+        "tokens" => "data.tokens",
+        "labels" => "data.labels",
+        "question" => "data.question",
+        "context" => "data.context",
+        "answers" => "data.answers",
+        _ => "data.text",
+    };
+    let differ = columns.iter().filter(|(key, name)| key != name);
+    differ.map(|(key, name)| (path(key), text(name))).collect()
+}
+
+/// Text as YAML.
+fn text(value: &str) -> String {
+    Value::from(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use traind_job_file::JobFile;
+
+    use super::*;
+
+    fn init(
+        folder: &Path,
+        model: Option<&str>,
+        data: &str,
+        answers: &str,
+    ) -> anyhow::Result<Value> {
+        let path = |name: &str| folder.join(name).display().to_string();
+        let init = Init {
+            model: model.map(path),
+            data: Some(path(data)),
+            task: None,
+            validation: None,
+            cores: None,
+            output: folder.join("job.yaml"),
+        };
+        let terminal = !answers.is_empty();
+        let yaml = init.job_file(&mut Dialogue { input: answers.as_bytes(), terminal })?;
+        let job = JobFile::parse(&yaml, Path::new("/base")).unwrap().job;
+        Ok(serde_json::to_value(job).unwrap())
+    }
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bert")).unwrap();
+        let config = r#"{"architectures": ["BertForMaskedLM"]}"#;
+        fs::write(folder.path().join("bert/config.json"), config).unwrap();
+        fs::write(folder.path().join("tweets.csv"), "tweet,stars\n\"a, b\",3\n").unwrap();
+        fs::write(folder.path().join("texts.txt"), "It was late.\n").unwrap();
+        folder
+    }
+
+    #[test]
+    fn columns_and_configuration_answer_what_they_can() {
+        let folder = folder();
+        let job = init(folder.path(), Some("bert"), "tweets.csv", "").unwrap();
+        assert_eq!(job["model"]["task"], "sequence-classification");
+        assert_eq!(
+            (&job["data"]["text"], &job["data"]["label"]),
+            (&"tweet".into(), &"stars".into())
+        );
+        assert_eq!(job["data"]["validation_split"], 0.1);
+        let job = init(folder.path(), Some("bert"), "texts.txt", "").unwrap();
+        assert_eq!(job["model"]["task"], "masked-lm");
+    }
+
+    #[test]
+    fn the_rest_is_asked_for_on_a_terminal() {
+        let folder = folder();
+        let job =
+            init(folder.path(), None, "texts.txt", "\norg/name\ncausal-lm\ndev.txt\n2\n").unwrap();
+        assert_eq!(job["model"]["name_or_path"], "org/name");
+        assert_eq!(job["model"]["task"], "causal-lm");
+        assert_eq!(job["data"]["validation"], serde_json::json!(["/base/dev.txt"]));
+        assert_eq!(job["resources"]["cores"], 2);
+        let error = init(folder.path(), None, "texts.txt", "").unwrap_err().to_string();
+        assert!(error.contains("give MODEL"), "{error}");
+    }
+}

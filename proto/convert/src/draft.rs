@@ -1,0 +1,222 @@
+//! A job file that is being written: fields in order, notes on what was dropped or changed, and
+//! refusals.
+
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use traind_job_file::JobFile;
+
+use crate::Refused;
+use crate::values::parse;
+
+/// A key of the source with what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Key of the source, or path of a field; empty for the settings as a whole.
+    pub key: String,
+    /// Reason.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self.key.as_str() {
+            "" => formatter.write_str(&self.text),
+            key => write!(formatter, "{key}: {}", self.text),
+        }
+    }
+}
+
+/// A job file made of other settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// YAML that the job file's parser accepts, with the notes as comments.
+    pub job_file: String,
+    /// Keys that were dropped or changed.
+    pub notes: Vec<Note>,
+}
+
+/// Sections in the order of a job file; fields of none come first and last.
+const SECTIONS: [&str; 6] = ["model", "data", "train", "resources", "parallel", "output_dir"];
+
+struct Field {
+    path: String,
+    value: Value,
+    /// Key of the source, where its name differs.
+    key: Option<String>,
+}
+
+pub(crate) struct Draft {
+    fields: Vec<Field>,
+    /// Fields that the caller set: the source's are passed over.
+    given: usize,
+    notes: Vec<Note>,
+    refusals: Vec<Note>,
+}
+
+impl Draft {
+    /// `fields` are values by path, as YAML.
+    pub(crate) fn new(fields: &[(String, String)]) -> Result<Self, Refused> {
+        let read = |(path, yaml): &(String, String)| {
+            let value = serde_saphyr::from_str(yaml);
+            let value =
+                value.map_err(|error| Refused::because(path, format!("is no YAML: {error}")))?;
+            Ok(Field { path: path.clone(), value, key: None })
+        };
+        let fields = fields.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let given = fields.len();
+        Ok(Self { fields, given, notes: Vec::new(), refusals: Vec::new() })
+    }
+
+    /// Sets a field from a key of the source, unless the caller did.
+    pub(crate) fn set(&mut self, path: &str, value: Value, key: &str) {
+        match self.fields.iter().position(|field| field.path == path) {
+            Some(at) if at < self.given => {}
+            Some(at) if self.fields[at].value == value => {}
+            Some(_) => self.refuse(key, format!("{path} is given twice, with other values")),
+            None => {
+                let differs = path.rsplit('.').next() != Some(key) && !key.is_empty();
+                let key = differs.then(|| key.to_owned());
+                self.fields.push(Field { path: path.to_owned(), value, key });
+            }
+        }
+    }
+
+    /// Sets a field that the source decides without a key for it.
+    pub(crate) fn imply(&mut self, path: &str, value: impl Into<Value>) {
+        if self.get(path).is_none() {
+            self.set(path, value.into(), "");
+        }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Value> {
+        self.fields.iter().find(|field| field.path == path).map(|field| &field.value)
+    }
+
+    pub(crate) fn note(&mut self, key: &str, text: impl Into<String>) {
+        self.notes.push(Note { key: key.to_owned(), text: text.into() });
+    }
+
+    pub(crate) fn refuse(&mut self, key: &str, text: impl Into<String>) {
+        self.refusals.push(Note { key: key.to_owned(), text: text.into() });
+    }
+
+    /// The job file, if it is one, under a line that says where it comes from.
+    pub(crate) fn finish(mut self, header: &str) -> Result<Converted, Refused> {
+        self.imply("output_dir", "out");
+        let name = self.name();
+        self.imply("name", name);
+        if self.refusals.is_empty() {
+            self.check_required();
+        }
+        if !self.refusals.is_empty() {
+            return Err(Refused { notes: self.refusals });
+        }
+        match JobFile::parse(&self.render(""), Path::new("/")) {
+            Err(violations) => Err(Refused {
+                notes: violations
+                    .into_iter()
+                    .map(|found| Note { key: self.key_of(&found.field), text: found.description })
+                    .collect(),
+            }),
+            Ok(parsed) => {
+                for warning in parsed.warnings {
+                    let key = self.key_of(&warning.field);
+                    self.note(&key, warning.description);
+                }
+                Ok(Converted { job_file: self.render(header), notes: self.notes })
+            }
+        }
+    }
+
+    /// The last part of the output folder's path.
+    fn name(&self) -> String {
+        let folder = self.get("output_dir").and_then(Value::as_str).unwrap_or_default();
+        let name = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = if name.is_empty() || name.starts_with('.') { "converted" } else { name };
+        name.chars().filter(|c| !c.is_control()).take(128).collect()
+    }
+
+    /// What every job has to say and the source did not.
+    fn check_required(&mut self) {
+        let trains = self.get("train.do_train") != Some(&Value::Bool(false));
+        let required = ["model.name_or_path", "model.task", "data.train"];
+        for path in required.into_iter().filter(|path| trains || *path != "data.train") {
+            if self.get(path).is_none() {
+                self.refuse(path, format!("is required; give it by --set {path}=…"));
+            }
+        }
+    }
+
+    /// The source's key of a field, or the field.
+    fn key_of(&self, path: &str) -> String {
+        let field = self.fields.iter().find(|field| field.path == path);
+        field.and_then(|field| field.key.clone()).unwrap_or_else(|| path.to_owned())
+    }
+
+    fn render(&self, header: &str) -> String {
+        let mut yaml = String::new();
+        if !header.is_empty() {
+            yaml += &format!("# {header}\n");
+        }
+        for note in &self.notes {
+            yaml += &format!("# {}\n", note.to_string().replace(['\n', '\r'], " "));
+        }
+        self.render_section("", &mut yaml);
+        for section in SECTIONS {
+            self.render_section(section, &mut yaml);
+        }
+        yaml
+    }
+
+    /// The fields of a section; those of none for the empty name.
+    fn render_section(&self, section: &str, yaml: &mut String) {
+        let (own, prefix) = (self.fields.iter(), format!("{section}."));
+        let rows: Vec<(&str, &Field)> = match section {
+            "" => own.filter(|field| field.path == "name").map(|field| ("name", field)).collect(),
+            "output_dir" => {
+                own.filter(|field| field.path == section).map(|field| (section, field)).collect()
+            }
+            _ => own.filter_map(|f| Some((f.path.strip_prefix(&prefix)?, f))).collect(),
+        };
+        let indent = if matches!(section, "" | "output_dir") { "" } else { "  " };
+        if !rows.is_empty() && !indent.is_empty() {
+            yaml.push_str(&format!("{section}:\n"));
+        }
+        for (key, field) in rows {
+            let comment = field.key.as_ref().map(|key| format!("  # {key}")).unwrap_or_default();
+            let (key, value) = nested(key, &field.value);
+            // Writing to a string cannot fail.
+            let _ = writeln!(yaml, "{indent}{key}: {}{comment}", scalar(&value));
+        }
+    }
+}
+
+/// A field of a section within a section, such as `columns.rename`, as a mapping of the outer one.
+fn nested(key: &str, value: &Value) -> (String, Value) {
+    match key.split_once('.') {
+        None => (key.to_owned(), value.clone()),
+        Some((outer, inner)) => {
+            let (inner, value) = nested(inner, value);
+            (outer.to_owned(), Value::Object(Map::from_iter([(inner, value)])))
+        }
+    }
+}
+
+/// A value in one line of YAML. Text is bare where it can be read as nothing else.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_bare(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn is_bare(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || "./".contains(c))
+        && text.chars().all(plain)
+        && parse(text).is_string()
+        && !matches!(text, "." | ".." | "y" | "n" | "~" | ".nan" | ".inf")
+        && !text.contains("---")
+}

@@ -1,0 +1,133 @@
+//! Training settings of other tools as job files: command lines of transformers' example scripts,
+//! TrainingArguments, axolotl's and LLaMA-Factory's YAML, SageMaker's hyperparameters.
+//!
+//! A source is a file in `sources` with a table of its keys. Each key becomes a field of the job
+//! file, is dropped with a reason, or is refused with an alternative; keys that no table has are
+//! refused, so that none is lost unseen. Nothing here looks at files or the network.
+
+mod draft;
+pub mod guess;
+mod rule;
+mod sources;
+mod values;
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+pub use draft::{Converted, Note};
+
+use draft::Draft;
+
+/// A tool whose settings are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// TrainingArguments, as `to_json_string` and `training_args.json` have them.
+    TrainingArguments,
+    /// axolotl's YAML.
+    Axolotl,
+    /// LLaMA-Factory's YAML.
+    LlamaFactory,
+    /// Hyperparameters of SageMaker's estimator.
+    SageMaker,
+}
+
+/// Settings that cannot be converted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Each key with the reason and, where there is one, an alternative.
+    pub notes: Vec<Note>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let lines: Vec<String> = self.notes.iter().map(ToString::to_string).collect();
+        write!(formatter, "the settings cannot be converted\n  {}", lines.join("\n  "))
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Refused {
+    fn because(key: &str, text: impl Into<String>) -> Self {
+        Self { notes: vec![Note { key: key.to_owned(), text: text.into() }] }
+    }
+}
+
+/// Converts YAML or JSON. `fields` are values by field path that stand in for those of the source,
+/// and for what it does not say.
+pub fn convert(
+    source: Option<Source>,
+    text: &str,
+    fields: &[(String, String)],
+) -> Result<Converted, Refused> {
+    let settings: Value = serde_saphyr::from_str(text)
+        .map_err(|error| Refused::because("", format!("is neither YAML nor JSON: {error}")))?;
+    let Value::Object(settings) = settings else {
+        return Err(Refused::because("", "is no mapping of keys to values"));
+    };
+    let Some(source) = source.or_else(|| recognize(&settings)) else {
+        let text = "is of no known tool; say which by --from";
+        return Err(Refused::because("", text));
+    };
+    let mut draft = Draft::new(fields)?;
+    match source {
+        Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
+        Source::Axolotl => sources::axolotl::read(&settings, &mut draft),
+        Source::LlamaFactory => sources::llama_factory::read(&settings, &mut draft),
+        Source::SageMaker => sources::sagemaker::read(&settings, &mut draft),
+    }
+    draft.finish(&header(title(source)))
+}
+
+/// Converts a command line that runs one of transformers' example scripts, such as `torchrun
+/// --nproc_per_node 2 run_glue.py --do_train`.
+pub fn convert_command(
+    words: &[String],
+    fields: &[(String, String)],
+) -> Result<Converted, Refused> {
+    let mut draft = Draft::new(fields)?;
+    let script = sources::examples::read(words, &mut draft)?;
+    draft.finish(&header(&format!("a command line of {script}")))
+}
+
+/// Writes a job file of values by field path, under a line that says where it comes from.
+pub fn write(fields: &[(String, String)], header: &str) -> Result<Converted, Refused> {
+    Draft::new(fields)?.finish(header)
+}
+
+/// The words of a command as a shell splits them: quotes and backslashes, no variables.
+pub fn split_words(command: &str) -> Vec<String> {
+    values::split_words(command)
+}
+
+/// The tool that writes such keys.
+fn recognize(settings: &Map<String, Value>) -> Option<Source> {
+    let has = |key: &str| settings.contains_key(key);
+    if has("base_model") {
+        return Some(Source::Axolotl);
+    }
+    if has("finetuning_type") || has("stage") || has("template") {
+        return Some(Source::LlamaFactory);
+    }
+    if has("hyperparameters") || has("HyperParameters") {
+        return Some(Source::SageMaker);
+    }
+    let is_argument = |key: &String| {
+        traind_job_file::training_argument(key).is_some() || rule::is_field(&format!("train.{key}"))
+    };
+    settings.keys().any(is_argument).then_some(Source::TrainingArguments)
+}
+
+fn header(source: &str) -> String {
+    format!("Made of {source} by `traind convert`.")
+}
+
+fn title(source: Source) -> &'static str {
+    match source {
+        Source::TrainingArguments => "TrainingArguments",
+        Source::Axolotl => "axolotl's settings",
+        Source::LlamaFactory => "LLaMA-Factory's settings",
+        Source::SageMaker => "SageMaker's hyperparameters",
+    }
+}

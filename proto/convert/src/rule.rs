@@ -1,0 +1,159 @@
+//! Tables of keys, and the key that no table has: one of TrainingArguments.
+
+use serde_json::Value;
+use traind_job_file::{Treatment, training_argument};
+
+use crate::draft::Draft;
+use crate::values::{is_off, plain, shown};
+
+/// A changed value, or the reason why there is none.
+pub(crate) type Change = fn(&Value) -> Result<Value, String>;
+
+/// What becomes of a key.
+pub(crate) enum Rule {
+    /// A field of the job file, with the same value.
+    Field(&'static str),
+    /// A field with another value, and why.
+    Changed(&'static str, Change, &'static str),
+    /// Nothing, and why: the result is the same without it.
+    Dropped(&'static str),
+    /// It cannot be had, and what to use instead; values that switch it off are passed over.
+    Refused(&'static str),
+    /// The source looks at it by itself.
+    Own,
+}
+
+pub(crate) type Table = &'static [(&'static str, Rule)];
+
+/// Applies the first table that has the key, else treats it as one of TrainingArguments.
+pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draft) {
+    if value.is_null() {
+        return;
+    }
+    let rule = tables.iter().copied().flatten().find(|(name, _)| *name == key);
+    match rule.map(|(_, rule)| rule) {
+        Some(Rule::Field(path)) => draft.set(path, value.clone(), key),
+        Some(Rule::Changed(path, change, reason)) => match change(value) {
+            Ok(changed) => {
+                if changed != *value && !reason.is_empty() {
+                    draft.note(key, *reason);
+                }
+                draft.set(path, changed, key);
+            }
+            Err(reason) => draft.refuse(key, reason),
+        },
+        Some(Rule::Dropped(reason)) => {
+            if !is_off(value) {
+                draft.note(key, format!("dropped: {reason}"));
+            }
+        }
+        Some(Rule::Refused(advice)) => {
+            if !is_off(value) {
+                draft.refuse(key, *advice);
+            }
+        }
+        Some(Rule::Own) => {}
+        None => training_argument_of(key, value, draft),
+    }
+}
+
+/// Names of earlier versions and of values, with today's.
+const FORMER: Table = &[
+    ("evaluation_strategy", Rule::Field("train.eval_strategy")),
+    ("per_gpu_train_batch_size", Rule::Field("train.per_device_train_batch_size")),
+    ("per_gpu_eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
+    ("activation_checkpointing", Rule::Field("train.gradient_checkpointing")),
+    ("warmup_ratio", Rule::Changed("train.warmup_steps", ratio, "")),
+    ("group_by_length", Rule::Changed("train.train_sampling_strategy", by_length, "")),
+    ("adafactor", Rule::Changed("train.optim", adafactor, "")),
+    ("optim", Rule::Changed("train.optim", optimizer, "the same update under PyTorch's name")),
+    (
+        "report_to",
+        Rule::Changed(
+            "train.report_to",
+            report_to,
+            "metrics go to TensorBoard's files and the job's events alone",
+        ),
+    ),
+    ("run_name", Rule::Field("name")),
+    ("output_dir", Rule::Field("output_dir")),
+    // The Trainer trains when train() is called, whatever they say; scripts look at them.
+    ("tf32", Rule::Field("train.tf32")),
+];
+
+fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
+    let value = plain(value);
+    // Switched off, these say nothing.
+    let says_nothing =
+        ["adafactor", "warmup_ratio", "group_by_length"].contains(&key) && is_off(&value);
+    if says_nothing {
+        return;
+    }
+    if FORMER.iter().any(|(name, _)| *name == key) {
+        return apply(&[FORMER], key, &value, draft);
+    }
+    let path = format!("train.{key}");
+    if is_field(&path) {
+        if !is_empty(&value) {
+            draft.set(&path, value, key);
+        }
+        return;
+    }
+    match training_argument(key) {
+        Some(argument) if argument.is_default(&value.to_string()) => {}
+        Some(argument) => match argument.treatment {
+            Treatment::NoEffect(reason) => draft.note(key, format!("dropped: {reason}")),
+            Treatment::Refused(_) if is_off(&value) => {}
+            Treatment::Refused(advice) => draft.refuse(key, advice),
+        },
+        None => draft.refuse(key, "is not known here; remove it, if the job does not need it"),
+    }
+}
+
+/// Whether the job file has a field.
+pub(crate) fn is_field(path: &str) -> bool {
+    traind_job_file::fields().iter().any(|field| field.path == path)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_str() == Some("")
+}
+
+fn ratio(value: &Value) -> Result<Value, String> {
+    let share = value.as_f64().filter(|share| (0.0..1.0).contains(share));
+    share
+        .map(Value::from)
+        .ok_or_else(|| format!("must be at least 0 and below 1, not {}", shown(value)))
+}
+
+fn by_length(_: &Value) -> Result<Value, String> {
+    Ok("group_by_length".into())
+}
+
+fn adafactor(_: &Value) -> Result<Value, String> {
+    Ok("adafactor".into())
+}
+
+fn optimizer(value: &Value) -> Result<Value, String> {
+    const SAME: [&str; 6] = [
+        "adamw_torch_fused",
+        "adamw_torch_xla",
+        "adamw_torch_npu_fused",
+        "adamw_apex_fused",
+        "adamw_hf",
+        "adamw",
+    ];
+    Ok(match value.as_str() {
+        Some(name) if SAME.contains(&name) => "adamw_torch".into(),
+        _ => value.clone(),
+    })
+}
+
+fn report_to(value: &Value) -> Result<Value, String> {
+    let names = match value {
+        Value::Array(names) => names.clone(),
+        name => vec![name.clone()],
+    };
+    let tensorboard = names.iter().any(|name| matches!(name.as_str(), Some("tensorboard" | "all")));
+    Ok(if tensorboard { "tensorboard".into() } else { "none".into() })
+}

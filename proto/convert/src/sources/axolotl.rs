@@ -1,0 +1,185 @@
+//! axolotl's YAML.
+
+use serde_json::{Map, Value};
+
+use crate::draft::Draft;
+use crate::rule::{Rule, Table, apply};
+use crate::sources::hub;
+use crate::values::{is_off, shown};
+
+const PREPARED: &str = "rows are prepared once, on all processors of the host";
+const ATTENTION: &str = "attention is part of the compiled step";
+const CLASS: &str = "config.json says it";
+const ADAPTER: &str = "applies to adapters alone";
+const WANDB: &str = "metrics go to TensorBoard's files and the job's events alone";
+const TEMPLATES: &str = "instruction tuning with templates is not supported yet; `type: completion` trains on plain text";
+
+const TABLE: Table = &[
+    ("base_model", Rule::Field("model.name_or_path")),
+    ("revision_of_model", Rule::Field("model.revision")),
+    ("model_type", Rule::Dropped(CLASS)),
+    ("tokenizer_type", Rule::Dropped(CLASS)),
+    (
+        "base_model_config",
+        Rule::Refused("the configuration is the model's; use model.config_overrides"),
+    ),
+    ("tokenizer_config", Rule::Refused("the tokenizer is the model's")),
+    ("trust_remote_code", Rule::Refused("no code of models is run")),
+    ("is_llama_derived_model", Rule::Dropped(CLASS)),
+    ("is_mistral_derived_model", Rule::Dropped(CLASS)),
+    ("load_in_8bit", Rule::Refused("weights are trained in float32; leave it out")),
+    ("load_in_4bit", Rule::Refused("weights are trained in float32; leave it out")),
+    ("adapter", Rule::Refused("LoRA is not supported yet; leave it out to train all weights")),
+    ("lora_r", Rule::Dropped(ADAPTER)),
+    ("lora_alpha", Rule::Dropped(ADAPTER)),
+    ("lora_dropout", Rule::Dropped(ADAPTER)),
+    ("lora_target_linear", Rule::Dropped(ADAPTER)),
+    ("lora_target_modules", Rule::Dropped(ADAPTER)),
+    ("lora_modules_to_save", Rule::Dropped(ADAPTER)),
+    (
+        "lora_model_dir",
+        Rule::Refused("LoRA is not supported yet; leave it out to train all weights"),
+    ),
+    ("lora_fan_in_fan_out", Rule::Dropped(ADAPTER)),
+    ("rl", Rule::Refused("training on preferences is not supported; leave it out")),
+    ("datasets", Rule::Own),
+    ("test_datasets", Rule::Own),
+    ("dataset_prepared_path", Rule::Dropped(PREPARED)),
+    ("dataset_processes", Rule::Dropped(PREPARED)),
+    ("shuffle_merged_datasets", Rule::Dropped("train_sampling_strategy says the order of rows")),
+    ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
+    ("chat_template", Rule::Refused(TEMPLATES)),
+    ("val_set_size", Rule::Own),
+    ("sequence_len", Rule::Field("data.block_size")),
+    ("sample_packing", Rule::Dropped("texts are put end to end and cut into blocks")),
+    ("eval_sample_packing", Rule::Dropped("texts are put end to end and cut into blocks")),
+    ("pad_to_sequence_len", Rule::Dropped("blocks are full")),
+    ("train_on_inputs", Rule::Dropped("plain text has no inputs apart")),
+    ("special_tokens", Rule::Dropped("the tokenizer is the model's, and padding is masked")),
+    ("micro_batch_size", Rule::Field("train.per_device_train_batch_size")),
+    ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
+    ("num_epochs", Rule::Field("train.num_train_epochs")),
+    ("optimizer", Rule::Own),
+    ("lr_scheduler", Rule::Field("train.lr_scheduler_type")),
+    (
+        "cosine_min_lr_ratio",
+        Rule::Refused("`cosine` ends at 0; `polynomial` has lr_end in lr_scheduler_kwargs"),
+    ),
+    ("evals_per_epoch", Rule::Own),
+    ("saves_per_epoch", Rule::Own),
+    ("bf16", Rule::Own),
+    ("bfloat16", Rule::Field("train.bf16")),
+    ("float16", Rule::Field("train.fp16")),
+    ("fp16", Rule::Own),
+    ("tf32", Rule::Own),
+    ("gradient_checkpointing", Rule::Own),
+    ("flash_attention", Rule::Dropped(ATTENTION)),
+    ("flash_attn_cross_entropy", Rule::Dropped(ATTENTION)),
+    ("flash_attn_rms_norm", Rule::Dropped(ATTENTION)),
+    ("flash_attn_fuse_mlp", Rule::Dropped(ATTENTION)),
+    ("xformers_attention", Rule::Dropped(ATTENTION)),
+    ("sdp_attention", Rule::Dropped(ATTENTION)),
+    ("attn_implementation", Rule::Dropped(ATTENTION)),
+    ("s2_attention", Rule::Refused("attention is full; leave it out")),
+    ("plugins", Rule::Dropped("every step is one compiled program")),
+    ("torch_compile", Rule::Dropped("every step is one compiled program")),
+    ("wandb_project", Rule::Dropped(WANDB)),
+    ("wandb_entity", Rule::Dropped(WANDB)),
+    ("wandb_watch", Rule::Dropped(WANDB)),
+    ("wandb_name", Rule::Dropped(WANDB)),
+    ("wandb_run_id", Rule::Dropped(WANDB)),
+    ("wandb_log_model", Rule::Dropped(WANDB)),
+    ("mlflow_experiment_name", Rule::Dropped(WANDB)),
+    ("local_rank", Rule::Dropped("the runner starts one worker a core")),
+    ("strict", Rule::Dropped("config.json and weights are checked")),
+    ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
+    ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),
+    ("eval_max_new_tokens", Rule::Dropped("texts are not generated")),
+    ("deepspeed", Rule::Refused("use parallel.shard_optimizer_state, and bf16 or fp16")),
+    ("debug", Rule::Dropped("events and metrics show where time goes")),
+];
+
+pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    draft.imply("model.task", "causal-lm");
+    for (key, value) in settings {
+        apply(&[TABLE], key, value, draft);
+    }
+    datasets("datasets", "data.train", settings, draft);
+    datasets("test_datasets", "data.validation", settings, draft);
+    read_values(settings, draft);
+    per_epoch("evals_per_epoch", "eval", settings, draft);
+    per_epoch("saves_per_epoch", "save", settings, draft);
+}
+
+/// Keys whose values need a look.
+fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
+    if let Some(share) = settings.get("val_set_size").filter(|value| !is_off(value)) {
+        match share.as_f64().filter(|share| *share < 1.0) {
+            Some(_) => draft.set("data.validation_split", share.clone(), "val_set_size"),
+            None => draft.refuse("val_set_size", "give a share of the rows, below 1"),
+        }
+    }
+    for key in ["bf16", "fp16", "tf32"] {
+        let Some(value) = settings.get(key).filter(|value| !is_off(value)) else { continue };
+        if value.as_str() == Some("auto") {
+            draft.note(key, "auto: true is taken; set train.bf16 to false for float32");
+        }
+        draft.set(&format!("train.{key}"), true.into(), key);
+    }
+    if let Some(value) = settings.get("gradient_checkpointing").filter(|value| !is_off(value)) {
+        if !value.is_boolean() {
+            draft.note("gradient_checkpointing", "true: activations are recomputed layer by layer");
+        }
+        draft.set("train.gradient_checkpointing", true.into(), "gradient_checkpointing");
+    }
+    if let Some(name) = settings.get("optimizer") {
+        apply(&[], "optim", name, draft);
+    }
+}
+
+/// Files or data sets of plain text; one column for all.
+fn datasets(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    let Some(Value::Array(entries)) = settings.get(key) else { return };
+    let mut found = Vec::new();
+    for entry in entries {
+        let text = |name: &str| entry.get(name).map(shown).unwrap_or_default();
+        if text("type") != "completion" {
+            draft.refuse(&format!("{key}.type"), TEMPLATES);
+        }
+        if let Some(column) = entry.get("field") {
+            draft.set("data.text", column.clone(), "field");
+        }
+        if let Some(name) = entry.get("name") {
+            draft.set("data.dataset_config_name", name.clone(), "name");
+        }
+        let named = match (entry.get("data_files"), text("path")) {
+            (Some(Value::Array(files)), _) => Ok(files.iter().map(shown).collect()),
+            (Some(files), _) => Ok(vec![shown(files)]),
+            (None, place) if hub::is_file(&place) => Ok(vec![place]),
+            (None, place) => hub::data_set(&place).map(|id| vec![id]),
+        };
+        match named {
+            Ok(files) => found.extend(files.into_iter().map(Value::from)),
+            Err(reason) => draft.refuse(key, reason),
+        }
+    }
+    let files = if found.len() == 1 { found.remove(0) } else { Value::Array(found) };
+    draft.set(path, files, key);
+}
+
+/// Once an epoch is a strategy; more often is a share of all steps.
+fn per_epoch(key: &str, what: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    let Some(count) = settings.get(key).and_then(Value::as_f64).filter(|count| *count > 0.0) else {
+        return;
+    };
+    if count == 1.0 {
+        return draft.set(&format!("train.{what}_strategy"), "epoch".into(), key);
+    }
+    let epochs = settings.get("num_epochs").and_then(Value::as_f64).unwrap_or(1.0);
+    if count * epochs <= 1.0 {
+        return draft.refuse(key, "give a number of times an epoch");
+    }
+    draft.note(key, format!("a share of all steps: 1 / ({count} x {epochs} epochs)"));
+    draft.set(&format!("train.{what}_strategy"), "steps".into(), "");
+    draft.set(&format!("train.{what}_steps"), (1.0 / (count * epochs)).into(), key);
+}

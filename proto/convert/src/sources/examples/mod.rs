@@ -1,0 +1,234 @@
+//! Command lines of transformers' example scripts for PyTorch.
+
+mod arguments;
+mod command_line;
+mod glue;
+
+use serde_json::{Map, Value};
+
+use crate::Refused;
+use crate::draft::Draft;
+use crate::rule::{Rule, Table, apply};
+use crate::sources::hub;
+use crate::values::{is_off, shown};
+
+pub(crate) use arguments::{DATA, MODEL};
+
+/// An example script.
+pub(crate) struct Script {
+    name: &'static str,
+    /// What it trains, by the job file's name.
+    pub task: &'static str,
+    /// Why it cannot be converted.
+    pub unsupported: Option<&'static str>,
+}
+
+const fn script(name: &'static str, task: &'static str) -> Script {
+    Script { name, task, unsupported: None }
+}
+
+const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
+    Script { name, task: "", unsupported: Some(sentence) }
+}
+
+const SEQ2SEQ: &str =
+    "models that write a text from a text (T5, BART, Marian) are not supported yet";
+const IMAGES: &str = "models of images are not supported yet; the tasks here read text";
+
+const SCRIPTS: &[Script] = &[
+    script("run_glue", "sequence-classification"),
+    script("run_classification", "sequence-classification"),
+    script("run_xnli", "sequence-classification"),
+    script("run_ner", "token-classification"),
+    script("run_qa", "question-answering"),
+    script("run_mlm", "masked-lm"),
+    script("run_clm", "causal-lm"),
+    unsupported("run_summarization", SEQ2SEQ),
+    unsupported("run_translation", SEQ2SEQ),
+    unsupported("run_seq2seq_qa", SEQ2SEQ),
+    unsupported("run_image_classification", IMAGES),
+    unsupported("run_mim", IMAGES),
+    unsupported(
+        "run_audio_classification",
+        "models of sound are not supported yet; the tasks here read text",
+    ),
+    unsupported("run_swag", "multiple choice is not supported yet"),
+    unsupported(
+        "run_plm",
+        "permutation language models are not supported; run_mlm and run_clm are",
+    ),
+    unsupported("run_fim", "filling in the middle is not supported; run_clm is"),
+];
+
+/// The script of a path.
+pub(crate) fn script_of(path: &str) -> Option<&'static Script> {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let name = file.strip_suffix(".py").unwrap_or(file);
+    SCRIPTS.iter().find(|script| script.name == name)
+}
+
+const FLAGS: Table = &[
+    ("do_train", Rule::Own),
+    ("do_eval", Rule::Own),
+    ("do_predict", Rule::Own),
+    ("config_file", Rule::Own),
+];
+
+/// Reads a command line; returns the script's name.
+pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, Refused> {
+    let line = command_line::read(words)?;
+    let Some(script) = script_of(&line.script) else {
+        let known: Vec<&str> =
+            SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
+        let text = format!(
+            "{} is no example script that is known here: {}",
+            line.script,
+            known.join(", ")
+        );
+        return Err(Refused::because("", text));
+    };
+    if let Some(sentence) = script.unsupported {
+        return Err(Refused::because(script.name, sentence));
+    }
+    draft.imply("model.task", script.task);
+    if let Some(processes) = line.processes {
+        draft.set("resources.cores", processes.into(), "processes of the launcher");
+    }
+    for (key, value) in &line.arguments {
+        apply(&[FLAGS, MODEL, DATA], key, value, draft);
+    }
+    let arguments = Arguments(&line.arguments);
+    phases(&arguments, draft);
+    tokenizer(&arguments, draft);
+    data(script, &arguments, draft);
+    columns(script, &arguments, draft);
+    Ok(script.name)
+}
+
+struct Arguments<'a>(&'a Map<String, Value>);
+
+impl Arguments<'_> {
+    fn is_on(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|value| !is_off(value))
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.0.get(key).filter(|value| !value.is_null()).map(shown)
+    }
+}
+
+/// The scripts do nothing that they are not asked for.
+fn phases(arguments: &Arguments, draft: &mut Draft) {
+    if !arguments.is_on("do_train") {
+        draft.set("train.do_train", false.into(), "do_train");
+    }
+    if !arguments.is_on("do_eval") {
+        draft.set("train.do_eval", false.into(), "do_eval");
+    }
+    if arguments.is_on("do_predict") {
+        draft.set("train.do_predict", true.into(), "do_predict");
+    }
+}
+
+fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
+    let name = arguments.text("tokenizer_name");
+    if name.is_some() && name != arguments.text("model_name_or_path") {
+        draft.refuse(
+            "tokenizer_name",
+            "the tokenizer is the model's; put its files into the model folder",
+        );
+    }
+}
+
+fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
+    if let Some(task) = arguments.text("task_name").filter(|_| script.name == "run_glue") {
+        glue::read(&task, draft);
+    } else if let Some(name) = arguments.text("dataset_name") {
+        data_set(&name, arguments, draft);
+    }
+    // run_glue cuts texts after 128 tokens unless it is told otherwise.
+    if script.task == "sequence-classification" {
+        draft.imply("data.max_length", 128);
+    }
+    split(script, arguments, draft);
+}
+
+fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
+    match hub::data_set(name) {
+        Err(reason) if draft.get("data.train").is_none() => draft.refuse("dataset_name", reason),
+        Err(_) => {}
+        Ok(id) => {
+            draft.set("data.train", id.clone().into(), "dataset_name");
+            if arguments.is_on("do_eval") {
+                draft.set("data.validation", id.clone().into(), "dataset_name");
+            }
+            if arguments.is_on("do_predict") {
+                draft.set("data.test", id.into(), "dataset_name");
+            }
+        }
+    }
+}
+
+/// Scripts of language models keep the first rows aside, 5 % of them, where there is no file to
+/// evaluate on.
+fn split(script: &Script, arguments: &Arguments, draft: &mut Draft) {
+    let is_language_model = matches!(script.task, "masked-lm" | "causal-lm");
+    let has_rows = draft.get("data.validation").is_some();
+    if !is_language_model || has_rows || !arguments.is_on("do_eval") {
+        return;
+    }
+    let key = "validation_split_percentage";
+    let percentage = arguments.0.get(key).and_then(Value::as_f64).unwrap_or(5.0);
+    draft.note(key, "a share of rows that are drawn, where the script takes the first");
+    draft.set("data.validation_split", (percentage / 100.0).into(), key);
+}
+
+/// The columns that scripts look for, by their own names and defaults.
+fn columns(script: &Script, arguments: &Arguments, draft: &mut Draft) {
+    let named = |names: [&str; 2]| names.iter().find_map(|name| arguments.text(name));
+    let text = named(["text_column_name", "text_column_names"]);
+    let label = arguments.text("label_column_name");
+    match script.task {
+        "token-classification" => {
+            let tags = format!("{}_tags", arguments.text("task_name").unwrap_or("ner".to_owned()));
+            draft.set(
+                "data.tokens",
+                text.unwrap_or("tokens".to_owned()).into(),
+                "text_column_name",
+            );
+            draft.set("data.labels", label.unwrap_or(tags).into(), "label_column_name");
+        }
+        "sequence-classification" => {
+            if let Some(label) = label {
+                draft.set("data.label", label.into(), "label_column_name");
+            }
+            text_columns(text, draft);
+        }
+        _ => text_columns(text, draft),
+    }
+}
+
+fn text_columns(names: Option<String>, draft: &mut Draft) {
+    let Some(names) = names else {
+        let reads_files = draft.get("data.train").and_then(Value::as_str).is_some_and(hub::is_file);
+        let is_classifier =
+            draft.get("model.task").and_then(Value::as_str) == Some("sequence-classification");
+        if reads_files && is_classifier && draft.get("data.text").is_none() {
+            draft.note(
+                "data.text",
+                "the script looks for sentence1 and sentence2, or takes the first columns; \
+                here the column `text` is read unless data.text and data.text_pair name others",
+            );
+        }
+        return;
+    };
+    let mut names = names.split(',').map(str::trim);
+    for path in ["data.text", "data.text_pair"] {
+        if let Some(name) = names.next() {
+            draft.set(path, name.into(), "text_column_names");
+        }
+    }
+    if names.next().is_some() {
+        draft.refuse("text_column_names", "a row has one text or two");
+    }
+}

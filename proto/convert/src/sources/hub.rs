@@ -1,0 +1,38 @@
+//! Data sets of the hub under the short names that examples have for them.
+
+/// Short name, today's id.
+const CANONICAL: &[(&str, &str)] = &[
+    ("ag_news", "fancyzhx/ag_news"),
+    ("c4", "allenai/c4"),
+    ("conll2003", "eriktks/conll2003"),
+    ("emotion", "dair-ai/emotion"),
+    ("glue", "nyu-mll/glue"),
+    ("imdb", "stanfordnlp/imdb"),
+    ("rotten_tomatoes", "cornell-movie-review-data/rotten_tomatoes"),
+    ("squad", "rajpurkar/squad"),
+    ("squad_v2", "rajpurkar/squad_v2"),
+    ("wikitext", "Salesforce/wikitext"),
+    ("wnut_17", "leondz/wnut_17"),
+    ("xnli", "facebook/xnli"),
+    ("yelp_review_full", "Yelp/yelp_review_full"),
+];
+
+/// The id of a data set; an error for a name without an organization.
+pub(crate) fn data_set(name: &str) -> Result<String, String> {
+    if name.contains('/') {
+        return Ok(name.to_owned());
+    }
+    let known = CANONICAL.iter().find(|(short, _)| *short == name);
+    known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| {
+        format!("`{name}` is no id of the hub such as `org/name`; give data.train by --set")
+    })
+}
+
+/// Whether text names files rather than a data set of the hub.
+pub(crate) fn is_file(name: &str) -> bool {
+    const ENDS: [&str; 8] =
+        [".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow", ".txt", ".gz"];
+    name.starts_with(['.', '/'])
+        || name.contains("://")
+        || ENDS.iter().any(|end| name.ends_with(end))
+}

@@ -1,0 +1,132 @@
+//! LLaMA-Factory's YAML.
+
+use serde_json::{Map, Value};
+
+use crate::draft::Draft;
+use crate::rule::{Rule, Table, apply};
+use crate::sources::hub;
+use crate::values::{is_off, shown};
+
+const PREPARED: &str = "rows are prepared once, on all processors of the host";
+const ATTENTION: &str = "attention is part of the compiled step";
+const ADAPTER: &str = "applies to adapters alone";
+const GENERATION: &str = "applies to generation alone";
+
+const TABLE: Table = &[
+    ("model_name_or_path", Rule::Field("model.name_or_path")),
+    ("model_revision", Rule::Field("model.revision")),
+    ("trust_remote_code", Rule::Dropped("no code of models is run")),
+    ("stage", Rule::Own),
+    ("finetuning_type", Rule::Own),
+    ("dataset", Rule::Own),
+    ("eval_dataset", Rule::Own),
+    ("dataset_dir", Rule::Dropped("data.train names files or a data set of the hub")),
+    ("media_dir", Rule::Dropped("data.train names files or a data set of the hub")),
+    ("template", Rule::Own),
+    ("cutoff_len", Rule::Field("data.block_size")),
+    ("val_size", Rule::Own),
+    ("packing", Rule::Dropped("texts are put end to end and cut into blocks")),
+    ("overwrite_cache", Rule::Dropped(PREPARED)),
+    ("preprocessing_num_workers", Rule::Dropped(PREPARED)),
+    ("preprocessing_batch_size", Rule::Dropped(PREPARED)),
+    ("tokenized_path", Rule::Dropped(PREPARED)),
+    ("streaming", Rule::Dropped(PREPARED)),
+    ("buffer_size", Rule::Dropped(PREPARED)),
+    ("cache_dir", Rule::Dropped("the daemon's cache holds what is fetched")),
+    (
+        "max_samples",
+        Rule::Refused("rows are not cut off; give data.train smaller files, or use max_steps"),
+    ),
+    ("plot_loss", Rule::Dropped("loss_curve.svg is written in any case")),
+    ("flash_attn", Rule::Dropped(ATTENTION)),
+    ("use_unsloth", Rule::Dropped("every step is one compiled program")),
+    ("enable_liger_kernel", Rule::Dropped("every step is one compiled program")),
+    ("disable_gradient_checkpointing", Rule::Dropped("gradient_checkpointing says it")),
+    ("quantization_bit", Rule::Refused("weights are trained in float32; leave it out")),
+    ("quantization_method", Rule::Dropped("applies to quantization alone")),
+    (
+        "adapter_name_or_path",
+        Rule::Refused("LoRA is not supported yet; train all weights by finetuning_type: full"),
+    ),
+    ("lora_rank", Rule::Dropped(ADAPTER)),
+    ("lora_alpha", Rule::Dropped(ADAPTER)),
+    ("lora_dropout", Rule::Dropped(ADAPTER)),
+    ("lora_target", Rule::Dropped(ADAPTER)),
+    ("additional_target", Rule::Dropped(ADAPTER)),
+    ("freeze_trainable_layers", Rule::Dropped("applies to finetuning_type: freeze alone")),
+    ("pref_beta", Rule::Dropped("applies to preference training alone")),
+    ("pref_loss", Rule::Dropped("applies to preference training alone")),
+    ("use_galore", Rule::Refused("use optim: adafactor, whose state is small")),
+    ("use_badam", Rule::Refused("use optim: adafactor, whose state is small")),
+    (
+        "predict_with_generate",
+        Rule::Refused("texts are not generated; evaluate by loss and perplexity"),
+    ),
+    ("max_new_tokens", Rule::Dropped(GENERATION)),
+    ("top_p", Rule::Dropped(GENERATION)),
+    ("temperature", Rule::Dropped(GENERATION)),
+    ("export_dir", Rule::Dropped("output_dir is the model folder")),
+    ("use_swanlab", Rule::Dropped("metrics go to TensorBoard's files and the job's events alone")),
+];
+
+pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    check_stage(settings, draft);
+    for (key, value) in settings {
+        apply(&[TABLE], key, value, draft);
+    }
+    files("dataset", "data.train", settings, draft);
+    files("eval_dataset", "data.validation", settings, draft);
+    if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
+        match share.as_f64().filter(|share| *share < 1.0) {
+            Some(_) => draft.set("data.validation_split", share.clone(), "val_size"),
+            None => draft.refuse("val_size", "give a share of the rows, below 1"),
+        }
+    }
+}
+
+fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
+    let text = |key: &str, default: &str| settings.get(key).map_or(default.to_owned(), shown);
+    match text("stage", "sft").as_str() {
+        "pt" => draft.imply("model.task", "causal-lm"),
+        "sft" => draft.refuse(
+            "stage",
+            "instruction tuning with templates is not supported yet; \
+            `stage: pt` trains on plain text",
+        ),
+        other => draft.refuse(
+            "stage",
+            format!("`{other}` is not supported; `stage: pt` trains on plain text"),
+        ),
+    }
+    match text("finetuning_type", "lora").as_str() {
+        "full" => {}
+        "lora" => {
+            draft.refuse("finetuning_type", "LoRA is not supported yet; `full` trains all weights")
+        }
+        other => draft.refuse(
+            "finetuning_type",
+            format!("`{other}` is not supported; `full` trains all weights"),
+        ),
+    }
+    if settings.get("template").is_some_and(|value| !is_off(value)) {
+        draft.note("template", "dropped: plain text has none");
+    }
+}
+
+/// Names of `dataset_info.json`, which says where the files are.
+fn files(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    let Some(value) = settings.get(key).filter(|value| !is_off(value)) else { return };
+    let text = shown(value);
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    match names.iter().find(|name| !hub::is_file(name) && !name.contains('/')) {
+        None => draft.set(path, names.iter().map(|name| Value::from(*name)).collect(), key),
+        Some(_) if draft.get(path).is_some() => {}
+        Some(name) => draft.refuse(
+            key,
+            format!(
+                "`{name}` is an entry of dataset_info.json; give its file \
+            or hub id by --set {path}=…"
+            ),
+        ),
+    }
+}

@@ -1,0 +1,8 @@
+//! A file for each tool, with the tables of its keys.
+
+pub(crate) mod axolotl;
+pub(crate) mod examples;
+pub(crate) mod hub;
+pub(crate) mod llama_factory;
+pub(crate) mod sagemaker;
+pub(crate) mod training_arguments;

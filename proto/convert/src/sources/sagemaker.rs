@@ -1,0 +1,92 @@
+//! Hyperparameters of SageMaker's estimator, alone or in the description of a training job.
+
+use serde_json::{Map, Value};
+
+use crate::draft::Draft;
+use crate::rule::{Rule, Table, apply};
+use crate::sources::examples;
+use crate::values::{plain, shown};
+
+const CONTAINER: &str = "it says where SageMaker's container has its folders";
+const LAUNCHER: &str = "no script is launched";
+
+/// Names that the scripts of notebooks have, and SageMaker's own.
+const TABLE: Table = &[
+    ("epochs", Rule::Field("train.num_train_epochs")),
+    ("num_epochs", Rule::Field("train.num_train_epochs")),
+    ("train_batch_size", Rule::Field("train.per_device_train_batch_size")),
+    ("batch_size", Rule::Field("train.per_device_train_batch_size")),
+    ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
+    ("lr", Rule::Field("train.learning_rate")),
+    ("model_name", Rule::Field("model.name_or_path")),
+    ("model_id", Rule::Field("model.name_or_path")),
+    ("num_labels", Rule::Field("model.num_labels")),
+    ("task", Rule::Field("model.task")),
+    ("output_dir", Rule::Own),
+    ("model_dir", Rule::Dropped(CONTAINER)),
+    ("output_data_dir", Rule::Dropped(CONTAINER)),
+    ("sagemaker_program", Rule::Own),
+    ("sagemaker_submit_directory", Rule::Dropped(LAUNCHER)),
+    ("sagemaker_container_log_level", Rule::Dropped(LAUNCHER)),
+    ("sagemaker_job_name", Rule::Field("name")),
+    ("sagemaker_region", Rule::Dropped(LAUNCHER)),
+    (
+        "sagemaker_distributed_dataparallel_enabled",
+        Rule::Dropped("jobs are data-parallel over their cores"),
+    ),
+    (
+        "sagemaker_torch_distributed_enabled",
+        Rule::Dropped("jobs are data-parallel over their cores"),
+    ),
+    (
+        "sagemaker_instance_type",
+        Rule::Dropped("resources.platform and resources.cores say what to train on"),
+    ),
+];
+
+pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    let inner = settings.get("hyperparameters").or_else(|| settings.get("HyperParameters"));
+    let parameters = inner.and_then(Value::as_object).unwrap_or(settings);
+    let program = parameters.get("sagemaker_program").map(plain).unwrap_or_default();
+    let script = examples::script_of(&shown(&unquoted(&program)));
+    if let Some(script) = script {
+        if let Some(sentence) = script.unsupported {
+            draft.refuse("sagemaker_program", sentence);
+        } else {
+            draft.imply("model.task", script.task);
+        }
+    }
+    if let Some(folder) = parameters.get("output_dir").map(unquoted) {
+        // The container's folder is none of the daemon's host.
+        if shown(&folder).starts_with("/opt/ml") {
+            draft.note("output_dir", format!("dropped: {CONTAINER}"));
+        } else {
+            draft.set("output_dir", folder, "output_dir");
+        }
+    }
+    for (key, value) in parameters {
+        let value = plain(&unquoted(value));
+        if shown(&value).starts_with("/opt/ml/input/data/") {
+            let advice = format!(
+                "{} is a folder of SageMaker's container; give data.train and \
+                data.validation by --set",
+                shown(&value)
+            );
+            if !gives_data(draft) {
+                draft.refuse(key, advice);
+            }
+            continue;
+        }
+        apply(&[TABLE, examples::MODEL, examples::DATA], key, &value, draft);
+    }
+}
+
+fn gives_data(draft: &Draft) -> bool {
+    draft.get("data.train").is_some()
+}
+
+/// SageMaker hands hyperparameters to its service as JSON in text.
+fn unquoted(value: &Value) -> Value {
+    let inner = value.as_str().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
+    inner.map_or_else(|| value.clone(), Value::from)
+}

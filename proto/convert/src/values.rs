@@ -1,0 +1,69 @@
+//! Values as command lines and Python spell them.
+
+use serde_json::{Number, Value};
+
+/// A word of a command line as a value: `True`, `3`, `5e-5`, else text.
+pub(crate) fn parse(word: &str) -> Value {
+    match word {
+        "True" | "true" => return Value::Bool(true),
+        "False" | "false" => return Value::Bool(false),
+        "None" | "null" => return Value::Null,
+        _ => {}
+    }
+    if let Ok(number) = word.parse::<i64>() {
+        return number.into();
+    }
+    // `nan` and `inf` are names as likely as numbers.
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let number = word.parse::<f64>().ok().filter(|_| is_number).and_then(Number::from_f64);
+    number.map_or_else(|| Value::String(word.to_owned()), Value::Number)
+}
+
+/// A value that a program may have as text.
+pub(crate) fn plain(value: &Value) -> Value {
+    value.as_str().map_or_else(|| value.clone(), parse)
+}
+
+/// Whether a value switches off what its key is about.
+pub(crate) fn is_off(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => {
+            matches!(text.as_str(), "" | "none" | "None" | "no" | "false" | "False")
+        }
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        Value::Bool(true) => false,
+    }
+}
+
+/// A scalar as a message shows it.
+pub(crate) fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+pub(crate) fn split_words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut characters = command.chars();
+    while let Some(c) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (_, '\\') => match characters.next() {
+                None | Some('\n') => {}
+                Some(escaped) => word.get_or_insert_default().push(escaped),
+            },
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}

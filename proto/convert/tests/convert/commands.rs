@@ -1,0 +1,190 @@
+//! Command lines of transformers' example scripts.
+
+use traind_convert::{convert_command, split_words};
+
+use super::{check, check_refused, command};
+
+const RUN: &str = "--do_train --do_eval";
+
+#[test]
+fn glue_by_the_name_of_a_task() {
+    let line = "python run_glue.py --model_name_or_path google-bert/bert-base-cased --task_name mrpc --do_train \
+        --do_eval --max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3 \
+        --output_dir /tmp/mrpc/";
+    check(
+        command(line),
+        &[
+            ("name", "mrpc"),
+            ("model.name_or_path", "google-bert/bert-base-cased"),
+            ("model.task", "sequence-classification"),
+            ("model.num_labels", "2"),
+            ("data.train.patterns", "null"),
+            ("data.dataset_config_name", "mrpc"),
+            ("data.text", "sentence1"),
+            ("data.text_pair", "sentence2"),
+            ("data.max_length", "128"),
+            ("train.per_device_train_batch_size", "32"),
+            ("train.learning_rate", "2e-5"),
+            ("output_dir", "/tmp/mrpc"),
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn glue_tasks_have_their_columns_and_labels() {
+    for (task, text, labels) in
+        [("sst2", "sentence", "2"), ("mnli", "premise", "3"), ("stsb", "sentence1", "1")]
+    {
+        let line =
+            format!("run_glue.py --model_name_or_path x/y --task_name {task} {RUN} --output_dir o");
+        check(command(&line), &[("data.text", text), ("model.num_labels", labels)], &[]);
+    }
+    let line =
+        format!("run_glue.py --model_name_or_path x/y --task_name boolq {RUN} --output_dir o");
+    check_refused(command(&line), &[("task_name", "none of GLUE's tasks")]);
+}
+
+#[test]
+fn glue_on_files_says_which_column_is_read() {
+    let line = "run_glue.py --model_name_or_path x/y --train_file train.csv --validation_file dev.csv \
+        --do_train --do_eval --output_dir out --overwrite_output_dir --fp16";
+    let notes = ["overwrite_output_dir", "data.text"];
+    check(command(line), &[("data.max_length", "128"), ("train.fp16", "true")], &notes);
+}
+
+#[test]
+fn a_launcher_says_how_many_cores() {
+    let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
+        --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
+    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
+    let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
+    check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
+    let line =
+        "torchrun --nnodes 2 --nproc_per_node 8 run_clm.py --model_name_or_path x/y --do_train";
+    check_refused(command(line), &[("nnodes", "one host")]);
+}
+
+#[test]
+fn classification_of_a_data_set() {
+    let line = "python run_classification.py --model_name_or_path x/y --dataset_name imdb --text_column_names text \
+        --label_column_name label --shuffle_train_dataset --metric_name accuracy --do_train --do_eval \
+        --max_seq_length 512 --output_dir out";
+    let notes = ["shuffle_train_dataset", "metric_name"];
+    check(command(line), &[("data.text", "text"), ("data.max_length", "512")], &notes);
+}
+
+#[test]
+fn xnli_needs_files_of_its_own() {
+    let line =
+        "run_xnli.py --model_name_or_path x/y --language de --do_train --do_eval --output_dir out";
+    check_refused(command(line), &[("language", "not known here")]);
+}
+
+#[test]
+fn ner_by_data_set_and_by_file() {
+    let line = "python run_ner.py --model_name_or_path x/y --dataset_name conll2003 --output_dir /tmp/ner --do_train \
+        --do_eval";
+    let expect = [
+        ("data.tokens", "tokens"),
+        ("data.labels", "ner_tags"),
+        ("model.task", "token-classification"),
+    ];
+    check(command(line), &expect, &[]);
+    let line = "run_ner.py --model_name_or_path x/y --train_file t.json --validation_file v.json --do_train --do_eval \
+        --text_column_name words --label_column_name tags --return_entity_level_metrics --output_dir out";
+    let expect = [("data.tokens", "words"), ("data.labels", "tags")];
+    check(command(line), &expect, &["return_entity_level_metrics"]);
+    let line = "run_ner.py --model_name_or_path x/y --dataset_name conll2003 --task_name pos --do_train --output_dir out";
+    check(command(line), &[("data.labels", "pos_tags")], &[]);
+}
+
+#[test]
+fn question_answering_with_and_without_answers() {
+    let line = "python run_qa.py --model_name_or_path x/y --dataset_name squad --do_train --do_eval \
+        --per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 \
+        --doc_stride 128 --output_dir /tmp/debug_squad/";
+    let expect = [("name", "debug_squad"), ("data.max_length", "384"), ("data.doc_stride", "128")];
+    check(command(line), &expect, &[]);
+    let line = "run_qa.py --model_name_or_path x/y --dataset_name squad_v2 --version_2_with_negative --do_train \
+        --do_eval --null_score_diff_threshold -1.5 --output_dir out";
+    let expect =
+        [("data.version_2_with_negative", "true"), ("data.null_score_diff_threshold", "-1.5")];
+    check(command(line), &expect, &[]);
+}
+
+#[test]
+fn masked_language_models() {
+    let line = "python run_mlm.py --model_name_or_path FacebookAI/roberta-base --dataset_name wikitext \
+        --dataset_config_name wikitext-2-raw-v1 --per_device_train_batch_size 8 --do_train --do_eval \
+        --output_dir /tmp/test-mlm";
+    check(
+        command(line),
+        &[("model.task", "masked-lm"), ("data.dataset_config_name", "wikitext-2-raw-v1")],
+        &[],
+    );
+    let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train --do_eval --line_by_line \
+        --pad_to_max_length --max_seq_length 64 --output_dir out";
+    let expect = [("data.validation_split", "0.05"), ("data.line_by_line", "true")];
+    check(command(line), &expect, &["validation_split_percentage"]);
+    let line = "run_mlm.py --model_type bert --tokenizer_name x/y --config_name x/y --train_file a.txt --do_train";
+    let scratch = "random weights";
+    check_refused(
+        command(line),
+        &[("model_type", scratch), ("config_name", scratch), ("tokenizer_name", "model's")],
+    );
+}
+
+#[test]
+fn causal_language_models() {
+    let line = "python run_clm.py --model_name_or_path openai-community/gpt2 --train_file t.txt --validation_file v.txt \
+        --per_device_train_batch_size 8 --do_train --do_eval --block_size 256 --torch_dtype bfloat16 --bf16 True \
+        --low_cpu_mem_usage --output_dir /tmp/test-clm --config_overrides n_layer=2,resid_pdrop=0.0";
+    let expect = [
+        ("model.config_overrides", "{n_layer: 2, resid_pdrop: 0.0}"),
+        ("data.block_size", "256"),
+        ("train.bf16", "true"),
+    ];
+    check(command(line), &expect, &["torch_dtype", "low_cpu_mem_usage"]);
+    let line = "run_clm.py --model_name_or_path x/y --dataset_name some_set --do_train --max_train_samples 100 \
+        --push_to_hub --output_dir out";
+    check_refused(
+        command(line),
+        &[
+            ("max_train_samples", "max_steps"),
+            ("push_to_hub", "hf upload"),
+            ("dataset_name", "org/name"),
+        ],
+    );
+}
+
+#[test]
+fn scripts_of_what_is_not_supported_yet() {
+    let summarization = "python run_summarization.py --model_name_or_path google-t5/t5-small --do_train --do_eval \
+        --dataset_name cnn_dailymail --source_prefix 'summarize: ' --predict_with_generate";
+    let translation =
+        "run_translation.py --model_name_or_path x/y --source_lang en --target_lang ro --do_train";
+    let images = "run_image_classification.py --dataset_name beans --output_dir out --remove_unused_columns False";
+    for (line, key, sentence) in [
+        (summarization, "run_summarization", "text from a text"),
+        (translation, "run_translation", "text from a text"),
+        (images, "run_image_classification", "images"),
+        ("run_swag.py --do_train", "run_swag", "multiple choice"),
+    ] {
+        check_refused(command(line), &[(key, sentence)]);
+    }
+}
+
+#[test]
+fn command_lines_that_run_no_example() {
+    check_refused(command("python train.py --epochs 3"), &[("", "train.py is no example script")]);
+    check_refused(command("ls -l"), &[("", "no example script")]);
+    check_refused(command("python run_glue.py --task_name $TASK_NAME"), &[("", "$TASK_NAME")]);
+}
+
+#[test]
+fn lines_of_a_shell_are_words() {
+    let words = split_words("a 'b c' \"d\\\"e\" \\\n  --f=\"g h\" i\\ j");
+    assert_eq!(words, ["a", "b c", "d\"e", "--f=g h", "i j"]);
+    assert!(convert_command(&[], &[]).is_err());
+}

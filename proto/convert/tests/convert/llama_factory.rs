@@ -1,0 +1,81 @@
+//! LLaMA-Factory's YAML.
+
+use traind_convert::Source;
+
+use super::{check, check_refused, text};
+
+const PRETRAINING: &str = "
+model_name_or_path: openai-community/gpt2
+trust_remote_code: true
+stage: pt
+do_train: true
+finetuning_type: full
+dataset: data/c4_demo.jsonl
+cutoff_len: 1024
+overwrite_cache: true
+preprocessing_num_workers: 16
+dataloader_num_workers: 4
+output_dir: saves/gpt2/full/pt
+logging_steps: 10
+save_steps: 500
+plot_loss: true
+overwrite_output_dir: true
+save_only_model: false
+report_to: none
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 8
+learning_rate: 1.0e-4
+num_train_epochs: 3.0
+lr_scheduler_type: cosine
+warmup_ratio: 0.1
+bf16: true
+ddp_timeout: 180000000
+resume_from_checkpoint: null
+val_size: 0.1
+per_device_eval_batch_size: 1
+eval_strategy: steps
+eval_steps: 500
+";
+
+const NOTES: [&str; 7] = [
+    "trust_remote_code",
+    "overwrite_cache",
+    "preprocessing_num_workers",
+    "dataloader_num_workers",
+    "plot_loss",
+    "overwrite_output_dir",
+    "ddp_timeout",
+];
+
+#[test]
+fn pretraining_of_all_weights() {
+    let expect = [
+        ("name", "pt"),
+        ("model.task", "causal-lm"),
+        ("data.block_size", "1024"),
+        ("data.validation_split", "0.1"),
+        ("train.warmup_steps", "0.1"),
+        ("train.bf16", "true"),
+        ("train.report_to", "none"),
+        ("train.eval_steps", "500"),
+    ];
+    check(text(Source::LlamaFactory, PRETRAINING, &[]), &expect, &NOTES);
+}
+
+#[test]
+fn templates_adapters_and_preferences_are_not_supported() {
+    let sft = PRETRAINING.replace("stage: pt", "stage: sft\ntemplate: llama3");
+    check_refused(text(Source::LlamaFactory, &sft, &[]), &[("stage", "stage: pt")]);
+    let lora = PRETRAINING.replace("finetuning_type: full", "finetuning_type: lora\nlora_rank: 8");
+    check_refused(text(Source::LlamaFactory, &lora, &[]), &[("finetuning_type", "LoRA")]);
+    let dpo = PRETRAINING.replace("stage: pt", "stage: dpo");
+    check_refused(text(Source::LlamaFactory, &dpo, &[]), &[("stage", "`dpo`")]);
+}
+
+#[test]
+fn an_entry_of_its_data_sets_is_asked_for() {
+    let entry = PRETRAINING.replace("data/c4_demo.jsonl", "c4_demo");
+    check_refused(text(Source::LlamaFactory, &entry, &[]), &[("dataset", "--set data.train=")]);
+    let given = [("data.train", "c4.jsonl")];
+    check(text(Source::LlamaFactory, &entry, &given), &[("data.block_size", "1024")], &NOTES);
+}

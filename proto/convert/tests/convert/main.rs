@@ -1,0 +1,94 @@
+//! Argument lists in the shape of the tools' own examples, and the job files they become or the
+//! sentences they are refused with.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+mod axolotl;
+mod commands;
+mod llama_factory;
+mod sagemaker;
+mod training_arguments;
+
+use std::path::Path;
+
+use serde_json::Value;
+use traind_convert::{Converted, Refused, Source, convert, convert_command, split_words};
+use traind_job_file::JobFile;
+
+/// Settings that are converted: every field of `expect` has this value in the resolved job file,
+/// and the notes are of these keys.
+#[track_caller]
+fn check(converted: Result<Converted, Refused>, expect: &[(&str, &str)], notes: &[&str]) {
+    let converted = converted.unwrap_or_else(|refused| panic!("{refused}"));
+    let yaml = &converted.job_file;
+    let parsed = JobFile::parse(yaml, Path::new("/base"))
+        .unwrap_or_else(|errors| panic!("{errors:?}\n{yaml}"));
+    let job = serde_json::to_value(&parsed.job).unwrap();
+    for (path, value) in expect {
+        let found = path.split('.').fold(&job, |value, key| &value[key]);
+        let wanted: Value = serde_saphyr::from_str(value).unwrap();
+        let is_same = match (found.as_f64(), wanted.as_f64()) {
+            (Some(found), Some(wanted)) => found == wanted,
+            _ => *found == wanted,
+        };
+        assert!(is_same, "{path} is {found}, not {wanted}\n{yaml}");
+    }
+    let keys: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(keys, notes, "{yaml}");
+    for note in &converted.notes {
+        assert!(yaml.contains(&format!("# {note}\n")), "{note} is no comment of\n{yaml}");
+    }
+}
+
+/// Settings that are refused: each key with part of its sentence.
+#[track_caller]
+fn check_refused(converted: Result<Converted, Refused>, expect: &[(&str, &str)]) {
+    let refused = converted.expect_err("the settings were converted");
+    let keys: Vec<&str> = refused.notes.iter().map(|note| note.key.as_str()).collect();
+    let wanted: Vec<&str> = expect.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, wanted, "{refused}");
+    for (note, (_, sentence)) in refused.notes.iter().zip(expect) {
+        assert!(note.text.contains(sentence), "{refused}");
+    }
+}
+
+fn fields(given: &[(&str, &str)]) -> Vec<(String, String)> {
+    given.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect()
+}
+
+fn text(source: Source, text: &str, given: &[(&str, &str)]) -> Result<Converted, Refused> {
+    let named = convert(Some(source), text, &fields(given));
+    assert_eq!(convert(None, text, &fields(given)), named, "the source is recognized");
+    named
+}
+
+fn command(line: &str) -> Result<Converted, Refused> {
+    convert_command(&split_words(line), &[])
+}
+
+#[test]
+fn values_that_are_given_come_before_the_source() {
+    let given = fields(&[("model.name_or_path", "./mine"), ("train.learning_rate", "1e-3")]);
+    let line =
+        "run_mlm.py --model_name_or_path x/y --learning_rate 5e-5 --do_train --train_file a.txt";
+    let converted = convert_command(&split_words(line), &given);
+    check(
+        converted,
+        &[("model.name_or_path", "/base/mine"), ("train.learning_rate", "0.001")],
+        &[],
+    );
+}
+
+#[test]
+fn what_is_no_settings_of_a_tool_is_said_so() {
+    check_refused(convert(None, "[1, 2]", &[]), &[("", "no mapping")]);
+    check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
+    check_refused(convert(None, "{", &[]), &[("", "neither YAML nor JSON")]);
+}
+
+#[test]
+fn a_comment_cannot_become_a_key() {
+    let line = "run_mlm.py --model_name_or_path x/y --do_train --train_file a.txt --cache_dir 'x\nname: y' \
+        --run_name 'a # b: c'";
+    check(command(line), &[("name", "'a # b: c'")], &["cache_dir"]);
+}

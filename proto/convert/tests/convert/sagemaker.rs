@@ -1,0 +1,47 @@
+//! SageMaker's hyperparameters.
+
+use traind_convert::Source;
+
+use super::{check, check_refused, text};
+
+const GIVEN: [(&str, &str); 3] = [
+    ("data.train", "train.csv"),
+    ("data.validation", "dev.csv"),
+    ("model.task", "sequence-classification"),
+];
+
+#[test]
+fn a_notebooks_hyperparameters() {
+    let settings = r#"{"hyperparameters": {"epochs": 1, "train_batch_size": "32", "eval_batch_size": 64,
+        "model_name": "distilbert/distilbert-base-uncased", "learning_rate": "3e-5", "fp16": "True"}}"#;
+    let expect = [
+        ("train.num_train_epochs", "1"),
+        ("train.per_device_train_batch_size", "32"),
+        ("train.per_device_eval_batch_size", "64"),
+        ("train.learning_rate", "3e-5"),
+        ("train.fp16", "true"),
+    ];
+    let mut given = GIVEN.to_vec();
+    given.push(("model.num_labels", "2"));
+    check(text(Source::SageMaker, settings, &given), &expect, &[]);
+}
+
+#[test]
+fn a_training_jobs_description_names_the_script() {
+    let settings = r#"{"HyperParameters": {"sagemaker_program": "\"run_glue.py\"", "model_name_or_path": "\"x/y\"",
+        "train_file": "\"/opt/ml/input/data/train/train.csv\"", "output_dir": "\"/opt/ml/model\"",
+        "do_train": "true", "max_seq_length": "128", "sagemaker_region": "\"eu-west-1\""}}"#;
+    let given = [("data.train", "train.csv")];
+    let expect = [("model.task", "sequence-classification"), ("data.max_length", "128")];
+    check(text(Source::SageMaker, settings, &given), &expect, &["output_dir", "sagemaker_region"]);
+    check_refused(text(Source::SageMaker, settings, &[]), &[("train_file", "--set")]);
+}
+
+#[test]
+fn a_script_that_is_not_supported_is_refused() {
+    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_summarization.py", "model_name_or_path": "x/y"}}"#;
+    check_refused(
+        text(Source::SageMaker, settings, &GIVEN),
+        &[("sagemaker_program", "text from a text")],
+    );
+}

@@ -1,0 +1,96 @@
+//! TrainingArguments as JSON.
+
+use serde_json::{Map, Value};
+use traind_convert::Source;
+
+use super::{check, check_refused, text};
+
+const GIVEN: [(&str, &str); 3] =
+    [("model.name_or_path", "x/y"), ("model.task", "masked-lm"), ("data.train", "a.txt")];
+
+/// The defaults of the installed transformers, which a script lists.
+fn defaults() -> Map<String, Value> {
+    let listed = include_str!("../../../job-file/fixtures/training_arguments.json");
+    serde_json::from_str::<Value>(listed).unwrap()["defaults"].as_object().unwrap().clone()
+}
+
+fn dumped(changes: &[(&str, Value)]) -> String {
+    let mut arguments = defaults();
+    arguments.extend(changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+    Value::Object(arguments).to_string()
+}
+
+#[test]
+fn all_defaults_are_a_job_that_trains() {
+    let converted = text(Source::TrainingArguments, &dumped(&[]), &GIVEN);
+    let expect =
+        [("train.do_train", "true"), ("train.optim", "adamw_torch"), ("train.report_to", "none")];
+    check(converted, &expect, &["optim", "do_train"]);
+}
+
+#[test]
+fn what_is_changed_is_a_key() {
+    let changes = [
+        ("output_dir", "out/run".into()),
+        ("learning_rate", 1e-4.into()),
+        ("lr_scheduler_type", "cosine".into()),
+        ("warmup_steps", 0.1.into()),
+        ("run_name", "first".into()),
+        ("report_to", serde_json::json!(["wandb", "tensorboard"])),
+        ("dataloader_num_workers", 4.into()),
+        ("gradient_checkpointing", true.into()),
+    ];
+    let expect = [
+        ("name", "first"),
+        ("train.learning_rate", "1e-4"),
+        ("train.warmup_steps", "0.1"),
+        ("train.gradient_checkpointing", "true"),
+        ("train.report_to", "tensorboard"),
+    ];
+    let notes = ["optim", "report_to", "dataloader_num_workers", "do_train"];
+    check(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect, &notes);
+}
+
+#[test]
+fn earlier_names_are_todays() {
+    let settings = r#"{"evaluation_strategy": "no", "per_gpu_train_batch_size": 4, "warmup_ratio": 0.06,
+        "group_by_length": true, "adafactor": true, "half_precision_backend": "auto", "_n_gpu": 1}"#;
+    let expect = [
+        ("train.per_device_train_batch_size", "4"),
+        ("train.warmup_steps", "0.06"),
+        ("train.train_sampling_strategy", "group_by_length"),
+        ("train.optim", "adafactor"),
+    ];
+    check(text(Source::TrainingArguments, settings, &GIVEN), &expect, &["_n_gpu"]);
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_what_can() {
+    let changes = [
+        ("optim", "paged_adamw_8bit".into()),
+        ("deepspeed", "zero2.json".into()),
+        ("push_to_hub", true.into()),
+        ("neftune_noise_alpha", 5.into()),
+    ];
+    let expect = [
+        ("neftune_noise_alpha", "embeddings"),
+        ("push_to_hub", "hf upload"),
+        ("deepspeed", "shard_optimizer_state"),
+    ];
+    check_refused(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect);
+    let changes = [("optim", "paged_adamw_8bit".into())];
+    check_refused(
+        text(Source::TrainingArguments, &dumped(&changes), &GIVEN),
+        &[("train.optim", "use adamw_torch")],
+    );
+}
+
+#[test]
+fn what_the_arguments_do_not_say_is_asked_for() {
+    let expect = [
+        ("model.name_or_path", "--set model.name_or_path="),
+        ("model.task", "--set model.task="),
+        ("data.train", "--set data.train="),
+    ];
+    check_refused(text(Source::TrainingArguments, &dumped(&[]), &[]), &expect);
+}
