@@ -1,10 +1,13 @@
-//! Opens the model of the job: its config, tokenizer, family and weights.
+//! The job's model: config, tokenizer, family and weights.
+//!
+//! Imports `tasks`, `control` and `error`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use traind_job_file::{Model as ModelSection, ModelSource};
+use traind_hub::ModelRequest;
+use traind_job_file::{JobFile, Model as ModelSection, ModelSource};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
@@ -13,12 +16,13 @@ use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
 
-use crate::control::Context;
+use crate::control::{Downloads, Journal};
 use crate::error::{RunError, RunResult};
-use crate::hub;
 use crate::tasks::JobTask;
 
-/// A model folder, read but for its weights.
+const FIELD: &str = "model.name_or_path";
+
+/// A model folder and its config.
 #[derive(Debug)]
 pub(crate) struct ModelFolder {
     pub path: PathBuf,
@@ -26,22 +30,22 @@ pub(crate) struct ModelFolder {
 }
 
 impl ModelFolder {
-    pub(crate) fn open(section: &ModelSection, context: &Context) -> RunResult<ModelFolder> {
+    pub(crate) fn open(section: &ModelSection, downloads: &Downloads) -> RunResult<ModelFolder> {
         let path = match &section.name_or_path {
-            ModelSource::Folder(path) => folder(path)?,
-            ModelSource::Hub(id) => hub::fetch_model(section, id, context)?,
+            ModelSource::Folder(path) => existing_folder(path)?,
+            ModelSource::Hub(id) => downloads.fetch_model(FIELD, request(section, id))?,
         };
         let config = ModelConfig::load(&path, &section.config_overrides)?;
         Ok(ModelFolder { path, config: with_labels(config, section) })
     }
 
-    /// The longest row that the model can read, which is each family's own arithmetic.
+    /// The length of the longest row that the model can read.
     pub(crate) fn positions(&self, section: &ModelSection) -> RunResult<u32> {
         Ok(registry::build(self.config.clone(), task(section)?)?.max_positions() as u32)
     }
 
-    /// Rows are cut to `max_length`, else to what the tokenizer says, but to `limit` in
-    /// any case.
+    /// Opens the tokenizer, which cuts rows to `max_length`, else to its own limit, and never to more
+    /// than `limit`.
     pub(crate) fn tokenizer(
         &self,
         max_length: Option<u32>,
@@ -55,10 +59,10 @@ impl ModelFolder {
         Ok(HuggingFaceTokenizer::open(&self.path, &options)?)
     }
 
-    /// What fills a row: the tokenizer's padding token, else the config's.
+    /// The token that pads rows: the tokenizer's, else the config's.
     pub(crate) fn pad_token_id(&self, tokenizer: &dyn TextTokenizer) -> RunResult<u32> {
-        let of_config = self.config.token_id("pad_token_id", i32::MAX as usize)?;
-        Ok(tokenizer.pad_token_id().or(of_config.map(|id| id as u32)).unwrap_or(0))
+        let config_id = self.config.token_id("pad_token_id", i32::MAX as usize)?;
+        Ok(tokenizer.pad_token_id().or(config_id.map(|id| id as u32)).unwrap_or(0))
     }
 
     /// Builds the family's model for the task, with the labels of the data.
@@ -83,25 +87,29 @@ pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
     pub task: Arc<dyn JobTask>,
-    /// Those that the tokenizer gives.
+    /// The inputs that the tokenizer provides.
     pub inputs: ModelInputs,
-    /// Of one file of weights, where it is saved.
+    /// The size of one saved file of weights.
     max_shard_bytes: u64,
 }
 
 impl OpenModel {
-    /// Reads the weights, or draws them, in the order of the parameters.
-    pub(crate) fn load_weights(&self, context: &Context) -> RunResult<Vec<HostArray>> {
+    /// Reads or draws the weights, in the order of the parameters.
+    pub(crate) fn load_weights(
+        &self,
+        job: &JobFile,
+        journal: &Journal,
+    ) -> RunResult<Vec<HostArray>> {
         let start = Instant::now();
-        let seed = context.spec.job.train.seed;
+        let seed = job.train.seed;
         let specs = self.model.parameters();
-        let (arrays, report) = if context.spec.job.model.from_config {
+        let (arrays, report) = if job.model.from_config {
             (weights::initialize(specs, seed)?, weights::LoadReport::default())
         } else {
             let loaded = weights::load(&self.folder, self.model.as_ref(), seed)?;
             (loaded.arrays, loaded.report)
         };
-        self.report(context, &report, start)?;
+        self.report(journal, &report, start)?;
         Ok(arrays)
     }
 
@@ -111,27 +119,27 @@ impl OpenModel {
         Ok(weights::save(folder, config, specs, arrays, self.max_shard_bytes)?)
     }
 
-    /// Tells of weights that a checkpoint gave.
-    pub(crate) fn resumed(&self, context: &Context, start: Instant) -> RunResult<()> {
-        self.report(context, &weights::LoadReport::default(), start)
+    /// Records that the weights came from a checkpoint.
+    pub(crate) fn report_resumed(&self, journal: &Journal, start: Instant) -> RunResult<()> {
+        self.report(journal, &weights::LoadReport::default(), start)
     }
 
     fn report(
         &self,
-        context: &Context,
+        journal: &Journal,
         report: &weights::LoadReport,
         start: Instant,
     ) -> RunResult<()> {
         if !report.missing.is_empty() {
             let message = format!(
-                "the weights lack {}; they begin with random values",
+                "the weights lack {}; they start with random values",
                 report.missing.join(", ")
             );
-            context.journal.warn("WEIGHTS_MISSING", message)?;
+            journal.warn("WEIGHTS_MISSING", message)?;
         }
         let specs = self.model.parameters();
         let initialized = report.initialized.iter().chain(&report.missing).cloned().collect();
-        Ok(context.journal.record(Kind::ModelLoaded(ModelLoaded {
+        Ok(journal.record(Kind::ModelLoaded(ModelLoaded {
             model_type: self.model.config().model_type()?.to_owned(),
             parameters: specs.iter().map(|spec| spec.shape.element_count() as u64).sum(),
             initialized,
@@ -147,17 +155,26 @@ impl std::fmt::Debug for OpenModel {
     }
 }
 
-/// The settings of the model alone, for a plan, which writes nothing and reads no more.
+/// Returns the model's config for a plan, which reads nothing else and writes nothing.
 pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<ModelConfig> {
     let overrides = &section.config_overrides;
     let config = match &section.name_or_path {
-        ModelSource::Folder(path) => ModelConfig::load(&folder(path)?, overrides)?,
+        ModelSource::Folder(path) => ModelConfig::load(&existing_folder(path)?, overrides)?,
         ModelSource::Hub(id) => {
-            let (path, keys) = hub::config(section, id, may_fetch)?;
+            let found = traind_hub::model_config(&request(section, id), may_fetch);
+            let (path, keys) = found.map_err(|source| RunError::Hub { field: FIELD, source })?;
             ModelConfig::new(path, keys).with_overrides(overrides)
         }
     };
     Ok(with_labels(config, section))
+}
+
+fn request(section: &ModelSection, id: &str) -> ModelRequest {
+    ModelRequest {
+        id: id.to_owned(),
+        revision: section.revision.clone(),
+        with_weights: !section.from_config,
+    }
 }
 
 fn with_labels(mut config: ModelConfig, section: &ModelSection) -> ModelConfig {
@@ -167,12 +184,12 @@ fn with_labels(mut config: ModelConfig, section: &ModelSection) -> ModelConfig {
     config
 }
 
-fn folder(path: &Path) -> RunResult<PathBuf> {
+fn existing_folder(path: &Path) -> RunResult<PathBuf> {
     if path.is_dir() {
         return Ok(path.to_owned());
     }
     Err(RunError::Field {
-        name: "model.name_or_path",
+        name: FIELD,
         value: path.display().to_string(),
         problem: "there is no such folder".to_owned(),
     })

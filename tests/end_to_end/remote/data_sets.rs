@@ -105,7 +105,9 @@ async fn unreadable_data_sets_are_named_in_the_error() {
     check(draft, reasons::FILE_NOT_FOUND, "data.train", nowhere).await;
     let unknown = of("unknown", "data.train", "org/none");
     let history = host.run(&unknown).await;
-    assert!(message(&history).starts_with("data set org/none: the hub shows none of that name"));
+    assert!(
+        message(&history).starts_with("data set org/none: the hub has no repository of that name")
+    );
     // A name with a file extension is a file.
     let refused = host.create(&of("file", "data.train", "data/train.csv")).await.unwrap_err();
     assert!(format!("{refused:?}").contains("there is no file"), "{refused:?}");

@@ -69,19 +69,21 @@ async fn unfetchable_models_are_named_in_the_error() {
     let hub = Hub::start(folder.path(), None);
     let host = Host::started_with_environment(1, environment(&hub, None)).await;
     let unknown = host.run(&on_hub(&host, "unknown").set("model.name_or_path", "org/none")).await;
-    assert!(message(&unknown).starts_with("model org/none: the hub shows none of that name"));
+    assert!(
+        message(&unknown).starts_with("model org/none: the hub has no repository of that name")
+    );
     let finished = unknown.finished().failure.clone().unwrap();
     assert_eq!(finished.reason, reasons::FILE_NOT_FOUND);
     assert_eq!(finished.field.as_deref(), Some("model.name_or_path"));
     let gated = host.run(&on_hub(&host, "gated").set("model.name_or_path", GATED)).await;
-    assert!(message(&gated).contains("its owner grants access one by one"), "{gated:?}");
+    assert!(message(&gated).contains("its owner must grant access"), "{gated:?}");
     let revision = host.run(&on_hub(&host, "revision").set("model.revision", "v9")).await;
     assert_eq!(message(&revision), "model org/tiny: it has no revision \"v9\"");
 
     let weights = folder.path().join("model.safetensors");
     fs::rename(&weights, folder.path().join("pytorch_model.bin")).unwrap();
     let pickle = host.run(&on_hub(&host, "pickle")).await;
-    assert!(message(&pickle).contains("its weights are pickle files alone"), "{pickle:?}");
+    assert!(message(&pickle).contains("its weights are pickle files only"), "{pickle:?}");
     let fetched = hub.server().requests();
     assert!(fetched.iter().all(|request| !request.path.ends_with(".bin")));
 }
@@ -129,7 +131,10 @@ async fn a_plan_fetches_only_the_configuration() {
 
     let unknown = plan("org/none");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("org/none: the hub shows none of that name"), "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("org/none: the hub has no repository of that name"),
+        "{unknown:?}"
+    );
     // Submitting does not wait for the hub.
     let asked = hub.server().requests().len();
     let waits = on_hub(&host, "submitted").set("resources.max_wait_seconds", 1000);

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The plugin itself reported an error.
     #[error("{call}: {code}: {message}")]

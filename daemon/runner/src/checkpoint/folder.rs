@@ -1,5 +1,5 @@
-//! Writes one checkpoint: aside, every file synced, the manifest last and with it the
-//! names of all, then the folder's own name, then the folder that holds that.
+//! Writes one checkpoint into a temporary folder: every file synced, then the manifest with the names
+//! of all. The folder is renamed last, and its parent synced.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,30 +8,30 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 use traind_models::weights;
 
-use super::list::{folder_name, partial};
+use super::list::partial_folder;
 use super::manifest::Manifest;
 use super::snapshot::Snapshot;
 use super::training_state::{OPTIMIZER, TRAINER_STATE, TRAINING_STATE};
 use crate::error::RunResult;
 use crate::model::OpenModel;
-use crate::output::{self, failed};
+use crate::output::{self, checkpoint_folder, failed};
 
-/// Returns the folder and the bytes of its files.
+/// Returns the checkpoint's folder and the bytes of its files.
 pub(super) fn write(
     output_dir: &Path,
     job_id: &str,
     open: &OpenModel,
     snapshot: &Snapshot,
 ) -> RunResult<(PathBuf, u64)> {
-    let aside = partial(output_dir, snapshot.step);
-    let path = output_dir.join(folder_name(snapshot.step));
-    fs::create_dir(&aside).map_err(failed("create", &aside))?;
-    write_files(&aside, open, snapshot)?;
-    let manifest = Manifest::write(&aside, job_id, snapshot.step)?;
-    put_in_place(&aside, &path).map_err(failed("rename", &aside))?;
+    let partial = partial_folder(output_dir, snapshot.step);
+    let path = checkpoint_folder(output_dir, snapshot.step);
+    fs::create_dir(&partial).map_err(failed("create", &partial))?;
+    write_files(&partial, open, snapshot)?;
+    let manifest = Manifest::write(&partial, job_id, snapshot.step)?;
+    rename(&partial, &path).map_err(failed("rename", &partial))?;
     output::sync_folder(output_dir)?;
-    if aside.exists() {
-        fs::remove_dir_all(&aside).map_err(failed("remove", &aside))?;
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(failed("remove", &partial))?;
     }
     Ok((path, manifest.bytes()))
 }
@@ -51,11 +51,11 @@ fn write_json(path: &Path, value: &impl Serialize) -> RunResult<()> {
     output::write_of_several(path, &text)
 }
 
-/// Gives the folder its name. One that has it already, which is damaged or of
-/// a run that began again, changes places with it in one step.
-fn put_in_place(aside: &Path, path: &Path) -> std::io::Result<()> {
+/// Renames the finished folder to `path`. A folder of that name, damaged or of an earlier start of
+/// the run, is exchanged with it atomically.
+fn rename(partial: &Path, path: &Path) -> std::io::Result<()> {
     if path.exists() {
-        return Ok(renameat_with(CWD, aside, CWD, path, RenameFlags::EXCHANGE)?);
+        return Ok(renameat_with(CWD, partial, CWD, path, RenameFlags::EXCHANGE)?);
     }
-    fs::rename(aside, path)
+    fs::rename(partial, path)
 }

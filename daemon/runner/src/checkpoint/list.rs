@@ -1,26 +1,23 @@
-//! The names of checkpoints in an output folder, which are transformers' own.
+//! Lists the checkpoints of an output folder.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::RunResult;
-use crate::output::failed;
+use crate::output::{CHECKPOINT_PREFIX, checkpoint_folder, failed};
 
-const PREFIX: &str = "checkpoint-";
-/// Ends the name of a folder that is not whole, or not needed any more.
+/// The suffix of a folder that is being written or removed.
 const PARTIAL: &str = ".partial";
 
-pub(crate) fn folder_name(step: u64) -> String {
-    format!("{PREFIX}{step}")
+/// The folder of a checkpoint that is being written or removed.
+pub(super) fn partial_folder(output_dir: &Path, step: u64) -> PathBuf {
+    let mut folder = checkpoint_folder(output_dir, step).into_os_string();
+    folder.push(PARTIAL);
+    folder.into()
 }
 
-/// The checkpoint of a step before it gets its name, and after it lost it.
-pub(super) fn partial(output_dir: &Path, step: u64) -> PathBuf {
-    output_dir.join(folder_name(step) + PARTIAL)
-}
-
-/// All checkpoints, the newest first.
+/// Returns all checkpoints, the newest first.
 pub(super) fn newest_first(output_dir: &Path) -> RunResult<Vec<(u64, PathBuf)>> {
     let mut found = entries(output_dir, |name| name.parse().ok())
         .map_err(failed("list the checkpoints in", output_dir))?;
@@ -28,7 +25,7 @@ pub(super) fn newest_first(output_dir: &Path) -> RunResult<Vec<(u64, PathBuf)>> 
     Ok(found)
 }
 
-/// Removes what a run left that was ended while it wrote.
+/// Removes the partial folders of a run that was killed.
 pub(super) fn remove_leftovers(output_dir: &Path) -> RunResult<()> {
     let step = |name: &str| name.strip_suffix(PARTIAL)?.parse().ok();
     let found = entries(output_dir, step).map_err(failed("list leftovers in", output_dir))?;
@@ -38,7 +35,7 @@ pub(super) fn remove_leftovers(output_dir: &Path) -> RunResult<()> {
     Ok(())
 }
 
-/// Folders whose name holds a step behind the prefix.
+/// Returns the folders from whose names, without the prefix, `step` parses a number.
 fn entries(
     output_dir: &Path,
     step: impl Fn(&str) -> Option<u64>,
@@ -47,7 +44,8 @@ fn entries(
     for entry in fs::read_dir(output_dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(&step);
+        let number =
+            name.to_str().and_then(|name| name.strip_prefix(CHECKPOINT_PREFIX)).and_then(&step);
         if let Some(number) = number.filter(|_| entry.path().is_dir()) {
             found.push((number, entry.path()));
         }
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoints_are_told_from_what_is_not_whole() {
+    fn partial_folders_are_no_checkpoints() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["checkpoint-9", "checkpoint-10", "checkpoint-11.partial", "checkpoint-best"] {
             fs::create_dir(folder.path().join(name)).unwrap();

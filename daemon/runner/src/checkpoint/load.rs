@@ -1,4 +1,4 @@
-//! Loads the weights and the optimizer's slots of a checkpoint that is whole.
+//! Loads the parameters and the optimizer's slots of a checkpoint.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use super::training_state::OPTIMIZER;
 use crate::error::{RunError, RunResult};
 use crate::state::{SlotArrays, StoredSlots};
 
-/// The parameters of a checkpoint that is checked first.
-pub(crate) fn load_whole(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+/// Checks a checkpoint, then loads its parameters.
+pub(crate) fn load_checked(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
     let checked = Manifest::read(folder).and_then(|manifest| manifest.check(folder));
     let path = folder.to_owned();
     checked.map_err(|problem| RunError::CheckpointCorrupt { path, problem })?;
     load_parameters(folder, model)
 }
 
-/// The parameters, each of which must be there in the model's shape.
+/// Loads the parameters, all of which must exist in the model's shapes.
 pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
     check_family(folder, model)?;
-    // No parameter is drawn, so the seed does not matter.
+    // The seed does not matter, since no parameter is drawn.
     let loaded = weights::load(folder, model, 0).map_err(|error| match error {
         ModelError::WeightShape { tensor, found, expected, .. } => {
             mismatch(folder, format!("its {tensor} is {found:?}, not {expected:?}"))
@@ -40,13 +40,15 @@ pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec
     Ok(loaded.arrays)
 }
 
-/// Of another family nothing fits, and the names of its tensors would say little.
+/// Refuses another family by name: a list of tensors that do not fit would explain little.
 fn check_family(folder: &Path, model: &dyn Model) -> RunResult<()> {
     let stored = ModelConfig::load(folder, &Map::new())?;
-    let (found, wanted) = (stored.model_type()?, model.config().model_type()?);
-    match found == wanted {
+    let (found, expected) = (stored.model_type()?, model.config().model_type()?);
+    match found == expected {
         true => Ok(()),
-        false => Err(mismatch(folder, format!("it is of a {found} model, not of a {wanted} one"))),
+        false => {
+            Err(mismatch(folder, format!("it is of a {found} model, not of a {expected} one")))
+        }
     }
 }
 

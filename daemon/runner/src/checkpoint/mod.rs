@@ -1,13 +1,12 @@
-//! Checkpoints: `checkpoint-<steps>` folders in the output folder from which a
-//! run goes on exactly where it was.
+//! Checkpoints: `checkpoint-<steps>` folders of the output folder, from which a run resumes exactly.
 //!
-//! Each is a Hugging Face model folder with the optimizer's slots, the counts
-//! of the run and a manifest of checksums. It appears whole or not at all, and
-//! the step loop waits for no more than the copy that it is written from.
+//! Each is a Hugging Face model folder with the optimizer's slots, the run's counts and a manifest
+//! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
+//! which it is written.
 //!
 //! Imports `session`, `model`, `progress`, `state`, `output`, `control` and `error`.
 
-mod disk;
+mod disk_space;
 mod folder;
 mod list;
 mod load;
@@ -20,18 +19,17 @@ mod writer;
 
 use std::time::{Duration, Instant};
 
-use traind_job_file::SaveStrategy;
+use traind_job_file::{JobFile, RunSpec, SaveStrategy};
 use traind_proto::v1::Phase;
 
-use crate::control::Context;
+use crate::control::Reporter;
 use crate::error::RunResult;
 use crate::model::OpenModel;
 use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 
-pub(crate) use disk::check_room;
-pub(crate) use list::folder_name;
-pub(crate) use load::load_whole;
+pub(crate) use disk_space::check_disk_space;
+pub(crate) use load::load_checked;
 pub(crate) use resume::{Resumed, find};
 pub(crate) use training_state::Recipe;
 
@@ -39,23 +37,26 @@ use rotation::Rotation;
 use snapshot::Snapshot;
 use writer::{CheckpointWriter, Target};
 
-/// Takes the checkpoints of a run.
+/// Saves the checkpoints of a run.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
+    job: JobFile,
+    reporter: Reporter,
     writer: CheckpointWriter,
     recipe: Recipe,
     newest: Option<u64>,
 }
 
 impl Checkpoints {
-    /// `None` where the job wants no checkpoints.
+    /// Starts the thread that writes checkpoints; `None` where the job saves none.
     pub(crate) fn start(
-        context: &Context,
+        spec: &RunSpec,
+        reporter: &Reporter,
         open: &OpenModel,
-        recipe: Recipe,
+        recipe: &Recipe,
         resumed: Option<&Resumed>,
     ) -> RunResult<Option<Checkpoints>> {
-        let job = &context.spec.job;
+        let job = &spec.job;
         if job.train.save_strategy == SaveStrategy::No {
             return Ok(None);
         }
@@ -64,12 +65,13 @@ impl Checkpoints {
         let newest = resumed.map(|resumed| resumed.step());
         let writer = CheckpointWriter::start(Target {
             output_dir: job.output_dir.clone(),
-            job_id: context.spec.job_id.clone(),
+            job_id: spec.job_id.clone(),
             open: open.clone(),
-            journal: context.journal.clone(),
+            journal: reporter.journal.clone(),
             rotation: Rotation { limit: job.train.save_total_limit, kept },
         })?;
-        Ok(Some(Checkpoints { writer, recipe, newest }))
+        let (job, reporter, recipe) = (job.clone(), reporter.clone(), recipe.clone());
+        Ok(Some(Checkpoints { job, reporter, writer, recipe, newest }))
     }
 
     /// Whether the newest checkpoint is that of `step`.
@@ -77,21 +79,19 @@ impl Checkpoints {
         self.newest == Some(step)
     }
 
-    /// Copies the state of the run, all of whose steps have been read back, and
-    /// has it written. Returns the time in which no step could run.
+    /// Copies the state of the run to the host and starts to write it. No step may be in flight.
+    /// Returns the time for which training stalled.
     pub(crate) fn save(
         &mut self,
-        context: &Context,
         session: &Session,
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Duration> {
         let start = Instant::now();
-        context.activity.enter(Phase::Checkpoint);
-        // One copy in memory, not two.
+        self.reporter.activity.enter(Phase::Checkpoint);
+        // Keeps one copy in memory at a time.
         self.writer.wait()?;
-        let mut snapshot =
-            Snapshot::take(&context.spec.job, session, &self.recipe, timetable, progress)?;
+        let mut snapshot = Snapshot::take(&self.job, session, &self.recipe, timetable, progress)?;
         let stall = start.elapsed();
         snapshot.stall_seconds = stall.as_secs_f64();
         self.newest = Some(snapshot.step);
@@ -99,7 +99,7 @@ impl Checkpoints {
         Ok(stall)
     }
 
-    /// Waits until what was saved is durable.
+    /// Waits until all checkpoints are durable.
     pub(crate) fn finish(self) -> RunResult<()> {
         self.writer.finish()
     }

@@ -1,12 +1,13 @@
-//! Finds the checkpoint that a run goes on from.
+//! Finds the checkpoint that a run resumes from.
 //!
-//! A job that is started again goes on from its own newest one. Otherwise the
-//! job file says which: a folder, or the newest of the output folder. Where the
-//! newest is damaged, the one before it is taken, with a warning.
+//! A later attempt of a job resumes from its own newest checkpoint. Otherwise the job file names a
+//! folder, or the newest checkpoint of the output folder. A damaged one is skipped with a warning
+//! where the newest is looked for.
 
 use std::path::{Path, PathBuf};
 
-use traind_job_file::ResumeFrom;
+use serde::de::DeserializeOwned;
+use traind_job_file::{ResumeFrom, RunSpec};
 use traind_models::Model;
 use traind_proto::v1::Resumed as ResumedEvent;
 use traind_proto::v1::event::Kind;
@@ -14,14 +15,14 @@ use traind_proto::v1::event::Kind;
 use super::list;
 use super::load::{load_parameters, load_slots};
 use super::manifest::Manifest;
-use super::training_state::{Recipe, TRAINER_STATE, TrainingState};
-use crate::control::{Context, Journal};
-use crate::error::{RunError, RunResult};
+use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState};
+use crate::control::Journal;
+use crate::error::{CheckpointProblem, RunError, RunResult};
 use crate::output::TrainerState;
 use crate::progress::{Meter, Progress};
 use crate::state::StartValues;
 
-/// A checkpoint that is whole.
+/// A checkpoint that was checked.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     path: PathBuf,
@@ -29,19 +30,18 @@ pub(crate) struct Resumed {
     trainer: TrainerState,
 }
 
-/// The checkpoint to go on from, if there is to be one.
-pub(crate) fn find(context: &Context) -> RunResult<Option<Resumed>> {
-    let (spec, journal) = (&context.spec, &context.journal);
+/// Returns the checkpoint to resume from, if any.
+pub(crate) fn find(spec: &RunSpec, journal: &Journal) -> RunResult<Option<Resumed>> {
     let output_dir = &spec.job.output_dir;
     if spec.attempt > 1 {
-        let own = |manifest: &Manifest| manifest.job_id == spec.job_id;
-        if let Some(found) = newest(output_dir, journal, own)? {
+        let is_own = |manifest: &Manifest| manifest.job_id == spec.job_id;
+        if let Some(found) = newest(output_dir, journal, is_own)? {
             return Ok(Some(found));
         }
     }
     match &spec.job.train.resume_from_checkpoint {
         None | Some(ResumeFrom::Nowhere) => Ok(None),
-        Some(ResumeFrom::Folder(folder)) => open_asked(folder).map(Some),
+        Some(ResumeFrom::Folder(folder)) => open_folder(folder).map(Some),
         Some(ResumeFrom::Newest) => {
             let found = newest(output_dir, journal, |_| true)?;
             let missing = || RunError::CheckpointNotFound { folder: output_dir.clone() };
@@ -50,7 +50,7 @@ pub(crate) fn find(context: &Context) -> RunResult<Option<Resumed>> {
     }
 }
 
-fn open_asked(folder: &Path) -> RunResult<Resumed> {
+fn open_folder(folder: &Path) -> RunResult<Resumed> {
     if !folder.is_dir() {
         return Err(RunError::CheckpointNotFound { folder: folder.to_owned() });
     }
@@ -58,22 +58,22 @@ fn open_asked(folder: &Path) -> RunResult<Resumed> {
     Manifest::read(folder).and_then(|manifest| open(folder, &manifest)).map_err(corrupt)
 }
 
-/// The newest whole checkpoint whose manifest is `wanted`.
+/// Returns the newest undamaged checkpoint among those that `accepts`.
 fn newest(
     output_dir: &Path,
     journal: &Journal,
-    wanted: impl Fn(&Manifest) -> bool,
+    accepts: impl Fn(&Manifest) -> bool,
 ) -> RunResult<Option<Resumed>> {
     for (_, folder) in list::newest_first(output_dir)? {
         let opened = match Manifest::read(&folder) {
-            Ok(manifest) if !wanted(&manifest) => continue,
+            Ok(manifest) if !accepts(&manifest) => continue,
             Ok(manifest) => open(&folder, &manifest),
             Err(problem) => Err(problem),
         };
         match opened {
             Ok(found) => return Ok(Some(found)),
             Err(problem) => {
-                let message = format!("{} is passed over: {problem}", folder.display());
+                let message = format!("skipped {}: {problem}", folder.display());
                 journal.warn("CHECKPOINT_CORRUPT", message)?;
             }
         }
@@ -81,27 +81,35 @@ fn newest(
     Ok(None)
 }
 
-/// Reads what is small of a checkpoint, after all of it was checked.
-fn open(folder: &Path, manifest: &Manifest) -> Result<Resumed, String> {
+/// Checks all files of a checkpoint and reads its counts.
+fn open(folder: &Path, manifest: &Manifest) -> Result<Resumed, CheckpointProblem> {
     manifest.check(folder)?;
-    let training = TrainingState::read(folder)?;
+    let training: TrainingState = read_json(folder, TRAINING_STATE)?;
     if training.step != manifest.step {
-        return Err(format!("it is of step {}, not {}", training.step, manifest.step));
+        let (found, expected) = (training.step, manifest.step);
+        return Err(CheckpointProblem::OtherStep { found, expected });
     }
-    let wrong = |error: &dyn std::fmt::Display| format!("its {TRAINER_STATE}: {error}");
-    let text = std::fs::read(folder.join(TRAINER_STATE)).map_err(|error| wrong(&error))?;
-    let trainer = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+    let trainer = read_json(folder, TRAINER_STATE)?;
     Ok(Resumed { path: folder.to_owned(), training, trainer })
 }
 
+fn read_json<T: DeserializeOwned>(
+    folder: &Path,
+    file: &'static str,
+) -> Result<T, CheckpointProblem> {
+    let text = std::fs::read(folder.join(file))
+        .map_err(|source| CheckpointProblem::Unreadable { file: file.into(), source })?;
+    serde_json::from_slice(&text).map_err(|source| CheckpointProblem::Invalid { file, source })
+}
+
 impl Resumed {
-    /// Steps done.
+    /// The steps done before.
     pub(crate) fn step(&self) -> u64 {
         self.training.step
     }
 
-    /// The checkpoints of `output_dir` that this run counts as its own, the
-    /// oldest first: those that led to this one.
+    /// Returns the checkpoints of `output_dir` that led to this one, the oldest first. The run rotates
+    /// them as its own.
     pub(super) fn kept(&self, output_dir: &Path) -> Vec<u64> {
         if self.path.parent() != Some(output_dir) {
             return Vec::new();
@@ -110,7 +118,7 @@ impl Resumed {
         found.map(|(step, _)| step).filter(|step| *step <= self.step()).collect()
     }
 
-    /// What was done before.
+    /// The progress of the run so far.
     pub(crate) fn progress(&self) -> Progress {
         Progress {
             steps: self.training.step,
@@ -123,10 +131,10 @@ impl Resumed {
         }
     }
 
-    /// Weights and slots, and the event that says where they come from.
+    /// Loads parameters and slots, and records the event.
     pub(crate) fn load(
         &self,
-        context: &Context,
+        journal: &Journal,
         model: &dyn Model,
         recipe: &Recipe,
     ) -> RunResult<StartValues> {
@@ -138,12 +146,14 @@ impl Resumed {
         let parameters = load_parameters(&self.path, model)?;
         let slots = Some(load_slots(&self.path)?);
         for difference in recipe.differences(stored) {
-            let message =
-                format!("what follows step {} is not what would have: {difference}", self.step());
-            context.journal.warn("RESUME_INEXACT", message)?;
+            let message = format!(
+                "steps after {} differ from those of an uninterrupted run: {difference}",
+                self.step()
+            );
+            journal.warn("RESUME_INEXACT", message)?;
         }
         let path = self.path.display().to_string();
-        context.journal.record(Kind::Resumed(ResumedEvent { path, step: self.step() }))?;
+        journal.record(Kind::Resumed(ResumedEvent { path, step: self.step() }))?;
         let loss_scale = self.training.loss_scale.unwrap_or_default();
         Ok(StartValues { parameters, slots, loss_scale })
     }

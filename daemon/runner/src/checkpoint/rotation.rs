@@ -1,29 +1,29 @@
-//! Which checkpoints go when there are more than are to be kept.
+//! Chooses the checkpoints to remove where there are more than `save_total_limit`.
 
 /// The checkpoints of a run, by their steps.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
     /// `save_total_limit`.
     pub limit: Option<u32>,
-    /// The oldest first.
+    /// The existing checkpoints, the oldest first.
     pub kept: Vec<u64>,
 }
 
 impl Rotation {
-    /// Adds the newest and takes out those that are to be removed. As in the
-    /// Trainer, the newest and the best stay, even where the limit is 1.
+    /// Adds the newest checkpoint; returns those to remove. As in the Trainer, the newest and the
+    /// best are kept even where the limit is 1.
     pub(super) fn add(&mut self, newest: u64, best: Option<u64>) -> Vec<u64> {
         self.kept.retain(|step| *step != newest);
         self.kept.push(newest);
         let Some(limit) = self.limit else { return Vec::new() };
         let mut removed = Vec::new();
-        let mut place = 0;
-        while self.kept.len() > limit as usize && place < self.kept.len() {
-            let step = self.kept[place];
+        let mut index = 0;
+        while self.kept.len() > limit as usize && index < self.kept.len() {
+            let step = self.kept[index];
             if step == newest || Some(step) == best {
-                place += 1;
+                index += 1;
             } else {
-                removed.push(self.kept.remove(place));
+                removed.push(self.kept.remove(index));
             }
         }
         removed
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_the_best_stays() {
+    fn the_oldest_are_removed_and_the_best_is_kept() {
         check(None, &[None; 3], &[&[1], &[1, 2], &[1, 2, 3]]);
         check(Some(2), &[None; 4], &[&[1], &[1, 2], &[2, 3], &[3, 4]]);
         check(Some(2), &[Some(1); 4], &[&[1], &[1, 2], &[1, 3], &[1, 4]]);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_done_again_counts_once() {
+    fn a_repeated_step_counts_once() {
         let mut rotation = Rotation { limit: Some(2), kept: vec![5, 10] };
         assert!(rotation.add(10, None).is_empty());
         assert_eq!(rotation.kept, [5, 10]);

@@ -1,5 +1,4 @@
-//! A copy of the run's state on the host, from which a checkpoint is written
-//! while training goes on.
+//! A copy of the run's state on the host, from which a checkpoint is written during training.
 
 use traind_job_file::JobFile;
 use traind_xla::runtime::HostArray;
@@ -19,9 +18,9 @@ pub(super) struct Snapshot {
     pub slots: SlotArrays,
     pub training: TrainingState,
     pub trainer: TrainerState,
-    /// Steps of the best checkpoint so far.
+    /// The steps of the best checkpoint so far.
     pub best: Option<u64>,
-    /// How long taking it stopped the run.
+    /// How long training stalled for the copy.
     pub stall_seconds: f64,
 }
 

@@ -1,9 +1,7 @@
-//! `training_state.json`: what transformers' files have no place for.
+//! `training_state.json`: the state that transformers' files do not cover.
 //!
-//! Random numbers, masks and the order of rows are functions of seeds and
-//! counts, so that the counts are all there is to keep of them.
-
-use std::path::Path;
+//! Random numbers, masks and the order of rows are functions of seeds and counts, so storing the
+//! counts is enough.
 
 use serde::{Deserialize, Serialize};
 use traind_job_file::JobFile;
@@ -17,18 +15,18 @@ pub(super) const TRAINER_STATE: &str = "trainer_state.json";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TrainingState {
-    /// Steps done.
+    /// The steps done before.
     pub step: u64,
     pub recipe: Recipe,
     pub totals: Totals,
-    /// Of the steps since the last log.
+    /// The steps since the last log.
     pub window: Window,
     pub best: Best,
     /// With `fp16`.
     pub loss_scale: Option<ScaleValues>,
 }
 
-/// What decides which rows a step sees and what is done with them.
+/// The settings that determine which rows a step uses, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recipe {
     pub optim: String,
@@ -37,7 +35,7 @@ pub(crate) struct Recipe {
     pub train_sampling_strategy: String,
     pub dataloader_drop_last: bool,
     pub train_rows: u64,
-    /// Rows of a step on all cores.
+    /// The rows of a step on all cores.
     pub total_train_batch_size: u64,
 }
 
@@ -55,8 +53,8 @@ impl Recipe {
         }
     }
 
-    /// What makes a run that goes on from `stored` differ from one that never
-    /// stopped; each as words.
+    /// Describes each setting by which a run that resumes from `stored` differs from an uninterrupted
+    /// one.
     pub(super) fn differences(&self, stored: &Recipe) -> Vec<String> {
         let pairs = [
             ("train.seed", self.seed.to_string(), stored.seed.to_string()),
@@ -80,14 +78,5 @@ impl Recipe {
         ];
         let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
         differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
-    }
-}
-
-impl TrainingState {
-    /// Reads it from a checkpoint; an error says what is wrong with it.
-    pub(super) fn read(folder: &Path) -> Result<TrainingState, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("its {TRAINING_STATE}: {error}");
-        let text = std::fs::read(folder.join(TRAINING_STATE)).map_err(|error| wrong(&error))?;
-        serde_json::from_slice(&text).map_err(|error| wrong(&error))
     }
 }

@@ -1,5 +1,4 @@
-//! The thread that writes checkpoints, one at a time, and removes those that
-//! are superseded.
+//! The thread that writes checkpoints, one at a time, and removes superseded ones.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,14 +11,15 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Saved, SavedKind};
 
 use super::folder;
-use super::list::{folder_name, partial};
+use super::list::partial_folder;
 use super::rotation::Rotation;
 use super::snapshot::Snapshot;
 use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
+use crate::output::checkpoint_folder;
 
-/// What is written where.
+/// The destination of checkpoints.
 #[derive(Debug)]
 pub(super) struct Target {
     pub output_dir: PathBuf,
@@ -29,13 +29,13 @@ pub(super) struct Target {
     pub rotation: Rotation,
 }
 
-/// Dropping it waits for the checkpoint that is being written.
+/// A handle to the thread. Dropping it waits for the checkpoint that is being written.
 #[derive(Debug)]
 pub(super) struct CheckpointWriter {
     snapshots: Option<Sender<Snapshot>>,
-    /// One message for each snapshot that is durable.
+    /// Receives a message for each durable checkpoint.
     written: Receiver<()>,
-    under_way: usize,
+    pending: usize,
     thread: Option<JoinHandle<RunResult<()>>>,
 }
 
@@ -46,7 +46,7 @@ impl CheckpointWriter {
         let thread = std::thread::Builder::new().name("checkpoints".to_owned()).spawn(move || {
             for snapshot in to_write {
                 target.write(&snapshot)?;
-                // Nobody may be waiting any more.
+                // The receiver may be gone.
                 let _ = done.send(());
             }
             Ok(())
@@ -55,25 +55,25 @@ impl CheckpointWriter {
         Ok(CheckpointWriter {
             snapshots: Some(snapshots),
             written,
-            under_way: 0,
+            pending: 0,
             thread: Some(thread),
         })
     }
 
-    /// Hands a snapshot over.
+    /// Starts to write a snapshot.
     pub(super) fn write(&mut self, snapshot: Snapshot) -> RunResult<()> {
         let sent = self.snapshots.as_ref().is_some_and(|to| to.send(snapshot).is_ok());
-        self.under_way += 1;
+        self.pending += 1;
         if sent { Ok(()) } else { self.join() }
     }
 
-    /// Waits until all that was handed over is durable.
+    /// Waits until all snapshots are durable.
     pub(super) fn wait(&mut self) -> RunResult<()> {
-        while self.under_way > 0 {
+        while self.pending > 0 {
             if self.written.recv().is_err() {
                 return self.join();
             }
-            self.under_way -= 1;
+            self.pending -= 1;
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl CheckpointWriter {
 
 impl Drop for CheckpointWriter {
     fn drop(&mut self) {
-        // The run ends with an error of its own already.
+        // The run already ends with another error.
         let _ = self.join();
     }
 }
@@ -117,12 +117,13 @@ impl Target {
         Ok(())
     }
 
-    /// One that cannot be removed takes up room and harms nothing else. It loses its name first:
-    /// half a checkpoint must not look like one.
+    /// Renames the folder first, so that a half-removed checkpoint does not look like one. A failure
+    /// is only a warning: the folder wastes space and harms nothing else.
     fn remove(&self, step: u64) -> RunResult<()> {
-        let path = self.output_dir.join(folder_name(step));
-        let aside = partial(&self.output_dir, step);
-        if let Err(error) = fs::rename(&path, &aside).and_then(|()| fs::remove_dir_all(&aside)) {
+        let path = checkpoint_folder(&self.output_dir, step);
+        let partial = partial_folder(&self.output_dir, step);
+        if let Err(error) = fs::rename(&path, &partial).and_then(|()| fs::remove_dir_all(&partial))
+        {
             let message = format!("remove {}: {error}", path.display());
             self.journal.warn("CHECKPOINT_NOT_REMOVED", message)?;
         }

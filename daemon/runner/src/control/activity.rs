@@ -1,5 +1,4 @@
-//! What the runner does at this moment, for those who watch: its phase, its
-//! step, and the share of time in which the devices computed.
+//! Live status of the runner: phase, step, memory and device utilization.
 //!
 //! The cores of a job run one program in lockstep, so they share one meter.
 
@@ -11,29 +10,29 @@ use traind_proto::v1::{MemoryUsage, Phase};
 
 use super::work::{Work, WorkMeter};
 
-/// The longest window that is asked for.
+/// The longest window of a rate.
 const HISTORY: Duration = Duration::from_secs(60);
 
-/// A cloneable handle; the training loop writes, the service reads.
+/// A cloneable handle, written by the training loop and read by the service.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity {
     shared: Arc<Mutex<Shared>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Snapshot {
+pub(crate) struct Status {
     pub phase: Phase,
     pub step: u64,
     pub max_steps: u64,
     pub memory: MemoryUsage,
-    /// Of a core, in bytes; 0 where that is not known.
+    /// The memory of a core in bytes, 0 where unknown.
     pub memory_total: u64,
     pub utilization_1s: f64,
     pub utilization_1m: f64,
-    /// A second, over the last minute.
+    /// FLOP/s averaged over the last minute.
     pub work: Work,
-    /// What a core can do at most, in operations a second; 0 where that is not known.
-    pub peak: f64,
+    /// The peak FLOP/s of a core, 0 where unknown.
+    pub peak_flops: f64,
 }
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ struct Shared {
     max_steps: u64,
     memory: MemoryUsage,
     memory_total: u64,
-    peak: f64,
+    peak_flops: f64,
     busy: BusyMeter,
     work: WorkMeter,
 }
@@ -56,7 +55,7 @@ impl Activity {
             max_steps: 0,
             memory: MemoryUsage::default(),
             memory_total: 0,
-            peak: 0.0,
+            peak_flops: 0.0,
             busy: BusyMeter::new(Instant::now()),
             work: WorkMeter::new(Instant::now(), HISTORY),
         };
@@ -67,51 +66,51 @@ impl Activity {
         self.lock().phase = phase;
     }
 
-    pub(crate) fn step_done(&self, step: u64, max_steps: u64) {
+    pub(crate) fn set_step(&self, step: u64, max_steps: u64) {
         let mut shared = self.lock();
         shared.step = step;
         shared.max_steps = max_steps;
     }
 
-    /// What the job holds on each core.
-    pub(crate) fn holds(&self, memory: MemoryUsage) {
+    /// Sets the memory that the job uses on each core.
+    pub(crate) fn set_memory(&self, memory: MemoryUsage) {
         self.lock().memory = memory;
     }
 
-    /// How many bytes a core has.
-    pub(crate) fn has(&self, memory_bytes: u64) {
-        self.lock().memory_total = memory_bytes;
+    /// Sets the memory of a core in bytes.
+    pub(crate) fn set_memory_total(&self, bytes: u64) {
+        self.lock().memory_total = bytes;
     }
 
-    /// How many operations a second a core can do at most.
-    pub(crate) fn can_do(&self, peak: f64) {
-        self.lock().peak = peak;
+    /// Sets the peak FLOP/s of a core.
+    pub(crate) fn set_peak_flops(&self, peak_flops: f64) {
+        self.lock().peak_flops = peak_flops;
     }
 
-    /// A program that does so much work on each core was handed to the devices.
-    pub(crate) fn dispatched(&self, work: Work) {
+    /// Counts a program that was launched; `work` is what it does on each core.
+    pub(crate) fn program_launched(&self, work: Work) {
         let now = Instant::now();
         let mut shared = self.lock();
         shared.busy.begin(now);
         shared.work.add(now, work);
     }
 
-    /// A program that was handed to the devices has ended.
-    pub(crate) fn completed(&self) {
+    /// Counts a program that has ended.
+    pub(crate) fn program_finished(&self) {
         self.lock().busy.end(Instant::now());
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn status(&self) -> Status {
         let now = Instant::now();
         let shared = self.lock();
-        Snapshot {
+        Status {
             phase: shared.phase,
             step: shared.step,
             max_steps: shared.max_steps,
             memory: shared.memory,
             memory_total: shared.memory_total,
             work: shared.work.rate(now),
-            peak: shared.peak,
+            peak_flops: shared.peak_flops,
             utilization_1s: shared.busy.share(now, Duration::from_secs(1)),
             utilization_1m: shared.busy.share(now, HISTORY),
         }
@@ -146,19 +145,19 @@ impl BusyMeter {
     fn end(&mut self, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 {
-            self.remember((self.since, now));
+            self.add((self.since, now));
         }
     }
 
-    fn remember(&mut self, interval: (Instant, Instant)) {
-        let old = |end: Instant| interval.1.duration_since(end) > HISTORY;
-        while self.ended.front().is_some_and(|(_, end)| old(*end)) {
+    fn add(&mut self, interval: (Instant, Instant)) {
+        let is_old = |end: Instant| interval.1.duration_since(end) > HISTORY;
+        while self.ended.front().is_some_and(|(_, end)| is_old(*end)) {
             self.ended.pop_front();
         }
         self.ended.push_back(interval);
     }
 
-    /// Busy share, 0 to 1, of the last `window` or of the time since the start.
+    /// The busy share, from 0 to 1, of the last `window` or of the time since the start.
     fn share(&self, now: Instant, window: Duration) -> f64 {
         let window = window.min(now.duration_since(self.started));
         if window.is_zero() {

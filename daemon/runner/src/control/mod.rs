@@ -4,16 +4,19 @@
 //! Imports `error` alone.
 
 mod activity;
-mod context;
-pub(crate) mod fetching;
+mod downloads;
 mod journal;
-pub(crate) mod service;
+mod reporter;
+mod service;
 mod step_gates;
 mod stop;
-pub(crate) mod work;
+mod work;
 
 pub(crate) use activity::Activity;
-pub(crate) use context::Context;
-pub(crate) use journal::{Journal, say};
+pub(crate) use downloads::Downloads;
+pub(crate) use journal::{Journal, print_line};
+pub(crate) use reporter::Reporter;
+pub(crate) use service::RunnerService;
 pub(crate) use step_gates::StepGates;
 pub(crate) use stop::{Stop, StopReason};
+pub(crate) use work::Work;

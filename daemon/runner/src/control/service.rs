@@ -1,5 +1,5 @@
-//! The runner's gRPC service on `runner.sock`: what the daemon asks of a
-//! living runner. What must not be lost goes through the event log instead.
+//! The runner's gRPC service on `runner.sock`: live status, and requests to stop. Everything that
+//! must not be lost is an event of the journal instead.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,47 +15,40 @@ use traind_proto::v1::{
     WatchCoreUsageRequest,
 };
 
-use super::{Activity, Context, Stop, StopReason, say};
+use super::{Activity, Stop, StopReason, print_line};
 
-/// What the service needs to know of the run.
 #[derive(Clone, Debug)]
-struct RunnerService {
-    job_id: String,
-    attempt: u32,
-    cores: Vec<u32>,
-    activity: Activity,
-    stop: Stop,
+pub(crate) struct RunnerService {
+    pub job_id: String,
+    pub attempt: u32,
+    pub cores: Vec<u32>,
+    pub activity: Activity,
+    pub stop: Stop,
 }
 
-/// Serves on a thread of its own until the process ends.
-pub(crate) fn serve(context: &Context) -> anyhow::Result<()> {
-    let service = RunnerService {
-        job_id: context.spec.job_id.clone(),
-        attempt: context.spec.attempt,
-        cores: context.spec.cores.clone(),
-        activity: context.activity.clone(),
-        stop: context.stop.clone(),
-    };
-    let socket = context.run_dir.join("runner.sock");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = listen(&runtime, &socket)?;
-    std::thread::Builder::new().name("service".to_owned()).spawn(move || {
-        let incoming = UnixListenerStream::new(listener);
-        let server = tonic::transport::Server::builder()
-            .concurrency_limit_per_connection(32)
-            .max_concurrent_streams(32)
-            .timeout(Duration::from_secs(10))
-            .add_service(RunnerServer::new(service))
-            .serve_with_incoming(incoming);
-        if let Err(error) = runtime.block_on(server) {
-            say(format_args!("runner service ended: {error}"));
-        }
-    })?;
-    Ok(())
+impl RunnerService {
+    /// Serves on a thread of its own until the process ends.
+    pub(crate) fn spawn(self, run_dir: &Path) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = listen(&runtime, &run_dir.join("runner.sock"))?;
+        std::thread::Builder::new().name("service".to_owned()).spawn(move || {
+            let incoming = UnixListenerStream::new(listener);
+            let server = tonic::transport::Server::builder()
+                .concurrency_limit_per_connection(32)
+                .max_concurrent_streams(32)
+                .timeout(Duration::from_secs(10))
+                .add_service(RunnerServer::new(self))
+                .serve_with_incoming(incoming);
+            if let Err(error) = runtime.block_on(server) {
+                print_line(format_args!("runner service ended: {error}"));
+            }
+        })?;
+        Ok(())
+    }
 }
 
 fn listen(runtime: &tokio::runtime::Runtime, socket: &Path) -> anyhow::Result<UnixListener> {
-    // An earlier attempt of the same job may have left its socket behind.
+    // An earlier attempt of the job may have left its socket behind.
     let _ = std::fs::remove_file(socket);
     let _entered = runtime.enter();
     UnixListener::bind(socket).with_context(|| format!("listen on {}", socket.display()))
@@ -73,7 +66,7 @@ fn total_bytes(memory: &MemoryUsage) -> u64 {
 
 impl RunnerService {
     fn usages(&self) -> Vec<CoreUsage> {
-        let now = self.activity.snapshot();
+        let now = self.activity.status();
         let usage = |&core| CoreUsage {
             core,
             utilization_percent_1s: now.utilization_1s * 100.0,
@@ -85,13 +78,13 @@ impl RunnerService {
             max_steps: now.max_steps,
             tflops: now.work.executed / TERA,
             model_tflops: now.work.model / TERA,
-            model_flops_utilization_percent: percent(now.work.model, now.peak),
+            model_flops_utilization_percent: percent(now.work.model, now.peak_flops),
             memory: Some(now.memory),
         };
         self.cores.iter().map(usage).collect()
     }
 
-    /// Ends when the client has left.
+    /// Sends the usage of all cores every `period` until the client disconnects.
     async fn send_usages(self, period: Duration, to: mpsc::Sender<Result<CoreUsage, Status>>) {
         let mut ticks = tokio::time::interval(period);
         loop {
@@ -113,7 +106,7 @@ impl Runner for RunnerService {
         &self,
         _request: Request<GetStatusRequest>,
     ) -> Result<Response<RunnerStatus>, Status> {
-        let now = self.activity.snapshot();
+        let now = self.activity.status();
         Ok(Response::new(RunnerStatus {
             job_id: self.job_id.clone(),
             attempt: self.attempt,
@@ -140,7 +133,7 @@ impl Runner for RunnerService {
     }
 
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopResponse>, Status> {
-        say(format_args!("asked to stop: {}", request.into_inner().reason));
+        print_line(format_args!("asked to stop: {}", request.into_inner().reason));
         self.stop.request(StopReason::Interrupted);
         Ok(Response::new(StopResponse {}))
     }

@@ -1,22 +1,20 @@
-//! The wish that the run end, from a signal or the service. The training loop
-//! looks at it between two steps.
+//! Requests to stop the run, from a signal or the service. The training loop checks for one
+//! between two steps.
 
 use std::sync::{Arc, OnceLock};
 
-use anyhow::Context;
+use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Why the run is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// The job is not wanted any more. SIGINT.
+    /// SIGINT: the job was cancelled.
     Cancelled,
-    /// The runner has to leave and the job is to go on later: a checkpoint is
-    /// worth its time. SIGTERM, as a machine tells all its processes.
+    /// SIGTERM: the runner must exit and the job resumes later, so a checkpoint is worth its time.
     Interrupted,
 }
 
-/// A cloneable handle; the first reason given is kept.
+/// A cloneable handle that keeps the first reason it is given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
     reason: Arc<OnceLock<StopReason>>,
@@ -27,11 +25,12 @@ impl Stop {
         let _ = self.reason.set(reason);
     }
 
+    /// The reason to stop, once there is one.
     pub(crate) fn reason(&self) -> Option<StopReason> {
         self.reason.get().copied()
     }
 
-    /// Makes SIGTERM and SIGINT requests to stop, from a thread of its own.
+    /// Turns SIGTERM and SIGINT into requests, on a thread of its own.
     pub(crate) fn on_signals(&self) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (mut terminate, mut interrupt) = {

@@ -6,22 +6,23 @@ use traind_loader::{Buckets, HuggingFaceTokenizer, PadTo, Padding, Sampler};
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
-/// Refuses rows longer than the model can read.
-pub(crate) fn check_lengths(job: &JobFile, positions: u32) -> RunResult<()> {
-    let asked =
+/// Refuses job files that ask for rows longer than the model's `positions`.
+pub(crate) fn check(job: &JobFile, positions: u32) -> RunResult<()> {
+    let fields =
         [("data.max_length", job.data.max_length), ("data.block_size", job.data.block_size)];
-    for (name, asked) in asked {
-        if let Some(asked) = asked.filter(|&asked| asked > positions) {
-            return Err(too_long(name, asked, positions));
+    for (name, length) in fields {
+        if let Some(length) = length.filter(|&length| length > positions) {
+            let problem = format!("the model has {positions} positions");
+            return Err(RunError::Field { name, value: length.to_string(), problem });
         }
     }
     Ok(())
 }
 
-/// The tokens that rows of a task are cut to.
-pub(crate) fn length_limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
+/// The largest number of tokens in a row, before the tokenizer's own limit.
+pub(crate) fn limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
     match (job.data.max_length, task.max_length()) {
-        (None, Some(usual)) => usual.min(positions),
+        (None, Some(default)) => default.min(positions),
         _ => positions,
     }
 }
@@ -63,17 +64,11 @@ pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id:
     }
 }
 
-/// The sampler with the lengths that suit its batches best, unless the job says what
-/// to pad to.
-pub(crate) fn fitted(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunResult<Sampler> {
+/// Fits the padded lengths to the sampler's batches, unless the job file says what to pad to.
+pub(crate) fn fit(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunResult<Sampler> {
     let data = &job.data;
     if data.pad_to_max_length || data.pad_to_multiple_of.is_some() {
         return Ok(sampler);
     }
     Ok(sampler.fitted(lengths_max)?)
-}
-
-fn too_long(name: &'static str, asked: u32, positions: u32) -> RunError {
-    let problem = format!("the model has {positions} positions");
-    RunError::Field { name, value: asked.to_string(), problem }
 }

@@ -1,10 +1,9 @@
-//! The job's splits, tokenized: the first thing a run does, since everything
-//! else (labels, shapes, step counts) follows from them.
+//! Prepares the job's tokenized splits. This comes first in a run, since labels, shapes and step
+//! counts follow from them.
 //!
-//! Imports `hub`, `tasks`, `control` and `error`.
+//! Imports `tasks`, `control` and `error`.
 
 pub(crate) mod lengths;
-mod questions;
 mod report;
 
 use std::collections::BTreeMap;
@@ -12,21 +11,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use traind_hub::DataSetRequest;
 use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
     CastType, Columns, DatasetOptions, FetchContext, Files, FormatOptions, HuggingFaceTokenizer,
     LabelEncoder, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
-pub(crate) use questions::Questions;
-
-use crate::control::{Context, fetching};
+use crate::control::{Downloads, Journal, Stop};
 use crate::error::{RunError, RunResult};
-use crate::hub;
-use crate::tasks::{JobTask, Reading};
+use crate::tasks::{JobTask, Questions, Reading};
 
-/// How often a run tells how far it has read.
-const TELL_EVERY: Duration = Duration::from_secs(30);
+/// The time between two lines about the rows that were tokenized so far.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
 
 /// One tokenized split.
 #[derive(Clone, Debug)]
@@ -36,7 +33,7 @@ pub(crate) struct Split {
     pub set: Arc<TokenizedSet>,
     /// Whether its rows have labels.
     pub labelled: bool,
-    /// Those of an evaluated split of questions; empty elsewhere.
+    /// The questions of an evaluated split, for question answering.
     pub questions: Arc<Questions>,
 }
 
@@ -52,8 +49,8 @@ pub(crate) struct Splits {
 }
 
 impl Splits {
-    /// The rows whose steps are planned: those to train on. A job that does not train
-    /// plans no step, so that any others will do.
+    /// The split whose steps are planned: the training split. A job that does not train plans no
+    /// steps, so any other split will do.
     pub(crate) fn planned(&self) -> RunResult<&Split> {
         let any = self.train.as_ref().or(self.validation.as_ref()).or(self.test.as_ref());
         any.ok_or_else(|| RunError::Field {
@@ -64,18 +61,27 @@ impl Splits {
     }
 }
 
-/// Reads and tokenizes all splits that the job needs; labels of the others follow
-/// the training split's rule. Rows have at most `max_length` tokens.
+/// Where a run reads and reports its data.
+pub(crate) struct DataSource<'a> {
+    pub job: &'a JobFile,
+    pub cache_dir: &'a Path,
+    pub downloads: &'a Downloads,
+    pub journal: &'a Journal,
+    pub stop: &'a Stop,
+}
+
+/// Reads and tokenizes all splits that the job needs. The training split assigns the ids of
+/// labels. Rows have at most `max_length` tokens.
 pub(crate) fn prepare(
-    context: &Context,
+    source: &DataSource<'_>,
     task: &dyn JobTask,
     tokenizer: &HuggingFaceTokenizer,
     max_length: u32,
 ) -> RunResult<Splits> {
-    let job = &context.spec.job;
+    let job = source.job;
     let mut splits = Splits::default();
-    let mut reader = Reader { context, task, tokenizer, max_length, encoder: None };
-    if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(context)) {
+    let mut reader = Reader { source, task, tokenizer, max_length, encoder: None };
+    if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(job)) {
         let (train, validation) = reader.train(files)?;
         reader.encoder = train.set.label_encoder().cloned();
         splits.train = job.train.do_train.then_some(train);
@@ -91,15 +97,14 @@ pub(crate) fn prepare(
     Ok(splits)
 }
 
-/// Rows of the training files are needed to train on and to keep some aside.
-fn reads_train(context: &Context) -> bool {
-    let job = &context.spec.job;
+/// Whether the job needs the training files: to train on, or to split off validation rows.
+fn reads_train(job: &JobFile) -> bool {
     job.train.do_train || (job.evaluates() && job.data.validation_split.is_some())
 }
 
-/// What the splits of a job share.
+/// Reads splits of one job.
 struct Reader<'a> {
-    context: &'a Context,
+    source: &'a DataSource<'a>,
     task: &'a dyn JobTask,
     tokenizer: &'a HuggingFaceTokenizer,
     max_length: u32,
@@ -107,9 +112,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The training rows, and those of them that are kept aside.
+    /// Reads the training split, and the validation rows that are split off it.
     fn train(&self, files: &DataFiles) -> RunResult<(Split, Option<Split>)> {
-        let job = &self.context.spec.job;
+        let job = self.source.job;
         let fraction = job.data.validation_split.filter(|_| job.evaluates());
         let options = self.options("train", files, true, fraction.is_some())?;
         let prepared = self.prepare(&options)?;
@@ -127,7 +132,7 @@ impl Reader<'_> {
         Ok((train, Some(validation)))
     }
 
-    /// A split to evaluate or predict on.
+    /// Reads a split to evaluate or predict on.
     fn other(&mut self, name: &'static str, files: &DataFiles) -> RunResult<Split> {
         let labelled = name != "test" || self.has_labels(files)?;
         let options = self.options(name, files, labelled, true)?;
@@ -141,9 +146,9 @@ impl Reader<'_> {
         Ok(split)
     }
 
-    /// Whether files to predict have the columns of labels too: they need not.
+    /// Whether files to predict have label columns, which are optional there.
     fn has_labels(&self, files: &DataFiles) -> RunResult<bool> {
-        if !self.context.spec.job.train.do_predict {
+        if !self.source.job.train.do_predict {
             return Ok(true);
         }
         let labelled = self.options("test", files, true, true)?;
@@ -165,23 +170,27 @@ impl Reader<'_> {
             max_length: self.max_length,
         };
         let (patterns, names) = self.patterns(split, files)?;
-        let observer = Some(fetching::observer(self.context));
-        let locks = self.context.locks.clone();
+        let (job, downloads) = (self.source.job, self.source.downloads);
+        let cache_dir = Some(self.source.cache_dir.to_owned());
         Ok(DatasetOptions {
             files: Files {
                 patterns,
                 split: split.to_owned(),
-                columns: columns(&self.context.spec.job.data.columns),
-                format: format_options(&self.context.spec.job),
-                cache_dir: Some(self.context.spec.cache_dir.clone()),
-                fetch: FetchContext { observer, locks, names },
+                columns: columns(&job.data.columns),
+                format: format_options(job),
+                cache_dir: cache_dir.clone(),
+                fetch: FetchContext {
+                    observer: Some(downloads.observer()),
+                    locks: downloads.locks().clone(),
+                    names,
+                },
             },
             task: self.task.task_spec(&reading)?,
-            cache_dir: Some(self.context.spec.cache_dir.clone()),
+            cache_dir,
         })
     }
 
-    /// What the loader finds the files by, and what those are called that come from the hub.
+    /// Returns the loader's patterns for the files, and the hub's names of fetched files.
     fn patterns(
         &self,
         split: &'static str,
@@ -193,7 +202,8 @@ impl Reader<'_> {
                 patterns.push(path_text(pattern));
                 continue;
             };
-            for file in hub::fetch_data(self.context, field(split), &url, split)? {
+            let request = self.request(split, url);
+            for file in self.source.downloads.fetch_data(field(split), request)? {
                 patterns.push(path_text(&file.local));
                 names.insert(file.local, file.name);
             }
@@ -201,22 +211,35 @@ impl Reader<'_> {
         Ok((patterns, names))
     }
 
-    /// A set may take hours to tokenize, in which the daemon wants to see that the run gets on.
+    fn request(&self, split: &'static str, url: DataSetUrl) -> DataSetRequest {
+        let data = &self.source.job.data;
+        DataSetRequest {
+            id: url.id,
+            revision: url.revision.or_else(|| data.revision.clone()),
+            split: split.to_owned(),
+            config: data.dataset_config_name.clone(),
+            path: url.path,
+        }
+    }
+
+    /// Tokenizes a split, which may take hours, and reports its progress.
     fn prepare(&self, options: &DatasetOptions) -> RunResult<traind_loader::Prepared> {
-        let mut told = Instant::now();
+        let DataSource { journal, stop, .. } = self.source;
+        let mut reported = Instant::now();
         let mut watch = |rows: u64| {
-            let late = told.elapsed() >= TELL_EVERY;
-            if late {
-                told = Instant::now();
+            if reported.elapsed() >= REPORT_EVERY {
+                reported = Instant::now();
+                let message = format!("{} data: {rows} rows tokenized", options.files.split);
+                if journal.info(message).is_err() {
+                    return false;
+                }
             }
-            let message = || format!("{} data: {rows} rows tokenized", options.files.split);
-            let written = !late || self.context.journal.info(message()).is_ok();
-            written && self.context.stop.reason().is_none()
+            stop.reason().is_none()
         };
         let tokenizer = self.tokenizer as &dyn TextTokenizer;
         let prepared = traind_loader::prepare_watched(options, tokenizer, &mut watch)?;
         for warning in &prepared.warnings {
-            self.context.journal.warn("TOKEN_CACHE", warning)?;
+            journal.warn("TOKEN_CACHE", warning)?;
         }
         Ok(prepared)
     }
@@ -232,11 +255,11 @@ impl Reader<'_> {
         let stats = SetStats::of(&split.set)?;
         let seconds = prepared.duration.as_secs_f64();
         let event = report::event(split.name, &stats, prepared.cache_hit, seconds);
-        Ok(self.context.journal.record(event)?)
+        Ok(self.source.journal.record(event)?)
     }
 }
 
-/// Of the job file, which names the files of a split.
+/// The field of the job file for a split's files.
 fn field(split: &str) -> &'static str {
     match split {
         "train" => "data.train",
@@ -277,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_breaks_are_kept_for_causal_models_unless_the_job_says() {
+    fn line_breaks_are_kept_for_causal_models_by_default() {
         let options = |task: &str, more: &str| {
             let yaml = format!(
                 "{{name: a, model: {{name_or_path: ./a, task: {task}}}, \

@@ -1,4 +1,4 @@
-//! What a run tells of a split that is ready.
+//! The event that reports a prepared split.
 
 use traind_loader::SetStats;
 use traind_proto::v1::event::Kind;

@@ -1,8 +1,8 @@
-//! Evaluates a split on all cores and gathers the results in dataset order.
+//! Evaluates a split on all cores.
 //!
 //! Imports `session`, `data`, `tasks`, `metrics`, `step`, `control` and `error`.
 
-mod outputs;
+mod gathering;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,32 +15,33 @@ use traind_loader::{
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
 
-use outputs::Gathering;
-pub(crate) use outputs::Outputs;
+use gathering::Gathering;
 
-use crate::control::Context;
+use crate::control::Reporter;
 use crate::data::{Split, lengths};
-use crate::error::{RunError, RunResult};
+use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::session::{Program, ProgramShape, Session};
-use crate::tasks::{JobTask, Scored};
+use crate::tasks::{JobTask, Outputs, Scored};
 
-/// Padded lengths of an evaluation, which has fewer steps than training to save padding in.
+/// The number of padded lengths. An evaluation has fewer batches than training to save padding in.
 const LENGTHS_MAX: usize = 8;
 
-/// A split with its plan. Results are put back into dataset order.
+/// A split and its batches. Results are put back into dataset order.
 pub(crate) struct Evaluator {
     split: Split,
     task: Arc<dyn JobTask>,
     /// The names of the classes.
     labels: Vec<String>,
+    rows_per_core: usize,
     sampler: Sampler,
     collator: Collator,
     /// `prediction_loss_only`.
     loss_only: bool,
+    reporter: Reporter,
 }
 
-/// What the cores computed of a split, and the metrics that follow.
+/// The results of an evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Evaluation {
     /// By the Trainer's names, such as `eval_accuracy`.
@@ -53,10 +54,9 @@ pub(crate) struct Evaluation {
 pub(crate) struct Batching {
     pub buckets: Buckets,
     pub rows_per_core: usize,
-    /// Shares of a batch.
+    /// The data shards of a batch.
     pub data_shards: usize,
-    /// Whether batches hold rows in dataset order, as the Trainer's do; else those of like length
-    /// are together.
+    /// Whether batches take rows in dataset order, as the Trainer's do, rather than by length.
     pub in_order: bool,
 }
 
@@ -77,47 +77,48 @@ impl Evaluator {
         labels: Vec<String>,
         batching: Batching,
         collator: Collator,
+        reporter: Reporter,
     ) -> RunResult<Evaluator> {
+        let rows_per_core = batching.rows_per_core;
         let config = SamplerConfig {
-            batch_per_core: batching.rows_per_core,
+            batch_per_core: rows_per_core,
             cores: batching.data_shards,
             seed: 0,
             strategy: batching.strategy(),
             drop_last: false,
         };
         let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;
-        let sampler = lengths::fitted(job, sampler, LENGTHS_MAX)?;
+        let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
         let loss_only = job.train.prediction_loss_only;
-        Ok(Evaluator { split, task, labels, sampler, collator, loss_only })
+        Ok(Evaluator { split, task, labels, rows_per_core, sampler, collator, loss_only, reporter })
     }
 
-    /// Every program of the evaluation, by ascending length.
-    pub(crate) fn programs(&self, rows: usize) -> impl Iterator<Item = ProgramShape> + use<> {
-        let program = self.program();
+    /// The programs of the evaluation, by ascending length.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = ProgramShape> {
+        let (program, rows) = (self.program(), self.rows_per_core);
         let lengths = self.sampler.shapes(self.sampler.batches_per_epoch() as u64).into_iter();
         lengths.map(move |length| ProgramShape { program, rows, positions: length as usize })
     }
 
-    /// The program that it runs.
     fn program(&self) -> Program {
         if self.split.labelled { Program::Evaluate } else { Program::Predict }
     }
 
-    /// `prefix` goes before each metric's name, as in the Trainer.
+    /// Evaluates the model after `step` steps. Names of metrics begin with `prefix`, as in the
+    /// Trainer.
     pub(crate) fn run(
         &self,
-        context: &Context,
         session: &mut Session,
         prefix: &str,
         step: u64,
         epoch: f64,
     ) -> RunResult<Evaluation> {
         let start = Instant::now();
-        context.activity.enter(Phase::Evaluate);
-        let outputs = self.outputs(context, session)?;
+        self.reporter.activity.enter(Phase::Evaluate);
+        let outputs = self.outputs(session)?;
         let seconds = start.elapsed().as_secs_f64();
         let metrics = self.metrics(&outputs, seconds, prefix)?;
-        context.journal.record(Kind::Evaluated(Evaluated {
+        self.reporter.journal.record(Kind::Evaluated(Evaluated {
             split: self.split.name.to_owned(),
             step,
             epoch,
@@ -128,22 +129,22 @@ impl Evaluator {
         Ok(Evaluation { metrics, outputs })
     }
 
-    fn outputs(&self, context: &Context, session: &mut Session) -> RunResult<Outputs> {
+    fn outputs(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
         let mut gathering = Gathering::new(readout, self.split.labelled, self.split.set.len());
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
-        let upload = session.eval_upload(self.program());
+        let uploader = session.eval_uploader(self.program());
+        let upload = move |host| uploader.upload(host, &[]);
         for uploaded in Prefetcher::spawn(batches, self.collator.clone(), upload)? {
             let Prefetched { batch, .. } = uploaded?;
-            let pending = session.run(context, self.program(), &batch)?;
-            let fetched = pending.fetch();
-            context.activity.completed();
+            let fetched = session.launch_with(self.program(), &batch)?.fetch();
+            self.reporter.activity.program_finished();
             gathering.add(session.device.cores(), &batch, &fetched?)?;
         }
         gathering.finish()
     }
 
-    /// The metrics that an evaluation gives, with values of no meaning.
+    /// The names of the metrics that an evaluation gives, with arbitrary values.
     pub(crate) fn metric_names(&self, prefix: &str) -> Metrics {
         let mut metrics = match self.loss_only {
             true => Metrics::new(),
@@ -164,7 +165,7 @@ impl Evaluator {
         Ok(self.prefixed(metrics, seconds, prefix))
     }
 
-    /// The metrics with the Trainer's figures of speed, under the prefix.
+    /// Adds the Trainer's metrics of speed and prefixes all names.
     fn prefixed(&self, mut metrics: Metrics, seconds: f64, prefix: &str) -> Metrics {
         let (rows, steps) = (self.split.set.len() as f64, self.sampler.batches_per_epoch() as f64);
         metrics.insert("runtime".to_owned(), seconds);
@@ -173,7 +174,7 @@ impl Evaluator {
         metrics.into_iter().map(|(name, value)| (format!("{prefix}_{name}"), value)).collect()
     }
 
-    /// Writes what is worth keeping of an evaluation besides its metrics.
+    /// Writes the task's files about an evaluation.
     pub(crate) fn write_report(&self, folder: &Path, evaluation: &Evaluation) -> RunResult<()> {
         self.task.write_report(folder, &self.scored(&evaluation.outputs))
     }
@@ -188,16 +189,7 @@ impl Evaluator {
     }
 
     fn scored<'a>(&'a self, outputs: &'a Outputs) -> Scored<'a> {
-        Scored { split: &self.split, labels: &self.labels, outputs }
-    }
-}
-
-impl From<traind_loader::PrefetchError<RunError>> for RunError {
-    fn from(error: traind_loader::PrefetchError<RunError>) -> RunError {
-        match error {
-            traind_loader::PrefetchError::Transfer(error) => error,
-            traind_loader::PrefetchError::Collate(error) => error.into(),
-            other => RunError::Prefetch(other.to_string()),
-        }
+        let Split { set, questions, .. } = &self.split;
+        Scored { set, questions, labels: &self.labels, outputs }
     }
 }

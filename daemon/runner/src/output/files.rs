@@ -1,10 +1,10 @@
-//! What a folder takes.
+//! The size of a folder.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Size of all files in a folder and below it, in bytes.
+/// Returns the bytes of all files in a folder and its subfolders.
 pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {

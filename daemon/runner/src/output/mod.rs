@@ -1,5 +1,4 @@
-//! The output folder: what transformers loads unmodified, and what people
-//! expect to find beside it.
+//! The files of the output folder, which transformers loads unmodified, and their names.
 //!
 //! Imports `metrics` and `error`.
 
@@ -20,31 +19,25 @@ pub(crate) use tensorboard::TensorBoardWriter;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
 
 use traind_durable::Replacement;
+use traind_hub::TOKENIZER_FILES;
 
 use crate::error::{RunError, RunResult};
 
-/// Files that belong to a tokenizer, copied as they are where they are.
-pub(crate) const TOKENIZER_FILES: &[&str] = &[
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "chat_template.jinja",
-];
+/// Precedes the steps in the name of a checkpoint's folder, as in transformers.
+pub(crate) const CHECKPOINT_PREFIX: &str = "checkpoint-";
 
-/// Turns an I/O failure into the run's error.
+/// The folder of a checkpoint.
+pub(crate) fn checkpoint_folder(output_dir: &Path, step: u64) -> PathBuf {
+    output_dir.join(format!("{CHECKPOINT_PREFIX}{step}"))
+}
+
+/// Turns an I/O error at `path` into the run's error.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RunError {
     let path = path.to_owned();
     move |source| RunError::Output { action, path, source }
 }
 
-/// Creates the output folder and finds out whether it can be written, before
-/// any work is done for it.
+/// Creates the output folder and checks that it is writable, before any work is done for it.
 pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
     std::fs::create_dir_all(folder).map_err(failed("create", folder))?;
     let probe = folder.join(".traind-probe");
@@ -52,10 +45,10 @@ pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
     std::fs::remove_file(&probe).map_err(failed("remove", &probe))
 }
 
-/// Copies the tokenizer's files from the model folder, each as one of several.
+/// Copies the tokenizer's files from the model folder. [`sync_folder`] makes them durable.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     for name in TOKENIZER_FILES {
-        let source: PathBuf = from.join(name);
+        let source = from.join(name);
         if source.exists() {
             let content = std::fs::read(&source).map_err(failed("read", &source))?;
             write_of_several(&to.join(name), &content)?;
@@ -70,12 +63,12 @@ pub(crate) fn tokenizer_bytes(from: &Path) -> u64 {
     sizes.flatten().map(|metadata| metadata.len()).sum()
 }
 
-/// Writes one file of the output folder, whole or not at all.
+/// Writes a file of the output folder, whole or not at all.
 pub(crate) fn write(path: &Path, content: &[u8]) -> RunResult<()> {
     traind_durable::replace(path, content).map_err(failed("write", path))
 }
 
-/// The same for one of several, after which [`sync_folder`] makes the names of all durable.
+/// Writes one of several files, whose names [`sync_folder`] makes durable at once.
 pub(crate) fn write_of_several(path: &Path, content: &[u8]) -> RunResult<()> {
     let file = Replacement::of(path).without_folder();
     file.write(|file| file.write_all(content)).map_err(failed("write", path))

@@ -1,11 +1,10 @@
-//! The model card: a README.md that says what the model is, what it was
-//! trained on and how well it does, in the hub's format.
+//! The model card: a README.md in the hub's format with the model's origin, training arguments and
+//! metrics.
 
 use std::fmt::Write;
 
 use crate::metrics::Metrics;
 
-/// What the card tells.
 #[derive(Debug)]
 pub(crate) struct ModelCard<'a> {
     pub name: &'a str,
@@ -14,9 +13,9 @@ pub(crate) struct ModelCard<'a> {
     pub pipeline_tag: &'a str,
     pub train_rows: u64,
     pub labels: &'a [String],
-    /// Training arguments worth telling, in order.
+    /// The main training arguments, in order.
     pub arguments: Vec<(&'static str, String)>,
-    /// `eval_*` figures of the saved model; empty without an evaluation.
+    /// The `eval_*` metrics of the saved model; empty without an evaluation.
     pub metrics: &'a Metrics,
 }
 
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_labels_results_and_arguments() {
+    fn has_labels_results_and_arguments() {
         let card = ModelCard {
             name: "sections",
             base_model: "minilm",

@@ -1,5 +1,4 @@
-//! `predictions.parquet`: what a model makes of rows that it was asked to predict, in
-//! dataset order.
+//! `predictions.parquet`: the model's predictions for the rows of a file, in order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use crate::error::RunResult;
 
 const FILE_NAME: &str = "predictions.parquet";
 
-/// Named columns of one length.
+/// Named columns of equal length.
 #[derive(Debug, Default)]
 pub(crate) struct Predictions {
     columns: Vec<(&'static str, ArrayRef)>,
@@ -45,7 +44,7 @@ impl Predictions {
     }
 }
 
-/// A column of lists of texts.
+/// Returns a column of lists of texts.
 pub(crate) fn text_lists<S: AsRef<str>>(rows: impl IntoIterator<Item = Vec<S>>) -> ArrayRef {
     let mut builder = ListBuilder::new(StringBuilder::new());
     for row in rows {
@@ -55,7 +54,7 @@ pub(crate) fn text_lists<S: AsRef<str>>(rows: impl IntoIterator<Item = Vec<S>>) 
     Arc::new(builder.finish())
 }
 
-/// A column of lists of numbers.
+/// Returns a column of lists of numbers.
 pub(crate) fn number_lists(rows: impl IntoIterator<Item = Vec<f32>>) -> ArrayRef {
     let mut builder = ListBuilder::new(Float32Builder::new());
     for row in rows {

@@ -34,7 +34,7 @@ struct Summary {
 struct SummaryValue {
     #[prost(string, tag = "1")]
     tag: String,
-    // Written even when it is 0: TensorBoard takes a value without it for none.
+    // Optional so that 0 is written too: TensorBoard drops a value without this field.
     #[prost(float, optional, tag = "2")]
     simple_value: Option<f32>,
 }
@@ -61,7 +61,7 @@ impl TensorBoardWriter {
         Ok(writer)
     }
 
-    /// Writes the values of one step and hands them to the system.
+    /// Writes the values of one step.
     pub(crate) fn scalars(&mut self, step: u64, values: &[(String, f64)]) -> RunResult<()> {
         let value = values
             .iter()
@@ -95,7 +95,7 @@ fn file_path(folder: &Path, host: &str) -> PathBuf {
     folder.join(format!("events.out.tfevents.{seconds}.{host}.{}", std::process::id()))
 }
 
-/// TFRecord masks its checksums so that data holding checksums stays sound.
+/// TFRecord masks its checksums, since the CRC of data that contains CRCs is weak.
 fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

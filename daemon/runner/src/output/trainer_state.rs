@@ -1,13 +1,12 @@
-//! `trainer_state.json`, in the Trainer's own field names, so that the tools
-//! people have for the Trainer read it.
+//! `trainer_state.json` with the Trainer's field names, which its tools can read.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// One entry of `log_history`: `loss`, `grad_norm`, `learning_rate`, `epoch`
-/// and `step` of a training log, or `eval_*` figures with `epoch` and `step`.
+/// One entry of `log_history`: `loss`, `grad_norm`, `learning_rate`, `epoch` and `step` of a training
+/// log, or `eval_*` metrics with `epoch` and `step`.
 pub(crate) type LogEntry = BTreeMap<String, Value>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

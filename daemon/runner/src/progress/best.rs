@@ -1,5 +1,5 @@
-//! Which evaluation was the best, and when to stop looking for a better one: as
-//! the Trainer and transformers' `EarlyStoppingCallback` do it.
+//! The best evaluation so far, and early stopping, as in the Trainer and transformers'
+//! `EarlyStoppingCallback`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,22 +8,22 @@ use traind_job_file::{SaveStrategy, Train};
 use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 
-/// The best so far.
+/// The best evaluation so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Best {
     pub metric: Option<f64>,
     /// Steps done before the best evaluation.
     pub step: Option<u64>,
-    /// Steps of the best checkpoint: there need not be one of the best step.
+    /// Steps of the best checkpoint, which need not be the best step.
     pub checkpoint: Option<u64>,
-    /// Evaluations in a row that were not better.
+    /// Consecutive evaluations that were not better.
     pub evaluations_without: u32,
 }
 
-/// What is better than what.
+/// Compares evaluations.
 #[derive(Clone, Debug)]
 pub(crate) struct BestRule {
-    /// With `eval_` before it.
+    /// Begins with `eval_`.
     metric: String,
     greater_is_better: bool,
     patience: Option<u32>,
@@ -31,12 +31,12 @@ pub(crate) struct BestRule {
 }
 
 impl BestRule {
-    /// `None` where the job does not ask for a best model.
+    /// `None` where the job needs no best model.
     pub(crate) fn of(train: &Train) -> Option<BestRule> {
-        let wanted = train.load_best_model_at_end
+        let is_needed = train.load_best_model_at_end
             || train.early_stopping_patience.is_some()
             || train.save_strategy == SaveStrategy::Best;
-        let default = wanted.then_some("loss");
+        let default = is_needed.then_some("loss");
         let name = train.metric_for_best_model.as_deref().or(default)?;
         let metric =
             if name.starts_with("eval_") { name.to_owned() } else { format!("eval_{name}") };
@@ -48,13 +48,13 @@ impl BestRule {
         })
     }
 
-    /// Takes in an evaluation; true where it is the best so far.
+    /// Compares an evaluation with the best so far; returns whether it is better.
     pub(crate) fn observe(&self, best: &mut Best, step: u64, metrics: &Metrics) -> RunResult<bool> {
         let value = self.value(metrics)?;
-        let counts = best.metric.is_none_or(|known| {
+        let improves = best.metric.is_none_or(|known| {
             self.is_better(value, known) && (value - known).abs() > self.threshold
         });
-        best.evaluations_without = if counts { 0 } else { best.evaluations_without + 1 };
+        best.evaluations_without = if improves { 0 } else { best.evaluations_without + 1 };
         let worst = if self.greater_is_better { f64::NEG_INFINITY } else { f64::INFINITY };
         let is_best = self.is_better(value, best.metric.unwrap_or(worst));
         if is_best {
@@ -63,17 +63,17 @@ impl BestRule {
         Ok(is_best)
     }
 
-    /// Whether training is to end.
-    pub(crate) fn is_over(&self, best: &Best) -> bool {
+    /// Whether early stopping applies.
+    pub(crate) fn stops_early(&self, best: &Best) -> bool {
         self.patience.is_some_and(|patience| best.evaluations_without >= patience)
     }
 
-    /// Fails where evaluations do not compute the metric.
+    /// Fails where `metrics` lack the metric.
     pub(crate) fn check(&self, metrics: &Metrics) -> RunResult<()> {
         self.value(metrics).map(drop)
     }
 
-    /// The callback's entry in `stateful_callbacks`.
+    /// Returns the callback's entry in `stateful_callbacks`.
     pub(crate) fn callback_state(&self, best: &Best) -> Option<(String, Value)> {
         let state = json!({
             "args": {
@@ -86,10 +86,10 @@ impl BestRule {
     }
 
     fn value(&self, metrics: &Metrics) -> RunResult<f64> {
-        let computed = || metrics.keys().map(|name| name.trim_start_matches("eval_").to_owned());
+        let without_prefix = |name: &String| name.trim_start_matches("eval_").to_owned();
         metrics.get(&self.metric).copied().ok_or_else(|| RunError::NoSuchMetric {
-            name: self.metric.trim_start_matches("eval_").to_owned(),
-            computed: computed().collect(),
+            name: without_prefix(&self.metric),
+            computed: metrics.keys().map(without_prefix).collect(),
         })
     }
 
@@ -107,15 +107,14 @@ mod tests {
         BestRule { metric, greater_is_better, patience: Some(patience), threshold }
     }
 
-    /// `expect`: whether each value is the best, and the counter after it, as
-    /// transformers has them.
+    /// `expect` has for each value whether it is the best, and transformers' counter after it.
     fn check(rule: &BestRule, values: &[f64], expect: &[(bool, u32)]) {
         let mut best = Best::default();
         for ((step, value), (is_best, counter)) in (1..).zip(values).zip(expect) {
             let metrics = Metrics::from([("eval_f1".to_owned(), *value)]);
             assert_eq!(rule.observe(&mut best, step, &metrics).unwrap(), *is_best, "{value}");
             assert_eq!(best.evaluations_without, *counter, "after {value}");
-            assert_eq!(rule.is_over(&best), Some(*counter) >= rule.patience);
+            assert_eq!(rule.stops_early(&best), Some(*counter) >= rule.patience);
         }
     }
 
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_better_by_the_threshold_is_best_and_counted() {
+    fn an_improvement_below_the_threshold_is_best_but_counted() {
         let expect = [(true, 0), (true, 1), (true, 2), (true, 0)];
         check(&rule(true, 2, 0.1), &[0.5, 0.55, 0.6, 0.75], &expect);
     }
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_that_is_not_there_is_told_with_those_that_are() {
+    fn an_unknown_metric_is_reported_with_the_known_ones() {
         let metrics = Metrics::from([("eval_accuracy".to_owned(), 1.0)]);
         let error = rule(true, 1, 0.0).check(&metrics).unwrap_err().to_string();
         assert!(error.contains("f1") && error.contains("accuracy"), "{error}");

@@ -5,19 +5,36 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use traind_proto::v1::StepTime;
 
-/// What one finished step contributes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FinishedStep {
-    pub loss: f64,
+/// The samples, tokens and FLOPs of a step or of a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct StepCounts {
     pub samples: u64,
     pub tokens: u64,
-    /// Operations by the Trainer's count: see [`crate::work::trainer_flos`].
-    #[serde(default)]
+    /// FLOPs by the Trainer's count: see [`crate::session::trainer_flos`].
     pub flos: f64,
 }
 
-/// Sums over a window of steps. Times count in the window in which they pass,
-/// which for a step in flight may be the one before that in which it ends.
+impl StepCounts {
+    pub(crate) fn add(&mut self, other: StepCounts) {
+        self.samples += other.samples;
+        self.tokens += other.tokens;
+        self.flos += other.flos;
+    }
+}
+
+/// Sums over finished steps, as a checkpoint stores them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct WindowSums {
+    loss: f64,
+    samples: u64,
+    tokens: u64,
+    /// Always 0; kept for checkpoints of earlier versions.
+    #[serde(default)]
+    flos: f64,
+}
+
+/// Sums over a window of steps. Time counts in the window in which it passes, which for a step in
+/// flight may precede the window in which the step ends.
 #[derive(Debug)]
 pub(crate) struct Meter {
     since: Instant,
@@ -25,14 +42,14 @@ pub(crate) struct Meter {
     time: Spent,
 }
 
-/// The part of the sums that a later attempt goes on with.
+/// The sums that a later attempt continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     steps: u32,
-    sum: FinishedStep,
+    sum: WindowSums,
 }
 
-/// Where the wall time of a window went.
+/// The parts of a window's wall time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub input_wait: Duration,
@@ -43,7 +60,7 @@ pub(crate) struct Spent {
 
 /// Means and rates of a window.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WindowFigures {
+pub(crate) struct WindowAverages {
     pub loss: f64,
     pub seconds_per_step: f64,
     pub samples_per_second: f64,
@@ -57,7 +74,7 @@ impl Meter {
         Meter::resume(Window::default())
     }
 
-    /// Goes on in a window that another attempt began. Rates are of this one.
+    /// Continues a window of an earlier attempt. Rates are of this attempt.
     pub(crate) fn resume(window: Window) -> Meter {
         Meter { since: Instant::now(), window, time: Spent::default() }
     }
@@ -66,12 +83,12 @@ impl Meter {
         self.window
     }
 
-    /// Nothing passed before now that is to count.
+    /// Starts to count time now.
     pub(crate) fn start_clock(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Time that has just passed.
+    /// Adds time that has just passed.
     pub(crate) fn spend(&mut self, time: Spent) {
         self.time.input_wait += time.input_wait;
         self.time.dispatch += time.dispatch;
@@ -79,21 +96,21 @@ impl Meter {
         self.time.read_back += time.read_back;
     }
 
-    /// A step that has ended.
-    pub(crate) fn finish(&mut self, step: FinishedStep) {
+    /// Adds a finished step.
+    pub(crate) fn add(&mut self, loss: f64, counts: StepCounts) {
         self.window.steps += 1;
-        self.window.sum.loss += step.loss;
-        self.window.sum.samples += step.samples;
-        self.window.sum.tokens += step.tokens;
+        self.window.sum.loss += loss;
+        self.window.sum.samples += counts.samples;
+        self.window.sum.tokens += counts.tokens;
     }
 
-    /// The figures of the window so far.
-    pub(crate) fn figures(&self) -> WindowFigures {
+    /// Returns the averages of the window so far.
+    pub(crate) fn averages(&self) -> WindowAverages {
         let seconds = self.since.elapsed().as_secs_f64();
         let Window { steps, sum } = self.window;
         let steps = f64::from(steps.max(1));
         let mean = |duration: Duration| duration.as_secs_f64() / steps;
-        WindowFigures {
+        WindowAverages {
             loss: sum.loss / steps,
             seconds_per_step: seconds / steps,
             samples_per_second: sum.samples as f64 / seconds,
@@ -108,12 +125,12 @@ impl Meter {
         }
     }
 
-    /// Ends the window and begins the next.
+    /// Starts the next window.
     pub(crate) fn restart(&mut self) {
         *self = Meter::start();
     }
 
-    /// Leaves time spent on something else, such as an evaluation, out.
+    /// Excludes time spent on something else, such as an evaluation.
     pub(crate) fn exclude(&mut self, duration: Duration) {
         self.since += duration;
     }

@@ -12,14 +12,14 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use traind_job_file::JobFile;
 
-use crate::checkpoint;
 use crate::control::StopReason;
 use crate::evaluation::Evaluation;
-use crate::output::{LogEntry, TrainerState};
+use crate::metrics::Metrics;
+use crate::output::{LogEntry, TrainerState, checkpoint_folder};
 
 pub(crate) use best::{Best, BestRule};
-pub(crate) use meter::{FinishedStep, Meter, Spent, Window};
-pub(crate) use schedule::Timetable;
+pub(crate) use meter::{Meter, Spent, StepCounts, Window};
+pub(crate) use schedule::{BatchPosition, Timetable};
 
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -28,13 +28,13 @@ pub(crate) struct Progress {
     pub meter: Meter,
     pub log_history: Vec<LogEntry>,
     pub best: Best,
-    /// After the newest step, with `fp16`.
+    /// The scale after the newest step, with `fp16`.
     pub loss_scale: Option<f32>,
-    /// Of the newest evaluation, and the steps done before it.
+    /// The newest evaluation, with the steps done before it.
     pub evaluation: Option<(u64, Evaluation)>,
-    /// Why the run ended before its last step, if it did.
+    /// Why the run ended before its last step.
     pub stopped: Option<StopReason>,
-    /// When this attempt began to train.
+    /// The start of this attempt's training.
     pub since: Instant,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Totals {
     pub tokens: u64,
     #[serde(default)]
     pub flos: f64,
-    /// Wall time of the attempts before this one.
+    /// The wall time of training, up to the last stop of the clock.
     pub seconds: f64,
-    /// Steps whose gradients were not finite, with `fp16`.
+    /// Steps without an update, since their gradients were not finite (`fp16`).
     pub skipped_steps: u64,
 }
 
@@ -69,25 +69,43 @@ impl Default for Progress {
 }
 
 impl Progress {
-    pub(crate) fn add(&mut self, step: u64, finished: FinishedStep) {
-        self.steps = step;
-        self.totals.loss += finished.loss;
-        self.totals.samples += finished.samples;
-        self.totals.tokens += finished.tokens;
-        self.totals.flos += finished.flos;
-        self.meter.finish(finished);
+    /// Starts to count the time of training.
+    pub(crate) fn start_clock(&mut self) {
+        self.since = Instant::now();
+        self.meter.start_clock();
     }
 
-    /// The sums with the time of this attempt.
+    /// Adds the time since the start to the totals.
+    pub(crate) fn stop_clock(&mut self) {
+        self.totals = self.totals();
+        self.since = Instant::now();
+    }
+
+    /// Adds a finished step.
+    pub(crate) fn add(&mut self, step: u64, loss: f64, counts: StepCounts) {
+        self.steps = step;
+        self.totals.loss += loss;
+        self.totals.samples += counts.samples;
+        self.totals.tokens += counts.tokens;
+        self.totals.flos += counts.flos;
+        self.meter.add(loss, counts);
+    }
+
+    /// Returns the sums, with the time of this attempt so far.
     pub(crate) fn totals(&self) -> Totals {
         Totals { seconds: self.totals.seconds + self.since.elapsed().as_secs_f64(), ..self.totals }
     }
 
-    /// `trainer_state.json` as of now.
+    /// The metrics of the newest evaluation.
+    pub(crate) fn evaluation_metrics(&self) -> Option<&Metrics> {
+        self.evaluation.as_ref().map(|(_, evaluation)| &evaluation.metrics)
+    }
+
+    /// Returns the content of `trainer_state.json`.
     pub(crate) fn trainer_state(&self, job: &JobFile, timetable: &Timetable) -> TrainerState {
         let rule = BestRule::of(&job.train);
         let best_folder =
-            |step: u64| job.output_dir.join(checkpoint::folder_name(step)).display().to_string();
+            |step: u64| checkpoint_folder(&job.output_dir, step).display().to_string();
         TrainerState {
             best_global_step: self.best.step,
             best_metric: self.best.metric,

@@ -1,15 +1,14 @@
-//! How long a run is and what happens when: step counts, learning rates,
-//! logging, evaluation and checkpoints, all known before the first step.
+//! The timetable of a run: step counts, learning rates, logging, evaluations and checkpoints, all
+//! known before the first step.
 //!
-//! A step is one update. It takes `gradient_accumulation_steps` batches, fewer
-//! at the end of an epoch, since none reaches into the next.
+//! A step is one update. It takes `gradient_accumulation_steps` batches, or fewer at the end of an
+//! epoch, since no step continues into the next epoch.
 
 use traind_job_file::{EvalStrategy, LoggingStrategy, SaveStrategy, StepsOrRatio, Train};
 use traind_models::schedules::Schedule;
 
 use crate::error::RunResult;
 
-/// The timetable of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Timetable {
     pub steps_per_epoch: u64,
@@ -17,9 +16,9 @@ pub(crate) struct Timetable {
     /// Epochs that are begun.
     pub num_train_epochs: u64,
     pub logging_steps: u64,
-    /// Steps between two evaluations; `None` where there are none on the way.
+    /// Steps between two evaluations; `None` where there are none during training.
     pub eval_steps: Option<u64>,
-    /// Steps between two checkpoints; `None` where no count decides.
+    /// Steps between two checkpoints; `None` where they do not depend on a count.
     pub save_steps: Option<u64>,
     logging_strategy: LoggingStrategy,
     logging_first_step: bool,
@@ -75,32 +74,30 @@ impl Timetable {
         })
     }
 
-    /// The rate of the update that follows `done` updates.
+    /// The learning rate of the update that follows `done` updates.
     pub(crate) fn learning_rate(&self, done: u64) -> f64 {
         self.schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
     }
 
-    /// Epochs done after `done` steps, with the share of the current one: the
-    /// Trainer's count, which is one of batches.
+    /// The epochs completed after `done` steps, with a fraction of batches as in the Trainer.
     pub(crate) fn epoch(&self, done: u64) -> f64 {
         let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
         epoch as f64 + (steps * self.batches_per_step) as f64 / self.batches_per_epoch as f64
     }
 
-    /// Batches before the one with which the step after `done` steps begins.
+    /// The number of batches in the first `done` steps.
     pub(crate) fn batches_before(&self, done: u64) -> u64 {
         let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
         epoch * self.batches_per_epoch + steps * self.batches_per_step
     }
 
-    /// Which batch of its step a batch of the run is: the step's number and the
-    /// place in it, both from 0, and whether it is the step's last.
-    pub(crate) fn place(&self, batch: u64) -> Place {
+    /// The position of a batch of the run, which counts from 0.
+    pub(crate) fn position(&self, batch: u64) -> BatchPosition {
         let (epoch, in_epoch) = (batch / self.batches_per_epoch, batch % self.batches_per_epoch);
         let in_step = in_epoch % self.batches_per_step;
-        Place {
+        BatchPosition {
             step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
-            batch: in_step,
+            batch_in_step: in_step,
             is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
         }
     }
@@ -126,7 +123,7 @@ impl Timetable {
         is_due || (self.logging_first_step && done == 1)
     }
 
-    /// Whether an evaluation follows `done` steps: also the last, as in the Trainer.
+    /// Whether an evaluation follows `done` steps. One follows the last step, as in the Trainer.
     pub(crate) fn evaluates_after(&self, done: u64) -> bool {
         let passed = match self.eval_strategy {
             EvalStrategy::Epoch => self.epoch(done),
@@ -135,7 +132,7 @@ impl Timetable {
         self.eval_delay <= passed && self.is_due(self.eval_steps, done)
     }
 
-    /// Whether a checkpoint follows `done` steps: also the last, as in the Trainer.
+    /// Whether a checkpoint follows `done` steps. One follows the last step, as in the Trainer.
     pub(crate) fn saves_after(&self, done: u64) -> bool {
         self.is_due(self.save_steps, done)
     }
@@ -144,12 +141,15 @@ impl Timetable {
         interval.is_some_and(|steps| done.is_multiple_of(steps) || done == self.max_steps)
     }
 
-    /// Checkpoints that are due after step `done`, at most.
+    /// The largest number of checkpoints after step `done`.
     pub(crate) fn saves_left(&self, done: u64) -> u64 {
-        let due = |steps: u64| self.max_steps.div_ceil(steps).saturating_sub(done / steps);
-        // A checkpoint for each evaluation, if each is better than the last.
-        let interval = self.save_steps.or(self.eval_steps).filter(|_| done < self.max_steps);
-        interval.map_or(0, due)
+        // Without an interval each evaluation may be the best so far and be saved.
+        match self.save_steps.or(self.eval_steps) {
+            Some(interval) if done < self.max_steps => {
+                self.max_steps.div_ceil(interval).saturating_sub(done / interval)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -158,11 +158,12 @@ fn schedule(train: &Train) -> RunResult<Schedule> {
     Ok(Schedule::new(train.lr_scheduler_type.as_str(), kwargs)?)
 }
 
-/// The place of a batch.
+/// The step of a batch and its position in the step, both from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BatchPosition {
     pub step: u64,
-    pub batch: u64,
+    pub batch_in_step: u64,
+    /// Whether the batch is the last of its step.
     pub is_last: bool,
 }
 
@@ -182,8 +183,8 @@ mod tests {
         JobFile::parse(&yaml, Path::new("/")).unwrap().job.train
     }
 
-    /// Settings of a job and the rate that the Trainer has for each of its updates, as
-    /// `scripts/fixtures/schedules.py` writes them.
+    /// The settings of a job and the Trainer's learning rate for each update, as written by
+    /// `scripts/fixtures/schedules.py`.
     #[derive(serde::Deserialize)]
     struct Rates {
         train: serde_json::Map<String, serde_json::Value>,
@@ -200,14 +201,15 @@ mod tests {
             let settings = serde_json::to_string(&case.train).unwrap();
             let settings = &settings[1..settings.len() - 1];
             check_rates(case, settings);
-            // Its older name.
+            // The older name of the key.
             if case.train.get("warmup_steps").is_some_and(|steps| steps.is_f64()) {
                 check_rates(case, &settings.replace("warmup_steps", "warmup_ratio"));
             }
         }
         for name in traind_job_file::LrSchedulerType::ALL {
-            let of = |case: &Rates| case.train["lr_scheduler_type"] == name.as_str();
-            assert!(cases.iter().any(of), "{name}");
+            let is_covered =
+                cases.iter().any(|case| case.train["lr_scheduler_type"] == name.as_str());
+            assert!(is_covered, "{name}");
         }
     }
 
@@ -216,21 +218,21 @@ mod tests {
         assert_eq!(timetable.warmup_steps, case.warmup_steps, "{settings}");
         for (done, expect) in case.rates.iter().enumerate() {
             let rate = timetable.learning_rate(done as u64);
-            // Written with 13 digits.
+            // The file has 13 digits.
             let close = (rate - expect).abs() <= 1e-12 * expect + 1e-20;
             assert!(close, "{settings}, after {done}: {rate}, expected {expect}");
         }
     }
 
     #[test]
-    fn no_step_reaches_into_the_next_epoch() {
+    fn no_step_continues_into_the_next_epoch() {
         let mut train = train("num_train_epochs: 2");
         train.gradient_accumulation_steps = 3;
         let timetable = Timetable::new(&train, 7).unwrap();
         assert_eq!((timetable.steps_per_epoch, timetable.max_steps), (3, 6));
-        let places: Vec<(u64, u64, bool)> = (0..9)
-            .map(|batch| timetable.place(batch))
-            .map(|place| (place.step, place.batch, place.is_last))
+        let positions: Vec<(u64, u64, bool)> = (0..9)
+            .map(|batch| timetable.position(batch))
+            .map(|position| (position.step, position.batch_in_step, position.is_last))
             .collect();
         let (first, last) = (false, true);
         let expect = [
@@ -244,9 +246,9 @@ mod tests {
             (3, 0, first),
             (3, 1, first),
         ];
-        assert_eq!(places, expect);
-        let begins: Vec<u64> = (0..=6).map(|step| timetable.batches_before(step)).collect();
-        assert_eq!(begins, [0, 3, 6, 7, 10, 13, 14]);
+        assert_eq!(positions, expect);
+        let batches: Vec<u64> = (0..=6).map(|step| timetable.batches_before(step)).collect();
+        assert_eq!(batches, [0, 3, 6, 7, 10, 13, 14]);
         let epochs: Vec<f64> = (0..=4).map(|step| timetable.epoch(step)).collect();
         assert_eq!(epochs, [0.0, 3.0 / 7.0, 6.0 / 7.0, 1.0, 1.0 + 3.0 / 7.0]);
     }

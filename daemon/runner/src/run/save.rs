@@ -1,4 +1,4 @@
-//! Writes the trained model and all that goes with it into the output folder.
+//! Writes the trained model, its state and its model card into the output folder.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,10 +8,8 @@ use traind_job_file::JobFile;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
-use crate::control::Context;
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::model::OpenModel;
 use crate::output::{
     self, LogEntry, ModelCard,
     charts::{self, LossCurve},
@@ -20,27 +18,29 @@ use crate::output::{
 use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 
-/// Saves the model as it is now; returns the final figures of the run.
-pub(crate) fn save(
+use super::Context;
+use super::prepare::Prepared;
+
+/// Saves the model; returns the final metrics of the run.
+pub(super) fn save(
     context: &Context,
     session: &Session,
-    open: &OpenModel,
+    prepared: &Prepared,
     timetable: &Timetable,
     progress: &Progress,
-    train_rows: u64,
 ) -> RunResult<Metrics> {
     let start = Instant::now();
-    context.activity.enter(Phase::Checkpoint);
+    context.reporter.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
-    open.save_weights(folder, &session.parameters()?)?;
-    output::copy_tokenizer(&open.folder, folder)?;
+    prepared.open.save_weights(folder, &session.parameters()?)?;
+    output::copy_tokenizer(&prepared.open.folder, folder)?;
     let metrics = final_metrics(progress);
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
-    write_card(folder, job, open, progress, train_rows)?;
+    write_card(folder, job, prepared, progress)?;
     output::sync_folder(folder)?;
-    context.journal.record(Kind::Saved(Saved {
+    context.reporter.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),
         kind: SavedKind::Final.into(),
         step: progress.steps,
@@ -51,15 +51,14 @@ pub(crate) fn save(
     Ok(metrics)
 }
 
-/// `train_*` metrics as the Trainer gives them, and those of the last evaluation.
+/// The metrics of training, and those of the last evaluation.
 fn final_metrics(progress: &Progress) -> Metrics {
     let mut metrics = train_metrics(progress);
-    if let Some((_, evaluation)) = &progress.evaluation {
-        metrics.extend(evaluation.metrics.clone());
-    }
+    metrics.extend(progress.evaluation_metrics().cloned().unwrap_or_default());
     metrics
 }
 
+/// The Trainer's `train_*` metrics.
 fn train_metrics(progress: &Progress) -> Metrics {
     let totals = progress.totals;
     let (steps, samples) = (progress.steps as f64, totals.samples as f64);
@@ -77,17 +76,16 @@ fn write_state(
     timetable: &Timetable,
     progress: &Progress,
 ) -> RunResult<()> {
-    let state = progress.trainer_state(job, timetable);
     let path = folder.join("trainer_state.json");
-    let text = serde_json::to_vec_pretty(&state)
+    let text = serde_json::to_vec_pretty(&progress.trainer_state(job, timetable))
         .map_err(|error| failed("serialize", &path)(error.into()))?;
     output::write_of_several(&path, &text)
 }
 
-/// The entry of the log with which training ends.
-pub(crate) fn train_summary(timetable: &Timetable, progress: &Progress) -> LogEntry {
-    let train = train_metrics(progress).into_iter();
-    let mut entry: LogEntry = train.map(|(name, value)| (name, json!(value))).collect();
+/// Returns the entry of the log that ends training.
+pub(super) fn train_summary(timetable: &Timetable, progress: &Progress) -> LogEntry {
+    let metrics = train_metrics(progress).into_iter();
+    let mut entry: LogEntry = metrics.map(|(name, value)| (name, json!(value))).collect();
     entry.insert("total_flos".to_owned(), json!(progress.totals.flos));
     entry.insert("epoch".to_owned(), json!(timetable.epoch(progress.steps)));
     entry.insert("step".to_owned(), json!(progress.steps));
@@ -97,19 +95,18 @@ pub(crate) fn train_summary(timetable: &Timetable, progress: &Progress) -> LogEn
 fn write_card(
     folder: &Path,
     job: &JobFile,
-    open: &OpenModel,
+    prepared: &Prepared,
     progress: &Progress,
-    train_rows: u64,
 ) -> RunResult<()> {
+    let Prepared { open, train_rows, .. } = prepared;
     let (train, config) = (&job.train, open.model.config());
     let none = Metrics::new();
-    let evaluated = progress.evaluation.as_ref().map(|(_, evaluation)| &evaluation.metrics);
     let card = ModelCard {
         name: &job.name,
         base_model: &open.folder.file_name().unwrap_or_default().to_string_lossy(),
         task: &job.model.task.to_string(),
         pipeline_tag: open.task.pipeline_tag(),
-        train_rows,
+        train_rows: *train_rows,
         labels: &open.task.labels(config)?,
         arguments: vec![
             ("learning_rate", train.learning_rate.to_string()),
@@ -123,7 +120,7 @@ fn write_card(
             ("seed", train.seed.to_string()),
             ("steps", progress.steps.to_string()),
         ],
-        metrics: evaluated.unwrap_or(&none),
+        metrics: progress.evaluation_metrics().unwrap_or(&none),
     };
     output::write_of_several(&folder.join("README.md"), card.render().as_bytes())
 }

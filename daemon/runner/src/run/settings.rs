@@ -1,21 +1,19 @@
-//! The job file's settings in the terms of the parts that carry them out.
+//! Translates the job file's settings for the parts that apply them.
 
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, Optim, Train, TrainSamplingStrategy};
+use traind_job_file::{JobFile, Optim, TrainSamplingStrategy};
 use traind_loader::{SamplerConfig, SamplingStrategy};
 use traind_models::optimizers;
 use traind_models::tasks::LabelSmoother;
-use traind_xla::DType;
 use traind_xla::mesh::Mesh;
 
-use crate::control::work::Precision;
 use crate::error::RunResult;
 use crate::model::OpenModel;
 use crate::state::StateSettings;
-use crate::step::{BatchLayout, ForwardPass};
+use crate::step::{BatchLayout, ForwardPass, compute_dtype};
 
-pub(crate) fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
+pub(super) fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
     let train = &job.train;
     SamplerConfig {
         batch_per_core: train.per_device_train_batch_size as usize,
@@ -30,10 +28,10 @@ pub(crate) fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
     }
 }
 
-pub(crate) fn forward_pass(job: &JobFile, open: &OpenModel) -> RunResult<ForwardPass> {
+pub(super) fn forward_pass(job: &JobFile, open: &OpenModel) -> RunResult<ForwardPass> {
     let train = &job.train;
-    let smoothed = train.label_smoothing_factor > 0.0;
-    let smoother = smoothed.then(|| LabelSmoother::new(train.label_smoothing_factor));
+    let smooths = train.label_smoothing_factor > 0.0;
+    let smoother = smooths.then(|| LabelSmoother::new(train.label_smoothing_factor));
     Ok(ForwardPass {
         model: Arc::clone(&open.model),
         layout: BatchLayout::of(open.model.as_ref(), open.inputs),
@@ -43,24 +41,8 @@ pub(crate) fn forward_pass(job: &JobFile, open: &OpenModel) -> RunResult<Forward
     })
 }
 
-fn compute_dtype(train: &Train) -> DType {
-    match train {
-        Train { bf16: true, .. } => DType::BF16,
-        Train { fp16: true, .. } => DType::F16,
-        _ => DType::F32,
-    }
-}
-
-pub(crate) fn precision(train: &Train) -> Precision {
-    match compute_dtype(train) {
-        DType::F32 if train.tf32 => Precision::TensorFloat32,
-        DType::F32 => Precision::Float32,
-        _ => Precision::Half,
-    }
-}
-
-/// A job that does not train has the optimizer that keeps no state.
-pub(crate) fn optimizer(job: &JobFile) -> RunResult<Arc<dyn optimizers::Optimizer>> {
+/// Returns the optimizer. A job that does not train gets the one without state.
+pub(super) fn optimizer(job: &JobFile) -> RunResult<Arc<dyn optimizers::Optimizer>> {
     let train = &job.train;
     let name = if train.do_train { train.optim } else { Optim::Sgd };
     let settings = optimizers::Settings {
@@ -72,7 +54,7 @@ pub(crate) fn optimizer(job: &JobFile) -> RunResult<Arc<dyn optimizers::Optimize
     Ok(optimizers::build(name.as_str(), &settings)?.into())
 }
 
-pub(crate) fn state(job: &JobFile) -> StateSettings {
+pub(super) fn state(job: &JobFile) -> StateSettings {
     let train = &job.train;
     StateSettings {
         seed: train.seed,

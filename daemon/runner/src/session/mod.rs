@@ -3,45 +3,35 @@
 //!
 //! Imports `step`, `state`, `control` and `error`.
 
+mod cores;
+mod flops;
 mod programs;
+mod upload;
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use traind_loader::HostBatch;
-use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_job_file::Train;
+use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
-use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{
-    CompiledStep, CoreInputs, ExecutableSource, HostArray, LazyDevice, LocalCores, Pending,
+    CompiledStep, CoreInputs, ExecutableSource, HostArray, LazyDevice, Pending,
 };
 
-use crate::control::Context;
-use crate::control::work::{self, Precision, Work};
-use crate::error::{RunError, RunResult};
-use crate::progress::Timetable;
+use crate::control::Reporter;
+use crate::error::RunResult;
 use crate::state::TrainState;
-use crate::step::{BatchLayout, EvalStep, TrainStep};
+use crate::step::{EvalStep, TrainStep};
 
-pub(crate) use programs::{Program, ProgramShape};
+pub(crate) use cores::open_cores;
+pub(crate) use flops::trainer_flos;
+pub(crate) use programs::{Program, ProgramShape, StepPrograms};
+pub(crate) use upload::{UploadedBatch, Uploader};
 
-use programs::ProgramFigures;
-
-/// A batch whose inputs are on the cores, with its plan.
-#[derive(Debug)]
-pub(crate) struct UploadedBatch {
-    pub host: HostBatch,
-    pub inputs: CoreInputs,
-}
-
-/// How the step of one batch differs from that of several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Steps {
-    OneProgram,
-    Accumulated,
-}
+use programs::ProgramCosts;
 
 pub(crate) struct Session {
     pub device: LazyDevice,
@@ -49,66 +39,43 @@ pub(crate) struct Session {
     train: TrainStep,
     evaluate: EvalStep,
     predict: EvalStep,
-    figures: HashMap<String, ProgramFigures>,
-}
-
-/// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
-pub(crate) fn open_cores(context: &Context, mesh: Mesh) -> RunResult<LocalCores> {
-    let spec = &context.spec;
-    let plugin = Plugin::load(&spec.plugin)?;
-    let count = spec.cores.len();
-    let platform = spec.job.resources.platform.to_string();
-    Ok(LocalCores::of_host(Client::new(plugin, &client_options(&platform, count))?, mesh)?)
-}
-
-/// The daemon lets the process see its own devices alone, so they count from 0 here,
-/// whatever their numbers on the host are.
-fn client_options(platform: &str, count: usize) -> CreateOptions {
-    match platform {
-        "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
-        "cuda" => {
-            let visible: Vec<i64> = (0..count as i64).collect();
-            CreateOptions::new().with("visible_devices", visible)
-        }
-        // The Neuron runtime is told by its environment.
-        _ => CreateOptions::new(),
-    }
+    costs: HashMap<String, ProgramCosts>,
+    reporter: Reporter,
+    /// Receives the lowered programs.
+    programs_dir: PathBuf,
 }
 
 impl Session {
     pub(crate) fn new(
-        mut device: LazyDevice,
+        device: LazyDevice,
+        state: TrainState,
         train: TrainStep,
         evaluate: EvalStep,
-        state: impl FnOnce(&mut LazyDevice) -> RunResult<TrainState>,
-    ) -> RunResult<Session> {
-        let state = state(&mut device)?;
+        reporter: Reporter,
+        run_dir: &Path,
+    ) -> Session {
         let predict = evaluate.unlabelled();
-        Ok(Session { device, state, train, evaluate, predict, figures: HashMap::new() })
+        let programs_dir = run_dir.join("programs");
+        let costs = HashMap::new();
+        Session { device, state, train, evaluate, predict, costs, reporter, programs_dir }
     }
 
-    /// Steps that may be handed over and not yet read back. One ahead keeps a device busy while
-    /// the host reads back; a CPU client would have the second step's call wait for the first.
-    pub(crate) fn steps_in_flight_max(&self) -> usize {
-        if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
-    }
-
-    /// Compiles programs before they are needed, as many at a time as the host has processors.
-    pub(crate) fn prepare(&mut self, context: &Context, wanted: &[ProgramShape]) -> RunResult<()> {
-        let mut new: Vec<ProgramShape> = Vec::new();
-        for shape in wanted {
-            if !self.has(shape) && !new.contains(shape) {
-                new.push(*shape);
+    /// Compiles the missing programs of `shapes`, as many at a time as the host has processors.
+    pub(crate) fn prepare(&mut self, shapes: &[ProgramShape]) -> RunResult<()> {
+        let mut missing: Vec<ProgramShape> = Vec::new();
+        for shape in shapes {
+            if !self.has(shape) && !missing.contains(shape) {
+                missing.push(*shape);
             }
         }
-        if new.is_empty() {
+        if missing.is_empty() {
             return Ok(());
         }
-        context.activity.enter(Phase::Compile);
-        let compile = |shape: &ProgramShape| self.compile(context, *shape, true);
+        self.reporter.activity.enter(Phase::Compile);
+        let compile = |shape: &ProgramShape| self.compile(*shape, true);
         let compiled =
-            new.par_iter().with_max_len(1).map(compile).collect::<RunResult<Vec<_>>>()?;
-        new.iter().zip(compiled).for_each(|(shape, step)| self.install(shape, step));
+            missing.par_iter().with_max_len(1).map(compile).collect::<RunResult<Vec<_>>>()?;
+        missing.iter().zip(compiled).for_each(|(shape, step)| self.install(shape, step));
         Ok(())
     }
 
@@ -117,15 +84,10 @@ impl Session {
     }
 
     /// `ahead`: before the first step.
-    fn compile(
-        &self,
-        context: &Context,
-        shape: ProgramShape,
-        ahead: bool,
-    ) -> RunResult<CompiledStep> {
+    fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledStep> {
         let step = self.record(shape)?;
-        keep_program_text(context, &shape.key(), &step.program);
-        context.journal.record(Kind::Compiled(Compiled {
+        self.write_program(&shape.key(), &step.program);
+        self.reporter.journal.record(Kind::Compiled(Compiled {
             program: shape.program.name().to_owned(),
             bucket_length: shape.positions as u32,
             batch: shape.rows as u32,
@@ -157,173 +119,122 @@ impl Session {
         }
     }
 
+    /// Keeps the lowered program for debugging. A failure is ignored, since nothing depends on it.
+    fn write_program(&self, key: &str, program: &str) {
+        let _ = std::fs::create_dir_all(&self.programs_dir);
+        let _ = std::fs::write(self.programs_dir.join(format!("{key}.mlir")), program);
+    }
+
     fn install(&mut self, shape: &ProgramShape, step: CompiledStep) {
-        let ProgramShape { program, rows, positions } = *shape;
-        let forward = self.train.forward.model.forward_flops(rows, positions);
-        let trains = matches!(program, Program::Train | Program::Accumulate);
-        let figures = ProgramFigures::of(step.executable(), forward, trains);
-        self.figures.insert(shape.key(), figures);
+        let forward = self.train.forward.model.forward_flops(shape.rows, shape.positions);
+        let costs = ProgramCosts::of(step.executable(), shape.program, forward);
+        self.costs.insert(shape.key(), costs);
         self.device.install(&shape.key(), step);
     }
 
-    fn work(&self, key: &str) -> Work {
-        self.figures.get(key).map(|figures| figures.work).unwrap_or_default()
-    }
-
-    /// What the run holds on each core.
+    /// The memory that the run uses on each core.
     pub(crate) fn memory(&self) -> MemoryUsage {
         let (parameters_bytes, _) = self.state.host_bytes();
-        let figures = self.figures.values();
+        let costs = self.costs.values();
         MemoryUsage {
             parameters_bytes,
             optimizer_bytes: self.device.variable_bytes() as u64 - parameters_bytes,
-            temporary_bytes: figures.clone().map(|of| of.temporary_bytes).max().unwrap_or(0),
-            code_bytes: figures.map(|of| of.code_bytes).sum(),
+            temporary_bytes: costs.clone().map(|costs| costs.temporary_bytes).max().unwrap_or(0),
+            code_bytes: costs.map(|costs| costs.code_bytes).sum(),
         }
     }
 
-    /// Operations of a step by the Trainer's count.
-    pub(crate) fn trainer_flos(&self, batch: &HostBatch) -> f64 {
-        let padded_length = batch.cores.first().map_or(0, |batch| batch.padded_length);
-        let positions = (batch.scheduled.plan.rows.len() * padded_length) as f64;
-        work::trainer_flos(self.train.forward.model.parameters(), positions)
+    /// The memory of a core in bytes, if known.
+    pub(crate) fn core_memory_bytes(&self) -> Option<u64> {
+        cores::memory_bytes(self.device.cores())
     }
 
-    /// Operations a second that a core can do at most, if its device is a known one.
-    pub(crate) fn peak(&self, precision: Precision) -> Option<f64> {
-        work::peak(self.device.cores().device(0).kind(), precision)
+    /// The peak FLOP/s of a core, if the device is a known one.
+    pub(crate) fn peak_flops(&self, train: &Train) -> Option<f64> {
+        flops::peak(self.device.cores().device(0).kind(), train)
     }
 
-    /// Memory of a core, where its device tells; cores of a CPU have that of the machine.
-    pub(crate) fn memory_of_a_core(&self) -> Option<u64> {
-        let stats = self.device.cores().device(0).memory_stats().ok().flatten();
-        let told = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
-        told.or_else(|| work::host_memory().filter(|_| self.is_cpu()))
+    /// The parameter elements for [`trainer_flos`].
+    pub(crate) fn trainer_elements(&self) -> usize {
+        flops::trainer_elements(self.train.forward.model.parameters())
     }
 
-    fn is_cpu(&self) -> bool {
-        self.device.cores().device(0).kind().eq_ignore_ascii_case("cpu")
+    pub(crate) fn optimizer(&self) -> &Arc<dyn Optimizer> {
+        &self.train.optimizer
     }
 
-    /// Hands one batch over to the cores, which may still run when it returns.
-    pub(crate) fn run(
-        &mut self,
-        context: &Context,
-        program: Program,
-        batch: &UploadedBatch,
-    ) -> RunResult<Pending> {
-        let plan = &batch.host.scheduled.plan;
-        let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.launch(context, ProgramShape { program, rows, positions }, &batch.inputs)
+    /// Steps that may be launched and not yet read back. With one ahead a device stays busy while
+    /// the host reads back; a CPU client blocks the second launch until the first program ends.
+    pub(crate) fn steps_in_flight_max(&self) -> usize {
+        if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
     }
 
-    fn launch(
-        &mut self,
-        context: &Context,
-        shape: ProgramShape,
-        inputs: &CoreInputs,
-    ) -> RunResult<Pending> {
-        if !self.has(&shape) {
-            context.activity.enter(Phase::Compile);
-            let step = self.compile(context, shape, false)?;
-            self.install(&shape, step);
-        }
-        let key = shape.key();
-        context.activity.dispatched(self.work(&key));
-        Ok(self.device.mark_step(&key, inputs)?)
-    }
-
-    /// Whether a step takes one program.
-    pub(crate) fn steps(&self) -> Steps {
-        if self.state.accumulation.is_some() { Steps::Accumulated } else { Steps::OneProgram }
-    }
-
-    /// Uploads training batches, with what changes from one to the next. Runs on
-    /// the loader's thread.
-    pub(crate) fn train_upload(
-        &self,
-        timetable: Timetable,
-    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + 'static {
-        let (cores, layout) = (self.device.cores().clone(), self.train.forward.layout.clone());
-        let optimizer = Arc::clone(&self.train.optimizer);
-        let steps = self.steps();
-        move |host: HostBatch| {
-            let scheduled = &host.scheduled;
-            let place = timetable.place(scheduled.batch);
-            let number = HostArray::from_u32(&[], &[place.step as u32])?;
-            let of_step = match steps {
-                Steps::OneProgram => {
-                    let rate = timetable.learning_rate(place.step);
-                    let scalars = optimizer.scalars(place.step + 1, rate);
-                    [HostArray::from_f32(&[scalars.len()], &scalars)?, number]
-                }
-                Steps::Accumulated => {
-                    let rows = (scheduled.plan.batch_per_core * scheduled.plan.cores) as u64;
-                    let first_row = (place.batch * rows) as u32;
-                    [number, HostArray::from_u32(&[], &[first_row])?]
-                }
-            };
-            upload(&cores, &layout, host, &of_step)
+    /// The programs that a training step takes.
+    pub(crate) fn step_programs(&self) -> StepPrograms {
+        match self.state.accumulation {
+            Some(_) => StepPrograms::Accumulated,
+            None => StepPrograms::Fused,
         }
     }
 
-    /// Ends a step of several batches. `number` counts updates from 1.
-    pub(crate) fn update(
-        &mut self,
-        context: &Context,
-        number: u64,
-        learning_rate: f64,
-    ) -> RunResult<Pending> {
-        let scalars = self.train.optimizer.scalars(number, learning_rate);
-        let scalars = HostArray::from_f32(&[scalars.len()], &scalars)?;
-        let cores = self.device.cores();
-        let upload = |core| Ok::<_, RunError>(vec![cores.upload(core, &scalars)?]);
-        let inputs: CoreInputs = (0..cores.len()).map(upload).collect::<Result<_, _>>()?;
-        self.launch(context, ProgramShape::UPDATE, &inputs)
+    pub(crate) fn train_uploader(&self) -> Uploader {
+        Uploader::new(self.device.cores(), &self.train.forward.layout)
     }
 
-    /// Uploads the batches of an evaluation step.
-    pub(crate) fn eval_upload(
-        &self,
-        program: Program,
-    ) -> impl FnMut(HostBatch) -> RunResult<UploadedBatch> + Send + use<> {
-        let (cores, layout) =
-            (self.device.cores().clone(), self.eval_step(program).forward.layout.clone());
-        move |host: HostBatch| upload(&cores, &layout, host, &[])
+    pub(crate) fn eval_uploader(&self, program: Program) -> Uploader {
+        Uploader::new(self.device.cores(), &self.eval_step(program).forward.layout)
     }
 
     fn eval_step(&self, program: Program) -> &EvalStep {
         if program == Program::Predict { &self.predict } else { &self.evaluate }
     }
 
-    /// The parameters as they are now, on the host, in the model's order.
+    /// Launches the program for a training batch, which may still run on return.
+    pub(crate) fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {
+        self.launch_with(self.step_programs().batch_program(), batch)
+    }
+
+    /// Launches the update that ends a step of several batches.
+    pub(crate) fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Pending> {
+        let inputs = upload::replicate(self.device.cores(), scalars)?;
+        self.launch(ProgramShape::UPDATE, &inputs)
+    }
+
+    /// Launches `program` for a batch, which may still run on return.
+    pub(crate) fn launch_with(
+        &mut self,
+        program: Program,
+        batch: &UploadedBatch,
+    ) -> RunResult<Pending> {
+        let plan = &batch.host.scheduled.plan;
+        let (rows, positions) = (plan.batch_per_core, plan.length as usize);
+        self.launch(ProgramShape { program, rows, positions }, &batch.inputs)
+    }
+
+    fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<Pending> {
+        if !self.has(&shape) {
+            self.reporter.activity.enter(Phase::Compile);
+            let step = self.compile(shape, false)?;
+            self.install(&shape, step);
+        }
+        let key = shape.key();
+        let work = self.costs.get(&key).map(|costs| costs.work).unwrap_or_default();
+        self.reporter.activity.program_launched(work);
+        Ok(self.device.mark_step(&key, inputs)?)
+    }
+
+    /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         let parameters = self.state.parameters().iter();
         parameters.map(|parameter| parameter.value(&self.device)).collect()
     }
 
-    /// Replaces the parameters, with which no more training is to be done.
+    /// Replaces the parameters for evaluation. The optimizer's copies stay as they are, so training
+    /// must not continue.
     pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let variables = self.state.parameters().iter().map(|parameter| parameter.variable());
-        Ok(variables.zip(arrays).try_for_each(|(at, array)| self.device.set(at, array))?)
+        let mut parameters = self.state.parameters().iter().zip(arrays);
+        parameters.try_for_each(|(it, array)| Ok(self.device.set(it.variable(), array)?))
     }
-}
-
-/// Uploads to each core the rows of its data shard, followed by what is the same on all cores.
-fn upload(
-    cores: &LocalCores,
-    layout: &BatchLayout,
-    host: HostBatch,
-    of_step: &[HostArray],
-) -> RunResult<UploadedBatch> {
-    let shards: Vec<Vec<HostArray>> =
-        host.cores.iter().map(|batch| layout.arrays(batch)).collect::<Result<_, _>>()?;
-    let mut inputs = Vec::with_capacity(cores.len());
-    for (core, at) in cores.coordinates().enumerate() {
-        let buffers = shards[at.data].iter().chain(of_step).map(|array| cores.upload(core, array));
-        inputs.push(buffers.collect::<Result<_, _>>()?);
-    }
-    Ok(UploadedBatch { host, inputs })
 }
 
 fn compile_source(source: ExecutableSource) -> CompileSource {
@@ -332,12 +243,4 @@ fn compile_source(source: ExecutableSource) -> CompileSource {
         ExecutableSource::Disk => CompileSource::Disk,
         ExecutableSource::Compiled => CompileSource::Compiled,
     }
-}
-
-/// Keeps the lowered program in the run directory, for those who debug one.
-/// Nothing depends on it, so a failure to write it is no failure of the run.
-fn keep_program_text(context: &Context, key: &str, program: &str) {
-    let folder = context.run_dir.join("programs");
-    let _ = std::fs::create_dir_all(&folder);
-    let _ = std::fs::write(folder.join(format!("{key}.mlir")), program);
 }

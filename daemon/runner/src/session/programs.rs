@@ -1,21 +1,20 @@
-//! The programs of a session: what they do, for which shape each is compiled,
-//! and what the compiler tells of it.
+//! The programs of a session: their names, the shapes they are compiled for, and their costs.
 
 use traind_pjrt::Executable;
 
-use crate::control::work::Work;
+use super::flops;
+use crate::control::Work;
 
-/// Programs of a session, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// A step of one batch.
+    /// A whole step of one batch.
     Train,
-    /// A batch of a step.
+    /// One batch of a step of several.
     Accumulate,
     /// The end of a step of several batches.
     Update,
     Evaluate,
-    /// The same without labels.
+    /// An evaluation without labels.
     Predict,
 }
 
@@ -29,9 +28,54 @@ impl Program {
             Program::Predict => "predict_step",
         }
     }
+
+    fn computes_gradients(self) -> bool {
+        match self {
+            Program::Train | Program::Accumulate => true,
+            Program::Update | Program::Evaluate | Program::Predict => false,
+        }
+    }
 }
 
-/// A program and the batch on a core that it is compiled for.
+/// The programs that one step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepPrograms {
+    /// One program, which computes the gradients of the step's only batch and updates.
+    Fused,
+    /// One program a batch, which adds its gradients to sums, and one that updates.
+    Accumulated,
+}
+
+impl StepPrograms {
+    /// The program that takes a batch.
+    pub(super) fn batch_program(self) -> Program {
+        match self {
+            StepPrograms::Fused => Program::Train,
+            StepPrograms::Accumulated => Program::Accumulate,
+        }
+    }
+
+    /// The shapes of all programs for batches padded to `lengths`.
+    pub(crate) fn shapes(
+        self,
+        rows: usize,
+        lengths: impl IntoIterator<Item = u32>,
+    ) -> Vec<ProgramShape> {
+        let program = self.batch_program();
+        let batches = lengths.into_iter().map(|length| ProgramShape {
+            program,
+            rows,
+            positions: length as usize,
+        });
+        let update = match self {
+            StepPrograms::Fused => None,
+            StepPrograms::Accumulated => Some(ProgramShape::UPDATE),
+        };
+        batches.chain(update).collect()
+    }
+}
+
+/// A program and the batch of one core that it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramShape {
     pub program: Program,
@@ -49,23 +93,44 @@ impl ProgramShape {
     }
 }
 
-/// What the compiler tells of a program.
+/// The costs of a compiled program on each core.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProgramFigures {
-    pub work: Work,
-    pub temporary_bytes: u64,
-    pub code_bytes: u64,
+pub(super) struct ProgramCosts {
+    pub(super) work: Work,
+    pub(super) temporary_bytes: u64,
+    pub(super) code_bytes: u64,
 }
 
-impl ProgramFigures {
-    /// A plugin that does not tell its memory costs people a figure, and no run its end.
-    pub(crate) fn of(executable: &Executable, forward_flops: f64, trains: bool) -> ProgramFigures {
+impl ProgramCosts {
+    /// Costs that the plugin does not report are 0.
+    pub(super) fn of(
+        executable: &Executable,
+        program: Program,
+        forward_flops: f64,
+    ) -> ProgramCosts {
         let memory = executable.program().compiled_memory_stats().ok().flatten();
         let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
-        ProgramFigures {
-            work: Work::of(executable, forward_flops, trains),
+        ProgramCosts {
+            work: flops::work(executable, forward_flops, program.computes_gradients()),
             temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
             code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_several_batches_has_an_update_of_its_own() {
+        let keys = |programs: StepPrograms| -> Vec<String> {
+            programs.shapes(4, [32, 64]).iter().map(ProgramShape::key).collect()
+        };
+        assert_eq!(keys(StepPrograms::Fused), ["train_step-4x32", "train_step-4x64"]);
+        assert_eq!(
+            keys(StepPrograms::Accumulated),
+            ["accumulate_step-4x32", "accumulate_step-4x64", "update_step-0x0"]
+        );
     }
 }

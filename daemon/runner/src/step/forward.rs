@@ -1,8 +1,9 @@
-//! The forward pass of a job, which training and evaluation share: the model,
-//! the type it computes in, and the loss that the job asked for.
+//! The forward pass that training and evaluation share: the model, its compute type and the job's
+//! loss.
 
 use std::sync::Arc;
 
+use traind_job_file::Train;
 use traind_models::tasks::{LabelSmoother, num_items_in_batch};
 use traind_models::{Forward, Model, Output, ParameterTensors};
 use traind_xla::DType;
@@ -17,7 +18,7 @@ use crate::state::ParameterValue;
 pub(crate) struct ForwardPass {
     pub model: Arc<dyn Model>,
     pub layout: BatchLayout,
-    /// The type of products; weights, sums, norms and the loss are f32.
+    /// The type of products; parameters, sums, norms and the loss are f32.
     pub compute_dtype: DType,
     /// Replaces the model's own loss (`label_smoothing_factor`).
     pub smoother: Option<LabelSmoother>,
@@ -25,7 +26,7 @@ pub(crate) struct ForwardPass {
 }
 
 impl ForwardPass {
-    /// Records the pass over this core's rows; `random` turns dropout on.
+    /// Records the pass over this core's rows, with dropout if `random` is given.
     pub(crate) fn record(
         &self,
         at: &Recording<'_>,
@@ -54,5 +55,14 @@ impl ForwardPass {
             loss.weight_sum = items;
         }
         Ok(output)
+    }
+}
+
+/// The type of a job's products.
+pub(crate) fn compute_dtype(train: &Train) -> DType {
+    match train {
+        Train { bf16: true, .. } => DType::BF16,
+        Train { fp16: true, .. } => DType::F16,
+        _ => DType::F32,
     }
 }

@@ -11,6 +11,6 @@ mod train_step;
 
 pub(crate) use batch::BatchLayout;
 pub(crate) use eval_step::{EvalStep, LOSS_SUM, WEIGHT_SUM};
-pub(crate) use forward::ForwardPass;
+pub(crate) use forward::{ForwardPass, compute_dtype};
 pub(crate) use readout::{Readout, RowOutput, scalar};
 pub(crate) use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, TrainStep, UPDATED};

@@ -1,12 +1,11 @@
-//! The next token from those before it.
+//! Causal language models: each token predicts the next.
 
 use traind_job_file::{Data, JobFile};
 use traind_loader::{LabelEncoder, TaskSpec};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Reading, Scored, language_model};
+use super::{JobTask, Outputs, Reading, Scored, language_model};
 use crate::error::RunResult;
-use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
 use crate::step::Readout;
 

@@ -1,4 +1,4 @@
-//! How labels of the data become class ids.
+//! The class ids of labels.
 
 use traind_job_file::JobFile;
 use traind_loader::{LabelEncoder, LabelKind, LabelTarget};
@@ -6,8 +6,8 @@ use traind_models::ModelConfig;
 
 use crate::error::RunResult;
 
-/// The rule for labels that are classes: the job's `label_map`; the names that the model
-/// has for them, where it is not trained; else what the data say.
+/// Returns how labels get class ids: by the job's `label_map`, by the model's names where it is not
+/// trained, else by the order in the data.
 pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<LabelKind> {
     let num_labels = job.model.num_labels;
     if let Some(map) = &job.data.label_map {
@@ -25,8 +25,7 @@ pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<Label
     Ok(LabelKind::Encoder(LabelEncoder::from_map(&ids.collect::<Vec<_>>(), None)?))
 }
 
-/// Tells the config of the classes. Names that only number them do not replace the
-/// config's.
+/// Sets the classes in the config. Names that are only numbers do not replace the config's.
 pub(super) fn configure(config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
     match encoder {
         Some(encoder) if names_are_numbers(encoder.id2label()) => {
@@ -37,7 +36,7 @@ pub(super) fn configure(config: &mut ModelConfig, encoder: Option<&LabelEncoder>
     }
 }
 
-/// Class names that are all numbers are class ids.
+/// Class names are class ids where all are numbers.
 fn label_targets(entries: &[(&str, &str)]) -> Vec<(String, LabelTarget)> {
     let numbered = entries.iter().all(|(_, class)| class.parse::<u32>().is_ok());
     let target = |class: &str| match class.parse() {

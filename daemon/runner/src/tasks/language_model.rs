@@ -1,17 +1,17 @@
-//! What masked and causal language models have in common.
+//! Block sizes and metrics of masked and causal language models.
 
-use crate::evaluation::Outputs;
+use super::Outputs;
 use crate::metrics::Metrics;
 
-/// Tokens of a block where the job does not say, as `run_clm` has it.
+/// The largest default block size, as in `run_clm`.
 const BLOCK_SIZE_MAX: u32 = 1024;
 
-/// The block size that the job asks for, else what the model can take.
-pub(super) fn block_size(asked: Option<u32>, max_length: u32) -> u32 {
-    asked.unwrap_or(max_length.min(BLOCK_SIZE_MAX))
+/// The job's block size, else the largest that the model and [`BLOCK_SIZE_MAX`] allow.
+pub(super) fn block_size(block_size: Option<u32>, max_length: u32) -> u32 {
+    block_size.unwrap_or(max_length.min(BLOCK_SIZE_MAX))
 }
 
-/// `accuracy` of the labelled tokens, and `perplexity`.
+/// Returns the `accuracy` on labelled tokens, and the `perplexity`.
 pub(super) fn metrics(outputs: &Outputs) -> Metrics {
     let tokens = outputs.weight_sum.max(1.0);
     Metrics::from([

@@ -1,12 +1,11 @@
-//! The masked tokens from those around them.
+//! Masked language models: masked tokens are predicted from those around them.
 
 use traind_job_file::{Data, JobFile};
 use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Reading, Scored, language_model};
+use super::{JobTask, Outputs, Reading, Scored, language_model};
 use crate::error::RunResult;
-use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
 use crate::step::Readout;
 
@@ -37,7 +36,7 @@ impl JobTask for MaskedLm {
     }
 
     fn masking(&self, tokenizer: &dyn TextTokenizer) -> RunResult<Option<Masking>> {
-        // That there is a mask token is checked where the data are read.
+        // The loader refuses a tokenizer without a mask token.
         let Some(mask_token_id) = tokenizer.mask_token_id() else { return Ok(None) };
         let Data { mlm_probability, whole_word_mask, .. } = self.data;
         let vocab_size = tokenizer.vocab_size();

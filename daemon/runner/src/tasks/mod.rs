@@ -1,6 +1,5 @@
-//! What a job's task means to the runner: the examples that rows become, what an
-//! evaluation reads back from the cores, and the metrics and files that follow from
-//! it. A new task is a file here and a line in [`of_job`].
+//! The tasks: how rows become examples, what an evaluation reads back from the cores, and the metrics
+//! and files that result. A new task is a file here and a line in [`of_job`].
 //!
 //! Imports `step`, `output`, `metrics` and `error`.
 
@@ -8,7 +7,9 @@ mod causal_lm;
 mod labels;
 mod language_model;
 mod masked_lm;
+mod outputs;
 mod question_answering;
+mod questions;
 mod sequence_classification;
 mod token_classification;
 
@@ -16,41 +17,42 @@ use std::path::Path;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, TaskName};
-use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer};
+use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
 use traind_models::ModelConfig;
 
-use crate::data::Split;
 use crate::error::{RunError, RunResult};
-use crate::evaluation::Outputs;
 use crate::metrics::Metrics;
 use crate::output::Predictions;
 use crate::step::Readout;
 
+pub(crate) use outputs::Outputs;
+pub(crate) use questions::Questions;
+
 /// A task with the settings of one job.
 pub(crate) trait JobTask: Send + Sync {
-    /// The examples that the rows of a split become.
+    /// How the rows of a split become examples.
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec>;
 
-    /// Tells the model's config of the labels that the data have.
+    /// Sets the labels of the data in the model's config.
     fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>);
 
-    /// The names of the classes, where rows or words have classes.
+    /// The names of the classes; empty where rows and words have none.
     fn labels(&self, _config: &ModelConfig) -> RunResult<Vec<String>> {
         Ok(Vec::new())
     }
 
-    /// Tokens that rows are cut to where the job does not say.
+    /// The default of `data.max_length`.
     fn max_length(&self) -> Option<u32> {
         None
     }
 
-    /// Tokens of every row, where rows are blocks of one length; `max_length` is what
-    /// the tokenizer and the model can take.
+    /// The number of tokens in every row, where rows are blocks of one length. `max_length` is the
+    /// limit of tokenizer and model.
     fn block_size(&self, _max_length: u32) -> Option<u32> {
         None
     }
 
-    /// How tokens are masked, where they are.
+    /// How tokens are masked; `None` where they are not.
     fn masking(&self, _tokenizer: &dyn TextTokenizer) -> RunResult<Option<Masking>> {
         Ok(None)
     }
@@ -60,50 +62,51 @@ pub(crate) trait JobTask: Send + Sync {
         false
     }
 
-    /// What an evaluation step reads back.
+    /// The results that an evaluation step reads back.
     fn readout(&self) -> Readout;
 
-    /// The metrics of a labelled split, the loss apart.
+    /// The metrics of a labelled split, without the loss.
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics>;
 
-    /// The metrics that an evaluation gives, the loss apart, with values of no meaning.
+    /// The names that [`JobTask::metrics`] returns, with arbitrary values.
     fn metric_names(&self, classes: usize) -> Metrics;
 
-    /// Writes what is worth keeping of an evaluation besides its metrics.
+    /// Writes files about an evaluation besides its metrics.
     fn write_report(&self, _folder: &Path, _scored: &Scored<'_>) -> RunResult<()> {
         Ok(())
     }
 
-    /// What the model makes of each row, as columns of `predictions.parquet`.
+    /// The predictions for each row, as columns of `predictions.parquet`.
     fn predictions(&self, _scored: &Scored<'_>) -> RunResult<Predictions> {
         Ok(Predictions::default())
     }
 
-    /// What the hub calls the task.
+    /// The hub's name of the task.
     fn pipeline_tag(&self) -> &'static str;
 }
 
 /// How a split is read.
 pub(crate) struct Reading<'a> {
-    /// The ids that the training split gave its labels.
+    /// The label ids that the training split assigned.
     pub encoder: Option<&'a LabelEncoder>,
     /// Whether rows have labels.
     pub labelled: bool,
-    /// Whether results will be turned back into text.
+    /// Whether the results are turned back into text.
     pub evaluated: bool,
-    /// The most tokens of a row.
+    /// The largest number of tokens in a row.
     pub max_length: u32,
 }
 
 /// An evaluated split.
 pub(crate) struct Scored<'a> {
-    pub split: &'a Split,
+    pub set: &'a TokenizedSet,
+    pub questions: &'a Questions,
     /// The names of the classes.
     pub labels: &'a [String],
     pub outputs: &'a Outputs,
 }
 
-/// The task of a job; `config` is that of the model folder.
+/// Returns the task of a job; `config` is that of the model folder.
 pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn JobTask>> {
     Ok(match job.model.task {
         TaskName::SequenceClassification => {

@@ -1,4 +1,4 @@
-//! Answers that are spans of a context.
+//! Question answering: answers are spans of a context.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::metrics::{self, Metrics};
 use crate::output::{self, Predictions, failed};
 use crate::step::Readout;
 
-/// `run_qa` cuts windows of this many tokens.
+/// The window length of `run_qa`.
 const MAX_LENGTH: u32 = 384;
 
 pub(super) struct QuestionAnswering {
@@ -39,15 +39,14 @@ impl QuestionAnswering {
         }
     }
 
-    /// The answer to each question of the split, from all of its windows.
+    /// Predicts the answer to each question from all of its windows.
     fn predict(&self, scored: &Scored<'_>) -> RunResult<Vec<Prediction>> {
-        let set = &scored.split.set;
+        let Scored { set, questions, .. } = *scored;
         let options = self.options();
-        let questions = scored.split.questions.all();
-        let mut windows: Vec<Vec<usize>> = vec![Vec::new(); questions.len()];
+        let mut windows: Vec<Vec<usize>> = vec![Vec::new(); questions.all().len()];
         for row in 0..set.len() {
-            let place = scored.split.questions.place(set.source_row(row));
-            if let Some(windows) = place.and_then(|place| windows.get_mut(place)) {
+            let index = questions.index(set.source_row(row));
+            if let Some(windows) = index.and_then(|index| windows.get_mut(index)) {
                 windows.push(row);
             }
         }
@@ -61,7 +60,7 @@ impl QuestionAnswering {
             });
             Ok(squad::predict(question, &windows.collect::<Vec<_>>(), &options))
         };
-        questions.iter().zip(&windows).map(answer).collect()
+        questions.all().iter().zip(&windows).map(answer).collect()
     }
 }
 
@@ -78,7 +77,7 @@ impl JobTask for QuestionAnswering {
         }))
     }
 
-    /// The family knows its two labels.
+    /// The family sets its two labels itself.
     fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
 
     fn max_length(&self) -> Option<u32> {
@@ -96,11 +95,10 @@ impl JobTask for QuestionAnswering {
 
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
         let predictions = self.predict(scored)?;
-        let pairs =
-            scored.split.questions.all().iter().zip(&predictions).map(|(question, answer)| {
-                let right = question.answers.iter().map(|answer| answer.text.as_str());
-                (answer.text.as_str(), right.collect())
-            });
+        let pairs = scored.questions.all().iter().zip(&predictions).map(|(question, answer)| {
+            let right = question.answers.iter().map(|answer| answer.text.as_str());
+            (answer.text.as_str(), right.collect())
+        });
         let version_2 = self.data.version_2_with_negative;
         Ok(metrics::squad(&squad::score(pairs, version_2), version_2))
     }
@@ -109,11 +107,11 @@ impl JobTask for QuestionAnswering {
         metrics::squad(&SquadScores::default(), self.data.version_2_with_negative)
     }
 
-    /// `predictions.json` and `nbest_predictions.json` in the form of SQuAD's scripts, and
+    /// Writes `predictions.json` and `nbest_predictions.json` in the format of SQuAD's scripts, and
     /// `null_odds.json` where questions may have no answer.
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
         let predictions = self.predict(scored)?;
-        let ids = || scored.split.questions.all().iter().map(|question| question.id.clone());
+        let ids = || scored.questions.all().iter().map(|question| question.id.clone());
         let texts = predictions.iter().map(|answer| json!(answer.text));
         write_json(&folder.join("predictions.json"), ids().zip(texts).collect())?;
         let n_best = predictions.iter().map(n_best_json);
@@ -125,24 +123,24 @@ impl JobTask for QuestionAnswering {
         Ok(())
     }
 
-    /// `id` and `prediction` of each question, `start` and `end` of the answer in the
-    /// characters of its context, and its `probability` among the candidates; the last three
-    /// null where "no answer" is given.
+    /// Has `id` and `prediction` of each question, `start` and `end` of the answer in characters of
+    /// the context, and its `probability` among the candidates. The last three are null where "no
+    /// answer" is predicted.
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
         let predictions = self.predict(scored)?;
-        let ids = scored.split.questions.all().iter().map(|question| question.id.as_str());
+        let ids = scored.questions.all().iter().map(|question| question.id.as_str());
         let texts = predictions.iter().map(|answer| answer.text.as_str());
         let given = || predictions.iter().map(Prediction::given);
-        let place = |of: fn(&Candidate) -> u32| -> UInt32Array {
-            given().map(|answer| answer.map(of)).collect()
+        let position = |end: fn(&Candidate) -> u32| -> UInt32Array {
+            given().map(|answer| answer.map(end)).collect()
         };
         let probability: Float64Array =
             given().map(|answer| answer.map(|answer| answer.probability)).collect();
         Ok(Predictions::default()
             .with("id", Arc::new(StringArray::from_iter_values(ids)))
             .with("prediction", Arc::new(StringArray::from_iter_values(texts)))
-            .with("start", Arc::new(place(|answer| answer.start)))
-            .with("end", Arc::new(place(|answer| answer.end)))
+            .with("start", Arc::new(position(|answer| answer.start)))
+            .with("end", Arc::new(position(|answer| answer.end)))
             .with("probability", Arc::new(probability)))
     }
 

@@ -1,5 +1,4 @@
-//! A class a row, several classes a row, or one number or several a row, of a text or a pair of
-//! texts.
+//! Sequence classification: one class, several classes or numbers for each text or pair of texts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +11,8 @@ use traind_loader::{LabelEncoder, LabelFormat, LabelKind, LabelSpec, Labels, Tas
 use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 
-use super::{JobTask, Reading, Scored, labels};
+use super::{JobTask, Outputs, Reading, Scored, labels};
 use crate::error::RunResult;
-use crate::evaluation::Outputs;
 use crate::metrics::{self, ConfusionMatrix, Metrics, argmax};
 use crate::output::{self, Predictions, charts, failed, number_lists, text_lists};
 use crate::step::Readout;
@@ -29,19 +27,19 @@ impl SequenceClassification {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<SequenceClassification> {
         let problem_type = problem_type(job, config)?;
         let kind = match problem_type {
-            ProblemType::Regression => LabelKind::Regression { num_labels: numbers(job, config)? },
+            ProblemType::Regression => LabelKind::Regression { num_labels: width(job, config)? },
             ProblemType::SingleLabel => labels::class_kind(job, config)?,
-            ProblemType::MultiLabel => several(job, labels::class_kind(job, config)?),
+            ProblemType::MultiLabel => multi_label(job, labels::class_kind(job, config)?),
         };
         Ok(SequenceClassification { data: job.data.clone(), problem_type, kind })
     }
 }
 
-/// The job's, else the config's; one label is a number to regress on.
+/// The job's problem type, else the config's. One label means regression.
 fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
-    if let Some(asked) = job.model.problem_type {
-        let asked = ProblemType::from_name(asked.as_str());
-        return Ok(asked.unwrap_or(ProblemType::SingleLabel));
+    if let Some(name) = job.model.problem_type {
+        let problem_type = ProblemType::from_name(name.as_str());
+        return Ok(problem_type.unwrap_or(ProblemType::SingleLabel));
     }
     if job.model.num_labels == Some(1) {
         return Ok(ProblemType::Regression);
@@ -49,8 +47,8 @@ fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
     Ok(config.problem_type()?)
 }
 
-/// How many numbers a row: the job's, those of a config made for regression, else one.
-fn numbers(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
+/// The numbers in each row: the job's, those of a config made for regression, else one.
+fn width(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
     Ok(match job.model.num_labels {
         Some(num_labels) => num_labels,
         None if config.problem_type()? == ProblemType::Regression => config.num_labels()? as u32,
@@ -58,8 +56,8 @@ fn numbers(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
     })
 }
 
-/// The same rule for a list of labels.
-fn several(job: &JobFile, kind: LabelKind) -> LabelKind {
+/// The same class ids for lists of labels.
+fn multi_label(job: &JobFile, kind: LabelKind) -> LabelKind {
     let format = job.data.label_format.map(|format| match format {
         traind_job_file::LabelFormat::Classes => LabelFormat::Classes,
         traind_job_file::LabelFormat::OneHot => LabelFormat::OneHot,
@@ -91,7 +89,7 @@ impl JobTask for SequenceClassification {
         if let LabelKind::Regression { num_labels } = self.kind {
             config.set_num_labels(num_labels as usize);
         }
-        // Transformers leaves the usual kind unsaid.
+        // transformers leaves out the default.
         if self.problem_type != ProblemType::SingleLabel {
             config.set_problem_type(self.problem_type);
         }
@@ -110,7 +108,7 @@ impl JobTask for SequenceClassification {
 
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
         let outputs = scored.outputs;
-        Ok(match scored.split.set.labels() {
+        Ok(match scored.set.labels() {
             Labels::Class(ids) => confusion(ids, outputs, scored.labels.len()).metrics(),
             Labels::Numbers { width, values } => {
                 metrics::regression(*width, values, &outputs.values())
@@ -131,15 +129,15 @@ impl JobTask for SequenceClassification {
     }
 
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
-        if let Labels::Class(ids) = scored.split.set.labels() {
+        if let Labels::Class(ids) = scored.set.labels() {
             let matrix = confusion(ids, scored.outputs, scored.labels.len());
             charts::confusion_matrix(folder, &matrix, scored.labels)?;
         }
         write_logits(folder, scored.outputs)
     }
 
-    /// `prediction` and, where there are classes, the `probabilities` of all of them in the
-    /// order of their ids.
+    /// Has `prediction` and, where there are classes, the `probabilities` of all in order of their
+    /// ids.
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
         let rows = || scored.outputs.rows.iter().map(|row| row.values.as_slice());
         let name = |class: usize| scored.labels.get(class).map_or("", String::as_str);
@@ -195,8 +193,8 @@ fn sigmoid(logit: f32) -> f32 {
     (1.0 / (1.0 + f64::from(-logit).exp())) as f32
 }
 
-/// `eval_logits.safetensors`: the logits, rows in dataset order, for those who want other
-/// metrics of them.
+/// Writes `eval_logits.safetensors`, the logits in dataset order, from which other metrics can be
+/// computed.
 fn write_logits(folder: &Path, outputs: &Outputs) -> RunResult<()> {
     let rows = outputs.rows.len();
     let values = outputs.values();

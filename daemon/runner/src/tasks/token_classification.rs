@@ -1,4 +1,4 @@
-//! A class a word: entities, parts of speech.
+//! Token classification: one class for each word.
 
 use std::path::Path;
 
@@ -49,9 +49,9 @@ impl JobTask for TokenClassification {
         Readout::BestClasses
     }
 
-    /// Of the tokens that have a label, as `run_ner` compares them.
+    /// Compares labelled tokens, as `run_ner` does.
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        let set = &scored.split.set;
+        let set = scored.set;
         let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
         let sentences = scored.outputs.rows.iter().enumerate().map(|(row, output)| {
             let labels = set.token_labels(row)?.unwrap_or_default();
@@ -65,23 +65,22 @@ impl JobTask for TokenClassification {
         metrics::entities(&[])
     }
 
-    /// The confusion matrix of the tokens that have a label.
+    /// Draws the confusion matrix of the labelled tokens.
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
-        let set = &scored.split.set;
+        let set = scored.set;
         let mut matrix = ConfusionMatrix::new(scored.labels.len());
         for (row, output) in scored.outputs.rows.iter().enumerate() {
             let labels = set.token_labels(row)?.unwrap_or_default();
-            for (&label, &class) in labels.iter().zip(&output.classes).filter(|(of, _)| **of >= 0) {
-                matrix.add(label as usize, class as usize);
-            }
+            let tokens = labels.iter().zip(&output.classes).filter(|(label, _)| **label >= 0);
+            tokens.for_each(|(&label, &class)| matrix.add(label as usize, class as usize));
         }
         charts::confusion_matrix(folder, &matrix, scored.labels)
     }
 
-    /// `prediction`, a label for each word of a row that was not cut off, from the first token
-    /// of the word, and its `probabilities`.
+    /// Has `prediction`, a label for each word that was not cut off, taken from its first token, and
+    /// its `probabilities`.
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
-        let set = &scored.split.set;
+        let set = scored.set;
         let name = |id: i32| scored.labels.get(id as usize).map_or("", String::as_str);
         let words = (0..set.len()).map(|row| set.first_tokens_of_words(row));
         let words = words.collect::<Result<Vec<_>, _>>()?;

@@ -1,8 +1,24 @@
-//! The training loop: hands steps to the cores, reads their results back, and evaluates, logs and
-//! saves when the schedule says so.
+//! The training loop: launches steps, reads their results back, and evaluates, logs and saves when
+//! the timetable says so.
 //!
 //! Imports every room but `run` and `plan`.
 
+mod batches;
+mod device;
+mod in_flight;
+mod ledger;
+mod loss_scale;
+mod pauses;
+mod step_log;
 mod trainer;
+mod updates;
 
-pub(crate) use trainer::{OpenStep, Trainer};
+#[cfg(test)]
+mod tests;
+
+pub(crate) use batches::prefetch;
+pub(crate) use ledger::Ledger;
+pub(crate) use pauses::EvaluationsAndCheckpoints;
+pub(crate) use step_log::StepLog;
+pub(crate) use trainer::Trainer;
+pub(crate) use updates::Updates;

@@ -1,4 +1,4 @@
-//! `confusion_matrix.svg`: how often each class was taken for each other.
+//! `confusion_matrix.svg`: the counts of each true class by predicted class.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use super::{DrawError, save};
 use crate::error::RunResult;
 use crate::metrics::ConfusionMatrix;
 
-/// More classes than this cannot be read in a picture.
+/// A picture of more classes would be illegible.
 const CLASSES_MAX: usize = 40;
 
 const CELL: i32 = 56;
 const LABELS: i32 = 140;
 const TITLE: i32 = 56;
 
-/// Draws the matrix: a row a true class, a column a predicted one.
+/// Draws the matrix, with a row for each true class and a column for each predicted one.
 pub(crate) fn draw(folder: &Path, matrix: &ConfusionMatrix, labels: &[String]) -> RunResult<()> {
     if labels.is_empty() || labels.len() > CLASSES_MAX {
         return Ok(());
@@ -55,7 +55,7 @@ fn render(svg: &mut String, matrix: &ConfusionMatrix, labels: &[String]) -> Resu
 struct Cell {
     corner: (i32, i32),
     count: u64,
-    /// Of the rows of the true class.
+    /// The share of the true class's rows.
     share: f64,
 }
 
@@ -98,7 +98,7 @@ mod tests {
         for text in ["71", "13", "5", "92", "cats &amp; dogs", "fruit"] {
             assert!(svg.contains(&format!("\n{text}\n")), "{text} is not in {svg}");
         }
-        // Without classes, or with too many, there is no picture.
+        // Without classes there is no picture.
         draw(&folder.path().join("absent"), &matrix, &[]).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `loss_curve.svg`: the training loss by step, and the loss of each evaluation.
+//! `loss_curve.svg`: training and evaluation loss by step.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::output::LogEntry;
 
 const SIZE: (u32, u32) = (800, 480);
 
-/// Step and loss, ascending by step.
+/// Pairs of step and loss, ascending by step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LossCurve {
     train: Vec<(f64, f64)>,
@@ -18,7 +18,7 @@ pub(crate) struct LossCurve {
 }
 
 impl LossCurve {
-    /// From the entries of a log history.
+    /// Collects the losses of a log history.
     pub(crate) fn of(log_history: &[LogEntry]) -> LossCurve {
         let series = |key: &str| {
             let point =
@@ -33,7 +33,7 @@ impl LossCurve {
     }
 }
 
-/// Draws the curve; writes nothing where there is no point.
+/// Draws the curve, unless it has no points.
 pub(crate) fn draw(folder: &Path, curve: &LossCurve) -> RunResult<()> {
     if curve.points().next().is_none() {
         return Ok(());
@@ -62,7 +62,7 @@ fn render(svg: &mut String, curve: &LossCurve) -> Result<(), DrawError> {
             .draw_series(LineSeries::new(points.iter().copied(), &color))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
-        // A line of one point would not be seen.
+        // A line of a single point is invisible.
         chart.draw_series(points.iter().map(|point| Circle::new(*point, 2, color.filled())))?;
     }
     chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;

@@ -1,5 +1,4 @@
-//! Charts of the output folder, as SVG: they need no font and no library to be drawn, and
-//! a browser shows them.
+//! Charts of the output folder, as SVG, which needs neither a font nor a library to draw.
 
 mod confusion_matrix;
 mod loss_curve;
@@ -12,10 +11,10 @@ pub(crate) use loss_curve::{LossCurve, draw as loss_curve};
 use super::{failed, write};
 use crate::error::RunResult;
 
-/// Why a chart cannot be drawn; the backend writes into memory, so it can.
+/// The backend's error. It writes into memory, so it does not fail in practice.
 type DrawError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes what `draw` puts into a text.
+/// Writes the SVG that `draw` appends.
 fn save(path: &Path, draw: impl FnOnce(&mut String) -> Result<(), DrawError>) -> RunResult<()> {
     let mut svg = String::new();
     draw(&mut svg).map_err(|error| failed("draw", path)(std::io::Error::other(error)))?;

@@ -1,68 +1,59 @@
-//! Which files of a data set make a split, as `datasets` decides it: by its card, else by the
-//! names of folders or files, else all are to train on.
+//! Chooses the files of a split as `datasets` does: by the card, else by the names of folders or
+//! files, else all files are the training split.
 
 use std::collections::BTreeMap;
 
-use super::HubProblem;
 use super::card::{self, Config};
+use super::{DataSetRequest, Problem};
 
-/// Words that stand for a split in the names of folders and files.
+/// Words for a split in the names of folders and files.
 const KEYWORDS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "dev", "val"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// Of formats that are equally common among the files of a split, the last one counts.
-const PREFERRED: [&str; 5] = ["txt", "csv", "json", "jsonl", "parquet"];
-/// Files that are told of where there are none to read.
-const FOUND_MAX: usize = 8;
+/// Breaks ties between the formats of a split: the last wins.
+const PREFERENCE: [&str; 5] = ["txt", "csv", "json", "jsonl", "parquet"];
+/// The number of files that an error lists.
+const LISTED_MAX: usize = 8;
 
-/// What is asked for.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) split: String,
-    pub(super) config: Option<String>,
-    /// Of the files themselves, in place of the other two; may be a glob.
-    pub(super) path: Option<String>,
-}
-
-/// The files of a split, sorted.
-pub(super) fn choose(
+/// Returns the files of a split, sorted.
+pub(crate) fn choose(
     files: &[String],
     card: Option<&str>,
-    wanted: &Wanted,
-) -> Result<Vec<String>, HubProblem> {
+    request: &DataSetRequest,
+) -> Result<Vec<String>, Problem> {
     let mut files: Vec<&str> = files.iter().map(String::as_str).collect();
     files.sort_unstable();
-    if let Some(path) = &wanted.path {
-        return found(matching(&files, path), || HubProblem::NoMatch { path: path.clone() });
+    if let Some(path) = &request.path {
+        return found(matching(&files, path), || Problem::NoMatch { path: path.clone() });
     }
-    of_split(&files, card, wanted).map(of_one_format)
+    split_files(&files, card, request).map(keep_one_format)
 }
 
-fn of_split(
+fn split_files(
     files: &[&str],
     card: Option<&str>,
-    wanted: &Wanted,
-) -> Result<Vec<String>, HubProblem> {
+    request: &DataSetRequest,
+) -> Result<Vec<String>, Problem> {
     let data: Vec<&str> = files.iter().copied().filter(|file| is_data(file)).collect();
     if data.is_empty() {
-        let found = &files[..files.len().min(FOUND_MAX)];
-        return Err(HubProblem::NoData { found: found.join(", ") });
+        let found = &files[..files.len().min(LISTED_MAX)];
+        return Err(Problem::NoData { found: found.join(", ") });
     }
-    match config_of(&card::configs(card.unwrap_or_default()), wanted.config.as_deref())? {
-        Some(config) if !config.splits.is_empty() => of_card(files, config, wanted),
-        Some(config) => by_names(&below(&data, config.folder.as_deref()), wanted),
-        None => match &wanted.config {
-            None => by_names(&data, wanted),
+    match chosen_config(&card::configs(card.unwrap_or_default()), request.config.as_deref())? {
+        Some(config) if !config.splits.is_empty() => by_card(files, config, request),
+        Some(config) => by_names(&below(&data, config.folder.as_deref()), request),
+        None => match &request.config {
+            None => by_names(&data, request),
             Some(name) => {
-                by_names(&found(below(&data, Some(name)), || no_config(name, &data))?, wanted)
+                by_names(&found(below(&data, Some(name)), || no_config(name, &data))?, request)
             }
         },
     }
 }
 
-fn found<T>(files: Vec<T>, problem: impl FnOnce() -> HubProblem) -> Result<Vec<String>, HubProblem>
+fn found<T>(files: Vec<T>, problem: impl FnOnce() -> Problem) -> Result<Vec<String>, Problem>
 where
     T: AsRef<str>,
 {
@@ -72,39 +63,44 @@ where
     }
 }
 
-/// The one that is named, else the default one, else the only one; `None` where the card has none.
-fn config_of<'a>(
+/// Returns the named configuration, else the default, else the only one; `None` where the card lists
+/// none.
+fn chosen_config<'a>(
     configs: &'a [Config],
     name: Option<&str>,
-) -> Result<Option<&'a Config>, HubProblem> {
+) -> Result<Option<&'a Config>, Problem> {
     let known = || configs.iter().map(|config| config.name.clone()).collect::<Vec<_>>();
     match (configs, name) {
         ([], _) => Ok(None),
         (configs, Some(name)) => {
             let named = configs.iter().find(|config| config.name == name);
-            let missing = || HubProblem::NoConfig { name: name.to_owned(), known: known() };
+            let missing = || Problem::NoConfig { name: name.to_owned(), known: known() };
             named.ok_or_else(missing).map(Some)
         }
         ([only], None) => Ok(Some(only)),
         (configs, None) => {
             let default = configs.iter().find(|config| config.is_default);
-            default.ok_or_else(|| HubProblem::WhichConfig { known: known() }).map(Some)
+            default.ok_or_else(|| Problem::WhichConfig { known: known() }).map(Some)
         }
     }
 }
 
-fn of_card(files: &[&str], config: &Config, wanted: &Wanted) -> Result<Vec<String>, HubProblem> {
+fn by_card(
+    files: &[&str],
+    config: &Config,
+    request: &DataSetRequest,
+) -> Result<Vec<String>, Problem> {
     let splits = &config.splits;
-    let Some((_, patterns)) = splits.iter().find(|(split, _)| *split == wanted.split) else {
+    let Some((_, patterns)) = splits.iter().find(|(split, _)| *split == request.split) else {
         let known = splits.iter().map(|(split, _)| split.clone()).collect();
-        return Err(HubProblem::NoSplit { split: wanted.split.clone(), known });
+        return Err(Problem::NoSplit { split: request.split.clone(), known });
     };
     let folder = config.folder.as_deref().map(|folder| format!("{}/", folder.trim_matches('/')));
     let matches = patterns.iter().flat_map(|pattern| {
         let pattern = format!("{}{pattern}", folder.as_deref().unwrap_or_default());
         matching(files, pattern.trim_start_matches("./"))
     });
-    found(matches.collect(), || HubProblem::NoMatch { path: patterns.join(", ") })
+    found(matches.collect(), || Problem::NoMatch { path: patterns.join(", ") })
 }
 
 fn below<'a, T: AsRef<str>>(files: &'a [T], folder: Option<&str>) -> Vec<&'a str> {
@@ -112,34 +108,33 @@ fn below<'a, T: AsRef<str>>(files: &'a [T], folder: Option<&str>) -> Vec<&'a str
     files.iter().map(AsRef::as_ref).filter(|file| file.starts_with(&folder)).collect()
 }
 
-fn no_config(name: &str, files: &[&str]) -> HubProblem {
+fn no_config(name: &str, files: &[&str]) -> Problem {
     let mut known: Vec<String> =
         files.iter().filter_map(|file| Some(file.split_once('/')?.0.to_owned())).collect();
     known.dedup();
-    HubProblem::NoConfig { name: name.to_owned(), known }
+    Problem::NoConfig { name: name.to_owned(), known }
 }
 
-/// The first rule counts that finds files of any split.
-fn by_names<T: AsRef<str>>(files: &[T], wanted: &Wanted) -> Result<Vec<String>, HubProblem> {
-    let rules: [fn(&str, &[&str]) -> bool; 3] = [is_numbered, folder_says, name_says];
+/// Applies the first rule that finds files of any split.
+fn by_names<T: AsRef<str>>(files: &[T], request: &DataSetRequest) -> Result<Vec<String>, Problem> {
+    let rules: [fn(&str, &[&str]) -> bool; 3] = [is_numbered, folder_names, file_names];
     for rule in rules {
-        let of = |keywords: &[&str]| -> Vec<String> {
-            let of_split = files.iter().map(AsRef::as_ref).filter(|file| rule(file, keywords));
-            of_split.map(str::to_owned).collect()
-        };
-        let splits = KEYWORDS.map(|(split, keywords)| (split, of(keywords)));
+        let splits = KEYWORDS.map(|(split, keywords)| {
+            let matches = files.iter().map(AsRef::as_ref).filter(|file| rule(file, keywords));
+            (split, matches.map(str::to_owned).collect::<Vec<_>>())
+        });
         if splits.iter().all(|(_, files)| files.is_empty()) {
             continue;
         }
         let known = splits.iter().filter(|(_, files)| !files.is_empty());
         let known = known.map(|(split, _)| (*split).to_owned()).collect();
-        let of_wanted = splits.into_iter().find(|(split, _)| *split == wanted.split);
-        let missing = || HubProblem::NoSplit { split: wanted.split.clone(), known };
-        return found(of_wanted.map(|(_, files)| files).unwrap_or_default(), missing);
+        let requested = splits.into_iter().find(|(split, _)| *split == request.split);
+        let missing = || Problem::NoSplit { split: request.split.clone(), known };
+        return found(requested.map(|(_, files)| files).unwrap_or_default(), missing);
     }
-    let all = if wanted.split == "train" { below(files, None) } else { Vec::new() };
+    let all = if request.split == "train" { below(files, None) } else { Vec::new() };
     let known = vec!["train".to_owned()];
-    found(all, || HubProblem::NoSplit { split: wanted.split.clone(), known })
+    found(all, || Problem::NoSplit { split: request.split.clone(), known })
 }
 
 /// `data/train-00000-of-00002….parquet`, as `push_to_hub` writes it.
@@ -151,30 +146,30 @@ fn is_numbered(file: &str, keywords: &[&str]) -> bool {
     parts.is_some_and(|(part, of)| part.len() == 5 && number(part) && number(of))
 }
 
-fn folder_says(file: &str, keywords: &[&str]) -> bool {
+fn folder_names(file: &str, keywords: &[&str]) -> bool {
     let folders = file.rsplit_once('/').map_or("", |(folders, _)| folders);
     folders.split('/').any(|folder| has_word(folder, keywords))
 }
 
-fn name_says(file: &str, keywords: &[&str]) -> bool {
+fn file_names(file: &str, keywords: &[&str]) -> bool {
     has_word(file.rsplit('/').next().unwrap_or(file), keywords)
 }
 
-/// Words are divided by `-`, `.`, `_`, spaces and digits.
+/// Words are separated by `-`, `.`, `_`, spaces and digits.
 fn has_word(name: &str, keywords: &[&str]) -> bool {
-    let is_divider = |c: char| matches!(c, '-' | '.' | '_' | ' ') || c.is_ascii_digit();
-    name.split(is_divider).any(|word| keywords.contains(&word))
+    let is_separator = |c: char| matches!(c, '-' | '.' | '_' | ' ') || c.is_ascii_digit();
+    name.split(is_separator).any(|word| keywords.contains(&word))
 }
 
-/// Those of the commonest format, as `datasets` takes them: what lies beside them is a licence, a
-/// list of requirements, or the same data once more.
-fn of_one_format(mut files: Vec<String>) -> Vec<String> {
+/// Keeps the files of the most common format, as `datasets` does: the others are a licence, a list of
+/// requirements, or the same data in another form.
+fn keep_one_format(mut files: Vec<String>) -> Vec<String> {
     let mut counts = BTreeMap::<_, usize>::new();
     files.iter().filter_map(format_of).for_each(|format| *counts.entry(format).or_default() += 1);
-    let preference = |format: &str| PREFERRED.iter().position(|preferred| *preferred == format);
-    let commonest = counts.into_iter().max_by_key(|&(format, count)| (count, preference(format)));
-    if let Some((commonest, _)) = commonest {
-        files.retain(|file| format_of(file) == Some(commonest));
+    let preference = |format: &str| PREFERENCE.iter().position(|preferred| *preferred == format);
+    let most_common = counts.into_iter().max_by_key(|&(format, count)| (count, preference(format)));
+    if let Some((most_common, _)) = most_common {
+        files.retain(|file| format_of(file) == Some(most_common));
     }
     files
 }
@@ -184,13 +179,13 @@ fn format_of(file: impl AsRef<str>) -> Option<&'static str> {
 }
 
 fn is_data(file: &str) -> bool {
-    let hidden = |part: &str| part.starts_with('.') || part.starts_with("__");
-    let about = ["dataset_infos.json", "dataset_dict.json", "state.json", "dataset_info.json"];
+    let is_hidden = |part: &str| part.starts_with('.') || part.starts_with("__");
+    let metadata = ["dataset_infos.json", "dataset_dict.json", "state.json", "dataset_info.json"];
     let name = file.rsplit('/').next().unwrap_or(file);
-    !file.split('/').any(hidden) && !about.contains(&name) && format_of(file).is_some()
+    !file.split('/').any(is_hidden) && !metadata.contains(&name) && format_of(file).is_some()
 }
 
-/// Files that a pattern names; a wildcard does not go beyond a folder, but `**` does.
+/// Returns the files that match a pattern, whose `**` alone crosses folders.
 fn matching<'a>(files: &[&'a str], pattern: &str) -> Vec<&'a str> {
     let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
     let Ok(glob) = glob::Pattern::new(pattern) else { return Vec::new() };
@@ -206,21 +201,21 @@ mod tests {
     }
 
     /// Chooses from `names`; an error as its text.
-    fn chosen(names: &[&str], card: &str, wanted: &Wanted) -> Result<Vec<String>, String> {
-        choose(&files(names), Some(card), wanted).map_err(|problem| problem.to_string())
+    fn chosen(names: &[&str], card: &str, request: &DataSetRequest) -> Result<Vec<String>, String> {
+        choose(&files(names), Some(card), request).map_err(|problem| problem.to_string())
     }
 
-    fn split(split: &str) -> Wanted {
-        Wanted { split: split.to_owned(), ..Wanted::default() }
+    fn split(split: &str) -> DataSetRequest {
+        DataSetRequest { split: split.to_owned(), ..DataSetRequest::default() }
     }
 
-    fn check(names: &[&str], wanted: &str, expect: Result<&[&str], &str>) {
-        let found = chosen(names, "", &split(wanted));
-        assert_eq!(found, expect.map(files).map_err(str::to_owned), "{names:?} {wanted}");
+    fn check(names: &[&str], split_name: &str, expect: Result<&[&str], &str>) {
+        let found = chosen(names, "", &split(split_name));
+        assert_eq!(found, expect.map(files).map_err(str::to_owned), "{names:?} {split_name}");
     }
 
     #[test]
-    fn names_of_files_and_folders_tell_the_split() {
+    fn names_of_files_and_folders_determine_the_split() {
         let pushed = [
             "data/train-00001-of-00002-ab.parquet",
             "data/train-00000-of-00002-ab.parquet",
@@ -247,14 +242,15 @@ mod tests {
         check(
             &["script.py", "README.md"],
             "train",
-            Err("it has no data files that can be read; it has README.md, script.py"),
+            Err("it has no data files of a known format; it has README.md, script.py"),
         );
     }
 
     #[test]
-    fn a_configuration_is_a_folder_where_the_card_says_nothing() {
+    fn a_configuration_is_a_folder_without_a_card() {
         let names = ["en/train.csv", "en/test.csv", "de/train.csv"];
-        let of = |config: &str| Wanted { config: Some(config.to_owned()), ..split("train") };
+        let of =
+            |config: &str| DataSetRequest { config: Some(config.to_owned()), ..split("train") };
         assert_eq!(chosen(&names, "", &of("de")), Ok(files(&["de/train.csv"])));
         assert_eq!(
             chosen(&names, "", &of("fr")),
@@ -263,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn the_card_comes_before_names() {
+    fn the_card_takes_precedence_over_names() {
         let card = "---\nconfigs:\n- config_name: en\n  data_files:\n  - {split: train, path: en/*.csv}\n\
             - config_name: de\n  data_files:\n  - {split: train, path: 'de/**'}\n---\n";
         let names = ["en/a.csv", "en/x/b.csv", "de/a.csv", "de/x/b.csv", "train.csv"];
-        let of = |config: Option<&str>, split_name| Wanted {
+        let of = |config: Option<&str>, split_name| DataSetRequest {
             config: config.map(str::to_owned),
             ..split(split_name)
         };
@@ -289,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn files_may_be_named_themselves() {
+    fn a_path_selects_files_directly() {
         let names = ["a/1.csv", "a/2.csv", "b/1.csv"];
-        let of = |path: &str| Wanted { path: Some(path.to_owned()), ..split("train") };
+        let of = |path: &str| DataSetRequest { path: Some(path.to_owned()), ..split("train") };
         assert_eq!(chosen(&names, "", &of("a/*.csv")), Ok(files(&["a/1.csv", "a/2.csv"])));
         assert_eq!(chosen(&names, "", &of("c.csv")), Err("it has no file c.csv".to_owned()));
     }

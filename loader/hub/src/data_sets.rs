@@ -1,49 +1,48 @@
-//! A data set of the hub: the files of one split, as `load_dataset` would find them.
+//! A data set of the hub: the files of one split, as `load_dataset` finds them.
 
 use std::path::{Path, PathBuf};
 
-use traind_job_file::DataSetUrl;
-
-use super::asked::{Asked, Selection};
 use super::cache::Cache;
-use super::client::Info;
+use super::client::Revision;
 use super::download::Download;
-use super::repository::Repository;
-use super::splits::{Wanted, choose};
-use super::{DATA_SETS, HubProblem};
-use crate::control::Context;
-use crate::error::RunResult;
+use super::fetch::{Selection, Target};
+use super::repository::DATA_SETS;
+use super::splits::choose;
+use super::{Problem, Repository};
 
-/// Says which files belong to which split.
+/// Assigns files to splits.
 const CARD: &str = "README.md";
 
-/// A file that was fetched.
+/// A split of a data set that a job names.
+#[derive(Clone, Debug, Default)]
+pub struct DataSetRequest {
+    pub id: String,
+    /// `None` for the main branch.
+    pub revision: Option<String>,
+    pub split: String,
+    pub config: Option<String>,
+    /// The files themselves, in place of split and configuration; may be a glob.
+    pub path: Option<String>,
+}
+
+/// A file in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DataFile {
+pub struct DataFile {
     pub local: PathBuf,
-    /// As people call it.
+    /// Its address on the hub.
     pub name: PathBuf,
 }
 
-/// The files of `split` that `url` names, in order. `field` of the job file names the URL.
-pub(crate) fn fetch(
-    context: &Context,
-    field: &'static str,
-    url: &DataSetUrl,
-    split: &str,
-) -> RunResult<Vec<DataFile>> {
-    let data = &context.spec.job.data;
-    let revision = url.revision.clone().or_else(|| data.revision.clone());
-    let asked = Asked { repository: Repository::data_set(&url.id), revision, field };
-    let config = data.dataset_config_name.clone();
-    let wanted = Wanted { split: split.to_owned(), config, path: url.path.clone() };
-    asked.fetch(wanted, context)
+impl DataSetRequest {
+    pub(crate) fn target(&self) -> Target {
+        Target { repository: Repository::data_set(&self.id), revision: self.revision.clone() }
+    }
 }
 
-impl Selection for Wanted {
+impl Selection for DataSetRequest {
     type Files = Vec<DataFile>;
 
-    /// The cache has to know that there are no others.
+    /// Needs the commit's listing: without it the split may have more files than the cache.
     fn cached(
         &self,
         cache: &Cache,
@@ -62,20 +61,20 @@ impl Selection for Wanted {
     fn complete(
         &self,
         cache: &Cache,
-        info: &Info,
+        revision: &Revision,
         download: &Download<'_>,
-    ) -> Result<Vec<DataFile>, HubProblem> {
+    ) -> Result<Vec<DataFile>, Problem> {
         let (folder, repository) = (&download.snapshot.folder, download.repository);
-        let card = match info.files.iter().any(|file| file == CARD) {
+        let card = match revision.has(CARD) {
             true => {
                 download.fetch(CARD)?;
                 std::fs::read_to_string(folder.join(CARD)).ok()
             }
             false => None,
         };
-        let files = choose(&info.files, card.as_deref(), self)?;
+        let files = choose(&revision.files, card.as_deref(), self)?;
         files.iter().try_for_each(|file| download.fetch(file))?;
-        cache.keep_listing(repository, info)?;
+        cache.write_listing(repository, revision)?;
         Ok(files.iter().map(|file| data_file(folder, repository, file)).collect())
     }
 }

@@ -1,5 +1,5 @@
-//! What the card of a data set, its `README.md`, says of its configurations: the `configs` of
-//! the YAML at its beginning. A card that cannot be read says nothing.
+//! The configurations that a data set's card, its `README.md`, lists under `configs` in its YAML
+//! front matter. A card that cannot be parsed lists none.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ const FENCE: &str = "---";
 
 /// One configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Config {
-    pub(super) name: String,
-    pub(super) is_default: bool,
-    /// Where its files are, if it says no more.
-    pub(super) folder: Option<String>,
-    /// Patterns of files by their split.
-    pub(super) splits: Vec<(String, Vec<String>)>,
+pub(crate) struct Config {
+    pub(crate) name: String,
+    pub(crate) is_default: bool,
+    /// The folder of its files, where it lists no patterns.
+    pub(crate) folder: Option<String>,
+    /// File patterns by split.
+    pub(crate) splits: Vec<(String, Vec<String>)>,
 }
 
-/// All configurations, in order; none where the card has no such list.
-pub(super) fn configs(card: &str) -> Vec<Config> {
+/// Returns the configurations in order.
+pub(crate) fn configs(card: &str) -> Vec<Config> {
     let Some(yaml) = front_matter(card) else { return Vec::new() };
     let Ok(about) = serde_saphyr::from_str::<Value>(yaml) else { return Vec::new() };
     let configs = about.get("configs").and_then(Value::as_array);
@@ -40,20 +40,20 @@ fn config(config: &Value) -> Config {
     }
 }
 
-/// Patterns alone are of the training split; a list may say of each its split, and so may a map.
+/// Reads `data_files`: a map or a list that names splits, or patterns of the training split.
 fn splits(files: &Value) -> Vec<(String, Vec<String>)> {
     match files {
         Value::Object(map) => {
             map.iter().map(|(split, paths)| (split.clone(), patterns(paths))).collect()
         }
         Value::Array(items) if items.iter().any(Value::is_object) => {
-            items.iter().filter_map(of_split).collect()
+            items.iter().filter_map(named_split).collect()
         }
-        alone => vec![("train".to_owned(), patterns(alone))],
+        unnamed => vec![("train".to_owned(), patterns(unnamed))],
     }
 }
 
-fn of_split(item: &Value) -> Option<(String, Vec<String>)> {
+fn named_split(item: &Value) -> Option<(String, Vec<String>)> {
     Some((item.get("split")?.as_str()?.to_owned(), patterns(item.get("path")?)))
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_card_says_nothing() {
+    fn what_is_no_card_lists_no_configuration() {
         for card in [
             "",
             "# A set",

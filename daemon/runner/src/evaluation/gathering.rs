@@ -1,4 +1,4 @@
-//! Gathers what the cores computed of a split, in dataset order.
+//! Collects the results of an evaluation in dataset order.
 
 use traind_loader::GatherInOrder;
 use traind_xla::mesh::Coordinates;
@@ -7,32 +7,8 @@ use traind_xla::runtime::{Fetched, LocalCores};
 use crate::error::RunResult;
 use crate::session::UploadedBatch;
 use crate::step::{LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
+use crate::tasks::Outputs;
 
-/// What the cores computed of a split.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outputs {
-    /// In dataset order.
-    pub rows: Vec<RowOutput>,
-    loss_sum: f64,
-    /// Of the rows or tokens that have a label; 0 in a split without labels.
-    pub weight_sum: f64,
-    /// Of those whose label has the largest logit, where that is counted.
-    pub correct_sum: f64,
-}
-
-impl Outputs {
-    /// The mean loss; `None` without labels.
-    pub(crate) fn loss(&self) -> Option<f64> {
-        (self.weight_sum > 0.0).then(|| self.loss_sum / self.weight_sum)
-    }
-
-    /// The values of all rows, end to end.
-    pub(crate) fn values(&self) -> Vec<f32> {
-        self.rows.iter().flat_map(|row| row.values.iter().copied()).collect()
-    }
-}
-
-/// Takes the results of batches in any order.
 pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
@@ -46,7 +22,8 @@ impl Gathering {
         Gathering { readout, labelled, rows, sums: Outputs::default() }
     }
 
-    /// Of the cores that see the same rows, the first is read.
+    /// Adds the results of a batch, read from the first core of each data shard. Batches may come in
+    /// any order.
     pub(super) fn add(
         &mut self,
         cores: &LocalCores,
@@ -68,6 +45,7 @@ impl Gathering {
         Ok(())
     }
 
+    /// Fails where a row has no result.
     pub(super) fn finish(self) -> RunResult<Outputs> {
         Ok(Outputs { rows: self.rows.finish()?, ..self.sums })
     }

@@ -1,44 +1,47 @@
-//! What the hub has under one id: a model or a data set, which have addresses of their own.
+//! The two kinds of repositories, whose addresses differ.
 
 use std::fmt;
 
+/// The prefix of a data set's address.
+pub(crate) const DATA_SETS: &str = "hf://datasets/";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     Model,
     DataSet,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Repository {
-    pub(super) kind: Kind,
+pub struct Repository {
+    pub kind: Kind,
     /// `org/name`, or `name` alone.
-    pub(super) id: String,
+    pub id: String,
 }
 
 impl Repository {
-    pub(super) fn model(id: &str) -> Repository {
+    pub(crate) fn model(id: &str) -> Repository {
         Repository { kind: Kind::Model, id: id.to_owned() }
     }
 
-    pub(super) fn data_set(id: &str) -> Repository {
+    pub(crate) fn data_set(id: &str) -> Repository {
         Repository { kind: Kind::DataSet, id: id.to_owned() }
     }
 
-    /// As `huggingface_hub` calls its folder in the cache.
-    pub(super) fn folder_name(&self) -> String {
+    /// The name of its folder in the cache, which is `huggingface_hub`'s.
+    pub(crate) fn folder_name(&self) -> String {
         format!("{}--{}", self.plural(), self.id.replace('/', "--"))
     }
 
-    /// In the paths of the hub's API.
-    pub(super) fn plural(&self) -> &'static str {
+    /// The kind in paths of the hub's API.
+    pub(crate) fn plural(&self) -> &'static str {
         match self.kind {
             Kind::Model => "models",
             Kind::DataSet => "datasets",
         }
     }
 
-    /// Before the id in the paths of its files.
-    pub(super) fn prefix(&self) -> &'static [&'static str] {
+    /// The segments before the id in paths of files.
+    pub(crate) fn path_prefix(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Model => &[],
             Kind::DataSet => &["datasets"],
@@ -46,12 +49,12 @@ impl Repository {
     }
 }
 
-/// As people call it.
+/// The name that a job file uses.
 impl fmt::Display for Repository {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Model => formatter.write_str(&self.id),
-            Kind::DataSet => write!(formatter, "{}{}", super::DATA_SETS, self.id),
+            Kind::DataSet => write!(formatter, "{DATA_SETS}{}", self.id),
         }
     }
 }

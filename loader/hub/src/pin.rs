@@ -1,14 +1,13 @@
-//! The commit that a run began with, in its run folder: one file a repository.
+//! The commit that a run started with, in one file a repository of its run folder.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::repository::Repository;
-use crate::error::RunResult;
-use crate::output;
+use super::error::io_problem;
+use super::{Problem, Repository};
 
-/// What was asked for, and what that was.
+/// The requested revision and its commit; empty before it is known.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pinned {
     id: String,
@@ -16,38 +15,35 @@ struct Pinned {
     commit: String,
 }
 
-pub(super) struct Pin {
+pub(crate) struct Pin {
     path: PathBuf,
-    asked: Pinned,
+    pinned: Pinned,
 }
 
 impl Pin {
-    /// A file that cannot be read or is about another revision pins nothing.
-    pub(super) fn read(run_dir: &Path, repository: &Repository, revision: Option<&str>) -> Pin {
+    /// An unreadable file, or one for another revision, pins nothing.
+    pub(crate) fn read(run_dir: &Path, repository: &Repository, revision: Option<&str>) -> Pin {
         let path = run_dir.join(format!("hub-{}.json", repository.folder_name()));
         let (id, revision) = (repository.id.clone(), revision.map(str::to_owned));
-        let asked = Pinned { id, revision, commit: String::new() };
         let found = std::fs::read(&path).ok();
-        let found: Option<Pinned> = found.and_then(|json| serde_json::from_slice(&json).ok());
-        let same = |found: &Pinned| found.id == asked.id && found.revision == asked.revision;
-        match found.filter(same) {
-            Some(found) => Pin { path, asked: found },
-            None => Pin { path, asked },
-        }
+        let found = found.and_then(|json| serde_json::from_slice::<Pinned>(&json).ok());
+        let pinned = found.filter(|found| found.id == id && found.revision == revision);
+        let unpinned = || Pinned { id, revision, commit: String::new() };
+        Pin { path, pinned: pinned.unwrap_or_else(unpinned) }
     }
 
-    pub(super) fn commit(&self) -> Option<&str> {
-        Some(self.asked.commit.as_str()).filter(|commit| !commit.is_empty())
+    pub(crate) fn commit(&self) -> Option<&str> {
+        Some(self.pinned.commit.as_str()).filter(|commit| !commit.is_empty())
     }
 
-    pub(super) fn write(self, commit: &str) -> RunResult<()> {
+    pub(crate) fn write(self, commit: &str) -> Result<(), Problem> {
         if self.commit() == Some(commit) {
             return Ok(());
         }
-        let pinned = Pinned { commit: commit.to_owned(), ..self.asked };
+        let pinned = Pinned { commit: commit.to_owned(), ..self.pinned };
         let json = serde_json::to_vec(&pinned)
-            .map_err(|error| output::failed("serialize", &self.path)(error.into()))?;
-        output::write(&self.path, &json)
+            .map_err(|error| io_problem("serialize", &self.path)(error.into()))?;
+        traind_durable::replace(&self.path, &json).map_err(io_problem("write", &self.path))
     }
 }
 
@@ -56,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_holds_for_what_was_asked() {
+    fn a_pin_applies_to_its_repository_and_revision() {
         let folder = tempfile::tempdir().unwrap();
         let read = |repository: Repository, revision| {
             Pin::read(folder.path(), &repository, revision).commit().map(str::to_owned)

@@ -1,6 +1,7 @@
-//! The cache of the hub on this host, as `huggingface_hub` lays it out:
-//! `models--<org>--<name>/refs/<revision>` (`datasets--…`) holds the commit whose files are links in
-//! `snapshots/<commit>` to what `blobs` has under each file's ETag.
+//! The cache of this host, in the layout of `huggingface_hub`.
+//!
+//! `models--<org>--<name>` (`datasets--…`) has in `refs/<revision>` the commit of a revision, in
+//! `snapshots/<commit>` links to the files, and in `blobs` their contents by ETag.
 
 use std::fs;
 use std::io::Write;
@@ -9,144 +10,128 @@ use std::path::{Path, PathBuf};
 use traind_cache::EntryLocks;
 use traind_durable::Replacement;
 
-use super::client::Info;
-use super::repository::Repository;
-use super::{HubProblem, files};
+use super::client::Revision;
+use super::error::io_problem;
+use super::{Problem, Repository};
 
 /// One cache folder.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     folder: PathBuf,
 }
 
-/// A snapshot that is being fetched.
+/// A snapshot that is being downloaded.
 #[derive(Debug)]
-pub(super) struct Snapshot {
-    pub(super) folder: PathBuf,
-    pub(super) blobs: PathBuf,
+pub(crate) struct Snapshot {
+    pub(crate) folder: PathBuf,
+    pub(crate) blobs: PathBuf,
     repository: PathBuf,
 }
 
 impl Cache {
-    /// Those that are looked into; the first is written to. That is the one the environment
-    /// names, else one in `cache_dir`, since a daemon need not have a home to write to.
-    pub(super) fn all(cache_dir: Option<&Path>) -> Vec<Cache> {
-        let own = cache_dir.map(|folder| folder.join("hub"));
-        let folders = match of_environment() {
+    /// Returns the caches to search, of which the first is written to: the one that the environment
+    /// names, else that in `cache_dir` and the user's. A daemon may have no home to write to.
+    pub(crate) fn all(cache_dir: Option<&Path>) -> Vec<Cache> {
+        let folders = match environment_folder() {
             Some(folder) => vec![folder],
-            None => own.into_iter().chain([of_user()]).collect(),
+            None => cache_dir
+                .map(|folder| folder.join("hub"))
+                .into_iter()
+                .chain([user_folder()])
+                .collect(),
         };
         folders.into_iter().map(|folder| Cache { folder }).collect()
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The folder of a model revision's files, if all that are needed are there.
-    pub(super) fn model(
-        &self,
-        model: &Repository,
-        revision: &str,
-        from_config: bool,
-    ) -> Option<PathBuf> {
-        let snapshot = self.snapshot(model, revision);
-        files::is_complete(&snapshot, from_config).then_some(snapshot)
-    }
-
-    /// Where the files of a revision would be, which may be the commit itself.
-    pub(super) fn snapshot(&self, repository: &Repository, revision: &str) -> PathBuf {
+    /// Returns the folder for the files of a revision, which may be a commit.
+    pub(crate) fn snapshot(&self, repository: &Repository, revision: &str) -> PathBuf {
         let commit = self.commit(repository, revision);
         self.repository(repository).join("snapshots").join(commit)
     }
 
-    /// The commit of a revision, as far as is known here.
-    pub(super) fn commit(&self, repository: &Repository, revision: &str) -> String {
+    /// Returns the commit that the cache has for a revision, else the revision itself.
+    pub(crate) fn commit(&self, repository: &Repository, revision: &str) -> String {
         let reference = self.repository(repository).join("refs").join(revision);
         let commit = fs::read_to_string(reference);
         commit.map_or_else(|_| revision.to_owned(), |commit| commit.trim().to_owned())
     }
 
-    /// All names of a commit's files, as the hub told them when it was fetched.
-    pub(super) fn listing(&self, repository: &Repository, commit: &str) -> Option<Vec<String>> {
+    /// Returns the names of all files of a commit, where it was fetched from the hub.
+    pub(crate) fn listing(&self, repository: &Repository, commit: &str) -> Option<Vec<String>> {
         let json = fs::read(self.listing_path(repository, commit)).ok()?;
         serde_json::from_slice(&json).ok()
     }
 
-    pub(super) fn keep_listing(
+    pub(crate) fn write_listing(
         &self,
         repository: &Repository,
-        info: &Info,
-    ) -> Result<(), HubProblem> {
-        let path = self.listing_path(repository, &info.commit);
+        revision: &Revision,
+    ) -> Result<(), Problem> {
+        let path = self.listing_path(repository, &revision.commit);
         let folder = path.parent().unwrap_or(&path);
-        fs::create_dir_all(folder).map_err(failed("create", folder))?;
-        let json = serde_json::to_vec(&info.files).unwrap_or_default();
+        fs::create_dir_all(folder).map_err(io_problem("create", folder))?;
+        let json = serde_json::to_vec(&revision.files).unwrap_or_default();
         let file = Replacement::of(&path).by_many();
-        file.write(|file| file.write_all(&json)).map_err(failed("write", &path))
+        file.write(|file| file.write_all(&json)).map_err(io_problem("write", &path))
     }
 
-    /// Beside what `huggingface_hub` knows of.
+    /// In a folder that `huggingface_hub` does not know.
     fn listing_path(&self, repository: &Repository, commit: &str) -> PathBuf {
         self.repository(repository).join(".listings").join(format!("{commit}.json"))
     }
 
     /// Creates the folders of a snapshot and locks the repository.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         repository: &Repository,
         commit: &str,
         locks: &EntryLocks,
-    ) -> Result<Snapshot, HubProblem> {
+    ) -> Result<Snapshot, Problem> {
         let repository = self.repository(repository);
-        locks.create_and_lock(&repository).map_err(failed("create", &repository))?;
+        locks.create_and_lock(&repository).map_err(io_problem("create", &repository))?;
         let (folder, blobs) = (repository.join("snapshots").join(commit), repository.join("blobs"));
         for folder in [&folder, &blobs] {
-            fs::create_dir_all(folder).map_err(failed("create", folder))?;
+            fs::create_dir_all(folder).map_err(io_problem("create", folder))?;
         }
         Ok(Snapshot { folder, blobs, repository })
     }
 
-    pub(super) fn repository(&self, repository: &Repository) -> PathBuf {
+    pub(crate) fn repository(&self, repository: &Repository) -> PathBuf {
         self.folder.join(repository.folder_name())
     }
 }
 
 impl Snapshot {
-    /// Notes which commit the revision is.
-    pub(super) fn finish(&self, revision: &str, commit: &str) -> Result<(), HubProblem> {
+    /// Records the commit of the revision.
+    pub(crate) fn set_reference(&self, revision: &str, commit: &str) -> Result<(), Problem> {
         if revision == commit {
             return Ok(());
         }
         let reference = self.repository.join("refs").join(revision);
         let parent = reference.parent().unwrap_or(&reference);
-        fs::create_dir_all(parent).map_err(failed("create", parent))?;
-        // Other runners may fetch the same model now.
+        fs::create_dir_all(parent).map_err(io_problem("create", parent))?;
+        // Other runners may write the same reference.
         let file = Replacement::of(&reference).by_many();
-        file.write(|file| file.write_all(commit.as_bytes())).map_err(failed("write", &reference))
+        file.write(|file| file.write_all(commit.as_bytes()))
+            .map_err(io_problem("write", &reference))
     }
 }
 
-/// An I/O failure while a model is fetched.
-pub(super) fn failed(
-    action: &'static str,
-    path: &Path,
-) -> impl FnOnce(std::io::Error) -> HubProblem + use<> {
-    let path = path.to_owned();
-    move |error| HubProblem::Io { action, path, message: error.to_string() }
-}
-
 /// Whether a revision is a commit, which never changes.
-pub(super) fn is_commit(revision: &str) -> bool {
+pub(crate) fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn of_environment() -> Option<PathBuf> {
+fn environment_folder() -> Option<PathBuf> {
     let hub = std::env::var_os("HF_HUB_CACHE").map(PathBuf::from);
     hub.or_else(|| Some(PathBuf::from(std::env::var_os("HF_HOME")?).join("hub")))
 }
 
-fn of_user() -> PathBuf {
+fn user_folder() -> PathBuf {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     home.join(".cache/huggingface/hub")
 }
@@ -154,6 +139,7 @@ fn of_user() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_files;
 
     #[test]
     fn finds_complete_snapshots_by_branch_and_by_commit() {
@@ -161,13 +147,17 @@ mod tests {
         let cache = Cache { folder: folder.path().to_owned() };
         let tiny = Repository::model("google/tiny");
         let begun = cache.begin(&tiny, "abc123", &EntryLocks::default()).unwrap();
-        begun.finish("main", "abc123").unwrap();
-        let find = |id, revision| cache.model(&Repository::model(id), revision, false);
+        begun.set_reference("main", "abc123").unwrap();
+        let complete = |id, revision, with_weights| {
+            let snapshot = cache.snapshot(&Repository::model(id), revision);
+            model_files::are_complete(&snapshot, with_weights).then_some(snapshot)
+        };
+        let find = |id, revision| complete(id, revision, true);
         let write = |name: &str, text: &str| fs::write(begun.folder.join(name), text).unwrap();
         write("config.json", "{}");
         write("tokenizer.json", "{}");
         assert_eq!(find("google/tiny", "main"), None, "a snapshot without weights");
-        assert_eq!(cache.model(&tiny, "main", true), Some(begun.folder.clone()));
+        assert_eq!(complete("google/tiny", "main", false), Some(begun.folder.clone()));
         write("model.safetensors.index.json", r#"{"weight_map": {"a": "model-1.safetensors"}}"#);
         assert_eq!(find("google/tiny", "main"), None, "a snapshot without one of its files");
         write("model-1.safetensors", "");

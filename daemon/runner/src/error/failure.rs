@@ -1,0 +1,137 @@
+//! What a run's last event says about its error.
+
+use std::error::Error as StdError;
+
+use rustix::io::Errno;
+use traind_cache::Error as CacheError;
+use traind_hub::Problem as HubProblem;
+use traind_loader::Error as LoaderError;
+use traind_models::Error as ModelError;
+use traind_proto::v1::Failure;
+
+use super::{RunError, neuron_codes, reason};
+
+impl RunError {
+    /// The error as the job's `Finished` event reports it.
+    pub(crate) fn failure(&self) -> Failure {
+        let mut failure = Failure {
+            reason: reason::of_run(self).to_owned(),
+            message: chain(self),
+            ..Failure::default()
+        };
+        let is_of_device =
+            matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
+        if is_of_device && let Some(meaning) = neuron_codes::explain(&failure.message) {
+            failure.message = format!("{meaning}\n{}", failure.message);
+        }
+        self.locate(&mut failure);
+        failure
+    }
+
+    /// Sets the field, file, row, tensor or step at fault.
+    fn locate(&self, failure: &mut Failure) {
+        match self {
+            RunError::Data(error) => locate_data(failure, error),
+            RunError::Model(error) => locate_model(failure, error),
+            RunError::Field { name: field, .. } | RunError::Hub { field, .. } => {
+                failure.field = Some((*field).to_owned());
+            }
+            RunError::NotFinite { step, .. } => failure.step = Some(*step),
+            RunError::Output { path, .. }
+            | RunError::CheckpointNotFound { folder: path }
+            | RunError::CheckpointCorrupt { path, .. }
+            | RunError::CheckpointMismatch { path, .. }
+            | RunError::DiskFull { path, .. } => failure.file = Some(path.display().to_string()),
+            RunError::NoSuchMetric { .. } => {
+                failure.field = Some("train.metric_for_best_model".to_owned());
+            }
+            RunError::Device(_)
+            | RunError::NoSuchInput { .. }
+            | RunError::Sampling(_)
+            | RunError::Prefetch(_)
+            | RunError::Thread(_)
+            | RunError::Service(_)
+            | RunError::EventLog(_)
+            | RunError::Panicked(_) => {}
+        }
+    }
+
+    /// Whether the host's disk is at fault, so that the same run may succeed later. A run that has
+    /// not `begun` may itself need too much space, or write to the wrong place.
+    pub(crate) fn is_transient(&self, begun: bool) -> bool {
+        match self {
+            RunError::DiskFull { .. } => begun,
+            RunError::Data(LoaderError::Cache(CacheError::DiskFull { .. })) => true,
+            RunError::Hub { source, .. } => {
+                begun && matches!(*source.problem, HubProblem::DiskFull { .. })
+            }
+            _ => causes(self)
+                .filter_map(<dyn StdError>::downcast_ref)
+                .any(|error| disk_may_recover(error, begun)),
+        }
+    }
+}
+
+/// Whether the error of a disk may pass, or be fixed by the host's administrator.
+fn disk_may_recover(error: &std::io::Error, begun: bool) -> bool {
+    match Errno::from_io_error(error) {
+        Some(Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::STALE) => true,
+        Some(Errno::ROFS) => begun,
+        _ => false,
+    }
+}
+
+fn causes<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |error| (*error).source())
+}
+
+/// The error's text, with those of its causes that it does not quote itself.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in causes(error).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+fn locate_data(failure: &mut Failure, error: &LoaderError) {
+    failure.file = error.file().map(|file| file.display().to_string());
+    failure.row = error.location().map(|at| at.row);
+    if let LoaderError::BadOption { field, .. } = error {
+        failure.field = Some((*field).to_owned());
+    }
+}
+
+fn locate_model(failure: &mut Failure, error: &ModelError) {
+    match error {
+        ModelError::WeightShape { path, tensor, .. }
+        | ModelError::WeightDType { path, tensor, .. } => {
+            failure.file = Some(path.display().to_string());
+            failure.tensor = Some(tensor.clone());
+        }
+        ModelError::Config { path, .. }
+        | ModelError::Corrupt { path, .. }
+        | ModelError::Io { path, .. }
+        | ModelError::Json { path, .. }
+        | ModelError::Vocabulary { path, .. } => failure.file = Some(path.display().to_string()),
+        ModelError::UnknownOverride { .. } => {
+            failure.field = Some("model.config_overrides".to_owned());
+        }
+        ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
+        ModelError::UnknownModelType { .. }
+        | ModelError::UnsupportedTask { .. }
+        | ModelError::UnknownName { .. }
+        | ModelError::Setting { .. }
+        | ModelError::UnsmoothableLabels
+        | ModelError::TooManyPositions { .. }
+        | ModelError::MissingInput { .. }
+        | ModelError::NoWeights { .. }
+        | ModelError::ArrayShape { .. }
+        | ModelError::OutOfMemory { .. }
+        | ModelError::Xla(_) => {}
+    }
+}

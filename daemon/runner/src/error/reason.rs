@@ -1,0 +1,214 @@
+//! The machine-readable reason of each error. Every match is exhaustive, so that a new variant
+//! gets a reason of its own choice.
+
+use std::io::{self, ErrorKind};
+
+use traind_cache::Error as CacheError;
+use traind_hub::Problem as HubProblem;
+use traind_loader::{Error as LoaderError, ObjectProblem};
+use traind_models::Error as ModelError;
+use traind_pjrt::{Error as PjrtError, ErrorCode};
+use traind_proto::event_log::EventLogError;
+use traind_proto::reasons;
+use traind_xla::Error as XlaError;
+
+use super::RunError;
+
+pub(super) fn of_run(error: &RunError) -> &'static str {
+    match error {
+        RunError::Data(error) => of_data(error),
+        RunError::Model(error) => of_model(error),
+        RunError::Device(error) => of_device(error),
+        RunError::Sampling(_) => reasons::DATA_EMPTY,
+        RunError::Field { .. } => reasons::JOB_FILE_INVALID,
+        RunError::Hub { source, .. } => of_hub(&source.problem),
+        RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
+        RunError::Output { source, .. } => of_write(source),
+        RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
+            reasons::RUN_DIRECTORY_FAILED
+        }
+        RunError::EventLog(
+            EventLogError::Corrupt { .. }
+            | EventLogError::Locked { .. }
+            | EventLogError::TooLarge { .. },
+        ) => reasons::EVENT_LOG_CORRUPT,
+        RunError::NoSuchInput { .. } => reasons::MODEL_UNSUPPORTED,
+        RunError::CheckpointNotFound { .. } => reasons::CHECKPOINT_NOT_FOUND,
+        RunError::CheckpointCorrupt { .. } => reasons::CHECKPOINT_CORRUPT,
+        RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,
+        RunError::DiskFull { .. } => reasons::DISK_FULL,
+        RunError::NoSuchMetric { .. } => reasons::METRIC_NOT_FOUND,
+        RunError::Prefetch(_) | RunError::Panicked(_) | RunError::Thread(_) => reasons::INTERNAL,
+    }
+}
+
+fn of_write(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => reasons::DISK_FULL,
+        _ => reasons::OUTPUT_FAILED,
+    }
+}
+
+fn of_read(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => reasons::FILE_NOT_FOUND,
+        _ => reasons::FILE_UNREADABLE,
+    }
+}
+
+fn of_hub(problem: &HubProblem) -> &'static str {
+    match problem {
+        HubProblem::NotFound
+        | HubProblem::NoRevision { .. }
+        | HubProblem::NoFile { .. }
+        | HubProblem::NoMatch { .. }
+        | HubProblem::NoSplit { .. }
+        | HubProblem::PickleOnly
+        | HubProblem::NotCached { .. } => reasons::FILE_NOT_FOUND,
+        HubProblem::NoConfig { .. } | HubProblem::WhichConfig { .. } => reasons::JOB_FILE_INVALID,
+        HubProblem::NoData { .. } => reasons::DATA_FORMAT_UNKNOWN,
+        HubProblem::Corrupt { .. } => reasons::WEIGHTS_CORRUPT,
+        HubProblem::DiskFull { .. } => reasons::DISK_FULL,
+        HubProblem::Io { .. } => reasons::OUTPUT_FAILED,
+        HubProblem::Gated
+        | HubProblem::BadToken
+        | HubProblem::Refused { .. }
+        | HubProblem::Unreachable { .. } => reasons::FILE_UNREADABLE,
+    }
+}
+
+fn of_data(error: &LoaderError) -> &'static str {
+    match error {
+        LoaderError::NoFiles | LoaderError::NoMatch { .. } | LoaderError::NoSplit { .. } => {
+            reasons::FILE_NOT_FOUND
+        }
+        LoaderError::Io { source, .. } => of_read(source),
+        LoaderError::IsFolder { .. } | LoaderError::Cache(CacheError::Io { .. }) => {
+            reasons::FILE_UNREADABLE
+        }
+        LoaderError::Object { problem, .. } => of_object(problem),
+        LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,
+        LoaderError::EmptyFile { .. } | LoaderError::NoRows { .. } => reasons::DATA_EMPTY,
+        LoaderError::MissingColumn { .. } | LoaderError::DuplicateColumn { .. } => {
+            reasons::COLUMN_NOT_FOUND
+        }
+        LoaderError::FieldCount { .. }
+        | LoaderError::RowTooLong { .. }
+        | LoaderError::EmptyText { .. }
+        | LoaderError::LabelCount { .. }
+        | LoaderError::Answer { .. } => reasons::DATA_ROW_INVALID,
+        LoaderError::InvalidUtf8 { .. } => reasons::DATA_ENCODING_INVALID,
+        LoaderError::NotText { .. } | LoaderError::NotTexts { .. } | LoaderError::Cast { .. } => {
+            reasons::COLUMN_TYPE_INVALID
+        }
+        LoaderError::Label { .. }
+        | LoaderError::TooManyLabels { .. }
+        | LoaderError::OneLabel { .. }
+        | LoaderError::LabelsAreNumbers { .. }
+        | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
+        LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
+            reasons::TOKENIZER_INVALID
+        }
+        LoaderError::Cache(CacheError::DiskFull { .. }) => reasons::DISK_FULL,
+        LoaderError::Store { source, .. } => of_write(source),
+        LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,
+        LoaderError::TooManyRows { .. }
+        | LoaderError::UnclosedQuote { .. }
+        | LoaderError::BadRow { .. }
+        | LoaderError::BadFile { .. }
+        | LoaderError::Panicked { .. }
+        | LoaderError::Abandoned
+        | LoaderError::FileChanged { .. } => reasons::DATA_CORRUPT,
+    }
+}
+
+fn of_object(problem: &ObjectProblem) -> &'static str {
+    match problem {
+        ObjectProblem::NoBucket | ObjectProblem::NotFound => reasons::FILE_NOT_FOUND,
+        ObjectProblem::NotAUrl
+        | ObjectProblem::Denied
+        | ObjectProblem::Unauthenticated
+        | ObjectProblem::Changed
+        | ObjectProblem::Failed { .. }
+        | ObjectProblem::Unsupported => reasons::FILE_UNREADABLE,
+    }
+}
+
+fn of_model(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::WeightShape { .. } => reasons::TENSOR_SHAPE_MISMATCH,
+        ModelError::MissingWeight { .. } => reasons::TENSOR_MISSING,
+        ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
+        ModelError::NoWeights { .. } => reasons::FILE_NOT_FOUND,
+        ModelError::Io { action: "write" | "clean", source, .. }
+            if source.kind() != ErrorKind::NotFound =>
+        {
+            of_write(source)
+        }
+        ModelError::Io { source, .. } => of_read(source),
+        ModelError::Vocabulary { .. } => reasons::VOCABULARY_TOO_LARGE,
+        ModelError::UnknownModelType { .. } | ModelError::UnsupportedTask { .. } => {
+            reasons::MODEL_UNSUPPORTED
+        }
+        ModelError::OutOfMemory { .. } => reasons::OUT_OF_MEMORY,
+        ModelError::UnknownName { .. }
+        | ModelError::Setting { .. }
+        | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
+        ModelError::Xla(error) => of_device(error),
+        ModelError::Json { .. }
+        | ModelError::Config { .. }
+        | ModelError::UnsmoothableLabels
+        | ModelError::TooManyPositions { .. }
+        | ModelError::MissingInput { .. }
+        | ModelError::ArrayShape { .. } => reasons::MODEL_CONFIG_INVALID,
+    }
+}
+
+fn of_device(error: &XlaError) -> &'static str {
+    match error {
+        XlaError::Pjrt(error) => of_plugin(error),
+        XlaError::Shape { .. }
+        | XlaError::NotDifferentiable { .. }
+        | XlaError::NotAScalarLoss { .. }
+        | XlaError::ForeignTensor { .. }
+        | XlaError::Malformed { .. }
+        | XlaError::Mesh { .. }
+        | XlaError::Placement { .. }
+        | XlaError::Value { .. }
+        | XlaError::WrongDType { .. }
+        | XlaError::Count { .. }
+        | XlaError::NotLocal { .. }
+        | XlaError::NotPrepared { .. }
+        | XlaError::NotFetched { .. }
+        | XlaError::Io { .. } => reasons::INTERNAL,
+    }
+}
+
+fn of_plugin(error: &PjrtError) -> &'static str {
+    match error {
+        PjrtError::PluginNotFound { .. } => reasons::PLUGIN_NOT_FOUND,
+        PjrtError::NotALibrary { .. }
+        | PjrtError::NotAPlugin { .. }
+        | PjrtError::VersionMismatch { .. } => reasons::PLUGIN_INVALID,
+        PjrtError::Plugin { call: "PJRT_Client_Compile", .. } => reasons::COMPILE_FAILED,
+        error if error.code() == ErrorCode::ResourceExhausted => reasons::OUT_OF_MEMORY,
+        PjrtError::Plugin { .. }
+        | PjrtError::Unimplemented { .. }
+        | PjrtError::Contract { .. }
+        | PjrtError::CompileOption { .. }
+        | PjrtError::DeviceCount { .. }
+        | PjrtError::ArgumentCount { .. }
+        | PjrtError::ArgumentDeleted { .. }
+        | PjrtError::BufferDeleted { .. }
+        | PjrtError::ForeignHandle { .. }
+        | PjrtError::ArgumentShape { .. }
+        | PjrtError::ArgumentDevice { .. }
+        | PjrtError::LaunchFailedBefore { .. }
+        | PjrtError::HostSize { .. }
+        | PjrtError::ShapeTooLarge { .. }
+        | PjrtError::DTypeMismatch { .. }
+        | PjrtError::UnknownDType { .. }
+        | PjrtError::NoSuchMemory { .. }
+        | PjrtError::ProgramFormat { .. } => reasons::DEVICE_FAILED,
+    }
+}

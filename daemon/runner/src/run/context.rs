@@ -1,0 +1,32 @@
+//! What a run is started with. Only this room passes it around: others take the parts they need.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use traind_cache::EntryLocks;
+use traind_job_file::RunSpec;
+
+use crate::control::{Downloads, Reporter, Stop};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub spec: RunSpec,
+    pub run_dir: PathBuf,
+    pub reporter: Reporter,
+    pub stop: Stop,
+    /// Locks the cache entries that the run uses.
+    pub locks: EntryLocks,
+    pub started: Instant,
+}
+
+impl Context {
+    pub(super) fn downloads(&self) -> Downloads {
+        Downloads::new(
+            self.spec.cache_dir.clone(),
+            self.run_dir.clone(),
+            self.locks.clone(),
+            self.reporter.clone(),
+            self.stop.clone(),
+        )
+    }
+}

@@ -1,0 +1,88 @@
+//! Everything that is known before the cores are touched: the data, the model without its weights,
+//! and the plan of the steps.
+
+use std::sync::Arc;
+
+use traind_loader::{
+    Buckets, Collator, Masking, Padding, PaddingSide, Sampler, TextTokenizer, TokenizedSet,
+};
+use traind_xla::mesh::Mesh;
+
+use super::Context;
+use super::settings;
+use crate::checkpoint::{self, Recipe, Resumed};
+use crate::data::{self, DataSource, Splits, lengths};
+use crate::error::RunResult;
+use crate::model::{ModelFolder, OpenModel};
+use crate::progress::Timetable;
+use crate::tasks;
+
+/// Steps that a padded length must serve on average: each length costs the compilation of a
+/// program, and saves padding in every step.
+const STEPS_PER_LENGTH: u64 = 25;
+
+pub(super) struct Inputs {
+    pub resumed: Option<Resumed>,
+    pub recipe: Recipe,
+    pub splits: Splits,
+    pub open: OpenModel,
+    pub sampler: Sampler,
+    pub timetable: Timetable,
+    pub buckets: Buckets,
+    pub padding: RowPadding,
+    pub mesh: Mesh,
+}
+
+impl Inputs {
+    pub(super) fn read(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
+        let (job, journal) = (&context.spec.job, &context.reporter.journal);
+        let resumed = checkpoint::find(&context.spec, journal)?;
+        let downloads = context.downloads();
+        let folder = ModelFolder::open(&job.model, &downloads)?;
+        let positions = folder.positions(&job.model)?;
+        lengths::check(job, positions)?;
+        let task = tasks::of_job(job, &folder.config)?;
+        let limit = lengths::limit(job, task.as_ref(), positions);
+        let tokenizer = folder.tokenizer(job.data.max_length, limit)?;
+        let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
+        let cache_dir = &context.spec.cache_dir;
+        let source =
+            DataSource { job, cache_dir, downloads: &downloads, journal, stop: &context.stop };
+        let splits = data::prepare(&source, task.as_ref(), &tokenizer, max_length)?;
+        let padding = RowPadding {
+            padding: lengths::padding(job, &tokenizer, folder.pad_token_id(&tokenizer)?),
+            masking: task.masking(&tokenizer)?,
+        };
+        let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
+        let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
+        let set = &splits.planned()?.set;
+        let sampler = settings::sampler(job, &mesh);
+        let sampler = Sampler::new(sampler, set.lengths(), buckets.clone())?;
+        let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
+        let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
+        let sampler = lengths::fit(job, sampler, lengths_max)?;
+        let recipe = Recipe::of(job, set.len() as u64);
+        Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding, mesh })
+    }
+}
+
+/// How the collator pads and masks rows.
+pub(super) struct RowPadding {
+    padding: Padding,
+    masking: Option<Masking>,
+}
+
+impl RowPadding {
+    pub(super) fn collator(&self, set: &Arc<TokenizedSet>) -> Collator {
+        let collator = Collator::new(Arc::clone(set), self.padding);
+        match &self.masking {
+            Some(masking) => collator.with_masking(masking.clone()),
+            None => collator,
+        }
+    }
+
+    /// Whether a row's result depends on the length of the other rows in its batch.
+    pub(super) fn depends_on_batch(&self) -> bool {
+        self.padding.side == PaddingSide::Left || self.padding.is_attended
+    }
+}

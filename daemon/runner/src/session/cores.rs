@@ -1,0 +1,45 @@
+//! Opens the cores of a job, and says how much memory one has.
+
+use traind_job_file::RunSpec;
+use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::LocalCores;
+
+use crate::error::RunResult;
+
+/// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
+pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh) -> RunResult<LocalCores> {
+    let plugin = Plugin::load(&spec.plugin)?;
+    let count = spec.cores.len();
+    let platform = spec.job.resources.platform.to_string();
+    Ok(LocalCores::of_host(Client::new(plugin, &client_options(&platform, count))?, mesh)?)
+}
+
+/// The daemon makes only the job's devices visible to the process, so they count from 0 here
+/// whatever their numbers on the host.
+fn client_options(platform: &str, count: usize) -> CreateOptions {
+    match platform {
+        "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
+        "cuda" => {
+            let visible: Vec<i64> = (0..count as i64).collect();
+            CreateOptions::new().with("visible_devices", visible)
+        }
+        // The Neuron runtime reads its cores from the environment.
+        _ => CreateOptions::new(),
+    }
+}
+
+/// Returns the memory of a core in bytes, if the device reports it. CPU cores share the host's.
+pub(super) fn memory_bytes(cores: &LocalCores) -> Option<u64> {
+    let device = cores.device(0);
+    let stats = device.memory_stats().ok().flatten();
+    let reported = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
+    let is_cpu = device.kind().eq_ignore_ascii_case("cpu");
+    reported.or_else(|| host_memory_bytes().filter(|_| is_cpu))
+}
+
+fn host_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,97 @@
+//! Floating-point operations: what programs take and what devices offer.
+
+use traind_job_file::Train;
+use traind_models::{ParameterSpec, Role, flops};
+use traind_pjrt::{Executable, Value};
+use traind_xla::DType;
+
+use crate::control::Work;
+use crate::step::compute_dtype;
+
+/// Returns the work of a program whose forward pass takes `forward` FLOPs.
+pub(super) fn work(executable: &Executable, forward: f64, trains: bool) -> Work {
+    let model = if trains { flops::training(forward) } else { forward };
+    Work { executed: executed(executable), model }
+}
+
+/// The compiler's count. It is informative only, so a plugin that reports none fails no run.
+fn executed(executable: &Executable) -> f64 {
+    let cost = executable.program().cost_analysis().ok().flatten().unwrap_or_default();
+    match cost.get("flops") {
+        Some(Value::Float(flops)) if *flops > 0.0 => f64::from(*flops),
+        _ => 0.0,
+    }
+}
+
+/// The FLOPs of training by transformers' `floating_point_ops`: six for each position, padding
+/// included, and each element of `trainer_elements`.
+pub(crate) fn trainer_flos(positions: f64, trainer_elements: usize) -> f64 {
+    6.0 * positions * trainer_elements as f64
+}
+
+/// The elements that `floating_point_ops` counts: those of all parameters but embeddings.
+pub(super) fn trainer_elements(parameters: &[ParameterSpec]) -> usize {
+    let counted = parameters.iter().filter(|parameter| parameter.role != Role::Embedding);
+    counted.map(|parameter| parameter.shape.element_count()).sum()
+}
+
+/// The type that dots are computed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Precision {
+    /// bfloat16 or float16.
+    Half,
+    TensorFloat32,
+    Float32,
+}
+
+/// Returns the peak FLOP/s of one core in a job's dots; `None` for unknown devices and for CPUs.
+pub(super) fn peak(device_kind: &str, train: &Train) -> Option<f64> {
+    let precision = match compute_dtype(train) {
+        DType::F32 if train.tf32 => Precision::TensorFloat32,
+        DType::F32 => Precision::Float32,
+        _ => Precision::Half,
+    };
+    peak_at(device_kind, precision)
+}
+
+/// From the vendors' data sheets. A NeuronCore has its share of the chip.
+fn peak_at(device_kind: &str, precision: Precision) -> Option<f64> {
+    const TERA: f64 = 1e12;
+    const PEAKS: &[(&str, [f64; 3])] = &[
+        ("H200", [989.4, 494.7, 66.9]),
+        ("H100 PCIe", [756.0, 378.0, 51.2]),
+        ("H100 NVL", [835.5, 417.7, 60.0]),
+        ("H100", [989.4, 494.7, 66.9]),
+        ("A100", [312.0, 156.0, 19.5]),
+        ("L40S", [362.0, 183.0, 91.6]),
+        ("A10G", [70.0, 35.0, 31.2]),
+        ("L4", [121.0, 60.0, 30.3]),
+        ("NC_v2", [95.0, 23.8, 23.8]),
+        ("NC_v3", [83.4, 22.6, 22.6]),
+    ];
+    let (_, [half, tensor_float_32, float32]) =
+        PEAKS.iter().find(|(name, _)| device_kind.contains(name))?;
+    Some(
+        TERA * match precision {
+            Precision::Half => half,
+            Precision::TensorFloat32 => tensor_float_32,
+            Precision::Float32 => float32,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_of_the_named_device() {
+        use Precision::{Float32, Half, TensorFloat32};
+        assert_eq!(peak_at("NVIDIA H100 80GB HBM3", Half), Some(989.4e12));
+        assert_eq!(peak_at("NVIDIA H100 PCIe", TensorFloat32), Some(378.0e12));
+        assert_eq!(peak_at("NVIDIA H100 NVL", Half), Some(835.5e12));
+        assert_eq!(peak_at("NVIDIA L40S", Float32), Some(91.6e12));
+        assert_eq!(peak_at("NVIDIA L4", Half), Some(121.0e12));
+        assert_eq!(peak_at("cpu", Float32), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The batches of the run, collated and uploaded ahead of their use.
+
+use std::sync::Arc;
+
+use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher, Sampler};
+use traind_xla::runtime::HostArray;
+
+use super::updates::{Update, Updates};
+use crate::error::{RunError, RunResult};
+use crate::progress::{BatchPosition, StepCounts, Timetable};
+use crate::session::{Session, StepPrograms, UploadedBatch, Uploader, trainer_flos};
+
+/// A batch that is ready to be launched.
+#[derive(Debug)]
+pub(crate) struct TrainBatch<B> {
+    pub position: BatchPosition,
+    pub counts: StepCounts,
+    /// The rows of the files.
+    pub source_rows: Vec<u32>,
+    /// The update that the batch's program makes; `None` where a step has a program for it.
+    pub update: Option<Update>,
+    pub inputs: B,
+}
+
+/// Starts to prepare the batches of all steps but the first `done`.
+pub(crate) fn prefetch(
+    session: &Session,
+    sampler: &Sampler,
+    collator: &Collator,
+    timetable: &Timetable,
+    done: u64,
+) -> RunResult<impl Iterator<Item = RunResult<Prefetched<TrainBatch<UploadedBatch>>>> + use<>> {
+    let first = timetable.batches_before(done);
+    let end = timetable.batches_before(timetable.max_steps);
+    let preparation = Preparation {
+        timetable: timetable.clone(),
+        updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
+        programs: session.step_programs(),
+        uploader: session.train_uploader(),
+        collator: collator.clone(),
+        trainer_elements: session.trainer_elements(),
+    };
+    let prepare = move |host| preparation.prepare(host);
+    let batches = Prefetcher::spawn(sampler.run(first, end), collator.clone(), prepare)?;
+    Ok(batches.map(|batch| batch.map_err(RunError::from)))
+}
+
+/// Uploads batches on the loader's thread.
+struct Preparation {
+    timetable: Timetable,
+    updates: Updates,
+    programs: StepPrograms,
+    uploader: Uploader,
+    collator: Collator,
+    trainer_elements: usize,
+}
+
+impl Preparation {
+    fn prepare(&self, host: HostBatch) -> RunResult<TrainBatch<UploadedBatch>> {
+        let plan = &host.scheduled.plan;
+        let position = self.timetable.position(host.scheduled.batch);
+        let counts = self.counts(&host);
+        let set = self.collator.set();
+        let source_rows = plan.rows.iter().map(|row| set.source_row(*row as usize) as u32);
+        let source_rows = source_rows.collect();
+        let step = HostArray::from_u32(&[], &[position.step as u32])?;
+        let (update, shared) = match self.programs {
+            StepPrograms::Fused => {
+                let update = self.updates.after(position.step)?;
+                let scalars = update.scalars.clone();
+                (Some(update), [scalars, step])
+            }
+            StepPrograms::Accumulated => {
+                let rows = (plan.batch_per_core * plan.cores) as u64;
+                let first_row = (position.batch_in_step * rows) as u32;
+                (None, [step, HostArray::from_u32(&[], &[first_row])?])
+            }
+        };
+        let inputs = self.uploader.upload(host, &shared)?;
+        Ok(TrainBatch { position, counts, source_rows, update, inputs })
+    }
+
+    fn counts(&self, host: &HostBatch) -> StepCounts {
+        let rows = host.scheduled.plan.rows.len();
+        let padded_length = host.cores.first().map_or(0, |batch| batch.padded_length);
+        let flos = trainer_flos((rows * padded_length) as f64, self.trainer_elements);
+        StepCounts { samples: rows as u64, tokens: host.tokens, flos }
+    }
+}

@@ -1,0 +1,97 @@
+//! The cores as the training loop sees them, so that its tests can do without any.
+
+use traind_xla::runtime::{HandOver, HostArray, Pending};
+
+use crate::error::RunResult;
+use crate::session::{Session, UploadedBatch};
+use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
+
+pub(crate) trait Device {
+    /// The inputs of a batch.
+    type Batch;
+    type Launched: Launched;
+
+    /// Steps that may be launched and not yet read back.
+    fn steps_in_flight_max(&self) -> usize;
+
+    /// Whether an update is skipped where its gradients are not finite, as `fp16` does.
+    fn skips_updates(&self) -> bool;
+
+    /// Launches the program for a batch.
+    fn launch_batch(&mut self, batch: &Self::Batch) -> RunResult<Self::Launched>;
+
+    /// Launches the update that ends a step of several batches.
+    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Self::Launched>;
+}
+
+/// A program that may still run.
+pub(crate) trait Launched: Sized {
+    /// The time that its launch took.
+    fn hand_over(&self) -> HandOver;
+
+    /// Waits for its end.
+    fn wait(&self) -> RunResult<()>;
+
+    /// Reads back the results of the step that it ended.
+    fn results(self) -> RunResult<StepResults>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct StepResults {
+    pub loss: f64,
+    pub grad_norm: f64,
+    /// With `fp16`.
+    pub loss_scale: Option<LossScaleResult>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LossScaleResult {
+    /// The scale for the next step.
+    pub scale: f32,
+    /// False where the update was skipped.
+    pub updated: bool,
+}
+
+impl Device for Session {
+    type Batch = UploadedBatch;
+    type Launched = Pending;
+
+    fn steps_in_flight_max(&self) -> usize {
+        Session::steps_in_flight_max(self)
+    }
+
+    fn skips_updates(&self) -> bool {
+        self.state.loss_scale.is_some()
+    }
+
+    fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {
+        Session::launch_batch(self, batch)
+    }
+
+    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Pending> {
+        Session::launch_update(self, scalars)
+    }
+}
+
+impl Launched for Pending {
+    fn hand_over(&self) -> HandOver {
+        Pending::hand_over(self)
+    }
+
+    fn wait(&self) -> RunResult<()> {
+        Ok(Pending::wait(self)?)
+    }
+
+    fn results(self) -> RunResult<StepResults> {
+        let fetched = self.fetch()?;
+        let loss = f64::from(fetched.scalar_f32(LOSS)?);
+        let grad_norm = f64::from(fetched.scalar_f32(GRAD_NORM)?);
+        let loss_scale = match fetched.scalar_f32(LOSS_SCALE) {
+            Ok(scale) => {
+                Some(LossScaleResult { scale, updated: fetched.scalar_f32(UPDATED)? != 0.0 })
+            }
+            Err(_) => None,
+        };
+        Ok(StepResults { loss, grad_norm, loss_scale })
+    }
+}

@@ -1,0 +1,106 @@
+//! The log of a run: averages every `logging_steps`, and the metrics of evaluations, each to the
+//! journal, TensorBoard and `log_history`.
+
+use serde_json::json;
+use traind_proto::v1::Step;
+use traind_proto::v1::event::Kind;
+
+use crate::control::Journal;
+use crate::error::RunResult;
+use crate::metrics::Metrics;
+use crate::output::{LogEntry, TensorBoardWriter};
+use crate::progress::{Progress, Timetable};
+
+pub(crate) struct StepLog {
+    journal: Journal,
+    /// Absent where `report_to` is `none`.
+    tensorboard: Option<TensorBoardWriter>,
+    timetable: Timetable,
+}
+
+impl StepLog {
+    pub(crate) fn new(
+        journal: Journal,
+        tensorboard: Option<TensorBoardWriter>,
+        timetable: Timetable,
+    ) -> StepLog {
+        StepLog { journal, tensorboard, timetable }
+    }
+
+    /// Logs the window of steps that ends with the newest one.
+    pub(super) fn write_window(
+        &mut self,
+        progress: &mut Progress,
+        grad_norm: f64,
+        learning_rate: f64,
+    ) -> RunResult<()> {
+        let (step, max_steps) = (progress.steps, self.timetable.max_steps);
+        let window = progress.meter.averages();
+        let epoch = self.timetable.epoch(step);
+        progress.log_history.push(LogEntry::from([
+            ("loss".to_owned(), json!(window.loss)),
+            ("grad_norm".to_owned(), json!(grad_norm)),
+            ("learning_rate".to_owned(), json!(learning_rate)),
+            ("epoch".to_owned(), json!(epoch)),
+            ("step".to_owned(), json!(step)),
+        ]));
+        let values = [
+            ("loss", window.loss),
+            ("grad_norm", grad_norm),
+            ("learning_rate", learning_rate),
+            ("epoch", epoch),
+            ("samples_per_second", window.samples_per_second),
+            ("tokens_per_second", window.tokens_per_second),
+        ];
+        self.write_scalars(step, "train", values)?;
+        Ok(self.journal.record(Kind::Step(Step {
+            step,
+            max_steps,
+            epoch,
+            loss: window.loss,
+            learning_rate,
+            grad_norm,
+            samples_per_second: window.samples_per_second,
+            tokens_per_second: window.tokens_per_second,
+            input_wait_share: window.input_wait_share,
+            time: Some(window.time),
+            eta_seconds: (max_steps - step) as f64 * window.seconds_per_step,
+        }))?)
+    }
+
+    /// Logs an evaluation after the newest step, unless it was logged before: an attempt that
+    /// resumes after an evaluation repeats it for its logits.
+    pub(super) fn write_evaluation(
+        &mut self,
+        progress: &mut Progress,
+        metrics: &Metrics,
+    ) -> RunResult<()> {
+        let step = progress.steps;
+        let is_logged = progress
+            .log_history
+            .iter()
+            .rev()
+            .any(|entry| entry.contains_key("eval_loss") && entry["step"] == json!(step));
+        if is_logged {
+            return Ok(());
+        }
+        let mut entry: LogEntry =
+            metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        entry.insert("epoch".to_owned(), json!(self.timetable.epoch(step)));
+        entry.insert("step".to_owned(), json!(step));
+        progress.log_history.push(entry);
+        let values = metrics.iter().map(|(name, value)| (name.trim_start_matches("eval_"), *value));
+        self.write_scalars(step, "eval", values)
+    }
+
+    fn write_scalars<'a>(
+        &mut self,
+        step: u64,
+        group: &str,
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> RunResult<()> {
+        let Some(tensorboard) = &mut self.tensorboard else { return Ok(()) };
+        let tagged = values.into_iter().map(|(name, value)| (format!("{group}/{name}"), value));
+        tensorboard.scalars(step, &tagged.collect::<Vec<_>>())
+    }
+}

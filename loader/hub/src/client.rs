@@ -1,0 +1,258 @@
+//! The part of the hub's protocol that fetches files: the listing of a revision, then ETag, size and
+//! content of each file.
+
+use std::io::Read;
+use std::time::Duration;
+
+use reqwest::blocking::{Client as Http, RequestBuilder, Response};
+use reqwest::header::{ETAG, HeaderMap, LOCATION};
+use reqwest::redirect::Policy;
+use reqwest::{Method, StatusCode, Url};
+use serde::Deserialize;
+
+use super::{Problem, Repository};
+
+const ENDPOINT: &str = "https://huggingface.co";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For each response and each part of a body, unless HF_HUB_DOWNLOAD_TIMEOUT is set.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for a plan, which a user waits for.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(4);
+/// Well above the size of any `config.json`.
+const SMALL_FILE_BYTES_MAX: u64 = 4 << 20;
+const REDIRECTS_MAX: usize = 5;
+
+/// A revision as the hub describes it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Revision {
+    #[serde(rename = "sha")]
+    pub(crate) commit: String,
+    #[serde(rename = "siblings", deserialize_with = "names")]
+    pub(crate) files: Vec<String>,
+}
+
+/// A file's description, which precedes its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileInfo {
+    /// The SHA-256 of the content for large files.
+    pub(crate) etag: String,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) struct Client {
+    endpoint: Url,
+    token: Option<String>,
+    /// Follows no redirects: the description of a large file comes with the redirect to its content.
+    unredirected: Http,
+    redirected: Http,
+}
+
+impl Revision {
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.files.iter().any(|name| name == file)
+    }
+}
+
+impl Client {
+    pub(crate) fn new() -> Result<Client, Problem> {
+        let timeout = variable("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|text| text.parse().ok());
+        Client::with_timeout(timeout.map_or(TIMEOUT, Duration::from_secs))
+    }
+
+    pub(crate) fn for_plan() -> Result<Client, Problem> {
+        Client::with_timeout(PLAN_TIMEOUT)
+    }
+
+    fn with_timeout(timeout: Duration) -> Result<Client, Problem> {
+        let endpoint = variable("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());
+        let unreachable = |error: &dyn std::error::Error| Problem::Unreachable {
+            message: format!("{endpoint}: {error}"),
+        };
+        let http = |policy| {
+            let connect_timeout = CONNECT_TIMEOUT.min(timeout);
+            let builder = Http::builder().connect_timeout(connect_timeout).timeout(timeout);
+            let builder = builder.redirect(policy).user_agent("traind");
+            builder.build().map_err(|error| unreachable(&error))
+        };
+        Ok(Client {
+            token: variable("HF_TOKEN"),
+            unredirected: http(Policy::none())?,
+            redirected: http(Policy::limited(REDIRECTS_MAX))?,
+            endpoint: Url::parse(&endpoint).map_err(|error| unreachable(&error))?,
+        })
+    }
+
+    /// Returns the commit of a revision and its files.
+    pub(crate) fn revision(
+        &self,
+        repository: &Repository,
+        revision: &str,
+    ) -> Result<Revision, Problem> {
+        let before = ["api", repository.plural()];
+        let url = self.url(&before, &repository.id, &["revision", revision], "");
+        let response = self.send(self.redirected.get(url))?;
+        let response = self.accepted(response, &repository.id, Some(revision))?;
+        let corrupt = || Problem::Corrupt { file: "the list of files".to_owned() };
+        let found: Revision = serde_json::from_slice(&response.bytes().map_err(unreachable)?)
+            .map_err(|_| corrupt())?;
+        // The commit becomes part of a path.
+        match found.commit.bytes().all(|byte| byte.is_ascii_hexdigit()) && !found.commit.is_empty()
+        {
+            true => Ok(found),
+            false => Err(corrupt()),
+        }
+    }
+
+    /// Returns the description of a file.
+    pub(crate) fn file_info(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        file: &str,
+    ) -> Result<FileInfo, Problem> {
+        let mut url = self.file_url(repository, commit, file);
+        for _ in 0..REDIRECTS_MAX {
+            let response = self.send(self.unredirected.request(Method::HEAD, url.clone()))?;
+            let next = redirect_target(&url, &response);
+            if let Some(next) = next.filter(|next| next.host() == url.host()) {
+                url = next;
+                continue;
+            }
+            let corrupt = || Problem::Corrupt { file: file.to_owned() };
+            let response = match response.status().is_redirection() {
+                true => response,
+                false => self.accepted(response, file, None)?,
+            };
+            let header = |names: [&str; 2]| {
+                names.into_iter().find_map(|name| text(response.headers(), name))
+            };
+            let etag = header(["x-linked-etag", ETAG.as_str()]).ok_or_else(corrupt)?;
+            let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
+            let bytes = header(["x-linked-size", "content-length"]).ok_or_else(corrupt)?;
+            // The ETag becomes a file name.
+            let is_name = !etag.is_empty() && etag.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let bytes = bytes.parse().ok().filter(|_| is_name).ok_or_else(corrupt)?;
+            return Ok(FileInfo { etag, bytes });
+        }
+        Err(Problem::Unreachable { message: format!("too many redirects at {url}") })
+    }
+
+    /// Requests the content of a file from byte `from`. The status says whether the server skips to
+    /// that byte.
+    pub(crate) fn content(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        file: &str,
+        from: u64,
+    ) -> Result<Response, Problem> {
+        let mut request = self.redirected.get(self.file_url(repository, commit, file));
+        if from > 0 {
+            request = request.header("Range", format!("bytes={from}-"));
+        }
+        self.accepted(self.send(request)?, file, None)
+    }
+
+    /// Returns the content of a small file.
+    pub(crate) fn small_file(
+        &self,
+        repository: &Repository,
+        commit: &str,
+        file: &str,
+    ) -> Result<Vec<u8>, Problem> {
+        let mut content = Vec::new();
+        let response = self.content(repository, commit, file, 0)?;
+        let read = response.take(SMALL_FILE_BYTES_MAX).read_to_end(&mut content);
+        read.map_err(|error| Problem::Unreachable { message: format!("{file}: {error}") })?;
+        Ok(content)
+    }
+
+    fn file_url(&self, repository: &Repository, commit: &str, file: &str) -> Url {
+        self.url(repository.path_prefix(), &repository.id, &["resolve", commit], file)
+    }
+
+    fn url(&self, before: &[&str], id: &str, after: &[&str], file: &str) -> Url {
+        let mut url = self.endpoint.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(before).extend(id.split('/')).extend(after);
+            path.extend(file.split('/').filter(|part| !part.is_empty()));
+        }
+        url
+    }
+
+    fn send(&self, request: RequestBuilder) -> Result<Response, Problem> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        request.send().map_err(unreachable)
+    }
+
+    /// Returns the response if it is a success, else the problem behind its status.
+    fn accepted(
+        &self,
+        response: Response,
+        file: &str,
+        revision: Option<&str>,
+    ) -> Result<Response, Problem> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let code = text(response.headers(), "x-error-code");
+        Err(match (code.as_deref(), revision) {
+            (Some("GatedRepo"), _) => Problem::Gated,
+            (Some("RevisionNotFound"), Some(revision)) => {
+                Problem::NoRevision { revision: revision.to_owned() }
+            }
+            (Some("RepoNotFound"), _) => Problem::NotFound,
+            _ if status == StatusCode::NOT_FOUND && revision.is_some() => Problem::NotFound,
+            _ if status == StatusCode::UNAUTHORIZED && self.token.is_some() => Problem::BadToken,
+            _ if status == StatusCode::UNAUTHORIZED => Problem::NotFound,
+            _ if status == StatusCode::FORBIDDEN => Problem::Gated,
+            _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                Problem::Unreachable { message: format!("it responded with {status}") }
+            }
+            _ => Problem::Refused { status: status.as_u16(), file: file.to_owned() },
+        })
+    }
+}
+
+/// Whether HF_HUB_OFFLINE forbids requests.
+pub(crate) fn is_offline() -> bool {
+    let values = ["1", "ON", "YES", "TRUE"];
+    variable("HF_HUB_OFFLINE").is_some_and(|value| values.contains(&value.to_uppercase().as_str()))
+}
+
+pub(crate) fn unreachable(error: reqwest::Error) -> Problem {
+    let mut message = error.to_string();
+    let mut next = std::error::Error::source(&error);
+    while let Some(source) = next {
+        message = format!("{message}: {source}");
+        next = source.source();
+    }
+    Problem::Unreachable { message }
+}
+
+fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
+    let location = text(response.headers(), LOCATION.as_str())?;
+    from.join(&location).ok().filter(|_| response.status().is_redirection())
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Reads the names of a list of `{"rfilename": …}`.
+fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Sibling {
+        rfilename: String,
+    }
+    let siblings = Vec::<Sibling>::deserialize(deserializer)?;
+    Ok(siblings.into_iter().map(|sibling| sibling.rfilename).collect())
+}
