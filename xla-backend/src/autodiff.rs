@@ -6,8 +6,7 @@ mod rematerialize;
 use rematerialize::Rematerialized;
 
 use crate::error::{Error, Result};
-use crate::graph::NodeId;
-use crate::ops::Backward;
+use crate::graph::{Backward, NodeId};
 use crate::tensor::{Tensor, Trace};
 
 /// The gradient of the scalar `loss` with respect to each of `wrt`; zeros

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::graph::{DType, Shape};
+use crate::dtype::DType;
+use crate::shape::Shape;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

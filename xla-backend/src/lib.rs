@@ -1,25 +1,30 @@
 //! The tensor compiler of traind: a traced graph, its gradient, its StableHLO
 //! text, and a lazy device that runs it on every core of a job through PJRT.
 //!
-//! Layers, each knowing only those above it:
+//! The core is [`graph`], [`tensor`] and [`stablehlo`], which refer to each other
+//! through one trait: a node of a graph holds an operation ([`graph::Op`]), whose
+//! gradient rule is written in tensors, which name nodes, and which lowers itself
+//! with the verbs of an emitter. Below it are [`DType`], [`Shape`] and [`error`].
+//! Above it, each knowing only what stands before it:
 //!
-//! - [`graph`]: an arena of nodes with inferred shapes; no device, no text.
 //! - [`ops`]: one small file per operation (shape rule, gradient rule, lowering).
-//! - [`tensor`]: the handle that model code composes, with broadcasting.
-//! - [`autodiff`]: the reverse walk over a graph.
-//! - [`stablehlo`]: the text handed to a plugin.
+//! - [`autodiff`] and [`verify`]: the reverse walk over a graph, and its checks.
 //! - [`mesh`]: named axes over cores and the replica groups they give.
 //! - [`runtime`]: variables, `mark_step`, replay and compile caches.
 
 pub mod autodiff;
+mod dtype;
 pub mod error;
 pub mod graph;
 pub mod mesh;
 pub mod ops;
 pub mod runtime;
+mod shape;
 pub mod stablehlo;
 pub mod tensor;
+pub mod verify;
 
+pub use dtype::DType;
 pub use error::{Error, Result};
-pub use graph::{DType, Shape};
+pub use shape::{Dims, Shape};
 pub use tensor::{Tensor, Trace};

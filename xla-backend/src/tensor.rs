@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::graph::{DType, Graph, NodeId, Shape};
-use crate::ops::Op;
+use crate::graph::{DType, Graph, NodeId, Op, Shape};
 
 /// A graph under construction, shared by the tensors that point into it.
 #[derive(Clone, Default, Debug)]

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::tasks::ProblemType;
 
 const FILE_NAME: &str = "config.json";
 /// What transformers assumes where a config says nothing of labels.
@@ -218,21 +217,6 @@ impl ModelConfig {
         if !self.labels().is_ok_and(|labels| labels.len() == num_labels) {
             self.set_labels(&default_labels(num_labels));
         }
-    }
-
-    pub fn problem_type(&self) -> Result<ProblemType> {
-        match self.optional_string("problem_type")? {
-            Some(name) => ProblemType::from_name(name).ok_or_else(|| {
-                let known = ProblemType::ALL.map(ProblemType::name).join(", ");
-                self.error("problem_type", format!("expected one of {known}, found {name}"))
-            }),
-            None if self.num_labels()? == 1 => Ok(ProblemType::Regression),
-            None => Ok(ProblemType::SingleLabel),
-        }
-    }
-
-    pub fn set_problem_type(&mut self, problem_type: ProblemType) {
-        self.set("problem_type", problem_type.name());
     }
 }
 

@@ -15,6 +15,7 @@ pub mod config;
 mod encoder;
 pub mod error;
 mod families;
+mod family;
 pub mod flops;
 mod heads;
 pub mod layers;

@@ -4,40 +4,13 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::families::{bert, distilbert, gpt2, roberta};
+pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
 
 /// Every family, by its file.
 pub const FAMILIES: &[&dyn Family] =
     &[&bert::FAMILY, &distilbert::FAMILY, &roberta::FAMILY, &roberta::XLM_FAMILY, &gpt2::FAMILY];
-
-/// Models that share a body, and the tasks that there is a head for.
-pub trait Family: Sync {
-    /// `model_type` of `config.json`.
-    fn model_type(&self) -> &'static str;
-
-    /// The config keys that it reads.
-    fn keys(&self) -> &'static [&'static str];
-
-    /// The model for a task; `None` where the family has none.
-    fn model(&self, task: Task) -> Option<FamilyModel<'_>>;
-}
-
-/// A model that can be built.
-pub struct FamilyModel<'a> {
-    /// The class in transformers, as `architectures` of `config.json` has it.
-    pub architecture: String,
-    build: Box<dyn Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a>,
-}
-
-impl<'a> FamilyModel<'a> {
-    pub(crate) fn new(
-        architecture: impl Into<String>,
-        build: impl Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a,
-    ) -> FamilyModel<'a> {
-        FamilyModel { architecture: architecture.into(), build: Box::new(build) }
-    }
-}
 
 /// Keys that a task reads, whatever the family.
 const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type"];
@@ -54,11 +27,6 @@ pub fn build(mut config: ModelConfig, task: Task) -> Result<Box<dyn Model>> {
     check_overrides(&config, family)?;
     config.set("architectures", vec![model.architecture]);
     (model.build)(config)
-}
-
-/// The tasks that a family has a model for.
-pub fn tasks(family: &dyn Family) -> impl Iterator<Item = Task> {
-    Task::ALL.into_iter().filter(|task| family.model(*task).is_some())
 }
 
 fn find(config: &ModelConfig) -> Result<&'static dyn Family> {

@@ -1,15 +1,15 @@
 //! The compiler's statistics of a compiled program.
 #![allow(unsafe_code)]
 
-use crate::buffer::dims_from_raw;
+use crate::buffer::{dims_from_raw, dtype_from_raw};
 use crate::error::if_implemented;
 use crate::ffi::{
-    Args, ExecutableCodeSizeArgs, ExecutableCostAnalysisArgs, ExecutableFingerprintArgs,
+    ExecutableCodeSizeArgs, ExecutableCostAnalysisArgs, ExecutableFingerprintArgs,
     ExecutableMemoryStatsArgs, ExecutableNameArgs, ExecutableOutputDimensionsArgs,
     ExecutableOutputTypesArgs, copy_slice, copy_string,
 };
 use crate::value::{self, Attributes};
-use crate::{CompiledProgram, DType, Result, Shape};
+use crate::{CompiledProgram, Result, Shape};
 
 /// Bytes that the program takes on each of its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl CompiledProgram {
         };
         let spec = |(raw, rank): (i32, usize)| {
             Ok(Shape {
-                dtype: DType::from_raw(raw, ExecutableOutputTypesArgs::CALL)?,
+                dtype: dtype_from_raw::<ExecutableOutputTypesArgs>(raw)?,
                 dims: next_dims(rank)?,
             })
         };

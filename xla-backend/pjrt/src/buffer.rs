@@ -158,9 +158,18 @@ pub(crate) fn read_shape(handle: &Handle<RawBuffer>) -> Result<Shape> {
     // SAFETY: the list comes with its length and lives as the buffer does.
     let dims = unsafe { copy_slice(dims.dims, dims.num_dims) };
     Ok(Shape {
-        dtype: DType::from_raw(element.element_type, BufferElementTypeArgs::CALL)?,
+        dtype: dtype_from_raw::<BufferElementTypeArgs>(element.element_type)?,
         dims: dims_from_raw::<BufferDimensionsArgs>(&dims)?,
     })
+}
+
+pub(crate) fn dtype_from_raw<A: Args>(raw: i32) -> Result<DType> {
+    DType::from_raw(raw).ok_or(Error::UnknownDType { call: A::CALL, raw })
+}
+
+/// Bytes of an array on the host, where it is dense.
+pub(crate) fn host_size_bytes(shape: &Shape) -> Result<usize> {
+    shape.host_size_bytes().ok_or_else(|| Error::ShapeTooLarge { shape: shape.clone() })
 }
 
 pub(crate) fn dims_from_raw<A: Args>(dims: &[i64]) -> Result<Vec<usize>> {

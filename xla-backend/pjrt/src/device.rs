@@ -4,9 +4,8 @@ use crate::client::ClientInner;
 use crate::device_record::DeviceRecord;
 use crate::error::if_implemented;
 use crate::ffi::DeviceMemoryStatsArgs;
-use crate::memory::Memory;
 use crate::value::Attributes;
-use crate::{Client, Error, Result};
+use crate::{Client, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,27 +67,6 @@ impl Device {
 
     pub fn attributes(&self) -> &Attributes {
         &self.record().attributes
-    }
-
-    /// The memories that the device reaches.
-    pub fn memories(&self) -> impl ExactSizeIterator<Item = Memory> + '_ {
-        (0..self.record().memories.len()).map(|index| self.memory_at(index))
-    }
-
-    /// The memory of this kind, `pinned_host` for example.
-    pub fn memory(&self, kind: &str) -> Result<Memory> {
-        self.memories().find(|memory| memory.kind() == kind).ok_or_else(|| Error::NoSuchMemory {
-            kind: kind.to_owned(),
-            available: self.memories().map(|memory| memory.kind().to_owned()).collect(),
-        })
-    }
-
-    pub fn default_memory(&self) -> Option<Memory> {
-        self.record().default_memory.map(|index| self.memory_at(index))
-    }
-
-    fn memory_at(&self, index: usize) -> Memory {
-        Memory { device: self.clone(), index }
     }
 
     /// Statistics of the allocator. `None` where the platform keeps none, as CPUs do.

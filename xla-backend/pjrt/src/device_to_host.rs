@@ -1,6 +1,7 @@
 //! Reading buffers back, row-major whatever the device's own layout.
 #![allow(unsafe_code)]
 
+use crate::buffer::host_size_bytes;
 use crate::ffi::{self, Args, BufferToHostBufferArgs, CStruct, MemoryLayout, TiledLayout};
 use crate::{Buffer, Element, Error, Event, Result};
 use std::ffi::c_void;
@@ -25,7 +26,7 @@ impl Buffer {
     /// buffer's type and number of elements.
     pub fn copy_to_slice<T: Element>(&self, data: &mut [T]) -> Result<()> {
         self.check_dtype::<T>()?;
-        let (expected, found) = (self.shape.host_size_bytes()?, size_of_val(data));
+        let (expected, found) = (host_size_bytes(&self.shape)?, size_of_val(data));
         if expected != found {
             return Err(Error::HostSize { shape: self.shape().clone(), expected, found });
         }
@@ -37,7 +38,7 @@ impl Buffer {
 
     /// Starts copying the contents to the host; the result waits for them.
     pub fn start_copy_to_host(&self) -> Result<HostCopy> {
-        let mut data = vec![0; self.shape.host_size_bytes()?];
+        let mut data = vec![0; host_size_bytes(&self.shape)?];
         // SAFETY: `HostCopy` keeps the vector until the event is ready.
         let event = unsafe { self.copy_to(data.as_mut_ptr().cast(), data.len()) }?;
         Ok(HostCopy { event, data: ManuallyDrop::new(data) })

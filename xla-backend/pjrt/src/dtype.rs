@@ -1,6 +1,5 @@
 //! Element types, and the Rust types that hold them.
 
-use crate::{Error, Result};
 use half::{bf16, f16};
 use std::fmt;
 
@@ -23,10 +22,10 @@ macro_rules! dtypes {
                 match self { $(DType::$name => $raw,)* }
             }
 
-            pub(crate) fn from_raw(raw: i32, call: &'static str) -> Result<Self> {
+            pub(crate) const fn from_raw(raw: i32) -> Option<Self> {
                 match raw {
-                    $($raw => Ok(DType::$name),)*
-                    _ => Err(Error::UnknownDType { call, raw }),
+                    $($raw => Some(DType::$name),)*
+                    _ => None,
                 }
             }
 
@@ -84,17 +83,16 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Bytes of the array on the host, where it is dense.
-    pub(crate) fn host_size_bytes(&self) -> Result<usize> {
-        let refuse = || Error::ShapeTooLarge { shape: self.clone() };
+    /// Bytes of the array on the host, where it is dense; `None` for too large a shape.
+    pub(crate) fn host_size_bytes(&self) -> Option<usize> {
         // XLA counts dimensions and bytes in i64.
         let fits = |&bytes: &usize| i64::try_from(bytes).is_ok();
         let multiply = |bytes: usize, &dim: &usize| bytes.checked_mul(dim);
         if !self.dims.iter().all(fits) {
-            return Err(refuse());
+            return None;
         }
         let bytes = self.dims.iter().try_fold(self.dtype.size_bytes(), multiply);
-        bytes.filter(fits).ok_or_else(refuse)
+        bytes.filter(fits)
     }
 }
 

@@ -4,6 +4,7 @@
 //! plugin, which may use it in place, until the plugin says that it is done.
 #![allow(unsafe_code)]
 
+use crate::buffer::host_size_bytes;
 use crate::ffi::{self, Args, CStruct, ClientBufferFromHostBufferArgs, EventOnReadyArgs};
 use crate::handle::Handle;
 use crate::{Buffer, Client, DType, Element, Error, Event, Placement, Result, Shape};
@@ -87,7 +88,7 @@ impl Client {
         semantics: c_int,
     ) -> Result<(Buffer, Event)> {
         let (device, memory) = placement.raw(self, ClientBufferFromHostBufferArgs::CALL)?;
-        let (expected, found) = (shape.host_size_bytes()?, data.len());
+        let (expected, found) = (host_size_bytes(&shape)?, data.len());
         if expected != found {
             return Err(Error::HostSize { shape, expected, found });
         }

@@ -24,6 +24,7 @@
 //! All types are `Send` and `Sync`, free what they own, and keep their client.
 
 mod analysis;
+mod api_version;
 mod arguments;
 mod buffer;
 mod capabilities;
@@ -51,6 +52,7 @@ mod topology;
 mod value;
 
 pub use analysis::CompiledMemoryStats;
+pub use api_version::ApiVersion;
 pub use buffer::Buffer;
 pub use capabilities::Capabilities;
 pub use client::Client;
@@ -67,6 +69,6 @@ pub use execute::{DeviceOutputs, ExecuteOptions};
 pub use installed::{installed_plugin, plugin_variable};
 pub use memory::{Memory, Placement};
 pub use optimized_program::{Instruction, OptimizedProgram};
-pub use plugin::{API_VERSION, ApiVersion, NEURON_API_VERSION_VARIABLE, Plugin};
+pub use plugin::{API_VERSION, NEURON_API_VERSION_VARIABLE, Plugin};
 pub use topology::{Topology, TopologyDevice};
 pub use value::{Attributes, Value};

@@ -13,6 +13,29 @@ pub struct Memory {
     pub(crate) index: usize,
 }
 
+impl Device {
+    /// The memories that the device reaches.
+    pub fn memories(&self) -> impl ExactSizeIterator<Item = Memory> + '_ {
+        (0..self.record().memories.len()).map(|index| self.memory_at(index))
+    }
+
+    /// The memory of this kind, `pinned_host` for example.
+    pub fn memory(&self, kind: &str) -> Result<Memory> {
+        self.memories().find(|memory| memory.kind() == kind).ok_or_else(|| Error::NoSuchMemory {
+            kind: kind.to_owned(),
+            available: self.memories().map(|memory| memory.kind().to_owned()).collect(),
+        })
+    }
+
+    pub fn default_memory(&self) -> Option<Memory> {
+        self.record().default_memory.map(|index| self.memory_at(index))
+    }
+
+    fn memory_at(&self, index: usize) -> Memory {
+        Memory { device: self.clone(), index }
+    }
+}
+
 impl Memory {
     pub(crate) fn record(&self) -> &MemoryRecord {
         &self.device.record().memories[self.index]

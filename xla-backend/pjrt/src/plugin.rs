@@ -6,7 +6,7 @@ use crate::ffi::{
     PluginAttributesArgs, PluginInitializeArgs, Query, RawError, copy_string,
 };
 use crate::value::{self, Attributes};
-use crate::{Error, ErrorCode, Result, Value};
+use crate::{ApiVersion, Error, ErrorCode, Result, Value};
 use libloading::Library;
 use std::collections::HashMap;
 use std::fmt;
@@ -25,19 +25,6 @@ pub const API_VERSION: ApiVersion = ApiVersion { major: ffi::API_MAJOR, minor: f
 
 /// See [`API_VERSION`].
 pub const NEURON_API_VERSION_VARIABLE: &str = "NEURON_INTERNAL_PJRT_C_API_VERSION";
-
-/// Minor versions only add; another major version is another ABI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ApiVersion {
-    pub major: i32,
-    pub minor: i32,
-}
-
-impl fmt::Display for ApiVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// A loaded PJRT plugin. Copies are the same plugin; it stays loaded until the
 /// process ends, because plugins start threads that nothing stops.

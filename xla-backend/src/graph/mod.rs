@@ -1,20 +1,20 @@
 //! The arena of nodes that a trace fills. Nodes are in topological order by
 //! construction: an operand always has a smaller id than its user.
 
-mod dtype;
-mod shape;
+mod op;
+mod parameter;
 
 pub mod print;
-pub mod verify;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use dtype::DType;
-pub use shape::{Dims, Shape};
+pub use op::{Backward, Op, Problem, ResultStorage};
+pub use parameter::Parameter;
 
+pub use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ops::Op;
+pub use crate::shape::{Dims, Shape};
 
 /// The index of a node in its graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,7 +99,7 @@ impl Graph {
     /// Appends a program parameter; its position is its argument number.
     pub fn add_parameter(&mut self, name: &str, shape: Shape) -> Result<NodeId> {
         let index = self.parameters.len();
-        let op = Arc::new(crate::ops::Parameter { index, shape });
+        let op = Arc::new(Parameter { index, shape });
         let node = self.add(op, Vec::new())?;
         self.parameters.push(ParameterInfo { name: name.to_owned(), node });
         Ok(node)

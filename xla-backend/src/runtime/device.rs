@@ -10,20 +10,11 @@ use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::pending::HandOver;
 use super::platform::dot_precision;
 use super::recording::{Argument, InputSpec, Recorded, Recording};
+use super::variable::Variable;
 use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::stablehlo::DotPrecision;
-
-/// A value that stays on the cores from step to step.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Variable(u32);
-
-impl Variable {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
@@ -92,7 +83,7 @@ impl LazyDevice {
         let buffers = self.upload(values)?;
         self.shapes.push(values[0].shape().clone());
         self.buffers.push(buffers);
-        Ok(Variable(self.shapes.len() as u32 - 1))
+        Ok(Variable::new(self.shapes.len() - 1))
     }
 
     pub fn shape(&self, variable: Variable) -> &Shape {

@@ -13,12 +13,14 @@ mod host;
 mod pending;
 mod platform;
 mod recording;
+mod variable;
 
 pub use cache::ExecutableCache;
 pub use compiler::{CompileReport, Compiler, ExecutableSource};
 pub use cores::{CoreInputs, JobCores, LocalCores};
-pub use device::{CompiledStep, LazyDevice, Variable};
+pub use device::{CompiledStep, LazyDevice};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
 pub use recording::{InputSpec, Recording};
+pub use variable::Variable;

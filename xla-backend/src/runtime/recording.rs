@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::device::Variable;
+use super::variable::Variable;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::stablehlo::{self, DotPrecision, Output, Program};

@@ -4,6 +4,7 @@
 //! host callbacks, because Neuron has none of them.
 
 mod emitter;
+mod types;
 
 use std::fmt::Write;
 

@@ -8,9 +8,9 @@ use traind_pjrt::{
     Buffer, Client, CompileOptions, CompiledMemoryStats, CreateOptions, Device, Executable,
     ExecuteOptions, Plugin,
 };
-use traind_xla::graph::verify::verify;
 use traind_xla::runtime::with_platform_options;
 use traind_xla::stablehlo::{DotPrecision, Output, Program, lower};
+use traind_xla::verify::verify;
 use traind_xla::{DType, Shape, Tensor};
 
 /// One argument or result in row-major order.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use traind_xla::autodiff::gradients;
-use traind_xla::graph::verify::verify;
+use traind_xla::verify::verify;
 use traind_xla::{DType, Result, Shape, Tensor, Trace, ops};
 
 use crate::evaluator::{Compiled, Numbers, spread_numbers};

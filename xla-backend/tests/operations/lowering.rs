@@ -11,7 +11,7 @@ fn body(shape: Shape, build: impl FnOnce(&Trace, &Tensor) -> Result<Tensor>) -> 
     let x = trace.parameter("x", shape).unwrap();
     let result = build(&trace, &x).unwrap();
     let graph = trace.graph();
-    traind_xla::graph::verify::verify(&graph).unwrap();
+    traind_xla::verify::verify(&graph).unwrap();
     lower(&graph, "test", &[Output::new(result.node())], 1, DotPrecision::Platform).text
 }
 

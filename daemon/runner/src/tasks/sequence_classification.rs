@@ -44,14 +44,14 @@ fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
     if job.model.num_labels == Some(1) {
         return Ok(ProblemType::Regression);
     }
-    Ok(config.problem_type()?)
+    Ok(ProblemType::of(config)?)
 }
 
 /// The numbers in each row: the job's, those of a config made for regression, else one.
 fn width(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
     Ok(match job.model.num_labels {
         Some(num_labels) => num_labels,
-        None if config.problem_type()? == ProblemType::Regression => config.num_labels()? as u32,
+        None if ProblemType::of(config)? == ProblemType::Regression => config.num_labels()? as u32,
         None => 1,
     })
 }
@@ -91,7 +91,7 @@ impl JobTask for SequenceClassification {
         }
         // transformers leaves out the default.
         if self.problem_type != ProblemType::SingleLabel {
-            config.set_problem_type(self.problem_type);
+            self.problem_type.set(config);
         }
     }
 

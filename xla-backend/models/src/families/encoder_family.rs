@@ -8,13 +8,13 @@ use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::encoder::{Encoder, EncoderConfig, EncoderNames};
 use crate::error::Result;
+use crate::family::{Family, FamilyModel};
 use crate::heads::{
     Head, MaskedLmHead, MaskedLmNames, PooledClassifier, SPAN_SCORES, SpanHead, TokenClassifier,
 };
 use crate::layers::Activation;
 use crate::model::Model;
 use crate::parameters::ParameterPath;
-use crate::registry::{Family, FamilyModel};
 use crate::tasks::{SequenceClassification, Task};
 
 #[derive(Debug)]

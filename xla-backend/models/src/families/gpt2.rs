@@ -11,6 +11,7 @@ use traind_xla::{DType, Tensor};
 use crate::body::{Body, assemble};
 use crate::config::ModelConfig;
 use crate::error::Result;
+use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{CausalLmHead, LastTokenClassifier};
 use crate::layers::{
@@ -19,7 +20,6 @@ use crate::layers::{
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
-use crate::registry::{Family, FamilyModel};
 use crate::tasks::{SequenceClassification, Task};
 
 /// The keys of a GPT-2 `config.json` that bear on its computation.

@@ -3,12 +3,9 @@
 use traind_xla::Tensor;
 
 use super::sample_weights::weighted;
-use super::token_labels::TokenLabels;
+use super::token_labels::{TokenLabels, next};
 use crate::error::Result;
 use crate::model::{Batch, LossSum, OutputKind};
-
-/// A label that no class has.
-const IGNORED: f64 = -100.0;
 
 /// The loss of `logits` f32[B S, V], where the batch holds `labels` s32[B, S];
 /// those stand at their own tokens, and are shifted here.
@@ -26,10 +23,4 @@ pub fn num_items_in_batch(kind: OutputKind, batch: &Batch) -> Result<Option<Tens
         return Ok(None);
     };
     Ok(Some(TokenLabels::new(labels, classes, batch)?.weights.sum(&[0])?))
-}
-
-/// The label of the token behind each one, s32[B, S]; none behind the last.
-pub(super) fn next(labels: &Tensor) -> Result<Tensor> {
-    let positions = labels.dims()[1];
-    Ok(labels.slice(1, 1, positions)?.pad(1, 0, 1, IGNORED)?)
 }

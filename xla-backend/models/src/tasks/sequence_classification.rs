@@ -9,6 +9,8 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum};
 
+const PROBLEM_TYPE: &str = "problem_type";
+
 /// Transformers' `problem_type`, which chooses the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemType {
@@ -35,6 +37,23 @@ impl ProblemType {
     pub fn from_name(name: &str) -> Option<ProblemType> {
         ProblemType::ALL.into_iter().find(|problem| problem.name() == name)
     }
+
+    /// That of a config: where it has none, one label is a number and several are classes.
+    pub fn of(config: &ModelConfig) -> Result<ProblemType> {
+        match config.optional_string(PROBLEM_TYPE)? {
+            Some(name) => ProblemType::from_name(name).ok_or_else(|| {
+                let known = ProblemType::ALL.map(ProblemType::name).join(", ");
+                config.error(PROBLEM_TYPE, format!("expected one of {known}, found {name}"))
+            }),
+            None if config.num_labels()? == 1 => Ok(ProblemType::Regression),
+            None => Ok(ProblemType::SingleLabel),
+        }
+    }
+
+    /// Writes it into a config.
+    pub fn set(self, config: &mut ModelConfig) {
+        config.set(PROBLEM_TYPE, self.name());
+    }
 }
 
 /// The loss of logits f32[B, C] and the labels it wants.
@@ -48,7 +67,7 @@ impl SequenceClassification {
     pub fn new(config: &ModelConfig) -> Result<SequenceClassification> {
         let task = SequenceClassification {
             num_labels: config.num_labels()?,
-            problem_type: config.problem_type()?,
+            problem_type: ProblemType::of(config)?,
         };
         if task.problem_type == ProblemType::SingleLabel && task.num_labels < 2 {
             let problem = "single_label_classification needs at least 2 labels, found 1";

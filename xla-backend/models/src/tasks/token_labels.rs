@@ -5,10 +5,12 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::causal_lm::next;
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum, OutputKind};
+
+/// A label that no class has.
+const IGNORED: f64 = -100.0;
 
 /// `labels` s32[B, S] and `sample_weights` f32[B].
 pub(crate) fn inputs() -> Vec<InputSpec> {
@@ -76,4 +78,10 @@ impl TokenLabels {
 /// Where a label is from 0 up to but not `classes`.
 pub(super) fn is_class(labels: &Tensor, classes: usize) -> Result<Tensor> {
     Ok(labels.ge_scalar(0.0)?.and(&labels.lt_scalar(classes as f64)?)?)
+}
+
+/// The label of the token behind each one, s32[B, S]; none behind the last.
+pub(super) fn next(labels: &Tensor) -> Result<Tensor> {
+    let positions = labels.dims()[1];
+    Ok(labels.slice(1, 1, positions)?.pad(1, 0, 1, IGNORED)?)
 }

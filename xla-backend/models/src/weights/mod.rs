@@ -16,9 +16,10 @@ use traind_xla::runtime::HostArray;
 pub use checkpoint::Checkpoint;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};
-pub use save::{save, save_config, save_tensors, save_weights};
+pub use save::{save_config, save_tensors, save_weights};
 pub use shards::save_shards;
 
+use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
@@ -60,6 +61,19 @@ pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
         report.add(&spec.name, stored.is_some(), prefix);
     }
     Ok(Loaded { arrays, report })
+}
+
+/// Saves a model into an existing folder; `arrays` are in the order of `specs`,
+/// and files have at most `max_shard_bytes`.
+pub fn save(
+    folder: &Path,
+    config: &ModelConfig,
+    specs: &[ParameterSpec],
+    arrays: &[HostArray],
+    max_shard_bytes: u64,
+) -> Result<()> {
+    save_shards(folder, specs, arrays, max_shard_bytes)?;
+    save_config(folder, config)
 }
 
 fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<HostArray> {

@@ -14,25 +14,11 @@ use traind_durable::Replacement;
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
-use super::save_shards;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
 const CONFIG: &str = "config.json";
-
-/// Saves a model into an existing folder; `arrays` are in the order of `specs`,
-/// and files have at most `max_shard_bytes`.
-pub fn save(
-    folder: &Path,
-    config: &ModelConfig,
-    specs: &[ParameterSpec],
-    arrays: &[HostArray],
-    max_shard_bytes: u64,
-) -> Result<()> {
-    save_shards(folder, specs, arrays, max_shard_bytes)?;
-    save_config(folder, config)
-}
 
 /// Writes `config.json`: the loaded one with what training decided. The
 /// weights are float32, and no version of transformers has written them.

@@ -218,5 +218,5 @@ fn labels_count_and_name_the_logits() {
     assert_eq!(config.labels().unwrap(), ["good", "bad", "ugly"]);
     config.set_num_labels(1);
     assert_eq!(config.labels().unwrap(), ["LABEL_0"]);
-    assert_eq!(config.problem_type().unwrap(), ProblemType::Regression);
+    assert_eq!(ProblemType::of(&config).unwrap(), ProblemType::Regression);
 }

@@ -15,7 +15,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn compile(trace: &Trace, outputs: &[&Tensor]) -> Program {
-        traind_xla::graph::verify::verify(&trace.graph()).unwrap();
+        traind_xla::verify::verify(&trace.graph()).unwrap();
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, DotPrecision::Platform);
         let cores = cores();

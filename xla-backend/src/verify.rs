@@ -1,7 +1,7 @@
 //! Well-formedness: run in tests after every pass that writes a graph.
 
-use super::{Graph, Node, NodeId, Shape};
 use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, NodeId, Shape};
 use crate::ops;
 
 /// Checks that every operation is a registered one, that operands come before

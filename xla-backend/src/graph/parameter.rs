@@ -2,7 +2,7 @@
 
 use super::{Backward, Op, Problem, ResultStorage};
 use crate::error::Result;
-use crate::graph::Shape;
+use crate::shape::Shape;
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 

@@ -90,21 +90,6 @@ impl DType {
             DType::F64 => "f64",
         }
     }
-
-    /// MLIR's spelling, as StableHLO text wants it.
-    pub fn mlir(self) -> &'static str {
-        match self {
-            DType::Pred => "i1",
-            DType::U8 => "ui8",
-            DType::U32 => "ui32",
-            DType::S32 => "i32",
-            DType::S64 => "i64",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-        }
-    }
 }
 
 impl fmt::Display for DType {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::DType;
+use crate::dtype::DType;
 
 /// Dimension sizes, outermost first (row-major).
 pub type Dims = Vec<usize>;
@@ -40,18 +40,6 @@ impl Shape {
 
     pub fn with_dtype(&self, dtype: DType) -> Shape {
         Shape::new(dtype, self.dims.clone())
-    }
-
-    /// The type in StableHLO text, such as `tensor<2x3xf32>`.
-    pub fn mlir(&self) -> String {
-        let mut text = String::from("tensor<");
-        for dim in &self.dims {
-            text.push_str(&dim.to_string());
-            text.push('x');
-        }
-        text.push_str(self.dtype.mlir());
-        text.push('>');
-        text
     }
 }
 

@@ -1,0 +1,15 @@
+//! The name of a value on the cores.
+
+/// A value that stays on the cores from step to step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Variable(u32);
+
+impl Variable {
+    pub(super) fn new(index: usize) -> Variable {
+        Variable(index as u32)
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
