@@ -13,6 +13,7 @@
 //! never on the number of cores; every shape a run needs is known before its first step; memory
 //! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
+mod batch;
 mod buckets;
 mod collate;
 mod dataset;
@@ -31,14 +32,18 @@ mod tasks;
 mod testing;
 mod tokenize;
 
-pub use buckets::Buckets;
-pub use collate::{Collator, CoreBatch, HostBatch, LabelBatch, PadTo, Padding};
-pub use dataset::{
-    DatasetOptions, FileRows, Labels, MultiLabels, Prepared, TokenizedSet, prepare, prepare_watched,
+pub use batch::{
+    ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, HostBatch, PadTo, Padding,
 };
+pub use buckets::Buckets;
+pub use collate::Collator;
+pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
 pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
-pub use labels::{IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget};
+pub use labels::{
+    IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget, Labels,
+    MultiLabels,
+};
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{

@@ -86,6 +86,7 @@ pub fn padding_share(batches: impl IntoIterator<Item = BatchPlan>, lengths: &[u3
 mod tests {
     use super::*;
     use crate::testing::set_of;
+    use crate::{BatchAxis, BatchSizes};
 
     #[test]
     fn percentiles_are_nearest_ranks() {
@@ -110,12 +111,8 @@ mod tests {
 
     #[test]
     fn padding_is_what_holds_no_token() {
-        let batch = |rows: &[u32]| BatchPlan {
-            length: 4,
-            rows: rows.to_vec(),
-            batch_per_core: 1,
-            cores: 2,
-        };
+        let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, 4);
+        let batch = |rows: &[u32]| BatchPlan { sizes, rows: rows.to_vec(), cores: 2 };
         let share = padding_share([batch(&[0, 1]), batch(&[2])], &[4, 2, 4]);
         assert_eq!(share, 1.0 - 10.0 / 16.0);
         assert_eq!(padding_share([], &[]), 0.0);

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use traind_loader::squad::{AnswerOptions, Question, WindowLogits, predict, read_questions, score};
 use traind_loader::{
-    BatchPlan, CausalLm, Collator, DatasetOptions, HuggingFaceTokenizer, IGNORED_LABEL, LabelBatch,
-    LabelKind, LabelSpec, Labels, MaskedLm, Masking, Padding, QuestionAnswering, ScheduledBatch,
-    TaskSpec, TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, CausalLm, Collator, DatasetOptions,
+    HuggingFaceTokenizer, IGNORED_LABEL, LabelKind, LabelSpec, Labels, MaskedLm, Masking, Padding,
+    QuestionAnswering, ScheduledBatch, TaskSpec, TextTokenizer, TokenClassification, TokenizedSet,
+    TokenizerOptions, prepare,
 };
 
 const TOKENIZERS: [&str; 2] = ["wordpiece", "byte_level_bpe"];
@@ -196,12 +197,12 @@ fn check_maskable(set: &Arc<TokenizedSet>, special: &Json) {
     let collator = Collator::new(Arc::clone(set), Padding::behind(0)).with_masking(masking);
     for (row, special) in special.as_array().unwrap().iter().enumerate() {
         let length = set.lengths()[row] + 2;
-        let plan = BatchPlan { length, rows: vec![row as u32], batch_per_core: 1, cores: 1 };
+        let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, length);
+        let plan = BatchPlan { sizes, rows: vec![row as u32], cores: 1 };
         let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
-        let LabelBatch::Token(targets) = &collator.collate(scheduled).unwrap().cores[0].labels
-        else {
-            panic!("no targets of tokens");
-        };
+        let batch = collator.collate(scheduled).unwrap();
+        let labels = &batch.cores[0].array("labels").unwrap().values;
+        let ArrayValues::S32(targets) = labels else { panic!("{labels:?}") };
         let ignored: Vec<i64> = targets.iter().map(|&id| i64::from(id == IGNORED_LABEL)).collect();
         assert_eq!(ignored, [ids(special), vec![1, 1]].concat());
     }

@@ -11,13 +11,13 @@ use traind_cache::require_space;
 
 use super::array::Seal;
 use super::blocks;
-use super::labels::Labels;
 use super::rows::Rows;
 use super::set::{About, FileRows, TokenizedSet, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
-use crate::labels::LabelReader;
-use crate::tasks::{Example, Preprocessor, Row, SetContext};
+use crate::labels::{LabelReader, Labels};
+use crate::source::Row;
+use crate::tasks::{Example, Preprocessor, SetContext};
 use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
 
 /// Batches read ahead: one waits while another is read.
@@ -44,15 +44,15 @@ pub(super) fn build(
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Built> {
     let columns = task.columns();
-    let task = task.preprocessor();
-    let labels = task.labels();
+    let preprocessor = task.preprocessor();
+    let labels = preprocessor.labels();
     let labels = labels.map(|spec| LabelReader::new(spec, source.class_names(&spec.column)));
     let context = SetContext { tokenizer, labels };
     let mut builder = Builder::new(source, folder)?;
     std::thread::scope(|scope| {
         let (sender, batches) = sync_channel(BATCHES_READY);
         scope.spawn(|| read_ahead(source, &columns, sender));
-        builder.take_all(batches, task, &context, watch)
+        builder.take_all(batches, preprocessor, &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
@@ -157,7 +157,7 @@ impl<'source> Builder<'source> {
         example.label.map_or(Ok(()), |label| self.targets.push(label))
     }
 
-    fn finish(self, task: &dyn Preprocessor, reader: Option<&LabelReader<'_>>) -> Result<Built> {
+    fn finish(self, task: &TaskSpec, reader: Option<&LabelReader<'_>>) -> Result<Built> {
         if self.rows.len() == 0 {
             return Err(no_rows(&self.files));
         }
@@ -169,17 +169,19 @@ impl<'source> Builder<'source> {
             seals.push(seal);
             array
         });
-        let labels = match (labels, task.predicts_inputs()) {
+        let preprocessor = task.preprocessor();
+        let labels = match (labels, preprocessor.predicts_inputs()) {
             (Labels::None, true) => Labels::InputIds,
             (labels, _) => labels,
         };
-        let rows = match task.block_size() {
+        let rows = match preprocessor.block_size() {
             Some(block_size) => blocks::cut_into_blocks(&rows, block_size)?,
             None => rows,
         };
         let (truncated_rows, arrays) = (self.truncated_rows, labels.arrays());
         let about = About { files, label_encoder, truncated_rows, labels: arrays };
-        Ok(Built { set: TokenizedSet { tokens: Arc::new(tokens), rows, labels, about }, seals })
+        let (tokens, task) = (Arc::new(tokens), task.clone());
+        Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
     }
 }
 

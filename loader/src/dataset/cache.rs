@@ -14,12 +14,13 @@ use traind_cache::EntryLocks;
 
 use super::array::{Array, Seal, write_whole};
 use super::build::Built;
-use super::labels::{LabelArrays, Labels, MultiLabels};
+
 use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
-use crate::{Result, Source};
+use crate::labels::{LabelArrays, Labels, MultiLabels};
+use crate::{Result, Source, TaskSpec};
 
 /// Raise it whenever the layout or the meaning of an entry changes.
 pub(super) const FORMAT_VERSION: u32 = 6;
@@ -37,9 +38,10 @@ const NUMBERS: &str = "numbers.f32";
 const START_POSITIONS: &str = "start_positions.i32";
 const END_POSITIONS: &str = "end_positions.i32";
 
-/// The place of one set.
+/// The entry of one set.
 pub(super) struct Cache {
     entry: PathBuf,
+    task: TaskSpec,
 }
 
 /// What the cache holds for a key.
@@ -56,8 +58,8 @@ struct Manifest {
 }
 
 impl Cache {
-    pub(super) fn new(cache_dir: &Path, key: &str) -> Self {
-        Self { entry: cache_dir.join(FOLDER).join(key) }
+    pub(super) fn new(cache_dir: &Path, key: &str, task: &TaskSpec) -> Self {
+        Self { entry: cache_dir.join(FOLDER).join(key), task: task.clone() }
     }
 
     /// Opens the set. The paths of the files become those of `source`: content decides what an
@@ -96,7 +98,8 @@ impl Cache {
             source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
         };
         let labels = self.read_labels(&manifest)?;
-        let set = TokenizedSet { tokens: tokens.into(), rows, labels, about: manifest.about };
+        let (task, about) = (self.task.clone(), manifest.about);
+        let set = TokenizedSet { tokens: tokens.into(), rows, labels, task, about };
         set.check()?;
         Ok(set)
     }

@@ -6,7 +6,6 @@ mod blocks;
 mod build;
 mod cache;
 mod identity;
-mod labels;
 mod rows;
 mod set;
 mod split;
@@ -20,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use labels::{Labels, MultiLabels};
 pub use set::{FileRows, TokenizedSet};
 
 use crate::{Error, Files, Result, Source, TaskSpec, TextTokenizer};
@@ -74,7 +72,7 @@ pub fn prepare_watched(
         None => (without_cache(&source, options, tokenizer, watch)?, false),
         Some(cache_dir) => {
             let identity = Identity::of(&source, options, tokenizer)?;
-            let cache = Cache::new(cache_dir, &identity.key);
+            let cache = Cache::new(cache_dir, &identity.key, &options.task);
             let locks = &options.files.fetch.locks;
             match cache.load(&source, locks) {
                 Lookup::Found(set) => (*set, true),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::labels::of_rows;
+use crate::labels::of_rows;
 
 /// Spans of the token arrays, with the row of the files that each came from.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::labels::LabelArrays;
 use super::rows::Rows;
 use super::tokens::Tokens;
+use crate::batch::{ArraySpec, Padding};
+use crate::labels::LabelArrays;
 use crate::tasks::STARTS_WORD;
-use crate::{LabelEncoder, Labels, Location, Result};
+use crate::{LabelEncoder, Labels, Location, Result, TaskSpec};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
 #[derive(Clone, Debug)]
@@ -17,6 +18,7 @@ pub struct TokenizedSet {
     pub(super) tokens: Arc<Tokens>,
     pub(super) rows: Rows,
     pub(super) labels: Labels,
+    pub(super) task: TaskSpec,
     pub(super) about: About,
 }
 
@@ -94,6 +96,11 @@ impl TokenizedSet {
     /// The targets of a row's tokens, where tokens have some of their own.
     pub fn token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
         Tokens::read(&self.tokens.labels, self.rows.span(row))
+    }
+
+    /// The arrays that a batch of its rows consists of.
+    pub(crate) fn arrays(&self, padding: &Padding) -> Vec<ArraySpec> {
+        self.task.preprocessor().arrays(&self.labels, padding)
     }
 
     /// How raw labels became ids; give it to the other splits.

@@ -36,6 +36,7 @@ impl TokenizedSet {
             tokens: self.tokens.clone(),
             rows: self.rows.select(rows),
             labels: self.labels.select(rows),
+            task: self.task.clone(),
             about: self.about.clone(),
         }
     }

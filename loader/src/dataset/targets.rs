@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::array::{Array, ArrayWriter, Seal};
-use super::labels::{Labels, MultiLabels};
 use super::tokens::LABELS;
-use crate::labels::{LabelLists, LabelReader, NumberedIds, RowLabel, TokenLabel};
+use crate::labels::{
+    LabelLists, LabelReader, Labels, MultiLabels, NumberedIds, RowLabel, TokenLabel,
+};
 use crate::{Error, IGNORED_LABEL, LabelEncoder, LabelProblem, Result};
 
 /// The numbers of tokens' labels, until their ids are known. Never part of a finished set.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::testing::{DataFolder, WordTokenizer, parquet_file};
-use crate::{Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, SequenceClassification};
+use crate::{
+    Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels, SequenceClassification,
+};
 
 fn word_lengths() -> WordTokenizer {
     WordTokenizer::reading(|word| word.len() as u32)

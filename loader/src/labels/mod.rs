@@ -10,6 +10,7 @@ mod encoder;
 mod interner;
 mod one_hot;
 mod raw;
+mod set_labels;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +22,10 @@ use interner::Interner;
 pub use one_hot::LabelFormat;
 pub(crate) use one_hot::LabelLists;
 use raw::RawLabel;
+pub(crate) use set_labels::{LabelArrays, of_rows};
+pub use set_labels::{Labels, MultiLabels};
 
-use crate::tasks::Row;
+use crate::source::Row;
 use crate::{Error, LabelProblem, Location, Result, Value};
 
 /// What stands where a token has no target: losses and metrics pass it over.

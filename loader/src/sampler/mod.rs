@@ -5,6 +5,7 @@
 //! every core, a new order each epoch) and adds two: the global batch does not depend on the number
 //! of cores, and no row is repeated to fill the last batch.
 
+mod axis;
 mod gather;
 mod order;
 mod plan;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
-use crate::Buckets;
+use crate::{BatchAxis, BatchSizes, Buckets};
+use axis::PaddedAxis;
 
 /// The order of the rows (`train_sampling_strategy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +55,8 @@ impl SamplerConfig {
 #[derive(Clone, Debug)]
 pub struct Sampler {
     config: SamplerConfig,
-    lengths: Arc<[u32]>,
-    buckets: Buckets,
+    /// The axes that batches are padded along; rows are ordered by their lengths along the first.
+    axes: Vec<PaddedAxis>,
 }
 
 impl Sampler {
@@ -65,40 +67,48 @@ impl Sampler {
         lengths: impl Into<Arc<[u32]>>,
         buckets: Buckets,
     ) -> Result<Self, SamplerError> {
-        let sampler = Self { config, lengths: lengths.into(), buckets };
-        sampler.validate()?;
-        Ok(sampler)
-    }
-
-    fn validate(&self) -> Result<(), SamplerError> {
-        let (rows, global_batch) = (self.lengths.len(), self.config.global_batch());
+        let (lengths, global_batch) = (lengths.into(), config.global_batch());
+        let rows = lengths.len();
         if global_batch == 0 {
             return Err(SamplerError::EmptyBatch);
         }
         if rows == 0 {
             return Err(SamplerError::NoRows);
         }
-        if self.config.drop_last && rows < global_batch {
+        if config.drop_last && rows < global_batch {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
-        let longest = self.buckets.longest();
-        match self.lengths.iter().position(|&length| length > longest) {
-            Some(row) => Err(SamplerError::TooLong { row, length: self.lengths[row], longest }),
-            None => Ok(()),
-        }
+        let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, buckets)?];
+        Ok(Self { config, axes })
     }
 
-    /// The same rows in the same batches, padded to a ladder of at most `rungs_max` lengths: those
-    /// that suit an epoch's batches best. It depends on the rows and the global batch alone, so a
+    /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
+    /// beyond the longest bucket, or without a length.
+    pub fn with_axis(
+        mut self,
+        axis: BatchAxis,
+        lengths: impl Into<Arc<[u32]>>,
+        buckets: Buckets,
+    ) -> Result<Self, SamplerError> {
+        let axis = PaddedAxis::new(axis, lengths.into(), buckets)?;
+        if axis.lengths.len() != self.rows() {
+            let (found, rows) = (axis.lengths.len(), self.rows());
+            return Err(SamplerError::TooFewValues { found, rows });
+        }
+        self.axes.push(axis);
+        Ok(self)
+    }
+
+    /// The same rows in the same batches, padded to ladders of at most `rungs_max` lengths: those
+    /// that suit an epoch's batches best. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
         let mut any_seed = self.clone();
         any_seed.config.seed = 0;
         let order = any_seed.order(0);
-        let longest_rows: Vec<u32> = self.longest_rows(&order).collect();
-        let longest = self.lengths.iter().copied().max().unwrap_or(0);
-        let buckets = Buckets::fitted(&longest_rows, longest, rungs_max)?;
-        Ok(Self { buckets, ..self.clone() })
+        let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
+        let axes = self.axes.iter().map(|axis| axis.fitted(&batches, rungs_max));
+        Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
     }
 
     /// The settings it was built from.
@@ -106,29 +116,32 @@ impl Sampler {
         &self.config
     }
 
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.lengths().len()
+    }
+
     /// The token counts of all rows.
     pub fn lengths(&self) -> &[u32] {
-        &self.lengths
+        &self.axes[0].lengths
     }
 
     /// The number of batches in every epoch.
     pub fn batches_per_epoch(&self) -> usize {
         let global_batch = self.config.global_batch();
         match self.config.drop_last {
-            true => self.lengths.len() / global_batch,
-            false => self.lengths.len().div_ceil(global_batch),
+            true => self.rows() / global_batch,
+            false => self.rows().div_ceil(global_batch),
         }
     }
 
     /// The plan of one epoch, a pure function of the settings and `epoch`.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
         let order = self.order(epoch);
-        // `new` made sure that every row has a bucket.
-        let padded = |longest| self.buckets.bucket(longest).unwrap_or(longest);
+        let batches = order.chunks(self.config.global_batch());
         EpochPlan {
-            batch_lengths: self.longest_rows(&order).map(padded).collect(),
+            sizes: batches.map(|rows| self.sizes(rows)).collect(),
             order: order.into(),
-            batch_per_core: self.config.batch_per_core,
             cores: self.config.cores,
         }
     }
@@ -153,9 +166,9 @@ impl Sampler {
         })
     }
 
-    /// The padded lengths of the first `total_batches` batches, ascending, each once: a program is
-    /// compiled for each of them before the first step.
-    pub fn shapes(&self, total_batches: u64) -> Vec<u32> {
+    /// The sizes of the first `total_batches` batches, ascending, each once: a program is compiled
+    /// for each of them before the first step.
+    pub fn shapes(&self, total_batches: u64) -> Vec<BatchSizes> {
         let per_epoch = self.batches_per_epoch() as u64;
         let epochs = match self.config.strategy {
             SamplingStrategy::Sequential => total_batches.div_ceil(per_epoch).min(1),
@@ -164,7 +177,7 @@ impl Sampler {
         let mut shapes = BTreeSet::new();
         for epoch in 0..epochs {
             let batches_left = (total_batches - epoch * per_epoch).min(per_epoch) as usize;
-            shapes.extend(&self.epoch(epoch).batch_lengths()[..batches_left]);
+            shapes.extend(&self.epoch(epoch).sizes()[..batches_left]);
         }
         shapes.into_iter().collect()
     }
@@ -176,12 +189,10 @@ impl Sampler {
         order
     }
 
-    /// The tokens of the longest row of each batch.
-    fn longest_rows<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-        let length = |&row: &u32| self.lengths[row as usize];
-        order
-            .chunks(self.config.global_batch())
-            .map(move |rows| rows.iter().map(length).max().unwrap_or(0))
+    /// The sizes of a batch of `rows`.
+    fn sizes(&self, rows: &[u32]) -> BatchSizes {
+        let sizes = BatchSizes::of_rows(self.config.batch_per_core);
+        self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)))
     }
 }
 

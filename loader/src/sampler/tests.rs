@@ -27,6 +27,10 @@ fn with_seed(sampler: &Sampler, seed: u64) -> Sampler {
     sampler
 }
 
+fn positions(sizes: &BatchSizes) -> u32 {
+    sizes.get(BatchAxis::Positions) as u32
+}
+
 fn lengths() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(2u32..=64, 1..400)
 }
@@ -68,7 +72,7 @@ proptest! {
     ) {
         let plan = |cores| {
             let epoch = sampler(&lengths, cores, quarter * 4, STRATEGIES[pick], false).epoch(epoch);
-            epoch.batches().map(|plan| (plan.length, plan.rows)).collect::<Vec<_>>()
+            epoch.batches().map(|plan| (positions(&plan.sizes), plan.rows)).collect::<Vec<_>>()
         };
         prop_assert_eq!(plan(1), plan(2));
         prop_assert_eq!(plan(1), plan(4));
@@ -91,8 +95,8 @@ proptest! {
         let mut seen = BTreeSet::new();
         for batch in sampler.run(0, total) {
             let longest = batch.plan.rows.iter().map(|&row| lengths[row as usize]).max();
-            prop_assert!(longest.is_some_and(|longest| longest <= batch.plan.length));
-            seen.insert(batch.plan.length);
+            prop_assert!(longest.is_some_and(|longest| longest <= positions(&batch.plan.sizes)));
+            seen.insert(batch.plan.sizes);
         }
         prop_assert_eq!(sampler.shapes(total), seen.into_iter().collect::<Vec<_>>());
     }
@@ -106,14 +110,16 @@ proptest! {
         // A rung for the longest row, which the standard ladder's last one may stand in for.
         let rungs = standard.shapes(standard.batches_per_epoch() as u64).len() + 1;
         let fitted = standard.fitted(rungs).unwrap();
-        let padded = |sampler: &Sampler| sampler.epoch(0).batch_lengths().iter().sum::<u32>();
+        let padded = |sampler: &Sampler| sampler.epoch(0).sizes().iter().map(positions).sum::<u32>();
         prop_assert!(padded(&fitted) <= padded(&standard));
         for plan in fitted.epoch(1).batches() {
-            prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] <= plan.length));
+            prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] <= positions(&plan.sizes)));
         }
         let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(rungs).unwrap();
         let (one, four) = (fitted.epoch(0), with_seed(&on_four, 0).epoch(0));
-        prop_assert_eq!(one.batch_lengths(), four.batch_lengths());
+        let on_one: Vec<u32> = one.sizes().iter().map(positions).collect();
+        let on_four: Vec<u32> = four.sizes().iter().map(positions).collect();
+        prop_assert_eq!(on_one, on_four);
     }
 
     #[test]
@@ -149,7 +155,10 @@ fn grouping_by_length_saves_most_padding_and_starts_with_the_longest() {
         (0..4_000u32).map(|row| 4 + row.wrapping_mul(2_654_435_761) % 60).collect();
     let padded = |strategy| {
         let plan = sampler(&lengths, 1, 16, strategy, false).epoch(0);
-        (plan.batches().map(|batch| batch.padded_tokens()).sum::<u64>(), plan.batch_lengths()[0])
+        (
+            plan.batches().map(|batch| batch.padded_tokens()).sum::<u64>(),
+            positions(&plan.sizes()[0]),
+        )
     };
     let tokens: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     let (grouped, first) = padded(SamplingStrategy::GroupByLength);
@@ -174,8 +183,29 @@ fn settings_that_cannot_work_are_refused() {
 }
 
 #[test]
+fn batches_are_padded_along_each_axis_by_its_own_lengths() {
+    let check = |sampler: &Sampler, expect: &[&str]| {
+        let sizes = sampler.epoch(0).sizes().iter().map(BatchSizes::to_string).collect::<Vec<_>>();
+        assert_eq!(sizes, expect);
+    };
+    let strategy = SamplingStrategy::Sequential;
+    let config = SamplerConfig { batch_per_core: 2, cores: 1, seed: 0, strategy, drop_last: false };
+    let buckets = || Buckets::new(32, false).unwrap();
+    let sampler = Sampler::new(config, [3, 9, 20, 21, 2], buckets()).unwrap();
+    check(&sampler, &["2x12", "2x24", "2x8"]);
+    let targets = [30, 1, 2, 2, 15];
+    let sampler = sampler.with_axis(BatchAxis::TargetPositions, targets, buckets()).unwrap();
+    check(&sampler, &["2x12x32", "2x24x8", "2x8x16"]);
+    check(&sampler.fitted(3).unwrap(), &["2x9x30", "2x21x2", "2x2x15"]);
+    assert_eq!(sampler.shapes(3).len(), 3);
+    assert_eq!(sampler.epoch(0).batch(0).unwrap().padded_tokens(), 2 * (12 + 32));
+    let wrong = sampler.with_axis(BatchAxis::TargetPositions, [1, 2], buckets());
+    assert_eq!(wrong.err(), Some(SamplerError::TooFewValues { found: 2, rows: 5 }));
+}
+
+#[test]
 fn gathering_reports_missing_and_doubled_rows() {
-    let plan = BatchPlan { length: 8, rows: vec![0, 1, 2], batch_per_core: 2, cores: 2 };
+    let plan = BatchPlan { sizes: BatchSizes::of_rows(2), rows: vec![0, 1, 2], cores: 2 };
     let mut gathered = GatherInOrder::new(4);
     gathered.place(&plan, 0, [10, 11]).unwrap();
     assert_eq!(gathered.place(&plan, 0, [10, 11]), Err(SamplerError::RowTwice { row: 0 }));

@@ -8,6 +8,7 @@ mod fetch;
 mod formats;
 mod paths;
 mod records;
+mod row;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub use columns::{CastType, Columns};
 pub use fetch::FetchContext;
 pub use records::{Records, Value};
+pub(crate) use row::Row;
 
 use crate::guard::guard;
 use crate::{Error, Location, Result};

@@ -7,7 +7,8 @@ mod postprocess;
 pub use metric::{Share, SquadScores, score};
 pub use postprocess::{AnswerOptions, Candidate, Prediction, WindowLogits, predict};
 
-use crate::tasks::{Row, answers};
+use crate::source::Row;
+use crate::tasks::answers;
 use crate::{Answer, DatasetOptions, Error, Result, Source, TaskSpec, Value};
 
 /// A question as its file has it.

@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, Row, SetContext};
-use crate::{Error, Result, TextTokenizer};
+use super::{Example, Preprocessor, SetContext, text_arrays};
+use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
+use crate::source::Row;
+use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer};
 
 /// The column of a causal language modelling job.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +30,13 @@ impl Preprocessor for CausalLm {
         let pieces = context.tokenizer.encode_text(text, false);
         let encoded = pieces.map_err(|message| row.tokenize_error(message))?.encoded;
         Ok(vec![Example { encoded, ..Example::default() }])
+    }
+
+    fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        let mut arrays = text_arrays(padding);
+        let sizes = [ROWS, POSITIONS];
+        arrays.push(ArraySpec::s32("labels", &sizes, IGNORED_LABEL, |row| row.input_ids.clone()));
+        arrays
     }
 
     fn block_size(&self) -> Option<u32> {

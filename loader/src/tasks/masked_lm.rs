@@ -4,8 +4,10 @@
 use serde::Serialize;
 
 use super::causal_lm::check_block_size;
-use super::{Example, Preprocessor, Row, SetContext};
-use crate::{Error, Result, TextTokenizer, TokenSpan};
+use super::{Example, Preprocessor, SetContext, token_target_arrays};
+use crate::batch::{ArraySpec, Padding};
+use crate::source::Row;
+use crate::{Error, Labels, Result, TextTokenizer, TokenSpan};
 
 /// A token that the tokenizer added: it is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;
@@ -44,6 +46,10 @@ impl Preprocessor for MaskedLm {
         let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
         let masking = masking(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
+    }
+
+    fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        token_target_arrays(padding)
     }
 
     fn block_size(&self) -> Option<u32> {

@@ -4,7 +4,6 @@
 mod causal_lm;
 mod masked_lm;
 mod question_answering;
-mod row;
 mod sequence_classification;
 #[cfg(test)]
 mod tests;
@@ -17,12 +16,13 @@ pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
-pub(crate) use row::Row;
 pub use sequence_classification::SequenceClassification;
 pub use token_classification::TokenClassification;
 
+use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::labels::{LabelReader, RowLabel};
-use crate::{Encoded, LabelSpec, Result, TextTokenizer};
+use crate::source::Row;
+use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
 
 /// A task with its column mapping (`data.text`, `data.label`, ...).
 #[derive(Clone, Debug, Serialize)]
@@ -73,6 +73,10 @@ pub(crate) trait Preprocessor: Sync {
     /// The examples of one row: usually one.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>>;
 
+    /// The arrays that a batch consists of, by the kind of the set's labels. [`text_arrays`] are
+    /// those of every text.
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec>;
+
     /// Tokens of a block, for tasks whose examples are put end to end and cut into blocks.
     fn block_size(&self) -> Option<u32> {
         None
@@ -82,6 +86,28 @@ pub(crate) trait Preprocessor: Sync {
     fn predicts_inputs(&self) -> bool {
         false
     }
+}
+
+/// The arrays of rows of text. A slot without a row attends to its first position, so that no
+/// softmax runs over nothing, and has no weight in losses and metrics.
+fn text_arrays(padding: &Padding) -> Vec<ArraySpec> {
+    let (token_id, token_type_id) = (padding.token_id as i32, i32::from(padding.token_type_id));
+    let sizes = [ROWS, POSITIONS];
+    vec![
+        ArraySpec::s32("input_ids", &sizes, token_id, |row| row.input_ids.clone()),
+        ArraySpec::s32("attention_mask", &sizes, 0, |row| row.attention())
+            .at_first_position()
+            .with_empty_slots(1),
+        ArraySpec::s32("token_type_ids", &sizes, token_type_id, |row| row.segments()),
+        ArraySpec::f32("sample_weights", &[ROWS], 0.0, |_| vec![1.0]),
+    ]
+}
+
+/// The arrays of rows of text whose tokens have targets.
+fn token_target_arrays(padding: &Padding) -> Vec<ArraySpec> {
+    let mut arrays = text_arrays(padding);
+    arrays.push(ArraySpec::s32("labels", &[ROWS, POSITIONS], IGNORED_LABEL, |row| row.targets()));
+    arrays
 }
 
 /// What all rows of a data set share.

@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, Row, SetContext};
-use crate::{LabelSpec, Result};
+use super::{Example, Preprocessor, SetContext, text_arrays};
+use crate::batch::{ArraySpec, Padding, ROWS, fixed};
+use crate::source::Row;
+use crate::{LabelSpec, Labels, Result};
 
 /// The columns of a sequence classification job. Without a label rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
@@ -32,5 +34,24 @@ impl Preprocessor for SequenceClassification {
         let encoded = context.tokenizer.encode(text, pair);
         let encoded = encoded.map_err(|message| row.tokenize_error(message))?;
         Ok(vec![Example { encoded, label, ..Example::default() }])
+    }
+
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        let mut arrays = text_arrays(padding);
+        arrays.extend(match labels {
+            Labels::Class(_) => Some(ArraySpec::s32("labels", &[ROWS], 0, |row| row.class())),
+            Labels::Numbers { width: 1, .. } => {
+                Some(ArraySpec::f32("labels", &[ROWS], 0.0, |row| row.numbers()))
+            }
+            Labels::Numbers { width, .. } => {
+                Some(ArraySpec::f32("labels", &[ROWS, fixed(*width)], 0.0, |row| row.numbers()))
+            }
+            Labels::MultiLabel(labels) => {
+                let sizes = [ROWS, fixed(labels.classes)];
+                Some(ArraySpec::f32("labels", &sizes, 0.0, |row| row.numbers()))
+            }
+            Labels::None | Labels::Token | Labels::Span { .. } | Labels::InputIds => None,
+        });
+        arrays
     }
 }

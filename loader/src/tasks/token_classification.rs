@@ -3,9 +3,14 @@
 
 use serde::Serialize;
 
-use super::{CONTINUES_WORD, Example, Preprocessor, Row, SPECIAL_TOKEN, STARTS_WORD, SetContext};
+use super::{
+    CONTINUES_WORD, Example, Preprocessor, SPECIAL_TOKEN, STARTS_WORD, SetContext, text_arrays,
+    token_target_arrays,
+};
+use crate::batch::{ArraySpec, Padding};
 use crate::labels::{RowLabel, TokenLabel};
-use crate::{Error, LabelKind, LabelSpec, Result, TextTokenizer, TokenSpan};
+use crate::source::Row;
+use crate::{Error, LabelKind, LabelSpec, Labels, Result, TextTokenizer, TokenSpan};
 
 /// The columns of a token classification job. Without labels rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
@@ -58,6 +63,13 @@ impl Preprocessor for TokenClassification {
         let label = labels.map(|labels| RowLabel::Tokens(self.align(&labels, &pieces.spans)));
         let masking = parts_of_words(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, label, masking, ..Example::default() }])
+    }
+
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        match labels {
+            Labels::None => text_arrays(padding),
+            _ => token_target_arrays(padding),
+        }
     }
 }
 

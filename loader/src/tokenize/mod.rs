@@ -69,6 +69,13 @@ pub struct ModelInputs {
     pub attention_mask: bool,
 }
 
+impl ModelInputs {
+    /// Returns false for an optional input of a model that the tokenizer does not give.
+    pub fn gives(&self, name: &str) -> bool {
+        name != "token_type_ids" || self.token_type_ids
+    }
+}
+
 /// One row's tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {

@@ -30,8 +30,8 @@ pub mod weights;
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::{
-    Batch, Forward, HiddenStates, InputDim, InputSpec, LossSum, Model, Output, OutputKind,
-    ParameterTensors,
+    Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, LossSum, Model, Output,
+    OutputKind, ParameterTensors,
 };
 pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role, Stage};
 pub use tasks::Task;

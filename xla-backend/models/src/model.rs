@@ -100,22 +100,41 @@ pub enum InputDim {
     Size(usize),
 }
 
+/// Whether a batch must have an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputRole {
+    Required,
+    /// An input with a default that the model documents.
+    Optional,
+    /// What the loss compares the logits with. Rows to predict on lack it.
+    Target,
+}
+
+/// An input of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
     pub name: &'static str,
     pub dtype: DType,
     pub dims: Vec<InputDim>,
-    /// Optional inputs have a default that the model documents.
-    pub required: bool,
+    pub role: InputRole,
 }
 
 impl InputSpec {
     pub fn required(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
-        InputSpec { name, dtype, dims: dims.to_vec(), required: true }
+        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Required }
     }
 
     pub fn optional(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
-        InputSpec { name, dtype, dims: dims.to_vec(), required: false }
+        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Optional }
+    }
+
+    pub fn target(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
+        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Target }
+    }
+
+    /// Returns true for an input that only the loss needs.
+    pub fn is_target(&self) -> bool {
+        self.role == InputRole::Target
     }
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct Evaluator {
     task: Arc<dyn JobTask>,
     /// The names of the classes.
     labels: Vec<String>,
-    rows_per_core: usize,
     sampler: Sampler,
     collator: Collator,
     /// `prediction_loss_only`.
@@ -79,9 +78,8 @@ impl Evaluator {
         collator: Collator,
         reporter: Reporter,
     ) -> RunResult<Evaluator> {
-        let rows_per_core = batching.rows_per_core;
         let config = SamplerConfig {
-            batch_per_core: rows_per_core,
+            batch_per_core: batching.rows_per_core,
             cores: batching.data_shards,
             seed: 0,
             strategy: batching.strategy(),
@@ -90,14 +88,14 @@ impl Evaluator {
         let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;
         let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
         let loss_only = job.train.prediction_loss_only;
-        Ok(Evaluator { split, task, labels, rows_per_core, sampler, collator, loss_only, reporter })
+        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, reporter })
     }
 
     /// The programs of the evaluation, by ascending length.
     pub(crate) fn programs(&self) -> impl Iterator<Item = ProgramShape> {
-        let (program, rows) = (self.program(), self.rows_per_core);
-        let lengths = self.sampler.shapes(self.sampler.batches_per_epoch() as u64).into_iter();
-        lengths.map(move |length| ProgramShape { program, rows, positions: length as usize })
+        let program = self.program();
+        let sizes = self.sampler.shapes(self.sampler.batches_per_epoch() as u64).into_iter();
+        sizes.map(move |sizes| ProgramShape { program, sizes })
     }
 
     fn program(&self) -> Program {

@@ -7,12 +7,15 @@
 
 use std::collections::HashSet;
 
-use traind_models::{Batch, Forward, InputDim, Model, ParameterTensors};
+use traind_loader::{BatchAxis, BatchSizes};
+use traind_models::{Batch, Forward, Model, ParameterTensors};
 use traind_xla::autodiff::gradients;
 use traind_xla::graph::{Graph, Node, NodeId};
 use traind_xla::ops::ResultStorage;
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Shape, Tensor, Trace};
+
+use crate::step::input_shape;
 
 pub(crate) fn bytes(
     model: &dyn Model,
@@ -49,15 +52,10 @@ pub(crate) fn bytes(
 }
 
 fn batch(trace: &Trace, model: &dyn Model, rows: usize, positions: usize) -> anyhow::Result<Batch> {
-    let size = |dim: &InputDim| match dim {
-        InputDim::Rows => rows,
-        InputDim::Positions => positions,
-        InputDim::Size(size) => *size,
-    };
+    let sizes = BatchSizes::of_rows(rows).with(BatchAxis::Positions, positions as u32);
     let mut batch = Batch::new();
     for spec in model.inputs() {
-        let shape = Shape::new(spec.dtype, spec.dims.iter().map(size).collect::<Vec<_>>());
-        batch.insert(spec.name, trace.parameter(spec.name, shape)?);
+        batch.insert(spec.name, trace.parameter(spec.name, input_shape(&spec, &sizes))?);
     }
     Ok(batch)
 }

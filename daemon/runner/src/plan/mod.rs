@@ -5,7 +5,7 @@
 //!
 //! Reads a [`Request`] as JSON on standard input and writes a [`Plan`] on standard output.
 //!
-//! Imports `model` and `state`.
+//! Imports `model`, `state` and `step`.
 
 mod activations;
 mod fitting;

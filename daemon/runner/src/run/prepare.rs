@@ -54,7 +54,7 @@ impl Inputs {
         }
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
-        let mut programs = self.training_programs(context, &session);
+        let mut programs = self.training_programs(&session);
         programs.extend([&validation, &test].into_iter().flatten().flat_map(Evaluator::programs));
         session.prepare(&programs)?;
         evict_cache(context)?;
@@ -79,10 +79,9 @@ impl Inputs {
         Ok((session, prepared))
     }
 
-    fn training_programs(&self, context: &Context, session: &Session) -> Vec<ProgramShape> {
+    fn training_programs(&self, session: &Session) -> Vec<ProgramShape> {
         let batches = self.timetable.batches_before(self.timetable.max_steps);
-        let rows = context.spec.job.train.per_device_train_batch_size as usize;
-        session.step_programs().shapes(rows, self.sampler.shapes(batches))
+        session.step_programs().shapes(self.sampler.shapes(batches))
     }
 
     fn evaluator(&self, context: &Context, split: Option<Split>) -> RunResult<Option<Evaluator>> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use traind_job_file::Train;
+use traind_loader::BatchAxis;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
@@ -89,8 +90,8 @@ impl Session {
         self.write_program(&shape.key(), &step.program);
         self.reporter.journal.record(Kind::Compiled(Compiled {
             program: shape.program.name().to_owned(),
-            bucket_length: shape.positions as u32,
-            batch: shape.rows as u32,
+            bucket_length: shape.sizes.get(BatchAxis::Positions) as u32,
+            batch: shape.sizes.rows() as u32,
             seconds: step.trace_seconds + step.compile.seconds,
             source: compile_source(step.compile.source).into(),
             ahead,
@@ -99,14 +100,12 @@ impl Session {
     }
 
     fn record(&self, shape: ProgramShape) -> RunResult<CompiledStep> {
-        let ProgramShape { program, rows, positions } = shape;
+        let ProgramShape { program, sizes } = shape;
         let (device, train, state) = (&self.device, &self.train, &self.state);
         match program {
-            Program::Train => {
-                device.compile(&train.inputs(rows, positions), |at| train.record(at, state))
-            }
+            Program::Train => device.compile(&train.inputs(&sizes), |at| train.record(at, state)),
             Program::Accumulate => {
-                let inputs = train.accumulate_inputs(rows, positions);
+                let inputs = train.accumulate_inputs(&sizes);
                 device.compile(&inputs, |at| train.record_accumulate(at, state))
             }
             Program::Update => {
@@ -114,7 +113,7 @@ impl Session {
             }
             Program::Evaluate | Program::Predict => {
                 let evaluate = self.eval_step(program);
-                device.compile(&evaluate.inputs(rows, positions), |at| evaluate.record(at, state))
+                device.compile(&evaluate.inputs(&sizes), |at| evaluate.record(at, state))
             }
         }
     }
@@ -126,7 +125,11 @@ impl Session {
     }
 
     fn install(&mut self, shape: &ProgramShape, step: CompiledStep) {
-        let forward = self.train.forward.model.forward_flops(shape.rows, shape.positions);
+        let forward = self
+            .train
+            .forward
+            .model
+            .forward_flops(shape.sizes.rows(), shape.sizes.get(BatchAxis::Positions));
         let costs = ProgramCosts::of(step.executable(), shape.program, forward);
         self.costs.insert(shape.key(), costs);
         self.device.install(&shape.key(), step);
@@ -197,7 +200,7 @@ impl Session {
     /// Launches the update that ends a step of several batches.
     pub(crate) fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Pending> {
         let inputs = upload::replicate(self.device.cores(), scalars)?;
-        self.launch(ProgramShape::UPDATE, &inputs)
+        self.launch(ProgramShape::update(), &inputs)
     }
 
     /// Launches `program` for a batch, which may still run on return.
@@ -207,8 +210,7 @@ impl Session {
         batch: &UploadedBatch,
     ) -> RunResult<Pending> {
         let plan = &batch.host.scheduled.plan;
-        let (rows, positions) = (plan.batch_per_core, plan.length as usize);
-        self.launch(ProgramShape { program, rows, positions }, &batch.inputs)
+        self.launch(ProgramShape { program, sizes: plan.sizes }, &batch.inputs)
     }
 
     fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<Pending> {

@@ -1,5 +1,6 @@
 //! The programs of a session: their names, the shapes they are compiled for, and their costs.
 
+use traind_loader::BatchSizes;
 use traind_pjrt::Executable;
 
 use super::flops;
@@ -55,21 +56,13 @@ impl StepPrograms {
         }
     }
 
-    /// The shapes of all programs for batches padded to `lengths`.
-    pub(crate) fn shapes(
-        self,
-        rows: usize,
-        lengths: impl IntoIterator<Item = u32>,
-    ) -> Vec<ProgramShape> {
+    /// The shapes of all programs for batches of `sizes`.
+    pub(crate) fn shapes(self, sizes: impl IntoIterator<Item = BatchSizes>) -> Vec<ProgramShape> {
         let program = self.batch_program();
-        let batches = lengths.into_iter().map(|length| ProgramShape {
-            program,
-            rows,
-            positions: length as usize,
-        });
+        let batches = sizes.into_iter().map(|sizes| ProgramShape { program, sizes });
         let update = match self {
             StepPrograms::Fused => None,
-            StepPrograms::Accumulated => Some(ProgramShape::UPDATE),
+            StepPrograms::Accumulated => Some(ProgramShape::update()),
         };
         batches.chain(update).collect()
     }
@@ -79,17 +72,17 @@ impl StepPrograms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramShape {
     pub program: Program,
-    pub rows: usize,
-    pub positions: usize,
+    pub sizes: BatchSizes,
 }
 
 impl ProgramShape {
     /// An update takes no batch.
-    pub(crate) const UPDATE: ProgramShape =
-        ProgramShape { program: Program::Update, rows: 0, positions: 0 };
+    pub(crate) fn update() -> ProgramShape {
+        ProgramShape { program: Program::Update, sizes: BatchSizes::default() }
+    }
 
     pub(crate) fn key(&self) -> String {
-        format!("{}-{}x{}", self.program.name(), self.rows, self.positions)
+        format!("{}-{}", self.program.name(), self.sizes)
     }
 }
 
@@ -120,17 +113,21 @@ impl ProgramCosts {
 
 #[cfg(test)]
 mod tests {
+    use traind_loader::BatchAxis;
+
     use super::*;
 
     #[test]
     fn a_step_of_several_batches_has_an_update_of_its_own() {
         let keys = |programs: StepPrograms| -> Vec<String> {
-            programs.shapes(4, [32, 64]).iter().map(ProgramShape::key).collect()
+            let sizes =
+                [32, 64].map(|length| BatchSizes::of_rows(4).with(BatchAxis::Positions, length));
+            programs.shapes(sizes).iter().map(ProgramShape::key).collect()
         };
         assert_eq!(keys(StepPrograms::Fused), ["train_step-4x32", "train_step-4x64"]);
         assert_eq!(
             keys(StepPrograms::Accumulated),
-            ["accumulate_step-4x32", "accumulate_step-4x64", "update_step-0x0"]
+            ["accumulate_step-4x32", "accumulate_step-4x64", "update_step-0"]
         );
     }
 }

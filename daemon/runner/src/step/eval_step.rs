@@ -1,5 +1,6 @@
 //! Records an evaluation step: the forward pass without dropout.
 
+use traind_loader::BatchSizes;
 use traind_xla::runtime::{InputSpec, Recording};
 
 use super::{ForwardPass, Readout};
@@ -19,12 +20,12 @@ pub(crate) struct EvalStep {
 impl EvalStep {
     /// The same step for rows without labels.
     pub(crate) fn unlabelled(&self) -> EvalStep {
-        let layout = self.forward.layout.unlabelled();
+        let layout = self.forward.layout.without_targets();
         EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }
     }
 
-    pub(crate) fn inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
-        self.forward.layout.step_inputs(rows, positions)
+    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+        self.forward.layout.step_inputs(sizes)
     }
 
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {

@@ -9,7 +9,7 @@ mod forward;
 mod readout;
 mod train_step;
 
-pub(crate) use batch::BatchLayout;
+pub(crate) use batch::{BatchLayout, input_shape};
 pub(crate) use eval_step::{EvalStep, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
 pub(crate) use readout::{Readout, RowOutput, scalar};

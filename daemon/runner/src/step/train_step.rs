@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use traind_loader::BatchSizes;
 use traind_models::clip;
 use traind_models::optimizers::{Optimizer, Scalars};
 use traind_xla::mesh::{Axis, Mesh};
@@ -50,16 +51,16 @@ pub(crate) struct TrainStep {
 
 impl TrainStep {
     /// The inputs of a step in one program, in the order in which they are uploaded.
-    pub(crate) fn inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
-        let mut inputs = self.forward.layout.step_inputs(rows, positions);
+    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+        let mut inputs = self.forward.layout.step_inputs(sizes);
         inputs.extend(self.update_inputs());
         inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
         inputs
     }
 
     /// The inputs of one batch of a step.
-    pub(crate) fn accumulate_inputs(&self, rows: usize, positions: usize) -> Vec<InputSpec> {
-        let mut inputs = self.forward.layout.step_inputs(rows, positions);
+    pub(crate) fn accumulate_inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+        let mut inputs = self.forward.layout.step_inputs(sizes);
         inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
         inputs.push(InputSpec::new(FIRST_ROW, Shape::scalar(DType::U32)));
         inputs

@@ -71,7 +71,7 @@ impl Preparation {
                 (Some(update), [scalars, step])
             }
             StepPrograms::Accumulated => {
-                let rows = (plan.batch_per_core * plan.cores) as u64;
+                let rows = (plan.sizes.rows() * plan.cores) as u64;
                 let first_row = (position.batch_in_step * rows) as u32;
                 (None, [step, HostArray::from_u32(&[], &[first_row])?])
             }

@@ -12,9 +12,11 @@ use serde::Serialize;
 
 pub use answers::Answer;
 
-use super::{Example, Preprocessor, Row, SetContext};
+use super::{Example, Preprocessor, SetContext, text_arrays};
+use crate::batch::{ArraySpec, Padding, ROWS, RowData};
 use crate::labels::RowLabel;
-use crate::{Error, Result, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
+use crate::source::Row;
+use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// Stands where a token is not one of the context.
 pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];
@@ -73,6 +75,22 @@ impl Preprocessor for QuestionAnswering {
             Example { encoded: window.encoded, label, context_offsets, ..Example::default() }
         };
         Ok(windows.into_iter().map(example).collect())
+    }
+
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        let mut arrays = text_arrays(padding);
+        if let Labels::Span { .. } = labels {
+            let start =
+                |row: &RowData<'_>| row.answer().map(|(start, _)| start).into_iter().collect();
+            let end = |row: &RowData<'_>| row.answer().map(|(_, end)| end).into_iter().collect();
+            arrays.push(ArraySpec::s32("start_positions", &[ROWS], 0, start));
+            arrays.push(ArraySpec::s32("end_positions", &[ROWS], 0, end));
+            // A slot without a row has a position too: no softmax may run over nothing.
+            let padded_length =
+                ArraySpec::s32("padded_length", &[ROWS], 1, |row| vec![row.padded_length as i32]);
+            arrays.push(padded_length);
+        }
+        arrays
     }
 }
 

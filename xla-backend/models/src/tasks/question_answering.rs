@@ -15,11 +15,11 @@ const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 /// The length that transformers pads a batch to.
 const PADDED_LENGTH: &str = "padded_length";
 
-/// `start_positions`, `end_positions` and `padded_length` s32[B], and `weights` f32[B].
+/// `start_positions`, `end_positions` and `padded_length` s32[B], and `sample_weights` f32[B].
 /// Transformers takes the loss over all positions of a batch, padding among them: those from
 /// `padded_length` on are not in its batch. Without it all are.
 pub(crate) fn inputs() -> Vec<InputSpec> {
-    let of_row = |name| InputSpec::optional(name, DType::S32, &[InputDim::Rows]);
+    let of_row = |name| InputSpec::target(name, DType::S32, &[InputDim::Rows]);
     let mut inputs = POSITIONS.map(of_row).to_vec();
     inputs.push(of_row(PADDED_LENGTH));
     inputs.push(sample_weights_input());

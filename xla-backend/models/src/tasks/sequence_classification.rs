@@ -84,7 +84,7 @@ impl SequenceClassification {
             ProblemType::Regression if self.num_labels == 1 => (DType::F32, &one_per_label[..1]),
             ProblemType::Regression | ProblemType::MultiLabel => (DType::F32, &one_per_label[..]),
         };
-        vec![InputSpec::optional("labels", dtype, dims), sample_weights_input()]
+        vec![InputSpec::target("labels", dtype, dims), sample_weights_input()]
     }
 
     /// The loss, where the batch holds labels.

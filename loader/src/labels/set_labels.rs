@@ -32,14 +32,14 @@ pub struct MultiLabels {
     /// How many classes there are.
     pub classes: usize,
     /// Those of all rows, end to end.
-    pub(super) ids: Vec<i32>,
+    pub(crate) ids: Vec<i32>,
     /// Where those of each row end.
-    pub(super) ends: Vec<u64>,
+    pub(crate) ends: Vec<u64>,
 }
 
 impl MultiLabels {
     /// From the classes that apply to each row.
-    pub(super) fn of_rows(classes: u32, rows: Vec<Vec<i32>>) -> Self {
+    pub(crate) fn of_rows(classes: u32, rows: Vec<Vec<i32>>) -> Self {
         let ends = rows.iter().scan(0, |end, row| {
             *end += row.len() as u64;
             Some(*end)
@@ -85,7 +85,7 @@ impl MultiLabels {
 
 /// Which arrays hold the targets of a stored set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum LabelArrays {
+pub(crate) enum LabelArrays {
     #[default]
     None,
     Class,
@@ -102,7 +102,7 @@ pub(super) enum LabelArrays {
 
 impl Labels {
     /// Whether there are as many targets as `rows` need.
-    pub(super) fn fit(&self, rows: usize) -> bool {
+    pub(crate) fn fit(&self, rows: usize) -> bool {
         match self {
             Self::None | Self::InputIds | Self::Token => true,
             Self::Class(ids) => ids.len() == rows,
@@ -115,7 +115,7 @@ impl Labels {
     }
 
     /// The targets of some rows.
-    pub(super) fn select(&self, rows: &[usize]) -> Self {
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
         match self {
             Self::None => Self::None,
             Self::InputIds => Self::InputIds,
@@ -135,7 +135,7 @@ impl Labels {
     }
 
     /// What says how they are stored.
-    pub(super) fn arrays(&self) -> LabelArrays {
+    pub(crate) fn arrays(&self) -> LabelArrays {
         match self {
             Self::None => LabelArrays::None,
             Self::Class(_) => LabelArrays::Class,
@@ -149,6 +149,6 @@ impl Labels {
 }
 
 /// The values of some rows, one a row.
-pub(super) fn of_rows<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
+pub(crate) fn of_rows<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
     rows.iter().map(|&row| values[row]).collect()
 }

@@ -1,0 +1,64 @@
+//! A batch as named arrays with named sizes.
+//!
+//! A task lists the arrays that it makes of each batch ([`ArraySpec`]), each with its element
+//! type, sizes, padding and the values of a row. From there to the program's inputs nothing knows
+//! an array but by its name.
+
+mod padding;
+mod row;
+mod sizes;
+mod spec;
+
+use std::ops::Range;
+
+pub use padding::{PadTo, Padding};
+pub(crate) use row::RowData;
+pub use sizes::{BatchAxis, BatchSizes};
+pub(crate) use sizes::{POSITIONS, ROWS, fixed};
+pub(crate) use spec::ArraySpec;
+
+use crate::ScheduledBatch;
+
+/// A global batch on the host: its plan and its arrays.
+#[derive(Clone, Debug)]
+pub struct HostBatch {
+    pub scheduled: ScheduledBatch,
+    /// The arrays of each core.
+    pub cores: Vec<CoreBatch>,
+    /// Tokens of the global batch, padding not counted.
+    pub tokens: u64,
+}
+
+/// The arrays of one core in one batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreBatch {
+    pub sizes: BatchSizes,
+    pub arrays: Vec<BatchArray>,
+    /// The length that transformers pads the global batch to: at most the size of
+    /// [`BatchAxis::Positions`]. Positions from there on are not padding of its batch.
+    pub padded_length: usize,
+    /// The positions of each slot's tokens; none in an empty slot.
+    pub spans: Vec<Range<usize>>,
+}
+
+impl CoreBatch {
+    /// The array of a name; None if the task makes none.
+    pub fn array(&self, name: &str) -> Option<&BatchArray> {
+        self.arrays.iter().find(|array| array.name == name)
+    }
+}
+
+/// A named array, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchArray {
+    pub name: &'static str,
+    pub dims: Vec<usize>,
+    pub values: ArrayValues,
+}
+
+/// The elements of an array, by their type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArrayValues {
+    S32(Vec<i32>),
+    F32(Vec<f32>),
+}

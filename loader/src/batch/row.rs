@@ -1,0 +1,76 @@
+//! One row of a batch, as the arrays of a task are made of it.
+
+use std::ops::Range;
+
+use crate::{IGNORED_LABEL, Labels, MultiLabels};
+
+/// One row of a batch, read and masked.
+#[derive(Clone, Debug)]
+pub(crate) struct RowData<'set> {
+    /// The token ids, masked if the run masks tokens.
+    pub(crate) input_ids: Vec<i32>,
+    /// The segment of each token; None if all are 0.
+    pub(crate) token_type_ids: Option<Vec<u8>>,
+    /// The targets of the tokens that masking or the data set gave them.
+    pub(crate) token_targets: Option<Vec<i32>>,
+    /// The targets of all rows of the set, and the row's number among them.
+    pub(crate) labels: &'set Labels,
+    pub(crate) row: usize,
+    /// The positions of the tokens.
+    pub(crate) span: Range<usize>,
+    /// The positions that tokens attend to.
+    pub(crate) attended: Range<usize>,
+    /// The length that transformers pads the batch to.
+    pub(crate) padded_length: usize,
+}
+
+impl RowData<'_> {
+    /// The segment of each token.
+    pub(crate) fn segments(&self) -> Vec<i32> {
+        match &self.token_type_ids {
+            Some(segments) => segments.iter().map(|&segment| i32::from(segment)).collect(),
+            None => vec![0; self.input_ids.len()],
+        }
+    }
+
+    /// 1 at each position that tokens attend to, 0 before them.
+    pub(crate) fn attention(&self) -> Vec<i32> {
+        (0..self.attended.end).map(|at| i32::from(self.attended.contains(&at))).collect()
+    }
+
+    /// The target of each token; ignored where the tokens have none.
+    pub(crate) fn targets(&self) -> Vec<i32> {
+        let targets = self.token_targets.clone();
+        targets.unwrap_or_else(|| vec![IGNORED_LABEL; self.input_ids.len()])
+    }
+
+    /// The row's class, in a set with a class for each row.
+    pub(crate) fn class(&self) -> Vec<i32> {
+        match self.labels {
+            Labels::Class(ids) => vec![ids[self.row]],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The row's numbers to regress on, or a 1 for each class that applies to it and 0 for others.
+    pub(crate) fn numbers(&self) -> Vec<f32> {
+        match self.labels {
+            Labels::Numbers { width, values } => {
+                values[self.row * width..(self.row + 1) * width].to_vec()
+            }
+            Labels::MultiLabel(labels) => MultiLabels::hot(labels, self.row),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The positions of the answer's first and last token, in a set of questions.
+    pub(crate) fn answer(&self) -> Option<(i32, i32)> {
+        let first = self.span.start as i32;
+        match self.labels {
+            Labels::Span { start_positions, end_positions } => {
+                Some((first + start_positions[self.row], first + end_positions[self.row]))
+            }
+            _ => None,
+        }
+    }
+}

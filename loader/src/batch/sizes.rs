@@ -1,0 +1,90 @@
+//! The sizes of a batch's arrays, by name.
+
+use std::fmt;
+
+/// A size that arrays of a batch share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchAxis {
+    /// Rows of one core.
+    Rows,
+    /// Tokens of a padded row: of its source, where the task has targets of another length.
+    Positions,
+    /// Tokens of a padded target.
+    TargetPositions,
+}
+
+impl BatchAxis {
+    /// Every axis, in the order of [`BatchSizes`].
+    pub const ALL: [BatchAxis; 3] =
+        [BatchAxis::Rows, BatchAxis::Positions, BatchAxis::TargetPositions];
+}
+
+/// The size of each axis on one core. All cores have the same sizes, since all run one program;
+/// an axis that a task does not use has size 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchSizes([u32; BatchAxis::ALL.len()]);
+
+impl BatchSizes {
+    /// Sizes with `rows` rows and no other axis.
+    pub fn of_rows(rows: usize) -> Self {
+        Self::default().with(BatchAxis::Rows, rows as u32)
+    }
+
+    /// The same sizes but for one axis.
+    pub fn with(mut self, axis: BatchAxis, size: u32) -> Self {
+        self.0[axis as usize] = size;
+        self
+    }
+
+    /// The size of an axis.
+    pub fn get(&self, axis: BatchAxis) -> usize {
+        self.0[axis as usize] as usize
+    }
+
+    /// The rows of one core.
+    pub fn rows(&self) -> usize {
+        self.get(BatchAxis::Rows)
+    }
+
+    /// The tokens of a padded row, those of its target included.
+    pub fn tokens_per_row(&self) -> u64 {
+        self.0.iter().skip(1).map(|&size| u64::from(size)).sum()
+    }
+}
+
+impl fmt::Display for BatchSizes {
+    /// The sizes of the axes in use, such as `8x128`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.rows())?;
+        let lengths = self.0.iter().skip(1).filter(|&&size| size > 0);
+        lengths.into_iter().try_for_each(|size| write!(out, "x{size}"))
+    }
+}
+
+/// One size of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArraySize {
+    /// That of the batch.
+    Axis(BatchAxis),
+    /// The same in every batch.
+    Fixed(usize),
+}
+
+/// The rows of one core.
+pub(crate) const ROWS: ArraySize = ArraySize::Axis(BatchAxis::Rows);
+/// The tokens of a padded row.
+pub(crate) const POSITIONS: ArraySize = ArraySize::Axis(BatchAxis::Positions);
+
+/// A size that is the same in every batch.
+pub(crate) fn fixed(size: usize) -> ArraySize {
+    ArraySize::Fixed(size)
+}
+
+impl ArraySize {
+    pub(super) fn resolve(self, sizes: &BatchSizes) -> usize {
+        match self {
+            Self::Axis(axis) => sizes.get(axis),
+            Self::Fixed(size) => size,
+        }
+    }
+}

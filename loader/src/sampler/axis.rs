@@ -1,0 +1,48 @@
+//! A length that batches are padded to: the lengths of the rows and the ladder of padded ones.
+
+use std::sync::Arc;
+
+use super::SamplerError;
+use crate::{BatchAxis, Buckets};
+
+/// The lengths of all rows along one axis.
+#[derive(Clone, Debug)]
+pub(super) struct PaddedAxis {
+    pub(super) axis: BatchAxis,
+    pub(super) lengths: Arc<[u32]>,
+    pub(super) buckets: Buckets,
+}
+
+impl PaddedAxis {
+    /// Fails on a row beyond the longest bucket.
+    pub(super) fn new(
+        axis: BatchAxis,
+        lengths: Arc<[u32]>,
+        buckets: Buckets,
+    ) -> Result<Self, SamplerError> {
+        let longest = buckets.longest();
+        match lengths.iter().position(|&length| length > longest) {
+            Some(row) => Err(SamplerError::TooLong { row, length: lengths[row], longest }),
+            None => Ok(Self { axis, lengths, buckets }),
+        }
+    }
+
+    /// The length that a batch is padded to.
+    pub(super) fn padded(&self, rows: &[u32]) -> u32 {
+        let longest = self.longest(rows);
+        // `new` made sure that every row has a bucket.
+        self.buckets.bucket(longest).unwrap_or(longest)
+    }
+
+    /// The same lengths with the ladder of at most `rungs_max` rungs that pads `batches` least.
+    pub(super) fn fitted(&self, batches: &[&[u32]], rungs_max: usize) -> crate::Result<Self> {
+        let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
+        let longest = self.lengths.iter().copied().max().unwrap_or(0);
+        let buckets = Buckets::fitted(&longest_rows, longest, rungs_max)?;
+        Ok(Self { buckets, ..self.clone() })
+    }
+
+    fn longest(&self, rows: &[u32]) -> u32 {
+        rows.iter().map(|&row| self.lengths[row as usize]).max().unwrap_or(0)
+    }
+}
