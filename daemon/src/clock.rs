@@ -1,4 +1,4 @@
-//! Wall-clock time as the store keeps it: microseconds since 1970.
+//! Wall-clock time as stored: microseconds since 1970.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,13 +12,13 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The stored form of a time of the wire. Nothing was before 1970, and nothing is yet to come.
+/// Converts a time from the wire, clamped to the years since 1970 and not after now.
 pub(crate) fn micros(time: &Timestamp) -> i64 {
     let micros = time.seconds.saturating_mul(MICROS).saturating_add(i64::from(time.nanos) / 1000);
     micros.clamp(0, now())
 }
 
-/// The wire's form of a stored time.
+/// Converts a stored time for the wire.
 pub(crate) fn timestamp(micros: i64) -> Timestamp {
     let nanos = i32::try_from(micros.rem_euclid(MICROS) * 1000).unwrap_or_default();
     Timestamp { seconds: micros.div_euclid(MICROS), nanos }

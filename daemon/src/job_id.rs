@@ -1,18 +1,18 @@
-//! Ids of jobs: ten random characters, so that two or three of them usually name a job.
+//! Ids of jobs: ten random characters, of which a prefix of two or three usually identifies a job.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// No vowels, so no words; no letters that look like digits.
+/// Without vowels, which would form words, and without letters that resemble digits.
 const ALPHABET: &[u8] = b"0123456789bcdfghjkmnpqrstvwxyz";
 pub(crate) const LENGTH: usize = 10;
 
-/// A new id. Thirty to the tenth is 6e14: the store's unique index guards the rest.
+/// Generates an id. There are 6e14 of them; the store's unique index catches a collision.
 pub(crate) fn new() -> std::io::Result<String> {
     let mut id = String::with_capacity(LENGTH);
     while id.len() < LENGTH {
         let mut bytes = [0u8; 16];
         getrandom(&mut bytes, GetRandomFlags::empty())?;
-        // Five bits a byte; a draw past the alphabet's end is dropped, to favour no letter.
+        // Five bits per byte; values past the alphabet's end are dropped, so that all are equally likely.
         let letters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte & 31)));
         id.extend(letters.take(LENGTH - id.len()).map(|letter| char::from(*letter)));
     }

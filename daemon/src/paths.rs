@@ -1,9 +1,9 @@
-//! Where things lie unless somebody says otherwise: state, cache and socket.
+//! Default paths of the state folder, the cache folder and the socket.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Kept across restarts: the store and the run folders.
+/// The folder of the store and the run folders, which must be kept.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     variable("TRAIND_STATE_DIR")
         .or_else(|| variable("STATE_DIRECTORY")) // systemd's StateDirectory=
@@ -11,7 +11,7 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/state/traind")))
 }
 
-/// What can be fetched or computed again: plugins, tokens, executables.
+/// The folder of files that can be fetched or computed again: plugins, tokenized data, executables.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     variable("TRAIND_CACHE_DIR")
         .or_else(|| variable("CACHE_DIRECTORY")) // systemd's CacheDirectory=
@@ -19,7 +19,7 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache/traind")))
 }
 
-/// Where a daemon listens: in the runtime folder, else in its state folder.
+/// The socket of a daemon: in the runtime folder, or else in its state folder.
 pub(crate) fn server_socket(state_dir: &Path) -> PathBuf {
     variable("TRAIND_SOCKET")
         .or_else(|| variable("RUNTIME_DIRECTORY").map(|folder| folder.join("traind.sock")))
@@ -27,7 +27,7 @@ pub(crate) fn server_socket(state_dir: &Path) -> PathBuf {
         .unwrap_or_else(|| state_dir.join("traind.sock"))
 }
 
-/// Where clients look: the first of the usual places in which a socket lies, the user's own first.
+/// The socket that clients use: the user's own if one exists, or else the system's.
 pub(crate) fn client_socket() -> PathBuf {
     if let Some(path) = variable("TRAIND_SOCKET") {
         return path;

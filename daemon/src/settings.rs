@@ -1,4 +1,4 @@
-//! What a daemon is told when it starts, resolved once and refused before anything runs.
+//! Settings of the daemon, resolved once and validated before anything runs.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,88 +18,86 @@ pub(crate) struct Settings {
     pub state_dir: PathBuf,
     pub socket: PathBuf,
     pub cache_dir: PathBuf,
-    /// Most bytes that fetched files, tokenized sets and executables take of the cache of one user.
+    /// Size limit of one user's cache of fetched files, tokenized data and executables, in bytes.
     pub cache_bytes_max: u64,
-    /// The program that trains.
+    /// The runner's program.
     pub runner: PathBuf,
     pub host: Host,
-    /// How long a runner may take to end after it was asked to.
+    /// How long a runner may take to exit after a stop signal.
     pub grace_period: Duration,
     /// How long a step may take before its runner counts as hung.
     pub hang_timeout: Duration,
     /// How long a job that failed waits for its first restart.
     pub restart_delay: Duration,
-    /// Below it every job gets a control group, if there is one.
+    /// Control group below which every job gets its own, if there is one.
     pub cgroup: Option<PathBuf>,
-    /// Most cores that the jobs of one user hold at a time.
+    /// Most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
-    /// Who may do what.
+    /// The access rules.
     pub access: LiveAccess,
-    /// Where jobs may read and write.
+    /// Folders and URLs that jobs may read and write.
     pub roots: Roots,
     /// Most memory of a job, in bytes.
     pub memory_per_job: Option<u64>,
-    /// Memory of a core, in bytes, where the operator says it.
+    /// Memory of a core, in bytes, if the operator set it.
     pub memory_per_core: Option<u64>,
-    /// Group of the socket, by number; the daemon's own without it.
+    /// Group id of the socket; `None` for the daemon's own.
     pub socket_group: Option<u32>,
-    /// How much callers may ask for.
     pub limits: Limits,
-    /// Whose processes jobs are.
     pub run_as: RunAs,
-    /// Served beside the socket.
+    /// Network listener beside the socket.
     pub network: Option<Network>,
-    /// Where the web page is served, if it is.
+    /// Address of the web page, if it is served.
     pub web_address: Option<SocketAddr>,
     /// Directory in which tests make runs wait after chosen steps.
     pub test_step_gates: Option<PathBuf>,
 }
 
-/// How much callers may ask for.
+/// Limits on callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Connections of one user that are served at a time.
     pub connections_per_user: usize,
-    /// Calls of one user that are under way at a time, streams with them.
+    /// Calls of one user that are served at a time, including streams.
     pub calls_per_user: usize,
-    /// Until a response begins; streams may last.
+    /// Limit on the time until a response begins; streams may take longer.
     pub request_timeout: Duration,
 }
 
-/// Whose processes jobs are.
+/// The account that jobs run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RunAs {
     /// The daemon's.
     Daemon,
-    /// Those of the user who submitted them.
+    /// The submitter's.
     Submitter,
 }
 
 impl RunAs {
-    /// The account that jobs of somebody with `account` run as; `None` is the daemon's.
+    /// Returns the account that jobs of a caller with `account` run as; `None` for the daemon's.
     pub(crate) fn account(self, account: Option<Account>) -> Option<Account> {
         let own = Account::own();
         account.filter(|account| self == RunAs::Submitter && account.uid != own.uid)
     }
 }
 
-/// How the daemon is reached from other hosts.
+/// The listener for callers from other hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub address: SocketAddr,
     pub tls: Arc<LiveServer>,
-    /// Whether a token says who calls.
+    /// Whether tokens identify callers.
     pub tokens: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
     #[error(
-        "{path} is too long for a socket: {length} bytes, of {SOCKET_PATH_MAX} at most; choose a shorter {setting}"
+        "{path} is too long for a socket: {length} bytes, where {SOCKET_PATH_MAX} are allowed; choose a shorter {setting}"
     )]
     SocketPathTooLong { path: PathBuf, length: usize, setting: &'static str },
     #[error(
-        "the runner {path} is not there; build traind-runner beside traind, or name it with --runner"
+        "the runner {path} does not exist; build traind-runner beside traind, or name it with --runner"
     )]
     NoRunner { path: PathBuf },
 }
@@ -107,11 +105,11 @@ pub(crate) enum SettingsError {
 /// `sockaddr_un` holds 108 bytes with the NUL.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// As long as any path below the state folder that is a socket.
+/// A path of the length of the longest socket path below the state folder.
 const LONGEST_RUNNER_SOCKET: &str = "jobs/0123456789/runner.sock";
 
 impl Settings {
-    /// Refuses settings with which no job could ever run.
+    /// Refuses settings with which no job could run.
     pub(crate) fn check(&self) -> Result<(), SettingsError> {
         check_socket(&self.socket, "--socket")?;
         check_socket(&self.state_dir.join(LONGEST_RUNNER_SOCKET), "--state-dir")?;
@@ -121,13 +119,13 @@ impl Settings {
         Err(SettingsError::NoRunner { path: self.runner.clone() })
     }
 
-    /// Whether calls from the network may carry a token.
+    /// Whether calls from the network may use a token.
     pub(crate) fn accepts_tokens(&self) -> bool {
         self.network.as_ref().is_some_and(|network| network.tokens)
     }
 
-    /// Where a job keeps what later ones can use again. Not shared between users: an executable
-    /// is a program.
+    /// Cache folder for jobs that run as `account`. Users do not share one, since cached
+    /// executables are programs.
     pub(crate) fn cache_dir_of(&self, account: Option<Account>) -> PathBuf {
         match account {
             Some(account) => self.cache_dir.join("users").join(account.uid.to_string()),
@@ -135,7 +133,7 @@ impl Settings {
         }
     }
 
-    /// Reads again what an operator may change meanwhile. What is wrong stays as it was.
+    /// Reloads the access file and the certificates. Invalid files leave them as they are.
     pub(crate) fn reload(&self) -> anyhow::Result<()> {
         self.access.reload()?;
         if let Some(network) = &self.network {
@@ -165,14 +163,14 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 impl Settings {
     pub(crate) fn example() -> Settings {
         use crate::access::Access;
-        use crate::host::discovery::Places;
+        use crate::host::discovery::NeuronPaths;
         Settings {
             state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),
             cache_dir: "/tmp".into(),
             cache_bytes_max: 1 << 30,
             runner: std::env::current_exe().unwrap(),
-            host: Host::new("cpu", None, &Places::default()).unwrap(),
+            host: Host::new("cpu", None, &NeuronPaths::default()).unwrap(),
             grace_period: Duration::from_secs(1),
             hang_timeout: Duration::from_secs(1),
             restart_delay: Duration::from_secs(1),
@@ -201,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_folder_too_deep_for_sockets_is_refused_at_once() {
+    fn a_state_folder_too_deep_for_sockets_is_refused() {
         let deep = PathBuf::from("/").join("x".repeat(90));
         let settings = Settings { state_dir: deep, ..Settings::example() };
         let text = settings.check().unwrap_err().to_string();

@@ -1,6 +1,6 @@
-//! Sizes as people read them.
+//! Human-readable sizes.
 
-/// Bytes in binary units.
+/// Formats bytes in binary units: `1.5 KiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;

@@ -1,5 +1,5 @@
-//! TLS for both ends: certificates from PEM files, and the name that a client's
-//! certificate gives its holder.
+//! TLS configuration of the daemon and its clients from PEM files, and the user name in a
+//! client's certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,24 +15,24 @@ use x509_cert::der::Decode;
 use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};
 use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
 
-/// gRPC is HTTP/2, and nothing else is served.
+/// gRPC needs HTTP/2, and nothing else is served.
 const PROTOCOL: &[u8] = b"h2";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("read {path}: {source}", path = .path.display())]
     Pem { path: PathBuf, source: pem::Error },
-    #[error("{path} holds no certificate", path = .path.display())]
+    #[error("{path} contains no certificate", path = .path.display())]
     NoCertificate { path: PathBuf },
-    #[error("the certificates in {path}: {source}", path = .path.display())]
+    #[error("use the certificates in {path}: {source}", path = .path.display())]
     Authority { path: PathBuf, source: VerifierBuilderError },
-    #[error("this certificate and key: {0}")]
+    #[error("use this certificate and key: {0}")]
     Config(#[from] rustls::Error),
     #[error("find this system's certificate authorities: {0}")]
     System(io::Error),
 }
 
-/// A certificate with its chain and its key, as PEM files.
+/// PEM files of a certificate with its chain, and of its key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPair {
     pub certificate: PathBuf,
@@ -47,15 +47,15 @@ impl KeyPair {
     }
 }
 
-/// The daemon's side, whose certificates are exchanged before they expire while it runs.
+/// The daemon's side of TLS, whose certificates can be reloaded.
 #[derive(Debug)]
 pub(crate) struct LiveServer {
     files: ServerFiles,
     now: RwLock<Arc<ServerConfig>>,
 }
 
-/// What the daemon's side is made of. Certificates that the authority signed name callers;
-/// `required` says that callers without one are turned away.
+/// Files of the daemon's side. Certificates that `client_authority` signed identify callers;
+/// `required`: callers without one are refused.
 #[derive(Debug)]
 pub(crate) struct ServerFiles {
     pub own: KeyPair,
@@ -69,7 +69,7 @@ impl LiveServer {
         Ok(LiveServer { files, now })
     }
 
-    /// Reads the files again, for connections from now on. Files that are wrong change nothing.
+    /// Reloads the files, for new connections. Invalid files change nothing.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         let read = self.files.load()?;
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = read;
@@ -112,7 +112,7 @@ fn server(
     Ok(Arc::new(config))
 }
 
-/// A client's side. Without an authority of its own, those of the system count.
+/// A client's side. Without `authority`, the system's authorities are trusted.
 pub(crate) fn client(
     authority: Option<&Path>,
     own: Option<&KeyPair>,
@@ -132,7 +132,7 @@ pub(crate) fn client(
     Ok(Arc::new(config))
 }
 
-/// Named explicitly: with two providers in a graph, the implicit one panics.
+/// Named explicitly: with two providers in the dependency graph, the implicit one panics.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
@@ -151,7 +151,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
         return Err(TlsError::System(io::Error::other(error)));
     }
     let mut roots = RootCertStore::empty();
-    // Systems carry odd certificates; those that are sound are enough.
+    // Systems contain odd certificates; the valid ones are enough.
     roots.add_parsable_certificates(found.certs);
     Ok(roots)
 }
@@ -166,7 +166,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// The common name of a certificate's subject. Its signature was checked before.
+/// Returns the common name of a certificate's subject. Does not verify the certificate.
 pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let mut attributes = certificate.tbs_certificate.subject.0.iter().flat_map(|set| set.0.iter());

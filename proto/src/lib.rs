@@ -2,6 +2,7 @@
 //! of `traind.v1`, the durable event log that a runner writes and the daemon
 //! reads, and the machine-readable reasons of errors. Imports nothing of ours.
 
+pub mod error_chain;
 pub mod event_log;
 pub mod reasons;
 pub mod sample_ledger;

@@ -76,7 +76,7 @@ async fn a_job_cancelled_while_watched_exits_with_4_and_ctrl_c_with_130() {
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("step ")));
     kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
-    assert!(lines.any(|line| line.contains("goes on")), "it says that the job keeps running");
+    assert!(lines.any(|line| line.contains("keeps running")), "the hint names the running job");
     assert_eq!(watch.wait().unwrap().code(), Some(130));
     let step = host.get(&id).await.progress.unwrap().step;
     host.until_past(&id, step).await;

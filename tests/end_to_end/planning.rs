@@ -20,8 +20,7 @@ async fn a_plan_shows_parameters_and_memory_by_category() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let parameters = parameters_of(&draft.path("model/model.safetensors"));
     assert!(output.stdout.contains(&format!("bert, {parameters} parameters")), "{}", output.stdout);
-    for category in ["weights", "gradients", "optimizer", "activations", "a checkpoint", "on disk"]
-    {
+    for category in ["weights", "gradients", "optimizer", "activations", "checkpoint", "on disk"] {
         let line = output.stdout.lines().find(|line| line.trim_start().starts_with(category));
         let line = line.unwrap_or_else(|| panic!("no {category} in {}", output.stdout));
         assert!(line.ends_with("iB"), "{line}");

@@ -25,7 +25,7 @@ async fn a_second_job_waits_for_its_cores_with_a_reason() {
     host.cancel(&first.id).await;
     let history = host.watch(&second.id).await;
     assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&second.id));
-    assert_eq!(history.waiting_reasons(), ["needs 1 core, and others use too many"]);
+    assert_eq!(history.waiting_reasons(), ["needs 1 core, and other jobs use too many"]);
     assert_eq!(history.job.waiting_reason, "");
 }
 

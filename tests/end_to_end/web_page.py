@@ -184,7 +184,7 @@ def compare(browser):
         row = f"return document.querySelector(\"{chosen}\")?.closest('tr')?.querySelector('input')"
         browser.until("the job's row", row)
         browser.run(row.replace("return ", "") + ".click()")
-    press = "const found = [...document.querySelectorAll('button')].find((one) => one.innerText === 'compare chosen')"
+    press = "const found = [...document.querySelectorAll('button')].find((one) => one.innerText === 'compare selected')"
     browser.run(press + "; found.click()")
     browser.until("two curves", "return document.querySelectorAll('.tall .line').length === 2")
     browser.screenshot("compare")

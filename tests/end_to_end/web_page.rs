@@ -45,7 +45,7 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     let broken = &saw["broken"];
     assert_eq!(broken["lines"].as_array().unwrap().len(), 2, "{broken}");
     assert!(!broken.to_string().contains("NaN"), "{broken}");
-    assert!(text(&broken["none"]).contains("no finite figures"), "{broken}");
+    assert!(text(&broken["none"]).contains("no finite values"), "{broken}");
     let compared = &saw["compare"];
     assert_eq!(compared["hash"], json!(format!("#/compare/{},{}", first.id, second.id)));
     assert_eq!(compared["legend"], json!(["brisk", "gentle"]));
@@ -59,7 +59,7 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
 }
 
 fn check_overview(saw: &Value) {
-    let headings = ["Cores: 2 of 2 held", "At work: 1", "Waiting: 1", "Ended"];
+    let headings = ["Cores: 2 of 2 held", "Active: 1", "Waiting: 1", "Ended"];
     assert_eq!(saw["headings"], json!(headings));
     assert_eq!(saw["cores"].as_array().unwrap().len(), 2);
     let card = text(&saw["cards"]);
@@ -74,7 +74,7 @@ fn check_job(saw: &Value) {
     for slip in ["null", "undefined", "NaN", "[object"] {
         assert!(!text(&saw["text"]).contains(slip), "{slip} is in {saw}");
     }
-    let charts = ["Loss", "Learning rate", "Gradient norm", "Samples a second"];
+    let charts = ["Loss", "Learning rate", "Gradient norm", "Samples per second"];
     assert_eq!(saw["charts"], json!(charts));
     let tiles = text(&saw["tiles"]);
     for part in ["left", "loss", "learning rate", "gradient norm", "samples/s", "tokens/s"] {

@@ -1,7 +1,7 @@
-//! The account of this host that a job's processes run as, and how a process becomes it.
+//! The account of this host that a job's processes run as, and how a process switches to it.
 //!
-//! Switching takes privileges that a daemon has or has not as a whole: see [`NEEDED`]. What
-//! switched keeps none of them and can get none back.
+//! Switching requires all of the capabilities in [`NEEDED`]. A process that has switched keeps
+//! none of them and cannot regain any.
 
 use std::ffi::{CString, OsString};
 use std::fmt;
@@ -17,49 +17,49 @@ use rustix::thread::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a daemon has to have: to become another user, to give folders away, to look into them
-/// and to end that user's processes. Root has all.
+/// Capabilities for becoming another user, giving folders away, reading them and killing that
+/// user's processes. Root has all of them.
 const NEEDED: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::KILL);
 
-/// A user and the group that their files get.
+/// A user id and the group id of the user's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// What the system says of an account.
+/// An account's entry in the user database.
 #[derive(Debug)]
 pub(crate) struct Entry {
     account: Account,
-    /// Absent for a number that nobody has.
+    /// Absent for a user id without an entry.
     name: Option<String>,
     home: OsString,
     groups: Vec<rustix::process::Gid>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no account: UID:GID is wanted")]
+#[error("{0:?} is not an account: expected UID:GID")]
 pub(crate) struct NoAccount(String);
 
 impl Account {
-    /// Whose rights this thread has.
+    /// The account of this thread.
     pub(crate) fn own() -> Account {
         Account { uid: rustix::process::getuid().as_raw(), gid: getgid().as_raw() }
     }
 
-    /// The account with this name.
+    /// Looks up the account with this name.
     pub(crate) fn named(name: &str) -> io::Result<Option<Account>> {
         let user = User::from_name(name)?;
         Ok(user.map(|user| Account { uid: user.uid.as_raw(), gid: user.gid.as_raw() }))
     }
 
-    /// Looks the account up with all its groups, as a login does. An account without an entry,
-    /// as containers have them, has its one group and no home.
+    /// Looks up the account with all its groups, as a login does. An account without an entry, as
+    /// is common in containers, gets its one group and no home.
     pub(crate) fn look_up(self) -> io::Result<Entry> {
         let mut entry = Entry {
             account: self,
@@ -80,7 +80,7 @@ impl Account {
 }
 
 impl Entry {
-    /// Variables that say whose process this is; those without a value are to be removed.
+    /// Environment variables that depend on the user; those without a value are to be removed.
     pub(crate) fn environment(&self) -> [(&'static str, Option<OsString>); 6] {
         let name = || self.name.clone().map(OsString::from);
         [
@@ -93,15 +93,15 @@ impl Entry {
         ]
     }
 
-    /// Makes this thread, and what it becomes or starts, the account's for good.
+    /// Switches this thread, and every process that it becomes or starts, to the account for good.
     pub(crate) fn assume(&self) -> io::Result<()> {
         let uid = rustix::process::Uid::from_raw(self.account.uid);
         let gid = rustix::process::Gid::from_raw(self.account.gid);
-        // The groups first: afterwards nothing may be changed any more.
+        // The groups first: without the old user id they can no longer be changed.
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(gid, gid, gid)?;
         set_thread_res_uid(uid, uid, uid)?;
-        // Only root loses its capabilities with its number.
+        // Only root loses its capabilities with its user id.
         clear_ambient_capability_set()?;
         let none = CapabilitySet::empty();
         set_capabilities(
@@ -113,14 +113,14 @@ impl Entry {
 }
 
 impl Entry {
-    /// Gives this thread the account's rights to files and no others than those. It stays the
-    /// daemon's: who had its number could end the daemon with a signal to the thread.
+    /// Gives this thread the account's access to files, and no other access. The thread keeps the
+    /// daemon's user id, since a user who shares it could kill the daemon by a signal to the thread.
     fn assume_for_files(&self) -> io::Result<()> {
         set_thread_groups(&self.groups)?;
         let (uid, gid) = (Uid::from_raw(self.account.uid), Gid::from_raw(self.account.gid));
         setfsgid(gid);
         setfsuid(uid);
-        // These calls do not fail; they tell what was before.
+        // These calls never fail; they return the previous ids.
         let (now_uid, now_gid) = (setfsuid(uid), setfsgid(gid));
         if (now_uid, now_gid) != (uid, gid) {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -132,7 +132,7 @@ impl Entry {
     }
 }
 
-/// The user's name, or the user id where it has no name.
+/// Returns the user's name, or the user id of a user without a name.
 pub(crate) fn user_name(uid: u32) -> String {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = passwd.lines().find_map(|line| name_of(line, uid));
@@ -145,19 +145,19 @@ fn name_of(line: &str, uid: u32) -> Option<&str> {
     (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
 }
 
-/// Whether this process may become other users.
+/// Whether this process may switch to other users.
 pub(crate) fn may_switch() -> bool {
     capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED))
 }
 
-/// Does `work`, which looks at files, with the rights of `account`, or with one's own without any.
+/// Runs `work` with `account`'s access to files, or with the daemon's own if there is none.
 pub(crate) fn with_rights_of<T: Send>(
     account: Option<Account>,
     work: impl FnOnce() -> T + Send,
 ) -> io::Result<T> {
     let Some(account) = account else { return Ok(work()) };
     let entry = account.look_up()?;
-    // Rights are a thread's own in Linux; this one ends with the work.
+    // Linux keeps credentials per thread; this thread ends with the work.
     std::thread::scope(|scope| {
         let worker = scope.spawn(move || entry.assume_for_files().map(|()| work()));
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -189,7 +189,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
-    fn an_account_is_told_on_a_command_line() {
+    fn an_account_round_trips_through_a_command_line() {
         let account = Account { uid: 1000, gid: 100 };
         assert_eq!(account.to_string().parse::<Account>().unwrap(), account);
         for text in ["", "1000", "1000:", "ann:100", "-1:0"] {
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_with_other_rights_and_they_end_with_it() {
+    fn work_runs_with_the_accounts_access_and_leaves_the_daemons_unchanged() {
         if !may_switch() {
-            return eprintln!("left out: this takes the right to switch users");
+            return eprintln!("skipped: requires the right to switch users");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("closed");

@@ -1,5 +1,4 @@
-//! The access file while the daemon runs: read again when the operator says so, and whoever waits
-//! on a stream learns of it.
+//! The access file while the daemon runs: reloaded on request, with open streams notified.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::access::{Access, AccessError, Caller, Denied};
 
-/// What holds now; clones share it.
+/// The access rules in force; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveAccess {
     file: Option<PathBuf>,
@@ -21,12 +20,12 @@ impl LiveAccess {
         Ok(LiveAccess { file: Some(file.to_owned()), now })
     }
 
-    /// What holds where there is no file.
+    /// Rules that no file can change.
     pub(crate) fn fixed(access: Access) -> LiveAccess {
         LiveAccess { file: None, now: Arc::new(watch::Sender::new(access)) }
     }
 
-    /// Reads the file again. One that is wrong changes nothing.
+    /// Reloads the file. An invalid file leaves the rules as they are.
     pub(crate) fn reload(&self) -> Result<(), AccessError> {
         if let Some(file) = &self.file {
             self.now.send_replace(Access::load(file)?);
@@ -34,20 +33,20 @@ impl LiveAccess {
         Ok(())
     }
 
-    /// Not to be held over an await: whoever reloads waits for it.
+    /// The rules in force. Must not be held across an await: `reload` waits for it.
     pub(crate) fn now(&self) -> watch::Ref<'_, Access> {
         self.now.borrow()
     }
 
-    /// Resolves when a caller who was admitted to the call would not be any more, or not as that
-    /// much.
+    /// Resolves when a caller who was admitted to the call would be refused, or admitted with a
+    /// lesser role.
     pub(crate) async fn until_denied(&self, caller: &Caller, path: &str) -> Denied {
         let mut news = self.now.subscribe();
         loop {
             if let Err(denied) = news.borrow_and_update().still_admits(caller, path) {
                 return denied;
             }
-            // The sender lives as long as this does.
+            // The sender lives as long as `self`.
             let _ = news.changed().await;
         }
     }
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_that_is_wrong_changes_nothing_and_one_that_is_right_is_told() {
+    async fn an_invalid_file_changes_nothing_and_a_valid_one_notifies_streams() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("access.yaml");
         let write = |text: &str| std::fs::write(&file, text).unwrap();
@@ -73,9 +72,9 @@ mod tests {
         write("users: {ann: submitter, bob: admin}\n");
         access.reload().unwrap();
         let denied = access.until_denied(&ann, path).await.to_string();
-        assert_eq!(denied, "this takes the role admin, and ann is submitter");
+        assert_eq!(denied, "this requires the role admin, and ann is submitter");
         let waits =
             tokio::time::timeout(std::time::Duration::ZERO, access.until_denied(&bob, path));
-        assert!(waits.await.is_err(), "who may do more keeps what they had");
+        assert!(waits.await.is_err(), "a raised role ends no stream");
     }
 }

@@ -1,6 +1,6 @@
-//! Who is logged in: keys that work once, and the sessions that they became.
+//! Logins to the web page: one-time keys, and the sessions that they open.
 //!
-//! Both are kept in memory alone: after a restart of the daemon people log in again.
+//! Both are kept only in memory: after a restart of the daemon users log in again.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,26 +12,26 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::access::Caller;
 
 const KEY_LIFETIME: Duration = Duration::from_secs(60);
-/// Since the last request.
+/// Measured from the last request.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// The oldest goes where another comes.
-const HELD_MAX: usize = 1024;
+/// Most keys, and most sessions. A new one evicts the least recently used.
+const SECRETS_MAX: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct Logins {
-    keys: Mutex<Held>,
-    sessions: Mutex<Held>,
+    keys: Mutex<Secrets>,
+    sessions: Mutex<Secrets>,
 }
 
 impl Logins {
-    /// A key that lets a browser in once, as this caller.
-    pub(crate) fn invite(&self, caller: Caller) -> io::Result<String> {
+    /// Creates a key that opens one session for this caller.
+    pub(crate) fn create_key(&self, caller: Caller) -> io::Result<String> {
         let key = secret()?;
         lock(&self.keys).insert(key.clone(), caller, Instant::now());
         Ok(key)
     }
 
-    /// Turns a key into a session, if it is good.
+    /// Exchanges a key for a session; `None` if the key is unknown or expired.
     pub(crate) fn log_in(&self, key: &str) -> io::Result<Option<String>> {
         let now = Instant::now();
         let Some(caller) = lock(&self.keys).take(key, now, KEY_LIFETIME) else { return Ok(None) };
@@ -40,7 +40,7 @@ impl Logins {
         Ok(Some(session))
     }
 
-    /// Whose session it is; being used keeps it alive.
+    /// Returns the session's caller and extends its lifetime; `None` if it is unknown or expired.
     pub(crate) fn caller(&self, session: &str) -> Option<Caller> {
         let now = Instant::now();
         let mut sessions = lock(&self.sessions);
@@ -50,13 +50,13 @@ impl Logins {
     }
 }
 
-/// Secrets with their callers and when they were used last.
+/// Secrets with their callers and the time of their last use.
 #[derive(Default)]
-struct Held(HashMap<String, (Caller, Instant)>);
+struct Secrets(HashMap<String, (Caller, Instant)>);
 
-impl Held {
+impl Secrets {
     fn insert(&mut self, secret: String, caller: Caller, now: Instant) {
-        if self.0.len() >= HELD_MAX {
+        if self.0.len() >= SECRETS_MAX {
             let oldest = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
             oldest.and_then(|key| self.0.remove(&key));
         }
@@ -69,11 +69,11 @@ impl Held {
     }
 }
 
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(secrets: &Mutex<Secrets>) -> MutexGuard<'_, Secrets> {
+    secrets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// 256 random bits: nobody guesses them, so looking one up need not take constant time.
+/// 256 random bits. They cannot be guessed, so lookups need not take constant time.
 fn secret() -> io::Result<String> {
     let mut bytes = [0u8; 32];
     let mut filled = 0;
@@ -94,31 +94,31 @@ mod tests {
     }
 
     #[test]
-    fn a_key_works_once_and_a_session_goes_on() {
+    fn a_key_works_once_and_a_session_many_times() {
         let logins = Logins::default();
-        let key = logins.invite(ann()).unwrap();
+        let key = logins.create_key(ann()).unwrap();
         let session = logins.log_in(&key).unwrap().unwrap();
         assert_eq!(logins.log_in(&key).unwrap(), None, "a key works once");
         for _ in 0..3 {
             assert_eq!(logins.caller(&session), Some(ann()));
         }
-        assert_eq!(logins.caller(&key), None, "a key is no session");
+        assert_eq!(logins.caller(&key), None, "a key is not a session");
         assert_eq!(logins.log_in("").unwrap(), None);
         assert_eq!((key.len(), session.len()), (64, 64));
     }
 
     #[test]
-    fn what_is_old_or_too_much_goes() {
-        let mut held = Held::default();
+    fn old_secrets_expire_and_excess_ones_are_evicted() {
+        let mut secrets = Secrets::default();
         let start = Instant::now();
-        for index in 0..HELD_MAX as u64 + 2 {
-            held.insert(index.to_string(), ann(), start + Duration::from_secs(index));
+        for index in 0..SECRETS_MAX as u64 + 2 {
+            secrets.insert(index.to_string(), ann(), start + Duration::from_secs(index));
         }
-        assert_eq!(held.0.len(), HELD_MAX);
-        let late = start + Duration::from_secs(HELD_MAX as u64);
-        assert_eq!(held.take("0", late, SESSION_LIFETIME), None, "made way");
-        assert_eq!(held.take("2", late, Duration::from_secs(60)), None, "too old");
-        let newest = (HELD_MAX as u64).to_string();
-        assert!(held.take(&newest, late, Duration::from_secs(60)).is_some());
+        assert_eq!(secrets.0.len(), SECRETS_MAX);
+        let late = start + Duration::from_secs(SECRETS_MAX as u64);
+        assert_eq!(secrets.take("0", late, SESSION_LIFETIME), None, "evicted");
+        assert_eq!(secrets.take("2", late, Duration::from_secs(60)), None, "too old");
+        let newest = (SECRETS_MAX as u64).to_string();
+        assert!(secrets.take(&newest, late, Duration::from_secs(60)).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Who may do what: roles and the access file, accounts of this host, bearer tokens, logins to the
+//! Access control: roles and the access file, accounts of this host, bearer tokens, logins to the
 //! web page, and the folders and URLs that jobs may name.
 //! Imports `clock` and `job_id` only.
 

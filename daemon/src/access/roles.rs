@@ -1,9 +1,9 @@
-//! Who may do what: a role for every user, and the role that every call takes.
+//! Access control: a role for every user, and the role that every call requires.
 //!
-//! Whoever can open the socket has a name, which the kernel vouches for; on the network a
-//! client certificate or a token gives one. A user sees and
-//! ends their own jobs alone, an admin everybody's. That a core is taken, and by which job,
-//! is shown to all who may look: sharing a machine takes that much.
+//! A caller on the socket has the user name that the kernel reports; on the network a client
+//! certificate or a token names the caller. Users see and cancel only their own jobs, admins
+//! all jobs. Every viewer sees which core is taken by which job, which users of a shared
+//! machine need to know.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,20 +15,20 @@ use serde::Deserialize;
 
 use crate::access::account::Account;
 
-/// Each may do all that those before may.
+/// Each role includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// Looks at cores, plugins and own jobs.
+    /// Views cores, plugins and own jobs.
     Viewer,
     /// Submits jobs and cancels own ones.
     Submitter,
-    /// Sees and cancels all jobs, drains the daemon and hands out tokens.
+    /// Views and cancels all jobs, drains the daemon and issues tokens.
     Admin,
 }
 
-/// The role that each call takes. One that is missing here is for admins.
-pub(crate) const REQUIRED: &[(&str, Role)] = &[
+/// The role that each call requires. A call missing here requires admin.
+const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/CreateJob", Role::Submitter),
     ("/traind.v1.Jobs/PlanJob", Role::Submitter),
     ("/traind.v1.Jobs/GetJob", Role::Viewer),
@@ -49,18 +49,18 @@ pub(crate) const REQUIRED: &[(&str, Role)] = &[
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Role::Viewer),
 ];
 
-/// The access file, or what holds without one.
+/// The access file, or the rules that apply without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Access {
-    /// Of users who are not named; without it they may do nothing.
+    /// Role of users who are not listed; without it they have none.
     default_role: Option<Role>,
     #[serde(default)]
     users: BTreeMap<String, Role>,
-    /// Users of this host whose jobs those of callers from the network are.
+    /// Maps callers from the network to the accounts of this host that run their jobs.
     #[serde(default)]
     accounts: BTreeMap<String, String>,
-    /// Of callers from the network who are not named there; without it the daemon's own.
+    /// Account for callers from the network who are not listed; without it the daemon's own.
     default_account: Option<String>,
 }
 
@@ -85,32 +85,31 @@ impl Access {
             detail: error.to_string(),
         })?;
         for name in access.accounts.values().chain(&access.default_account) {
-            if account(name)?.is_none() {
+            if look_up(name)?.is_none() {
                 return Err(AccessError::NoAccount { path: path.to_owned(), name: name.clone() });
             }
         }
         Ok(access)
     }
 
-    /// Whether callers from the network may have no account of this host.
-    pub(crate) fn leaves_strangers(&self) -> bool {
+    /// Whether jobs of callers from the network may run as the daemon itself.
+    pub(crate) fn leaves_callers_without_account(&self) -> bool {
         self.default_account.is_none()
     }
 
-    /// The account of this host that jobs of a caller from the network belong to, if the file
-    /// gives one.
+    /// Returns the account that runs the jobs of a caller from the network, if the file gives one.
     pub(crate) fn account_of(&self, user: &str) -> Result<Option<Account>, AccessError> {
         let name = self.accounts.get(user).or(self.default_account.as_ref());
-        name.map_or(Ok(None), |name| account(name))
+        name.map_or(Ok(None), |name| look_up(name))
     }
 
-    /// Without an access file: `admins` are admins, everybody else submits.
+    /// The rules without an access file: `admins` are admins, all others may submit.
     pub(crate) fn open(admins: impl IntoIterator<Item = String>) -> Access {
         let users = admins.into_iter().map(|user| (user, Role::Admin)).collect();
         Access { default_role: Some(Role::Submitter), users, ..Access::default() }
     }
 
-    /// Whether `user`, who may do no more than `role_max`, may make the call with this path.
+    /// Checks that `user`, whose role is capped at `role_max`, may make the call with this path.
     pub(crate) fn admit(
         &self,
         user: String,
@@ -119,13 +118,13 @@ impl Access {
     ) -> Result<Caller, Denied> {
         let required = required(path);
         let role = self.users.get(&user).copied().or(self.default_role);
-        match role.map(|role| role_max.map_or(role, |most| role.min(most))) {
+        match role.map(|role| role_max.map_or(role, |role_max| role.min(role_max))) {
             Some(role) if role >= required => Ok(Caller { user, role, account: None, token: None }),
             role => Err(Denied { user, role, required }),
         }
     }
 
-    /// Refuses a caller who was admitted to the call and would not be now, or as less.
+    /// Refuses a caller who was admitted to the call, but has since lost that role.
     pub(crate) fn still_admits(&self, caller: &Caller, path: &str) -> Result<(), Denied> {
         let Caller { user, role: required, .. } = caller;
         let now = self.admit(user.clone(), Some(*required), path)?;
@@ -136,7 +135,7 @@ impl Access {
     }
 }
 
-fn account(name: &str) -> Result<Option<Account>, AccessError> {
+fn look_up(name: &str) -> Result<Option<Account>, AccessError> {
     let error = |source| AccessError::LookUp { name: name.to_owned(), source };
     Account::named(name).map_err(error)
 }
@@ -151,14 +150,14 @@ fn required(path: &str) -> Role {
 pub(crate) struct Caller {
     pub user: String,
     role: Role,
-    /// Whose processes their jobs are, unless the daemon's own.
+    /// The account that runs their jobs; `None` for the daemon's own.
     pub account: Option<Account>,
-    /// Id of the token that says who they are, if one does.
+    /// Id of the token that identified them, if one did.
     pub token: Option<String>,
 }
 
 impl Caller {
-    /// What this caller may do at most, whatever the access file says of the user.
+    /// The role that admitted the caller: the user's own, capped by the token.
     pub(crate) fn role(&self) -> Role {
         self.role
     }
@@ -168,15 +167,15 @@ impl Caller {
         Caller { user: "ann".into(), role: Role::Submitter, account: None, token: None }
     }
 
-    /// Whose jobs are in sight: those of one user, or all.
+    /// The user whose jobs the caller sees; `None` for all users.
     pub(crate) fn scope(&self) -> Option<String> {
         (self.role < Role::Admin).then(|| self.user.clone())
     }
 }
 
-/// A call that a user may not make.
+/// Refusal of a call that the user's role does not permit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this takes the role {required}, and {user} {}", .role.map_or("has none".to_owned(), |role| format!("is {role}")))]
+#[error("this requires the role {required}, and {user} {}", .role.map_or("has none".to_owned(), |role| format!("is {role}")))]
 pub struct Denied {
     user: String,
     role: Option<Role>,
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Paths of all methods of all services but the runner's own.
+    /// Paths of all methods of all services except the runner's.
     fn served() -> BTreeSet<String> {
         let ours = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap();
         let health = FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_says_which_role_it_takes() {
+    fn every_call_has_a_required_role() {
         let listed: BTreeSet<String> =
             REQUIRED.iter().map(|(path, _)| (*path).to_owned()).collect();
         assert_eq!(listed.len(), REQUIRED.len(), "none twice");
@@ -252,7 +251,7 @@ mod tests {
         assert!(unknown.is_empty(), "no such call: {unknown:?}");
     }
 
-    /// What the schema says of each call of ours: the line "Role: viewer." of its comment.
+    /// The role that the schema documents for each call: the line "Role: viewer." of its comment.
     fn declared() -> BTreeMap<String, String> {
         let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
         let mut declared = BTreeMap::new();
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_take_the_role_that_the_schema_says() {
+    fn required_roles_match_the_schema() {
         let own = REQUIRED.iter().filter(|(path, _)| path.starts_with("/traind."));
         let own: BTreeMap<_, _> =
             own.map(|(path, role)| ((*path).to_owned(), role.to_string())).collect();
@@ -281,19 +280,19 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_do_no_more_than_it_was_made_for() {
+    fn a_token_caps_its_users_role() {
         let access = Access::open(["ann".to_owned()]);
         let drain = "/traind.v1.Admin/Drain";
-        let admit = |most| access.admit("ann".to_owned(), most, drain).is_ok();
+        let admit = |role_max| access.admit("ann".to_owned(), role_max, drain).is_ok();
         assert!(admit(None) && admit(Some(Role::Admin)) && !admit(Some(Role::Submitter)));
         let create = "/traind.v1.Jobs/CreateJob";
         let bob = access.admit("bob".to_owned(), Some(Role::Admin), drain);
-        assert!(bob.is_err(), "no more than the user either");
+        assert!(bob.is_err(), "a token does not raise the user's role");
         assert!(access.admit("bob".to_owned(), Some(Role::Admin), create).is_ok());
     }
 
     #[test]
-    fn a_call_that_nobody_thought_of_is_for_admins() {
+    fn an_unlisted_call_requires_admin() {
         assert_eq!(required("/traind.v1.Jobs/DeleteEverything"), Role::Admin);
     }
 
@@ -310,11 +309,11 @@ mod tests {
         let (create, drain) = ("/traind.v1.Jobs/CreateJob", "/traind.v1.Admin/Drain");
         check(yaml, "ann", drain, Ok(None));
         check(yaml, "bob", create, Ok(Some("bob")));
-        check(yaml, "bob", drain, Err("this takes the role admin, and bob is submitter"));
-        check(yaml, "eve", create, Err("this takes the role submitter, and eve is viewer"));
+        check(yaml, "bob", drain, Err("this requires the role admin, and bob is submitter"));
+        check(yaml, "eve", create, Err("this requires the role submitter, and eve is viewer"));
         let closed = "users: {ann: admin}\n";
         let list = "/traind.v1.Jobs/ListJobs";
-        check(closed, "eve", list, Err("this takes the role viewer, and eve has none"));
+        check(closed, "eve", list, Err("this requires the role viewer, and eve has none"));
     }
 
     #[test]

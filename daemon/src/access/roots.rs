@@ -1,8 +1,8 @@
-//! The folders that jobs may name, where the operator set any.
+//! The folders and URLs that jobs may name, if the operator restricts them.
 //!
-//! A job's paths are looked at when it is submitted, for a good message: the kernel
-//! resolves each beneath its root, so that neither `..` nor a symbolic link leads out. What
-//! is swapped afterwards meets the runner's own fence: see `fence.rs`.
+//! A job's paths are checked at submission, for a good error message: the kernel resolves each
+//! beneath its root, so that neither `..` nor a symbolic link leads outside. A path that is
+//! replaced later is stopped by the sandbox around the runner: see `fence.rs`.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -12,11 +12,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 
-/// Folders below which jobs read and write; without any, everywhere.
+/// Folders below which jobs may read and write; without any, jobs are not restricted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roots {
     roots: Arc<Vec<Root>>,
-    /// Beginnings of the URLs that jobs may read, where folders are set.
+    /// Prefixes of the URLs that jobs may read, if folders are set.
     urls: Arc<Vec<String>>,
 }
 
@@ -51,26 +51,24 @@ impl Roots {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Why a job may not use `path`, which need not be there yet.
+    /// Explains why a job may not use `path`, which need not exist yet; `None` if it may.
     pub(crate) fn objection(&self, path: &Path) -> Option<String> {
-        if self.is_empty() || self.roots.iter().any(|root| root.holds(path)) {
+        if self.is_empty() || self.roots.iter().any(|root| root.contains(path)) {
             return None;
         }
         let roots: Vec<String> = self.paths().map(|root| root.display().to_string()).collect();
         let (path, roots) = (path.display(), roots.join(", "));
-        Some(format!("{path} leads out of the folders that this daemon allows: {roots}"))
+        Some(format!("{path} is outside the folders that this daemon allows: {roots}"))
     }
-}
 
-impl Roots {
-    /// Why a job may not read what `url` names. A URL has no `..` and no links, so that how it
-    /// begins is where it leads.
+    /// Explains why a job may not read `url`; `None` if it may. URLs have neither `..` nor links, so
+    /// comparing prefixes is enough.
     pub(crate) fn objection_to_url(&self, url: &str) -> Option<String> {
         if self.is_empty() || self.urls.iter().any(|allowed| url.starts_with(allowed)) {
             return None;
         }
         Some(match self.urls.is_empty() {
-            true => format!("{url} leads out of this host, which this daemon does not allow"),
+            true => format!("{url} is not on this host, and this daemon allows no URLs"),
             false => format!("{url} is not below {}", self.urls.join(", ")),
         })
     }
@@ -84,7 +82,7 @@ impl Root {
         Ok(Root { path, folder })
     }
 
-    fn holds(&self, path: &Path) -> bool {
+    fn contains(&self, path: &Path) -> bool {
         let Ok(mut inside) = path.strip_prefix(&self.path) else { return false };
         loop {
             match self.resolve(inside) {
@@ -92,7 +90,7 @@ impl Root {
                 Err(Errno::NOENT) => {}
                 Err(_) => return false,
             }
-            // What is not there will be made below what is, if its name leads nowhere else.
+            // A missing path will be created below its parent, unless its name leads elsewhere.
             let named = matches!(inside.components().next_back(), Some(Component::Normal(_)));
             match inside.parent() {
                 Some(parent) if named && !self.is_link(inside) => inside = parent,
@@ -105,7 +103,7 @@ impl Root {
         self.open_beneath(inside, OFlags::PATH)
     }
 
-    /// A dangling link counts as absent when it is followed, and would be when it is written to.
+    /// A dangling link looks absent when followed, but writing to it would create its target.
     fn is_link(&self, inside: &Path) -> bool {
         self.open_beneath(inside, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
     }
@@ -115,7 +113,7 @@ impl Root {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         loop {
             match openat2(&self.folder, inside, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-                // The tree changed under the kernel's feet.
+                // The tree changed while the kernel resolved the path.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 found => return found.map(drop),
             }
@@ -138,7 +136,7 @@ mod tests {
         };
         assert_eq!(Roots::default().objection_to_url("s3://b/k"), None);
         let none = roots(&[]).objection_to_url("s3://b/k").unwrap();
-        assert!(none.contains("which this daemon does not allow"), "{none}");
+        assert!(none.contains("this daemon allows no URLs"), "{none}");
         for allowed in ["s3://b/data", "s3://b/data/"] {
             let roots = roots(&[allowed]);
             assert_eq!(roots.objection_to_url("s3://b/data/*.csv"), None);
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_a_root() {
+    fn paths_outside_a_root_are_refused() {
         let host = tempfile::tempdir().unwrap();
         let (root, other) = (host.path().join("root"), host.path().join("other"));
         fs::create_dir_all(root.join("data")).unwrap();

@@ -1,7 +1,7 @@
-//! Bearer tokens: made here, kept as hashes, checked without the disk.
+//! Bearer tokens: generated here, stored as hashes, checked in memory.
 //!
-//! A secret is `traind_ID_RANDOM`. The random part has 256 bits, so that a plain SHA-256
-//! is as good as a slow hash: there is nothing to guess.
+//! A secret is `traind_ID_RANDOM`. The random part has 256 bits and cannot be guessed, so a
+//! plain SHA-256 is as safe as a slow password hash.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
-
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Role;
@@ -20,12 +19,12 @@ use crate::{clock, job_id};
 const PREFIX: &str = "traind_";
 const USER_CHARACTERS_MAX: usize = 128;
 
-/// A token as it is stored: whoever reads the store can make no call with it.
+/// A token as stored. A reader of the store cannot make calls with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub id: String,
     pub user: String,
-    /// Most that calls with it may do.
+    /// Upper bound of the role of calls with this token.
     pub role_max: Option<Role>,
     pub digest: Vec<u8>,
     /// Microseconds since 1970.
@@ -34,8 +33,8 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// A new token and its secret.
-    pub(crate) fn draw(
+    /// Generates a token and its secret.
+    pub(crate) fn generate(
         user: String,
         role_max: Option<Role>,
         lifetime_seconds: Option<u64>,
@@ -51,7 +50,7 @@ impl Token {
     }
 
     fn is_valid(&self, secret: &str, now: i64) -> bool {
-        // Digests may be compared in any time: what they are of cannot be steered.
+        // No constant-time comparison: a caller cannot choose a secret by its digest.
         self.digest == digest(secret) && !self.has_expired(now)
     }
 
@@ -60,37 +59,37 @@ impl Token {
     }
 }
 
-/// Whether somebody can be called so: names appear in logs and in the access file.
+/// Whether `name` is a valid user name: names appear in logs and in the access file.
 pub(crate) fn is_user_name(name: &str) -> bool {
     let count = name.chars().count();
     (1..=USER_CHARACTERS_MAX).contains(&count)
         && name.chars().all(|c| !c.is_control() && !c.is_whitespace())
 }
 
-/// All tokens that work, as the store has them.
+/// All tokens that are not revoked, as in the store.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    by_id: RwLock<HashMap<String, Working>>,
+    by_id: RwLock<HashMap<String, LiveToken>>,
 }
 
 #[derive(Debug)]
-struct Working {
+struct LiveToken {
     token: Token,
-    /// Ends what the token began.
+    /// Cancelled when the token is revoked.
     revoked: CancellationToken,
 }
 
-impl From<Token> for Working {
-    fn from(token: Token) -> Working {
-        Working { token, revoked: CancellationToken::new() }
+impl From<Token> for LiveToken {
+    fn from(token: Token) -> LiveToken {
+        LiveToken { token, revoked: CancellationToken::new() }
     }
 }
 
-/// Who calls, as a token or something else says.
+/// The identity of a caller, before the access rules are applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
     pub user: String,
-    /// Most that calls with it may do.
+    /// Upper bound of the role of calls with this token.
     pub role_max: Option<Role>,
     pub token_id: Option<String>,
 }
@@ -106,30 +105,29 @@ impl Tokens {
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        if let Some(Working { revoked, .. }) = self.write().remove(id) {
+        if let Some(LiveToken { revoked, .. }) = self.write().remove(id) {
             revoked.cancel();
         }
     }
 
-    /// Whose secret this is, and the most that it may do.
+    /// Returns the bearer of `secret`, or `None` if the secret is not valid.
     pub(crate) fn bearer_of(&self, secret: &str) -> Option<Bearer> {
         let (id, _) = secret.strip_prefix(PREFIX)?.split_once('_')?;
         let by_id = self.read();
-        let Working { token, .. } = by_id.get(id)?;
-        let bearer = |token: &Token| Bearer {
+        let LiveToken { token, .. } = by_id.get(id)?;
+        token.is_valid(secret, clock::now()).then(|| Bearer {
             user: token.user.clone(),
             role_max: token.role_max,
             token_id: Some(token.id.clone()),
-        };
-        token.is_valid(secret, clock::now()).then(|| bearer(token))
+        })
     }
 
     /// Whether the token with this id is neither revoked nor expired.
-    pub(crate) fn works(&self, id: &str) -> bool {
+    pub(crate) fn is_live(&self, id: &str) -> bool {
         self.read().get(id).is_some_and(|known| !known.token.has_expired(clock::now()))
     }
 
-    /// Resolves when it works no more.
+    /// Resolves when the token is revoked or expires.
     pub(crate) async fn until_end(&self, id: &str) {
         let known =
             self.read().get(id).map(|known| (known.revoked.clone(), known.token.expire_time));
@@ -145,11 +143,11 @@ impl Tokens {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, Working>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, LiveToken>> {
         self.by_id.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<String, Working>> {
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<String, LiveToken>> {
         self.by_id.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,7 +158,7 @@ fn digest(secret: &str) -> Vec<u8> {
 
 fn random() -> io::Result<String> {
     let mut bytes = [0u8; 32];
-    // Up to 256 bytes arrive at once, always.
+    // The kernel fills up to 256 bytes in one call.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -175,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_secret_names_its_user_until_it_is_revoked_or_expires() {
-        let (token, secret) = Token::draw("ann".into(), Some(Role::Viewer), None).unwrap();
+        let (token, secret) = Token::generate("ann".into(), Some(Role::Viewer), None).unwrap();
         let tokens = Tokens::new(vec![token.clone()]);
         let (user, token_id) = ("ann".to_owned(), Some(token.id.clone()));
         let ann = Bearer { user, role_max: Some(Role::Viewer), token_id };
@@ -183,21 +181,21 @@ mod tests {
         assert_eq!(tokens.bearer_of(&format!("{secret}0")), None);
         assert_eq!(tokens.bearer_of(&secret[..secret.len() - 1]), None);
         assert_eq!(tokens.bearer_of(&token.id), None);
-        assert!(tokens.works(&token.id));
+        assert!(tokens.is_live(&token.id));
         tokens.remove(&token.id);
         assert_eq!(tokens.bearer_of(&secret), None);
-        assert!(!tokens.works(&token.id));
+        assert!(!tokens.is_live(&token.id));
 
-        let (token, secret) = Token::draw("ann".into(), None, Some(0)).unwrap();
+        let (token, secret) = Token::generate("ann".into(), None, Some(0)).unwrap();
         tokens.insert(token.clone());
         assert_eq!(tokens.bearer_of(&secret), None, "expired");
-        assert!(!tokens.works(&token.id));
+        assert!(!tokens.is_live(&token.id));
     }
 
     #[tokio::test]
-    async fn the_end_of_a_token_is_told_to_who_waits() {
-        let draw = |seconds| Token::draw("ann".into(), None, seconds).unwrap().0;
-        let (revoked, expired) = (draw(None), draw(Some(0)));
+    async fn waiting_for_a_tokens_end_resolves_when_it_is_revoked_or_expired() {
+        let generate = |seconds| Token::generate("ann".into(), None, seconds).unwrap().0;
+        let (revoked, expired) = (generate(None), generate(Some(0)));
         let tokens = Tokens::new(vec![revoked.clone(), expired.clone()]);
         tokens.until_end(&expired.id).await;
         tokens.until_end("unknown").await;
@@ -208,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_not_in_what_is_stored() {
-        let (token, secret) = Token::draw("ann".into(), None, None).unwrap();
+    fn the_secret_is_not_stored() {
+        let (token, secret) = Token::generate("ann".into(), None, None).unwrap();
         let random = secret.rsplit('_').next().unwrap();
         assert_eq!(random.len(), 64);
         assert!(!format!("{token:?}").contains(random));

@@ -7,10 +7,10 @@ use super::connect::client;
 use super::exit::Exit;
 use crate::interfaces::text;
 
-/// Ask a job to end after the step it is in
+/// Cancel a job; a running one ends after its current step
 #[derive(clap::Args)]
 pub(crate) struct Cancel {
-    /// The job's id, the beginning of it, or its name
+    /// The job's id, a prefix of it, or its name
     job: String,
 }
 
@@ -21,7 +21,7 @@ impl Cancel {
             let (mut jobs, job_id) = (jobs.clone(), self.job.clone());
             async move { jobs.cancel_job(v1::CancelJobRequest { job_id }).await }
         };
-        let job = client::repeat(cancel).await?;
+        let job = client::retry(cancel).await?;
         println!("{} {}", job.id, text::state(job.state()));
         Ok(Exit::Done)
     }

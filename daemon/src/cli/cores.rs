@@ -10,10 +10,10 @@ use super::exit::Exit;
 use super::show::table::print_table;
 use crate::interfaces::text::{bytes, phase};
 
-/// Show the host's cores and what they do
+/// Show the host's cores and their utilization
 #[derive(clap::Args)]
 pub(crate) struct Cores {
-    /// Show them again every second
+    /// Update every second
     #[arg(long, short)]
     watch: bool,
 }
@@ -44,18 +44,8 @@ const COLUMNS: usize = 12;
 
 fn print(cores: &[v1::Core]) {
     let header: [&str; COLUMNS] = [
-        "CORE",
-        "DEVICE",
-        "JOB",
-        "NAME",
-        "PHASE",
-        "UTIL 1S",
-        "UTIL 1M",
-        "TFLOP/S",
-        "MFU",
-        "MEMORY",
-        "STEP",
-        "DEVICE SAYS",
+        "CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "TFLOP/S", "MFU", "MEMORY",
+        "STEP", "DRIVER",
     ];
     let rows: Vec<Vec<String>> = cores.iter().map(row).collect();
     print_table(&header, &rows);
@@ -81,13 +71,13 @@ fn row(core: &v1::Core) -> Vec<String> {
     }
     if let Some(figures) = &core.figures {
         row.resize(COLUMNS - 1, String::new());
-        row.push(device_says(figures));
+        row.push(driver_statistics(figures));
     }
     row
 }
 
-/// What its driver tells, whoever uses it: "87 %, 12.0 GiB of 16.0 GiB, 41 °C, 3 errors".
-fn device_says(figures: &v1::DeviceFigures) -> String {
+/// Statistics of the driver, including other users: "87 %, 12.0 GiB of 16.0 GiB, 41 °C, 3 errors".
+fn driver_statistics(figures: &v1::DeviceFigures) -> String {
     let memory = match (figures.memory_used_bytes, figures.memory_total_bytes) {
         (Some(used), Some(total)) => Some(format!("{} of {}", bytes(used), bytes(total))),
         (Some(used), None) => Some(bytes(used)),
@@ -104,12 +94,12 @@ fn device_says(figures: &v1::DeviceFigures) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A figure that the platform does not tell is a dash.
+/// Formats a value, or a dash if the platform does not report it.
 fn known(value: f64, show: impl Fn(f64) -> String) -> String {
     if value > 0.0 { show(value) } else { "-".to_owned() }
 }
 
-/// On a terminal each reading takes the place of the one before.
+/// Clears the screen, if standard output is a terminal.
 fn clear_screen() {
     if std::io::stdout().is_terminal() {
         print!("\x1b[2J\x1b[H");

@@ -1,4 +1,4 @@
-//! `traind doctor`: for a daemon that refuses to start.
+//! `traind doctor`: diagnoses a daemon that refuses to start.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use anyhow::Context;
 
 use super::Global;
 use super::exit::Exit;
-use crate::jobs::doctor::{self, Patient};
+use crate::jobs::doctor::{self, StoppedState};
 use crate::paths;
 
-/// Examine the job store of a stopped daemon, or make it anew from the job folders
+/// Check the job store of a stopped daemon, or rebuild it from the job folders
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
     /// The daemon's state folder
     /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Make the store anew, and keep the old one beside it. Tokens have to be made again
+    /// Rebuild the store and keep the old one beside it. Tokens must be created again
     #[arg(long)]
     rebuild: bool,
 }
@@ -24,33 +24,33 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
         let state_dir = self.state_dir.or_else(paths::state_dir);
-        let state_dir = state_dir.context("no state folder: HOME is not set; give --state-dir")?;
-        let patient = Patient::admit(&state_dir)?;
-        if self.rebuild { rebuild(&patient) } else { examine(&patient) }
+        let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
+        let state = StoppedState::lock(&state_dir)?;
+        if self.rebuild { rebuild(&state) } else { check(&state) }
     }
 }
 
-fn examine(patient: &Patient) -> anyhow::Result<Exit> {
-    let found = patient.examine()?;
-    for finding in &found {
-        println!("{finding}");
+fn check(state: &StoppedState) -> anyhow::Result<Exit> {
+    let problems = state.check()?;
+    for problem in &problems {
+        println!("{problem}");
     }
-    if found.is_empty() {
-        println!("{} is sound", patient.store_path().display());
+    if problems.is_empty() {
+        println!("{} is sound", state.store_path().display());
         return Ok(Exit::Done);
     }
-    println!("`traind doctor --rebuild` makes it anew from the job folders");
+    println!("`traind doctor --rebuild` rebuilds it from the job folders");
     Ok(Exit::Failed)
 }
 
-fn rebuild(patient: &Patient) -> anyhow::Result<Exit> {
-    let rebuilt = doctor::rebuild(patient)?;
-    println!("{} jobs are in {} again", rebuilt.jobs, patient.store_path().display());
+fn rebuild(state: &StoppedState) -> anyhow::Result<Exit> {
+    let rebuilt = doctor::rebuild(state)?;
+    println!("restored {} jobs in {}", rebuilt.jobs, state.store_path().display());
     if let Some(kept) = &rebuilt.kept {
-        println!("the old store is {}", kept.display());
+        println!("kept the old store as {}", kept.display());
     }
     for (id, why) in &rebuilt.lost {
-        println!("job {id} could not be told again: {why}");
+        println!("job {id} could not be restored: {why}");
     }
     Ok(if rebuilt.lost.is_empty() { Exit::Done } else { Exit::Failed })
 }

@@ -6,10 +6,10 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 
-/// Stop the daemon and its jobs with checkpoints; they go on when it is back
+/// Stop the daemon and its jobs, with checkpoints; the jobs resume when it is back
 #[derive(clap::Args)]
 pub(crate) struct Drain {
-    /// Why, for the jobs' histories
+    /// Reason, for the jobs' histories
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }

@@ -1,4 +1,4 @@
-//! What `traind` exits with.
+//! Exit codes of `traind`.
 
 use std::process::ExitCode;
 
@@ -6,17 +6,17 @@ use traind_proto::v1::JobState;
 
 use crate::jobs::supervisor::EXIT_IO_ERROR;
 
-/// Part of the interface: scripts tell a failed job from a failed command by it.
+/// Documented, since scripts distinguish a failed job from a failed command by the code.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    done; a followed job completed
   1    the command failed
-  2    wrong usage
+  2    invalid usage
   3    the followed job failed
   4    the followed job was cancelled
-  130  stopped following at Ctrl-C; the job goes on";
+  130  stopped following at Ctrl-C; the job keeps running";
 
-/// As shells tell of a program that was killed by this signal.
+/// The code that shells report for a program killed by this signal.
 pub(super) const SIGPIPE: i32 = 128 + 13;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +26,22 @@ pub(crate) enum Exit {
     JobFailed,
     JobCancelled,
     Detached,
-    /// Of the launcher alone: the disk of the run folder takes nothing.
+    /// Only of the launcher: the disk of the run folder fails.
     DiskFailed,
 }
 
 impl Exit {
-    /// What a job's end means for the command that followed it.
+    /// The exit code of a command that followed a job to this state.
     pub(crate) fn of(state: JobState) -> Exit {
         match state {
             JobState::Failed => Exit::JobFailed,
             JobState::Cancelled => Exit::JobCancelled,
-            _ => Exit::Done,
+            JobState::Unspecified
+            | JobState::Pending
+            | JobState::Starting
+            | JobState::Running
+            | JobState::Cancelling
+            | JobState::Completed => Exit::Done,
         }
     }
 }

@@ -10,12 +10,12 @@ use super::exit::Exit;
 use super::show::job_view::JobView;
 use crate::interfaces::text::{self, events};
 
-/// Show all that is known about a job
+/// Show a job
 #[derive(clap::Args)]
 pub(crate) struct Get {
-    /// The job's id, the beginning of it, or its name
+    /// The job's id, a prefix of it, or its name
     job: String,
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -46,16 +46,16 @@ impl Get {
     }
 }
 
-/// What people want to see first; the other formats have everything.
+/// Prints the most important fields; the other formats have all of them.
 fn print_pairs(job: &v1::Job) {
     let mut pairs = vec![
         ("id", job.id.clone()),
         ("name", job.name.clone()),
         ("owner", job.owner.clone()),
         ("state", text::state(job.state())),
-        ("waits", job.waiting_reason.clone()),
-        ("because", job.cancel_reason.clone()),
-        ("in queue", queue(job)),
+        ("waiting", job.waiting_reason.clone()),
+        ("reason", job.cancel_reason.clone()),
+        ("queue", queue(job)),
         ("submitted", ago(job.create_time.as_ref())),
         ("started", ago(job.start_time.as_ref())),
         ("ended", ago(job.end_time.as_ref())),
@@ -80,7 +80,7 @@ fn print_pairs(job: &v1::Job) {
     }
 }
 
-/// A line of figures, and a table of the classes where rows have any.
+/// Prints a line of statistics, and a table of the classes, if there are any.
 fn print_split(data: &v1::DataPrepared) {
     println!("{:<10} {}", text::printable(&data.split), events::split(data));
     let width = data.classes.iter().map(|count| count.label.chars().count()).max();

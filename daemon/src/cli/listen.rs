@@ -1,5 +1,4 @@
-//! What `traind serve` is told about the network: all that takes to keep strangers out,
-//! or nothing.
+//! The network options of `traind serve`, which are valid only with TLS and access control.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use crate::tls::{KeyPair, LiveServer, ServerFiles};
 
 #[derive(clap::Args)]
 pub(crate) struct Listen {
-    /// Serve on the network too, through TLS. Needs --tls-cert, --tls-key, --access, --allow-root
+    /// Serve on the network, too, with TLS. Needs --tls-cert, --tls-key, --access, --allow-root
     /// and --tls-client-ca or --tokens
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -22,7 +21,7 @@ pub(crate) struct Listen {
     /// The certificate's key, PEM
     #[arg(long, value_name = "FILE", requires = "listen")]
     tls_key: Option<PathBuf>,
-    /// Authorities whose certificates name callers by their common names, PEM
+    /// Certificate authorities of clients, whose certificates' common names are user names, PEM
     #[arg(long, value_name = "FILE", requires = "listen")]
     tls_client_ca: Option<PathBuf>,
     /// Accept bearer tokens: see `traind token`
@@ -31,8 +30,8 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// Refuses a network that strangers could use. `fenced`: there are an access file and
-    /// roots for the paths of jobs.
+    /// Refuses a network that unknown callers could use. `has_access`: there is an access file.
+    /// `has_roots`: the paths of jobs are restricted.
     pub(crate) fn resolve(
         self,
         has_access: bool,
@@ -40,21 +39,21 @@ impl Listen {
     ) -> anyhow::Result<Option<Network>> {
         let Some(address) = self.listen else { return Ok(None) };
         let (Some(certificate), Some(key)) = (self.tls_cert, self.tls_key) else {
-            bail!("--listen {address} takes TLS: give --tls-cert and --tls-key");
+            bail!("--listen {address} requires TLS: set --tls-cert and --tls-key");
         };
         if self.tls_client_ca.is_none() && !self.tokens {
             bail!(
-                "--listen {address} would let anybody in: give --tls-client-ca FILE for client \
+                "--listen {address} requires authentication: set --tls-client-ca FILE for client \
                  certificates, --tokens for bearer tokens, or both"
             );
         }
         if !has_access {
-            bail!("--listen {address} takes --access FILE, which says who may do what");
+            bail!("--listen {address} requires --access FILE, which sets the roles of users");
         }
         if !has_roots {
             bail!(
-                "--listen {address} takes --allow-root DIR: without it jobs from the network \
-                 could read and write whatever this user can"
+                "--listen {address} requires --allow-root DIR: otherwise jobs from the network \
+                 could read and write all files of this user"
             );
         }
         let tls = LiveServer::load(ServerFiles {

@@ -9,12 +9,12 @@ use super::exit::Exit;
 use super::show::follow;
 use crate::interfaces::text::events;
 
-/// Print a job's events, one a line
+/// Print a job's events, one per line
 #[derive(clap::Args)]
 pub(crate) struct Logs {
-    /// The job's id, the beginning of it, or its name
+    /// The job's id, a prefix of it, or its name
     job: String,
-    /// Go on until the job ends
+    /// Continue until the job ends
     #[arg(long, short)]
     follow: bool,
 }
@@ -30,7 +30,7 @@ impl Logs {
         let mut events = jobs.watch_job(request).await?.into_inner();
         while let Some(event) = events.message().await? {
             print(&event);
-            // What happens from here on is for --follow.
+            // Newer events are printed only with --follow.
             if event.sequence >= job.last_sequence {
                 break;
             }
@@ -39,7 +39,7 @@ impl Logs {
     }
 }
 
-/// Daemon and runner keep times differently well.
+/// Truncates a time to milliseconds, since daemon and runner have different precisions.
 fn to_millis(time: Timestamp) -> Timestamp {
     Timestamp { nanos: time.nanos / 1_000_000 * 1_000_000, ..time }
 }

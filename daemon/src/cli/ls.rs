@@ -15,7 +15,7 @@ pub(crate) struct Ls {
     /// Only jobs in this state; may be given several times
     #[arg(long, value_enum)]
     state: Vec<State>,
-    /// At most so many jobs
+    /// List at most this many jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
     limit: usize,
 }
@@ -44,7 +44,7 @@ impl Ls {
                 let (mut jobs, request) = (jobs.clone(), request.clone());
                 async move { jobs.list_jobs(request).await }
             };
-            let page = client::repeat(list).await?;
+            let page = client::retry(list).await?;
             rows.extend(page.jobs.iter().map(row));
             page_token = page.next_page_token;
             if page_token.is_empty() {
@@ -75,7 +75,7 @@ fn row(job: &v1::Job) -> Vec<String> {
     ]
 }
 
-/// Why it waits, was cancelled or failed, as one line.
+/// Why the job waits, was cancelled or failed, in one line.
 fn remark(job: &v1::Job) -> String {
     match &job.failure {
         Some(failure) => {

@@ -1,4 +1,4 @@
-//! The command line: one file for each verb, and its line here.
+//! The command line: a file for each command, and its entry here.
 
 mod cancel;
 mod completions;
@@ -38,7 +38,7 @@ use connect::remote;
 use exit::Exit;
 use show::failure;
 
-/// Sockets that are looked after before the kernel is asked for more.
+/// Most I/O events that are handled before the kernel is polled again.
 const IO_EVENTS_MAX: usize = 64;
 
 /// Trains Hugging Face models on this host's NeuronCores, GPUs or CPU cores.
@@ -48,10 +48,10 @@ struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
-/// What every verb can be told.
+/// Options of all commands.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Global {
     /// The daemon's socket [default: in $XDG_RUNTIME_DIR/traind, the state folder, or /run/traind]
@@ -62,7 +62,7 @@ pub(crate) struct Global {
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum Command {
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
     Init(init::Init),
@@ -88,15 +88,15 @@ enum Verb {
     Planner(planner::Planner),
 }
 
-/// Runs the verb that the arguments name.
+/// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    leave_with_the_reader();
-    let Cli { global, verb } = Cli::parse();
-    let result = match verb {
-        // No runtime: it becomes another program.
-        Verb::Launch(launch) => launch.run(),
-        Verb::Planner(planner) => planner.run(),
-        verb => run(verb, global),
+    exit_on_broken_pipe();
+    let Cli { global, command } = Cli::parse();
+    let result = match command {
+        // Without a runtime, since they execute another program.
+        Command::Launch(launch) => launch.run(),
+        Command::Planner(planner) => planner.run(),
+        command => run(command, global),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -107,50 +107,50 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads what is printed may leave, as `head` does: then so does the program, and quietly.
-fn leave_with_the_reader() {
+/// Exits quietly when the reader of the output has exited, as `head` does.
+fn exit_on_broken_pipe() {
     const BROKEN_PIPE: &str = "failed printing to stdout: Broken pipe";
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let message = info.payload().downcast_ref::<String>();
         if message.is_some_and(|message| message.starts_with(BROKEN_PIPE)) {
+            #[expect(clippy::disallowed_methods, reason = "the panic must not continue")]
             std::process::exit(exit::SIGPIPE);
         }
         report(info);
     }));
 }
 
-/// Takes little at a time from the kernel, where what came first waits in front: what is begun
-/// with is done before more is.
+/// Handles few events at a time, so that requests are completed in the order of their arrival.
 fn runtime() -> io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.enable_all().max_io_events_per_tick(IO_EVENTS_MAX).build()
 }
 
-fn run(verb: Verb, global: Global) -> anyhow::Result<Exit> {
+fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
     runtime()?.block_on(async move {
-        match verb {
-            Verb::Serve(serve) => serve.run(global).await,
-            Verb::Init(init) => init.run(),
-            Verb::Convert(convert) => convert.run(),
-            Verb::Submit(submit) => submit.run(global).await,
-            Verb::Plan(plan) => plan.run(global).await,
-            Verb::Ls(ls) => ls.run(global).await,
-            Verb::Get(get) => get.run(global).await,
-            Verb::Logs(logs) => logs.run(global).await,
-            Verb::Watch(watch) => watch.run(global).await,
-            Verb::Cancel(cancel) => cancel.run(global).await,
-            Verb::Samples(samples) => samples.run(global).await,
-            Verb::Cores(cores) => cores.run(global).await,
-            Verb::Top(top) => top.run(global).await,
-            Verb::Web(web) => web.run(global).await,
-            Verb::Drain(drain) => drain.run(global).await,
-            Verb::Doctor(doctor) => doctor.run(global).await,
-            Verb::Plugins(plugins) => plugins.run(global).await,
-            Verb::Token(token) => token.run(global).await,
-            Verb::Completions(completions) => completions.run(),
-            Verb::Launch(launch) => launch.run(),
-            Verb::Planner(planner) => planner.run(),
+        match command {
+            Command::Serve(serve) => serve.run(global).await,
+            Command::Init(init) => init.run(),
+            Command::Convert(convert) => convert.run(),
+            Command::Submit(submit) => submit.run(global).await,
+            Command::Plan(plan) => plan.run(global).await,
+            Command::Ls(ls) => ls.run(global).await,
+            Command::Get(get) => get.run(global).await,
+            Command::Logs(logs) => logs.run(global).await,
+            Command::Watch(watch) => watch.run(global).await,
+            Command::Cancel(cancel) => cancel.run(global).await,
+            Command::Samples(samples) => samples.run(global).await,
+            Command::Cores(cores) => cores.run(global).await,
+            Command::Top(top) => top.run(global).await,
+            Command::Web(web) => web.run(global).await,
+            Command::Drain(drain) => drain.run(global).await,
+            Command::Doctor(doctor) => doctor.run(global).await,
+            Command::Plugins(plugins) => plugins.run(global).await,
+            Command::Token(token) => token.run(global).await,
+            Command::Completions(completions) => completions.run(),
+            Command::Launch(launch) => launch.run(),
+            Command::Planner(planner) => planner.run(),
         }
     })
 }
@@ -160,10 +160,10 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent_and_every_verb_says_what_it_does() {
+    fn the_command_line_is_consistent_and_every_command_is_described() {
         super::Cli::command().debug_assert();
-        for verb in super::Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            assert!(verb.get_about().is_some(), "{} has no description", verb.get_name());
+        for command in super::Cli::command().get_subcommands().filter(|it| !it.is_hide_set()) {
+            assert!(command.get_about().is_some(), "{} has no description", command.get_name());
         }
     }
 }

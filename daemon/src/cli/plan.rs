@@ -10,10 +10,10 @@ use super::exit::Exit;
 use super::submit::{parse_override, read, working_directory};
 use crate::interfaces::text;
 
-/// Show what a job would take, without submitting it
+/// Show the memory and disk space that a job needs, without submitting it
 #[derive(clap::Args)]
 pub(crate) struct Plan {
-    /// The job file, YAML; - is standard input. Relative paths in it start at this directory
+    /// The job file, YAML; - is standard input. Its relative paths start at the current directory
     job_file: PathBuf,
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
@@ -36,19 +36,19 @@ impl Plan {
 }
 
 fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
-    let most = match plan.bytes_per_core_max {
+    let limit = match plan.bytes_per_core_max {
         0 => String::new(),
-        most => format!(" of {}", text::bytes(most)),
+        max => format!(" of {}", text::bytes(max)),
     };
     vec![
         ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
-        ("batch", format!("{} rows a core, up to {} tokens each", plan.rows, plan.positions)),
-        ("a core", format!("{}{most}", text::bytes(plan.bytes_per_core))),
+        ("batch", format!("{} rows per core, up to {} tokens each", plan.rows, plan.positions)),
+        ("per core", format!("{}{limit}", text::bytes(plan.bytes_per_core))),
         ("  weights", text::bytes(plan.weights_bytes)),
         ("  gradients", text::bytes(plan.gradients_bytes)),
         ("  optimizer", text::bytes(plan.optimizer_bytes)),
         ("  activations", text::bytes(plan.activations_bytes)),
-        ("a checkpoint", text::bytes(plan.checkpoint_bytes)),
+        ("checkpoint", text::bytes(plan.checkpoint_bytes)),
         ("on disk", text::bytes(plan.disk_bytes)),
     ]
 }

@@ -1,5 +1,5 @@
-//! `traind planner`: what the daemon spawns to plan a job. It limits itself and becomes the
-//! runner's `plan`: no files written, little memory, few seconds.
+//! `traind planner`: the process that the daemon spawns to plan a job. It sets limits on CPU time,
+//! memory and files, and executes `traind-runner plan`.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ const LIMITS: [(Resource, u64); 4] = [
     (Resource::Core, 0),
     (Resource::Cpu, 20),
     (Resource::Data, 4 << 30),
-    // Standard output is a pipe, which this does not count.
+    // Does not apply to standard output, which is a pipe.
     (Resource::Fsize, 0),
 ];
 
-/// Become a planner; for the daemon's own use.
+/// Execute the planner; for the daemon's own use.
 #[derive(clap::Args)]
 pub(crate) struct Planner {
-    /// Folder that the planner may read; without any, it may read all
+    /// Folder that the planner may read [default: no restriction]
     #[arg(long)]
     allow_root: Vec<PathBuf>,
     /// Account to run as [default: the daemon's]
@@ -41,14 +41,14 @@ impl Planner {
             setrlimit(resource, limit).context("limit the planner")?;
         }
         let mut planner = Command::new(&self.runner);
-        let entry = self.run_as.map(Account::look_up).transpose().context("look the user up")?;
+        let entry = self.run_as.map(Account::look_up).transpose().context("look up the user")?;
         if !self.allow_root.is_empty() {
-            let read = self.allow_root.iter().chain([&self.runner]).cloned().collect();
-            Fence { written: Vec::new(), read }.enter()?;
+            let readable = self.allow_root.iter().chain([&self.runner]).cloned().collect();
+            Fence { writable: Vec::new(), readable }.enter()?;
         }
         if let Some(entry) = entry {
             set(&mut planner, entry.environment());
-            entry.assume().context("become the user")?;
+            entry.assume().context("switch to the user")?;
         }
         let error = planner.arg("plan").exec();
         Err(error).with_context(|| format!("start {}", self.runner.display()))

@@ -1,4 +1,4 @@
-//! `traind plugins`: works without a daemon, on this user's cache folder.
+//! `traind plugins`: installs into this user's cache folder, without a daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -26,11 +26,11 @@ pub(crate) struct Plugins {
 enum Action {
     /// List platforms, versions and paths
     List,
-    /// Fetch a platform's plugin, checked against its pinned sha256
+    /// Download a platform's plugin and check its pinned sha256
     Install {
         /// cpu
         platform: String,
-        /// Take it from this wheel instead of the package index
+        /// Install from this wheel instead of the package index
         #[arg(long, value_name = "FILE.whl")]
         from: Option<PathBuf>,
     },
@@ -39,7 +39,7 @@ enum Action {
 impl Plugins {
     pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
         let cache_dir = self.cache_dir.or_else(paths::cache_dir);
-        let cache_dir = cache_dir.context("no cache folder: HOME is not set; give --cache-dir")?;
+        let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let cache_dir = std::path::absolute(&cache_dir).context("resolve the cache folder")?;
         match self.action {
             None | Some(Action::List) => list(&cache_dir),

@@ -6,12 +6,12 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 
-/// Print the rows that a step of a job trained on: file and row, in the order of the batch
+/// Print the rows that a step of a job trained on, as file and row in the order of the batch
 #[derive(clap::Args)]
 pub(crate) struct Samples {
-    /// The job's id, the beginning of it, or its name
+    /// The job's id, a prefix of it, or its name
     job: String,
-    /// The step, from 1
+    /// The step, counted from 1
     #[arg(long)]
     step: u64,
 }

@@ -1,4 +1,4 @@
-//! `traind serve`: the daemon. Settings, build, run, drain: all visible here.
+//! `traind serve`: resolves the settings, then builds, runs and drains the daemon.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::access::roots::Roots;
 use crate::control::daemon::Daemon;
 use crate::control::dispatch;
 use crate::host::Host;
-use crate::host::discovery::Places;
+use crate::host::discovery::NeuronPaths;
 use crate::host::plugins;
 use crate::host::spot;
 use crate::interfaces::http::{self, HttpError};
@@ -32,7 +32,7 @@ use crate::interfaces::metrics::{self, Calls};
 use crate::interfaces::server;
 use crate::interfaces::web;
 use crate::jobs::store::Store;
-use crate::jobs::supervisor::{delegated_cgroup, divide_memory, fence};
+use crate::jobs::supervisor::{delegated_cgroup, enable_memory_limits, fence};
 use crate::paths;
 use crate::settings::{Limits, RunAs, Settings};
 
@@ -43,13 +43,13 @@ pub(crate) struct Serve {
     /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Folder of plugins, tokens and executables
+    /// Folder of plugins, tokenized data and executables
     /// [default: $TRAIND_CACHE_DIR, systemd's cache folder, or ~/.cache/traind]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// GiB of the cache folder that fetched models and data, tokenized sets and compiled programs
-    /// may take, of each user where jobs run as those who submitted them. Beyond that, those go that no job used
-    /// for the longest time, but none that a job uses
+    /// Size limit of the cache of models, data, tokenized data and compiled programs, in GiB; per
+    /// user if jobs run as their submitters. Least recently used entries are evicted, unless a job
+    /// uses them
     #[arg(long, value_name = "GIB", default_value_t = 200)]
     cache_limit: u32,
     /// The runner's program [default: traind-runner beside this program]
@@ -58,55 +58,55 @@ pub(crate) struct Serve {
     /// Platform of the cores to schedule: cpu, cuda or neuron
     #[arg(long, default_value = "cpu")]
     platform: String,
-    /// How many cores to schedule [default: those that are found]
+    /// Number of cores to schedule [default: those that are found]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
     #[command(flatten)]
-    places: PlacesArgs,
-    /// Most cores that the jobs of one user hold at a time [default: no such limit]
+    neuron: NeuronArgs,
+    /// Most cores that the jobs of one user may hold at a time [default: no limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
-    /// Seconds that a runner may take to end after it was asked to
+    /// Seconds that a runner may take to exit after a stop signal
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace_period: u64,
     /// Seconds that a step may take before its runner counts as hung and is killed; six times
     /// as long before the first step and while a program is compiled
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     hang_timeout: u64,
-    /// Seconds before a failed job is started again, where its job file asks for that
-    /// (resources.max_restarts); twice as long each time, up to 5 minutes
+    /// Seconds before a failed job is restarted, if its job file requests that
+    /// (resources.max_restarts); doubles with each restart, up to 5 minutes
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     restart_delay: u64,
     /// Control group (v2) below which every job gets its own
-    /// [default: the daemon's, where it was delegated]
+    /// [default: the daemon's, if it was delegated]
     #[arg(long, value_name = "DIR")]
     cgroup: Option<PathBuf>,
-    /// File that gives users their roles: viewer, submitter or admin [default: root and the
-    /// daemon's user are admins, everybody else who can open the socket submits]
+    /// File that sets the roles of users: viewer, submitter or admin [default: root and the
+    /// daemon's user are admins, others who can open the socket are submitters]
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
-    /// Serve figures for Prometheus at http://ADDRESS/metrics, on a loopback address as
-    /// 127.0.0.1:9400 [default: nowhere]
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, on a loopback address such as
+    /// 127.0.0.1:9400 [default: not served]
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
-    /// Folder below which jobs may read and write; may be given several times. Landlock keeps
-    /// runners inside [default: everywhere where the daemon's user may]
+    /// Folder below which jobs may read and write, enforced by Landlock; may be given several times
+    /// [default: no restriction]
     #[arg(long, value_name = "DIR")]
     allow_root: Vec<PathBuf>,
-    /// URL below which jobs may read where folders are set by --allow-root, as
-    /// s3://BUCKET/FOLDER; may be given several times [default: none then, else all]
+    /// URL below which jobs may read, such as s3://BUCKET/FOLDER; may be given several times
+    /// [default: none with --allow-root, otherwise no restriction]
     #[arg(long, value_name = "URL")]
     allow_url: Vec<String>,
-    /// Most memory of a job, in GiB [default: no such limit]
+    /// Memory limit of a job, in GiB [default: no limit]
     #[arg(long, value_name = "GIB")]
     memory_per_job: Option<NonZeroU32>,
     /// Memory of a core, in GiB: jobs that need more are refused [default: for a CPU, the job's
-    /// share of the host's or of --memory-per-job; else not known]
+    /// share of the host's or of --memory-per-job; otherwise not known]
     #[arg(long, value_name = "GIB")]
     memory_per_core: Option<NonZeroU32>,
-    /// Whose processes jobs are: the daemon's, or those of the user who submitted them, which
-    /// takes root or the capabilities that `scripts/systemd` names [default: submitter where the
-    /// daemon may switch users, else daemon]
+    /// The account that jobs run as: the daemon's or the submitter's, which requires root or the
+    /// capabilities that `scripts/systemd` lists [default: submitter if the daemon may switch
+    /// users, otherwise daemon]
     #[arg(long, value_enum)]
     run_as: Option<RunAs>,
     #[command(flatten)]
@@ -116,14 +116,14 @@ pub(crate) struct Serve {
     socket_group: Option<String>,
     #[command(flatten)]
     listen: Listen,
-    /// Serve a web page at http://ADDRESS, on a loopback address as 127.0.0.1:9401; `traind web`
-    /// lets a browser in [default: nowhere]
+    /// Serve the web page at http://ADDRESS, on a loopback address such as 127.0.0.1:9401; log in
+    /// with `traind web` [default: not served]
     #[arg(long, value_name = "ADDRESS")]
     web_address: Option<SocketAddr>,
-    /// What SIGTERM does: leave the jobs running, or stop them with checkpoints first
+    /// What SIGTERM does: leave the jobs running, or first stop them with checkpoints
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
-    /// Drain when EC2 announces that it takes this instance away
+    /// Drain when EC2 announces that it will reclaim this instance
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
     /// Directory in which tests make runs wait after chosen steps
@@ -131,16 +131,16 @@ pub(crate) struct Serve {
     test_step_gates: Option<PathBuf>,
 }
 
-/// How much callers may ask for.
+/// Limits on callers.
 #[derive(clap::Args)]
 struct LimitsArgs {
     /// Most connections of one user that are served at a time
     #[arg(long, value_name = "N", default_value_t = 1024)]
     connections_per_user: usize,
-    /// Most calls of one user that are under way at a time, streams with them
+    /// Most calls of one user that are served at a time, including streams
     #[arg(long, value_name = "N", default_value_t = 1024)]
     calls_per_user: usize,
-    /// Seconds that a call may take until its answer begins
+    /// Seconds that a call may take until its response begins
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     request_timeout: u64,
 }
@@ -155,9 +155,8 @@ impl LimitsArgs {
     }
 }
 
-/// Where Neuron's driver and tools are.
 #[derive(clap::Args)]
-struct PlacesArgs {
+struct NeuronArgs {
     /// Neuron's devices in sysfs [default: /sys/devices/virtual/neuron_device]
     #[arg(long, value_name = "DIR")]
     neuron_sysfs: Option<PathBuf>,
@@ -166,12 +165,12 @@ struct PlacesArgs {
     neuron_tools: Option<PathBuf>,
 }
 
-impl PlacesArgs {
-    fn resolve(&self) -> Places {
-        let usual = Places::default();
-        Places {
-            neuron_sysfs: self.neuron_sysfs.clone().unwrap_or(usual.neuron_sysfs),
-            neuron_tools: self.neuron_tools.clone().unwrap_or(usual.neuron_tools),
+impl NeuronArgs {
+    fn resolve(&self) -> NeuronPaths {
+        let default = NeuronPaths::default();
+        NeuronPaths {
+            sysfs: self.neuron_sysfs.clone().unwrap_or(default.sysfs),
+            tools: self.neuron_tools.clone().unwrap_or(default.tools),
         }
     }
 }
@@ -191,11 +190,11 @@ impl Serve {
         let web = bind("--web-address", self.web_address).await?;
         let mut settings = self.settings(global)?;
         settings.web_address = web.as_ref().map(TcpListener::local_addr).transpose()?;
-        warn_of_roots_jobs(&settings);
-        divide_memory_of_jobs(&settings);
+        warn_of_root_jobs(&settings);
+        limit_memory_of_jobs(&settings);
         let daemon = Daemon::open(settings)?;
         let calls = Arc::new(Calls::default());
-        dispatch::start(&daemon).await.context("find the jobs of an earlier daemon")?;
+        dispatch::start(&daemon).await.context("attach to the jobs of an earlier daemon")?;
         tokio::spawn(close_on_signal(daemon.clone(), on_sigterm)?);
         tokio::spawn(reload_on_signal(daemon.clone())?);
         let serve_http = |what: &str, listener: TcpListener, router| -> io::Result<()> {
@@ -214,7 +213,7 @@ impl Serve {
         }
         let served = server::serve(daemon.clone(), calls, || announce(&daemon)).await;
         daemon.close().await;
-        let jobs = if daemon.drained.is_cancelled() { "wait" } else { "go on" };
+        let jobs = if daemon.drained.is_cancelled() { "wait in the queue" } else { "keep running" };
         tracing::info!("stopped; jobs {jobs}");
         served?;
         Ok(Exit::Done)
@@ -222,7 +221,7 @@ impl Serve {
 
     fn settings(self, global: Global) -> anyhow::Result<Settings> {
         plugins::plugin(&self.platform)?;
-        let no_home = |what: &str| format!("no {what} folder: HOME is not set; give --{what}-dir");
+        let no_home = |what: &str| format!("no {what} folder: HOME is not set; set --{what}-dir");
         let state_dir =
             self.state_dir.or_else(paths::state_dir).with_context(|| no_home("state"))?;
         let cache_dir =
@@ -252,7 +251,7 @@ impl Serve {
             cache_dir: absolute(cache_dir)?,
             cache_bytes_max: u64::from(self.cache_limit) << 30,
             runner: absolute(runner)?,
-            host: Host::new(&self.platform, self.cores, &self.places.resolve())?,
+            host: Host::new(&self.platform, self.cores, &self.neuron.resolve())?,
             grace_period: Duration::from_secs(self.grace_period),
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),
@@ -273,7 +272,7 @@ impl Serve {
 fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
     match (wanted, account::may_switch()) {
         (Some(RunAs::Submitter), false) => bail!(
-            "--run-as submitter takes root, or CAP_SETUID, CAP_SETGID, CAP_CHOWN, \
+            "--run-as submitter requires root, or CAP_SETUID, CAP_SETGID, CAP_CHOWN, \
              CAP_DAC_OVERRIDE and CAP_KILL"
         ),
         (None, false) => Ok(RunAs::Daemon),
@@ -281,28 +280,32 @@ fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
     }
 }
 
-/// An operator who did not mean it should know.
-fn warn_of_roots_jobs(settings: &Settings) {
-    let root = rustix::process::getuid().is_root();
-    if root && settings.network.is_some() && settings.access.now().leaves_strangers() {
+/// Warns if callers from the network could run jobs as root.
+fn warn_of_root_jobs(settings: &Settings) {
+    let is_root = rustix::process::getuid().is_root();
+    if is_root
+        && settings.network.is_some()
+        && settings.access.now().leaves_callers_without_account()
+    {
         tracing::warn!(
-            "jobs of callers from the network without an account run as root: give accounts or \
+            "jobs of callers from the network without an account run as root: set accounts or \
              default_account in the access file"
         );
     }
 }
 
-/// Without it the limit holds for each process of a job, not for all of them together.
-fn divide_memory_of_jobs(settings: &Settings) {
+/// Enables the memory limit for all processes of a job together, not only for each.
+fn limit_memory_of_jobs(settings: &Settings) {
     let Some(cgroup) = settings.cgroup.as_ref().filter(|_| settings.memory_per_job.is_some())
     else {
         return;
     };
-    if let Err(error) = divide_memory(cgroup) {
+    if let Err(error) = enable_memory_limits(cgroup) {
         tracing::warn!(
             cgroup = %cgroup.display(), %error,
-            "--memory-per-job limits each process of a job alone: their groups cannot have a limit of \
-             memory (it takes a delegated group without processes: systemd 254 and DelegateSubgroup=)"
+            "--memory-per-job applies to each process of a job, not to all together: limiting their \
+             control group requires a delegated group without processes (systemd 254 and \
+             DelegateSubgroup=)"
         );
     }
 }
@@ -317,7 +320,7 @@ async fn bind(
     }
 }
 
-/// Each client takes a file; systems give 1024 to programs that do not ask.
+/// Raises the limit on open files: each client needs one, and the default is often 1024.
 fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -348,12 +351,12 @@ fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let colored = std::io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colored);
-    // It would tell on stderr that stderr takes nothing, and panic: a full disk must not end a task.
+    // Reporting a failed write to stderr on stderr would panic, and a full disk must not end a task.
     let subscriber = subscriber.log_internal_errors(false);
     subscriber.with_writer(std::io::stderr).init();
 }
 
-/// Tells systemd, where it waits for that, and keeps its watchdog content.
+/// Notifies systemd that the daemon is ready, and feeds its watchdog.
 fn announce(daemon: &Arc<Daemon>) {
     let Settings { socket, host, .. } = &*daemon.settings;
     tracing::info!(socket = %socket.display(), platform = host.platform, cores = host.core_count(), "ready");
@@ -363,7 +366,7 @@ fn announce(daemon: &Arc<Daemon>) {
     }
 }
 
-/// A daemon whose store does not answer does not count as alive.
+/// Feeds the watchdog as long as the store answers.
 async fn feed_watchdog(daemon: Arc<Daemon>, period: Duration) {
     let mut ticks = tokio::time::interval(period);
     loop {
@@ -375,13 +378,14 @@ async fn feed_watchdog(daemon: Arc<Daemon>, period: Duration) {
     }
 }
 
-/// A second signal ends a drain: the jobs that are left go on.
+/// Closes the daemon on SIGTERM or SIGINT. A second signal ends a drain and leaves the remaining
+/// jobs running.
 fn close_on_signal(
     daemon: Arc<Daemon>,
     on_sigterm: OnSigterm,
 ) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("handle SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("handle SIGINT")?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => if on_sigterm == OnSigterm::Drain {
@@ -400,29 +404,32 @@ fn close_on_signal(
     })
 }
 
-/// EC2 takes an instance away a few minutes after its notice.
+/// Drains on a notice of EC2, which reclaims the instance minutes later.
 async fn drain_on_notice(daemon: Arc<Daemon>, base_url: String) {
     if let Some(notice) = daemon.closing.run_until_cancelled(spot::notice(base_url)).await {
         daemon.drain(&notice);
     }
 }
 
-/// SIGHUP: the access file and the certificates are read again. No call and no job is disturbed.
+/// Reloads the access file and the certificates on SIGHUP, without disturbing calls or jobs.
 fn reload_on_signal(daemon: Arc<Daemon>) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut hangup = signal(SignalKind::hangup()).context("listen to SIGHUP")?;
+    let mut hangup = signal(SignalKind::hangup()).context("handle SIGHUP")?;
     Ok(async move {
         while hangup.recv().await.is_some() {
             match daemon.settings.reload() {
-                Ok(()) => tracing::info!("read the access file and the certificates again"),
+                Ok(()) => tracing::info!("reloaded the access file and the certificates"),
                 Err(error) => {
-                    tracing::error!(error = format!("{error:#}"), "reload: all stays as it was")
+                    tracing::error!(
+                        error = format!("{error:#}"),
+                        "reload; keeping the previous access file and certificates"
+                    )
                 }
             }
         }
     })
 }
 
-/// Without systemd there is nobody to tell, and that is no error.
+/// Notifies systemd; does nothing without systemd.
 fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "notify systemd");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use traind_proto::v1;
 
 use super::Global;
@@ -14,10 +14,10 @@ use super::show::follow;
 use crate::interfaces::text;
 use crate::job_id;
 
-/// Submit a job file; prints the job's id
+/// Submit a job file, and print the job's id
 #[derive(clap::Args)]
 pub(crate) struct Submit {
-    /// The job file, YAML; - is standard input. Relative paths in it start at this directory
+    /// The job file, YAML; - is standard input. Its relative paths start at the current directory
     job_file: PathBuf,
     /// Follow the job to its end
     #[arg(long)]
@@ -25,7 +25,7 @@ pub(crate) struct Submit {
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Submit at most once under this id: a repeated request gets the first one's job
+    /// Submit at most once with this id: a repeated request returns the first one's job
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }
@@ -36,17 +36,17 @@ impl Submit {
         let base_dir = working_directory()?;
         let request_id = match self.request_id {
             Some(request_id) => request_id,
-            None => job_id::new().context("draw a request id")?,
+            None => job_id::new().context("generate a request id")?,
         };
         let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
         let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
         let jobs = client::jobs(&global).await?;
-        // The request has an id, so that however often it is sent, it makes one job.
+        // The request has an id, so retries do not create another job.
         let create = || {
             let (mut jobs, request) = (jobs.clone(), request.clone());
             async move { jobs.create_job(request).await }
         };
-        let job = client::repeat(create).await?;
+        let job = client::retry(create).await?;
         for warning in &job.warnings {
             eprintln!("warning: {}", text::printable(&warning.message));
         }
@@ -72,9 +72,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-pub(crate) fn parse_override(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_override(text: &str) -> anyhow::Result<(String, String)> {
     match text.split_once('=') {
         Some((field, value)) if !field.is_empty() => Ok((field.to_owned(), value.to_owned())),
-        _ => Err("must be FIELD=VALUE".to_owned()),
+        _ => bail!("must be FIELD=VALUE"),
     }
 }

@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::show::table::print_table;
 use crate::interfaces::text;
 
-/// Make, list and revoke the tokens with which users call from other hosts
+/// Create, list and revoke tokens for users on other hosts
 #[derive(clap::Args)]
 pub(crate) struct Token {
     #[command(subcommand)]
@@ -18,20 +18,20 @@ pub(crate) struct Token {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make a token; prints its secret, this once
+    /// Create a token and print its secret, which cannot be shown again
     Create {
-        /// Whose calls it makes; the access file gives the user's role
+        /// The user that the token identifies; the access file sets the user's role
         user: String,
-        /// Most that calls with it may do [default: all that the user may]
+        /// Upper bound of the role of calls with this token [default: the user's role]
         #[arg(long, value_enum)]
         role: Option<Role>,
-        /// Days for which it works [default: until it is revoked]
+        /// Days until it expires [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3650))]
         days: Option<u64>,
     },
     /// List tokens, the newest first
     Ls,
-    /// Make a token worthless
+    /// Revoke a token
     Revoke {
         /// The token's id, as `traind token ls` shows it
         id: String,
@@ -58,7 +58,7 @@ impl Token {
             Action::Ls => {
                 let list = tokens.list_tokens(v1::ListTokensRequest {}).await?.into_inner();
                 let rows: Vec<_> = list.tokens.iter().map(row).collect();
-                print_table(&["ID", "USER", "AT MOST", "AGE", "EXPIRES"], &rows);
+                print_table(&["ID", "USER", "ROLE MAX", "AGE", "EXPIRES"], &rows);
             }
             Action::Revoke { id } => {
                 let token = tokens.revoke_token(v1::RevokeTokenRequest { id }).await?.into_inner();

@@ -8,7 +8,7 @@ use super::show::follow;
 /// Follow a job to its end with a progress bar; Ctrl-C stops following, not the job
 #[derive(clap::Args)]
 pub(crate) struct Watch {
-    /// The job's id, the beginning of it, or its name
+    /// The job's id, a prefix of it, or its name
     job: String,
 }
 

@@ -6,7 +6,7 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 
-/// Print an address that lets your browser into the daemon's web page
+/// Print a URL that logs your browser in to the daemon's web page
 #[derive(clap::Args)]
 pub(crate) struct Web {}
 
@@ -15,9 +15,9 @@ impl Web {
         let mut web = client::web(&global).await?;
         let url = web.create_login(CreateLoginRequest {}).await?.into_inner().url;
         eprintln!(
-            "Open this within a minute; it works once. From another machine, forward its port"
+            "Open this URL within a minute; it works once. From another machine, first forward"
         );
-        eprintln!("first: ssh -L PORT:127.0.0.1:PORT THIS_HOST");
+        eprintln!("its port: ssh -L PORT:127.0.0.1:PORT THIS_HOST");
         println!("{url}");
         Ok(Exit::Done)
     }

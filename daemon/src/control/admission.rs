@@ -1,5 +1,5 @@
-//! Whether a submitted job can run here: the job file is right, what it names is there,
-//! and the host has the cores and the plugin. Looks at names and never into files.
+//! Admission of submitted jobs: the job file is valid, the files that it names exist, and the host
+//! has the cores, the plugin, the memory and the disk space. Never reads the contents of files.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -24,12 +24,12 @@ use crate::settings::Settings;
 
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
-/// What a client asks for, checked in form only.
+/// A client's request, of which only the form has been checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
     pub owner: String,
     pub account: Option<Account>,
-    /// Empty where every request makes a job.
+    /// Empty if every request creates a job.
     pub request_id: String,
     /// YAML.
     pub job_file: String,
@@ -52,7 +52,7 @@ impl Submission {
         Ok(Submission { owner, account, request_id, job_file, base_dir, overrides })
     }
 
-    /// Tells a repeated request from another one under the same id.
+    /// Distinguishes a repeated request from another one with the same id.
     fn digest(&self) -> Vec<u8> {
         let overrides = self.overrides.iter().flat_map(|(field, value)| [field, value]);
         let mut digest = Sha256::new();
@@ -64,7 +64,8 @@ impl Submission {
     }
 }
 
-/// The job that the same request made before. Its files may be gone meanwhile, so this comes first.
+/// Returns the job that the same request created before. Checked first, since the job's files may
+/// have been removed since.
 pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<Job>, Error> {
     if submission.request_id.is_empty() {
         return Ok(None);
@@ -78,7 +79,7 @@ pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<
     }
 }
 
-/// Refuses what cannot run on this host, with everything that is wrong with it.
+/// Checks that the job can run on this host. An error lists all violations.
 pub(crate) fn admit(
     submission: &Submission,
     settings: &Settings,
@@ -89,7 +90,7 @@ pub(crate) fn admit(
     let Parsed { job, warnings } = parsed.map_err(|violations| Error::JobFile {
         violations: violations.into_iter().map(FieldViolation::from).collect(),
     })?;
-    // First of all: what is outside is not even looked at.
+    // First, so that paths outside the allowed folders are not even looked up.
     let outside = outside(&job, &settings.roots);
     if !outside.is_empty() {
         return Err(Error::JobFile { violations: outside });
@@ -129,14 +130,14 @@ pub(crate) fn admit(
     Ok((new, job))
 }
 
-/// Refuses a job that this host cannot hold.
+/// Refuses a job that does not fit this host.
 pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile) -> Result<(), Error> {
     if let (Some(misfit), Some(available)) = (&plan.misfit, plan.bytes_per_core_max) {
         let change = misfit.change.clone();
         return Err(Error::Memory { plan: Box::new(plan.clone()), available, change });
     }
     let folder = existing_ancestor(&job.output_dir);
-    // A file system that does not tell has its say when the runner writes.
+    // If the file system does not report its space, the runner will find out.
     let Ok(space) = rustix::fs::statvfs(&folder) else { return Ok(()) };
     let available = space.f_bavail.saturating_mul(space.f_frsize);
     match plan.disk_bytes > available {
@@ -145,7 +146,7 @@ pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile) -> Result<(), Error> {
     }
 }
 
-/// Finds the job that a new one comes after, among those of the same user.
+/// Resolves the job that a new one comes after, among those of the same user.
 pub(crate) fn resolve_after(store: &Store, new: &mut NewJob) -> Result<(), Error> {
     let Some(reference) = &new.after else { return Ok(()) };
     let Resolved::Job(job) = store.resolve(reference, Some(&new.owner))? else {
@@ -178,7 +179,7 @@ fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error>
     }
 }
 
-/// Refuses a number of cores that no job would ever be given.
+/// Refuses a number of cores that no job can ever get.
 fn check_count(wanted: u32, settings: &Settings) -> Result<(), Error> {
     let host = &settings.host;
     if let Some(limit) = settings.cores_per_user.filter(|limit| wanted > *limit) {
@@ -193,7 +194,7 @@ fn check_count(wanted: u32, settings: &Settings) -> Result<(), Error> {
     }
 }
 
-/// Every path of the job file that leads out of the allowed folders.
+/// Every path of the job file that is outside the allowed folders.
 fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     let mut outside = Vec::new();
     let mut note = |field: &str, objection: Option<String>| {
@@ -224,16 +225,14 @@ fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     outside
 }
 
-/// Why a pattern may not be looked up where folders are set.
+/// Explains why a pattern may not be looked up if folders are restricted; `None` if it may.
 fn objection_to_files(pattern: &Path, roots: &Roots) -> Option<String> {
     let is_wild = |part: &Component<'_>| DataFiles::is_glob(Path::new(part.as_os_str()));
     let mut parts = pattern.components();
     let fixed: PathBuf = parts.by_ref().take_while(|part| !is_wild(part)).collect();
     if parts.any(|part| part == Component::ParentDir) {
         let pattern = pattern.display();
-        return Some(format!(
-            "{pattern} leads out of what it matches: write .. out before wildcards"
-        ));
+        return Some(format!("{pattern} has .. after a wildcard: resolve it first"));
     }
     roots.objection(&fixed)
 }
@@ -246,7 +245,7 @@ fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
     ]
 }
 
-/// Every path of the job file that leads nowhere.
+/// Every path of the job file that does not exist or is not accessible to the job's user.
 fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
     let user = Reader { account };
     let mut missing = Vec::new();
@@ -255,7 +254,7 @@ fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation>
     };
     if let ModelSource::Folder(folder) = &job.model.name_or_path {
         if let Err(Errno::ACCESS) = user.may(folder, Access::READ_OK | Access::EXEC_OK) {
-            note("model.name_or_path", user.closed("read the folder", folder));
+            note("model.name_or_path", user.not_accessible("read the folder", folder));
         } else if !folder.is_dir() {
             note("model.name_or_path", format!("there is no folder {}", folder.display()));
         }
@@ -269,16 +268,16 @@ fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation>
     }
     let existing = job.output_dir.ancestors().find(|folder| folder.exists());
     if job.output_dir.exists() && !job.output_dir.is_dir() {
-        note("output_dir", format!("{} is there and is no folder", job.output_dir.display()));
+        note("output_dir", format!("{} exists and is not a folder", job.output_dir.display()));
     } else if let Some(folder) = existing
         && let Err(Errno::ACCESS) = user.may(folder, Access::WRITE_OK | Access::EXEC_OK)
     {
-        note("output_dir", user.closed("write to", folder));
+        note("output_dir", user.not_accessible("write to", folder));
     }
     missing
 }
 
-/// The job's user, whose rights to files this thread has.
+/// The job's user, whose file access this thread has.
 struct Reader {
     account: Option<Account>,
 }
@@ -288,8 +287,8 @@ impl Reader {
         accessat(CWD, path, access, AtFlags::EACCESS)
     }
 
-    /// Says that something is there and not for the job's user.
-    fn closed(&self, action: &str, path: &Path) -> String {
+    /// Describes a path that exists and is not accessible to the job's user.
+    fn not_accessible(&self, action: &str, path: &Path) -> String {
         let name = user_name(self.account.unwrap_or_else(Account::own).uid);
         format!("the job's user {name} may not {action} {}", path.display())
     }
@@ -297,14 +296,14 @@ impl Reader {
 
 fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
     if DataFiles::is_url(pattern) {
-        // The runner has the credentials, and asks.
+        // Only the runner has the credentials.
         return None;
     }
     let shown = pattern.display();
     if !DataFiles::is_glob(pattern) {
         return match user.may(pattern, Access::READ_OK) {
-            Err(Errno::ACCESS) => Some(user.closed("read", pattern)),
-            // A folder may be one of `datasets`, which the runner looks into.
+            Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
+            // A folder may be a data set saved by `datasets`, which the runner checks.
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };
     }
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_where_one_part_ends() {
+    fn digests_depend_on_where_one_part_ends() {
         let mut left = submission("ab");
         left.base_dir = "c".into();
         let mut right = submission("a");

@@ -1,5 +1,5 @@
-//! What every core does now, asked of the runners at most a few times a second however
-//! many clients look.
+//! The current state of every core. Readings are shared, so that runners are queried at most a
+//! few times a second however many clients watch.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::jobs::store::{Job, Store};
 use crate::jobs::supervisor::runner_status;
 use crate::settings::Settings;
 
-/// How old an answer may be.
-const FRESH: Duration = Duration::from_millis(90);
+/// How long a reading is reused.
+const MAX_AGE: Duration = Duration::from_millis(90);
 
 /// The latest reading of all cores.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// All cores of the host, by index.
+    /// Returns all cores of the host, by index.
     pub(crate) async fn read(
         &self,
         settings: &Settings,
@@ -33,7 +33,7 @@ impl Board {
     ) -> Result<Vec<v1::Core>, Error> {
         let mut latest = self.latest.lock().await;
         if let Some((read, cores)) = latest.as_ref()
-            && read.elapsed() < FRESH
+            && read.elapsed() < MAX_AGE
         {
             return Ok(cores.clone());
         }
@@ -47,10 +47,10 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
     let jobs = store.run(Store::active).await?;
     let usage = usage_of(&settings.state_dir, &jobs).await;
     let host = settings.host.clone();
-    let asked = host.clone();
-    // Reads files and asks drivers, which may take their time.
-    let told = tokio::task::spawn_blocking(move || asked.figures()).await;
-    let mut figures = told.unwrap_or_default();
+    let polled = host.clone();
+    // Reads files and calls drivers, which may block.
+    let statistics = tokio::task::spawn_blocking(move || polled.device_statistics()).await;
+    let mut statistics = statistics.unwrap_or_default();
     let cores = host.cores.iter().map(|core| {
         let holder = jobs.iter().find(|job| job.cores.contains(core));
         v1::Core {
@@ -60,22 +60,22 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             job_id: holder.map(|job| job.id.clone()).unwrap_or_default(),
             job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
             usage: usage.get(core).copied(),
-            figures: figures.remove(core),
+            figures: statistics.remove(core),
         }
     });
     Ok(cores.collect())
 }
 
-/// By core, from all runners at once.
+/// Queries all runners at once. Returns usage by core.
 async fn usage_of(state_dir: &Path, jobs: &[Job]) -> HashMap<u32, v1::CoreUsage> {
-    let mut asked = JoinSet::new();
+    let mut queries = JoinSet::new();
     for job in jobs {
         let socket = RunDir::new(state_dir, &job.id).socket();
-        asked.spawn(runner_status(socket));
+        queries.spawn(runner_status(socket));
     }
     let mut usage = HashMap::new();
-    while let Some(answer) = asked.join_next().await {
-        // A runner that does not answer has no figures to show.
+    while let Some(answer) = queries.join_next().await {
+        // Cores of a runner that does not answer are shown without usage.
         if let Ok(Some(status)) = answer {
             usage.extend(status.cores.into_iter().map(|core| (core.core, core)));
         }

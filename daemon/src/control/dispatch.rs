@@ -1,4 +1,4 @@
-//! Carries out what the scheduler decides, whenever something changed.
+//! Runs the scheduler whenever something has changed, and carries out its decisions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::jobs::store::{Job, Store, StoreError};
 use crate::jobs::supervisor::Begin;
 use crate::settings::Settings;
 
-/// How long to leave a store that refuses to work alone.
+/// Delay before a failing store is used again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long to wait at most, in case that the clock was set.
+/// Longest wait between two runs, in case the clock was set.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Attaches to the runners of an earlier daemon and starts to schedule.
@@ -47,10 +47,10 @@ async fn run(daemon: Arc<Daemon>) {
     }
 }
 
-/// Returns how long nothing will change by itself.
+/// Runs the scheduler once. Returns when to run it again if nothing happens before.
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
-    let (settings, leaving) = (daemon.settings.clone(), daemon.preempted());
-    let decision = daemon.store.run(move |store| decide(store, &settings, &leaving)).await?;
+    let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());
+    let decision = daemon.store.run(move |store| decide(store, &settings, &preempted)).await?;
     let Decision { placements, preemptions, waiting, queue, next } = decision;
     daemon.queue.replace(queue);
     for Preemption { id, reason } in preemptions {
@@ -66,19 +66,19 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
                 tracing::info!(job = job.id, cores = ?job.cores, "start");
                 daemon.attend(job, Begin::Launch);
             }
-            // It was cancelled a moment ago; its cores stay free.
+            // It was cancelled a moment ago, so its cores stay free.
             Err(StoreError::Illegal { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    // Last: those that can start wait for no one's reasons to be written.
+    // Last, so that placements do not wait for reasons to be written.
     if !waiting.is_empty() {
         daemon.store.run(move |store| store.wait(&waiting)).await?;
     }
     Ok(next)
 }
 
-/// What to do, and when to look again.
+/// The scheduler's decisions, and when to run it again.
 struct Decision {
     placements: Vec<Placement>,
     preemptions: Vec<Preemption>,
@@ -87,22 +87,23 @@ struct Decision {
     next: Duration,
 }
 
-/// Says which jobs may start, which have to make room, and why the others wait.
+/// Decides which jobs start, which are preempted, and why the others wait.
 fn decide(
     store: &Store,
     settings: &Settings,
-    leaving: &HashSet<String>,
+    preempted: &HashSet<String>,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
-    // Most wait for what they waited for before.
+    // Most jobs wait for the same reason as before.
     let known: HashMap<String, String> =
         unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
     let platform = &settings.host.platform;
-    let (mut waiting, next) = eligibility::hold(store, &mut unfinished, platform, now)?;
+    let (mut waiting, next) =
+        eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
     let (Plan { placements, waiting: queued, preemptions }, queue) =
-        plan(&unfinished, settings, leaving, now);
+        plan(&unfinished, settings, preempted, now);
     waiting.extend(queued);
-    waiting.retain(|it| known.get(&it.id) != Some(&it.reason.lasting));
+    waiting.retain(|waiting| known.get(&waiting.id) != Some(&waiting.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
     Ok(Decision { placements, preemptions, waiting, queue, next })
@@ -111,15 +112,15 @@ fn decide(
 fn plan(
     unfinished: &[Job],
     settings: &Settings,
-    leaving: &HashSet<String>,
+    preempted: &HashSet<String>,
     now: i64,
 ) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
         unfinished.iter().partition(|job| job.state == JobState::Pending);
-    // A runner that is out of time has its grace period before it is gone.
+    // A runner that exceeds its time limit still has its grace period.
     let grace = micros(settings.grace_period);
     let expected = active.iter().map(|job| expected_end(job, now)).collect();
-    let as_active = |job| as_active(job, grace, leaving);
+    let as_active = |job| as_active(job, grace, preempted);
     let active: Vec<Active> = active.into_iter().map(as_active).collect();
     let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
     let rules = Rules {
@@ -132,14 +133,14 @@ fn plan(
     (plan, queue)
 }
 
-/// When the job will probably be done, as its runner sees it.
+/// The expected end of the job: its runner's estimate, or its deadline if that is earlier.
 fn expected_end(job: &Job, now: i64) -> Option<i64> {
     let left = job.progress.as_ref().map(|step| step.eta_seconds).filter(|eta| eta.is_finite());
     let end = left.map(|seconds| now.saturating_add((seconds.max(0.0) * 1e6) as i64));
     end.into_iter().chain(job.deadline()).min()
 }
 
-fn as_active(job: &Job, grace: i64, leaving: &HashSet<String>) -> Active {
+fn as_active(job: &Job, grace: i64, preempted: &HashSet<String>) -> Active {
     Active {
         id: job.id.clone(),
         name: job.name.clone(),
@@ -148,7 +149,7 @@ fn as_active(job: &Job, grace: i64, leaving: &HashSet<String>) -> Active {
         end: job.deadline().map(|deadline| deadline.saturating_add(grace)),
         priority: job.priority,
         since: job.place_time.unwrap_or_default(),
-        leaving: job.state == JobState::Cancelling || leaving.contains(&job.id),
+        stopping: job.state == JobState::Cancelling || preempted.contains(&job.id),
     }
 }
 
@@ -174,8 +175,8 @@ mod tests {
     use crate::jobs::state::Outcome;
     use crate::jobs::store::NewJob;
 
-    /// Lets the active jobs end and those start whose turn it is then.
-    fn turn(store: &Store, settings: &Settings) -> Decision {
+    /// Completes the active jobs and starts the next ones.
+    fn advance(store: &Store, settings: &Settings) -> Decision {
         for job in store.unfinished().unwrap().iter().filter(|job| job.state.is_active()) {
             store.settle(&job.id, Outcome::Completed, None).unwrap();
         }
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_tells_nothing_new_while_others_come_first() {
+    fn jobs_deep_in_a_long_queue_get_no_new_events() {
         const JOBS: usize = 1000;
         const HEADS: usize = 100;
         let folder = tempfile::tempdir().unwrap();
@@ -203,13 +204,13 @@ mod tests {
         }
         let last = format!("job-{:04}", JOBS - 1);
         for head in 1..=HEADS {
-            let queue = turn(&store, &settings).queue;
+            let queue = advance(&store, &settings).queue;
             let reason = queue.reason(&last).unwrap();
             assert!(reason.contains(&format!("behind job job-{head:04}")), "{reason}");
             assert_eq!(queue.forecast(&last).unwrap().position as usize, JOBS - head);
         }
         for job in store.unfinished().unwrap().iter().filter(|job| !job.state.is_active()) {
-            // It was created, it waits, and one of them is next.
+            // Created, waiting, and for one of them: next.
             assert!(job.last_sequence <= 3, "{job:?}");
         }
         assert!(decide(&store, &settings, &HashSet::new()).unwrap().waiting.is_empty());

@@ -1,4 +1,4 @@
-//! What the daemon refuses, in its own words. `status.rs` tells clients.
+//! Errors of the control plane. `interfaces::status` converts them to gRPC status.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,10 @@ use super::planner::{Change, Plan, PlanError};
 use crate::jobs::state::{IllegalTransition, JobState};
 use crate::jobs::store::StoreError;
 
-/// One thing wrong with a request, by the path of the field.
+/// An invalid field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldViolation {
+    /// Path of the field.
     pub field: String,
     pub description: String,
 }
@@ -21,20 +22,20 @@ pub enum Error {
     Request { field: &'static str, description: String },
     #[error("the page token is not one that ListJobs returned")]
     PageToken,
-    #[error("this host has {available} {platform} cores, and the job asks for {wanted}")]
+    #[error("this host has {available} {platform} cores, and the job requests {wanted}")]
     Cores { platform: String, available: u32, wanted: u32 },
-    #[error("a user may hold {limit} cores of this host at a time, and the job asks for {wanted}")]
+    #[error("a user may hold {limit} cores of this host at a time, and the job requests {wanted}")]
     CoresOfUser { limit: u32, wanted: u32 },
-    #[error("jobs on {device} take {} cores, and the job asks for {wanted}", .counts.join(", "))]
+    #[error("jobs on {device} use {} cores, and the job requests {wanted}", .counts.join(", "))]
     CoreCount { device: String, counts: Vec<String>, wanted: u32 },
-    #[error("this daemon schedules {offered} cores, and the job asks for {platform}")]
+    #[error("this daemon schedules {offered} cores, and the job requests {platform}")]
     Platform { offered: String, platform: String },
     #[error("the {platform} plugin is not installed: {instructions}")]
     Plugin { platform: String, instructions: String },
     #[error("{}", misfit(.plan, *.available, .change.as_ref()))]
     Memory { plan: Box<Plan>, available: u64, change: Option<Change> },
     #[error(
-        "output_dir would take {}, and {folder} has {} free", size(*.wanted), size(*.available),
+        "output_dir would need {}, and {folder} has {} free", size(*.wanted), size(*.available),
         folder = .folder.display()
     )]
     Disk { wanted: u64, available: u64, folder: PathBuf },
@@ -44,19 +45,19 @@ pub enum Error {
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
     Access(#[from] crate::access::AccessError),
-    #[error("take the rights of the user: {0}")]
+    #[error("switch to the user's account: {0}")]
     Switch(std::io::Error),
     #[error(transparent)]
     Denied(#[from] crate::access::Denied),
-    #[error("the connection does not tell who calls: show a client certificate or a token")]
-    Nobody,
-    #[error("the token is not one that works: it may be misspelt, revoked or expired")]
-    Token,
-    #[error("the stream was cut off: its reader took nothing for a minute")]
+    #[error("the caller is unknown: present a client certificate or a token")]
+    Unauthenticated,
+    #[error("the token is not valid: it may be misspelt, revoked or expired")]
+    InvalidToken,
+    #[error("the stream was closed: its reader read nothing for a minute")]
     SlowReader,
     #[error("no token has the id {id:?}")]
     NoToken { id: String },
-    #[error("the daemon has as many {what} as it takes; ask again later")]
+    #[error("the daemon serves no more {what} at this time; try again later")]
     Busy { what: &'static str },
     #[error("no job has the id or name {reference:?}")]
     NoJob { reference: String },
@@ -66,9 +67,9 @@ pub enum Error {
     RequestReused { request_id: String, id: String },
     #[error("job {id}: {source}")]
     Illegal { id: String, source: IllegalTransition },
-    #[error("the daemon is stopping; jobs go on, and it can be asked again when it is back")]
+    #[error("the daemon is stopping; jobs keep running; try again once it is back")]
     ShuttingDown,
-    #[error("the daemon drains and takes no more jobs; ask again when it is back")]
+    #[error("the daemon is draining and accepts no more jobs; try again once it is back")]
     Draining,
     #[error("this daemon serves no web page; start it with --web-address 127.0.0.1:9401")]
     NoWeb,
@@ -91,7 +92,10 @@ impl From<StoreError> for Error {
             StoreError::OutputInUse { output_dir, id, state } => {
                 Error::OutputInUse { output_dir, id, state }
             }
-            error => Error::Store(error),
+            error @ (StoreError::Sqlite { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Lost { .. }
+            | StoreError::Newer { .. }) => Error::Store(error),
         }
     }
 }

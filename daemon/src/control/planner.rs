@@ -1,8 +1,8 @@
-//! Admission control: what a job would take, and whether the host has it.
+//! Plans of jobs: the memory and disk space that a job needs.
 //!
-//! The arithmetic is the runner's, which knows the models: it is started as a short-lived
-//! process under tight limits, since it reads the user's `config.json`. Jobs that differ in
-//! nothing that matters share an answer.
+//! The runner computes them, since it knows the models. It runs as a short-lived process under
+//! tight limits, since it reads the user's `config.json`. Jobs that differ in nothing that
+//! affects the plan share one.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -21,12 +21,12 @@ use crate::settings::Settings;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(1);
-/// Answers that are remembered.
+/// Most plans in the cache.
 const CACHE_MAX: usize = 1024;
-/// An answer is a few hundred bytes.
+/// A plan takes a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// What a runner answered. Sizes are in bytes; those of memory are a core's.
+/// A runner's plan. Memory sizes are per core.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Plan {
     pub model_type: String,
@@ -44,14 +44,14 @@ pub struct Plan {
     /// Set where the job does not fit.
     #[serde(default)]
     pub misfit: Option<Misfit>,
-    /// What a core has, where that is known.
+    /// Memory of a core, if known.
     #[serde(skip)]
     pub bytes_per_core_max: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Misfit {
-    /// What would make it fit, if anything would.
+    /// A single change that makes the job fit, if there is one.
     pub change: Option<Change>,
 }
 
@@ -76,19 +76,19 @@ pub enum PlanError {
     Refused(String),
     #[error("the planner took longer than {} s", TIMEOUT.as_secs())]
     Timeout,
-    #[error("the planner's answer: {0}")]
+    #[error("parse the plan: {0}")]
     Answer(#[from] serde_json::Error),
 }
 
-/// Asks runners, and remembers what they answered.
+/// Runs planners and caches their plans.
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
 }
 
 impl Planner {
-    /// What `job` would take. Blocks for as long as a runner thinks and, where it `may_fetch` the
-    /// settings of a model on the hub, for as long as the hub takes.
+    /// Plans `job`. Blocks while the planner runs, which includes requests to the hub if it
+    /// `may_fetch` the configuration of a model there.
     pub(crate) fn plan(
         &self,
         settings: &Settings,
@@ -102,7 +102,7 @@ impl Planner {
             return Ok(plan.clone());
         }
         let request = serde_json::to_vec(&Request { job, bytes_per_core_max, may_fetch })?;
-        let answer = ask(settings, &request, may_fetch && job.reads_hub(), account)?;
+        let answer = run(settings, &request, may_fetch && job.reads_hub(), account)?;
         let plan = Plan { bytes_per_core_max, ..serde_json::from_slice(&answer)? };
         let mut answers = self.answers();
         if answers.len() >= CACHE_MAX {
@@ -117,7 +117,7 @@ impl Planner {
     }
 }
 
-/// Memory of a core. Cores of a CPU share that of the host or of the job's group.
+/// Memory of a core. Cores of a CPU share the memory of the host or the limit per job.
 fn bytes_per_core_max(settings: &Settings, cores: u32) -> Option<u64> {
     if settings.memory_per_core.is_some() {
         return settings.memory_per_core;
@@ -137,8 +137,8 @@ fn host_memory() -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Everything that the answer depends on; names and folders of a job do not matter.
-/// What one user's files say is not for others.
+/// Digest of everything that the plan depends on, which a job's name and output folder are not
+/// among. The account is, since plans reveal what a user's files contain.
 fn key(
     job: &JobFile,
     bytes_per_core_max: Option<u64>,
@@ -162,8 +162,8 @@ fn key(
     Ok(digest.finalize().into())
 }
 
-/// Runs the planner: see the `planner` verb for its limits.
-fn ask(
+/// Runs the planner: see `traind planner` for its limits.
+fn run(
     settings: &Settings,
     request: &[u8],
     fetches: bool,
@@ -185,7 +185,7 @@ fn ask(
         .spawn()
         .map_err(PlanError::Start)?;
     if let Some(mut input) = child.stdin.take() {
-        // One that does not listen says why when it ends.
+        // A planner that does not read its input reports why when it exits.
         let _ = input.write_all(request);
     }
     let ended = wait(&mut child);
@@ -200,7 +200,7 @@ fn ask(
     }
 }
 
-/// Whether it succeeded.
+/// Waits for the planner. Returns whether it succeeded.
 fn wait(child: &mut Child) -> Result<bool, PlanError> {
     let start = Instant::now();
     loop {
@@ -216,7 +216,7 @@ fn wait(child: &mut Child) -> Result<bool, PlanError> {
     }
 }
 
-/// An answer fits into a pipe, so it can be read when the writer is gone.
+/// A plan fits into the pipe's buffer, so it can be read after the planner has exited.
 fn read(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {

@@ -1,37 +1,37 @@
-//! What is known of waiting jobs as of the scheduler's last look: why each waits, where it stands
-//! and when it will start. It follows from what is stored, so it is in memory alone.
+//! Waiting jobs as of the scheduler's last run: why each waits, its position and its expected
+//! start. All of it follows from the store, so it is kept only in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::jobs::scheduler::{Active, Forecast, Pending, Plan, Rules, Waiting, forecast};
 
-/// The scheduler's last look. Forecasts are made when somebody asks: the scheduler looks more
-/// often than people do.
+/// The result of the scheduler's last run. Forecasts are computed on demand, since the scheduler
+/// runs more often than anyone asks for them.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// By job id.
     reasons: HashMap<String, String>,
-    outlook: Outlook,
+    forecast_input: ForecastInput,
     /// By job id.
     forecasts: OnceLock<HashMap<String, Forecast>>,
 }
 
-/// What forecasts are made of.
+/// Input of the forecasts.
 #[derive(Debug, Default)]
-struct Outlook {
+struct ForecastInput {
     cores: Vec<u32>,
     aligned: bool,
     cores_per_user: Option<u32>,
     active: Vec<Active>,
-    /// In the order of their turns.
+    /// In scheduling order.
     waiting: Vec<Pending>,
     now: i64,
 }
 
 impl Queue {
-    /// `expected`: when each of `active` will probably end, where a better guess than its
-    /// limit is known.
+    /// `expected`: the expected end of each of `active`, where it is better known than by the
+    /// job's time limit.
     pub(crate) fn new(
         rules: Rules<'_>,
         active: &[Active],
@@ -57,28 +57,28 @@ impl Queue {
         let waiting = plan.waiting.iter().filter_map(|w| find(&w.id).cloned()).collect();
         let Rules { aligned, cores_per_user, .. } = rules;
         let cores = rules.cores.to_vec();
-        let outlook = Outlook { cores, aligned, cores_per_user, active, waiting, now };
+        let forecast_input = ForecastInput { cores, aligned, cores_per_user, active, waiting, now };
         let reasons = plan.waiting.iter().map(reason_of).collect();
-        Queue { reasons, outlook, forecasts: OnceLock::new() }
+        Queue { reasons, forecast_input, forecasts: OnceLock::new() }
     }
 
-    /// Why this job waits, as of now.
+    /// Returns why this job waits.
     pub(crate) fn reason(&self, id: &str) -> Option<String> {
         self.reasons.get(id).cloned()
     }
 
     pub(crate) fn forecast(&self, id: &str) -> Option<Forecast> {
-        self.forecasts.get_or_init(|| self.outlook.forecasts()).get(id).cloned()
+        self.forecasts.get_or_init(|| self.forecast_input.forecasts()).get(id).cloned()
     }
 }
 
 fn reason_of(waiting: &Waiting) -> (String, String) {
-    (waiting.id.clone(), waiting.reason.now.clone())
+    (waiting.id.clone(), waiting.reason.current.clone())
 }
 
-impl Outlook {
+impl ForecastInput {
     fn forecasts(&self) -> HashMap<String, Forecast> {
-        let Outlook { cores, aligned, cores_per_user, .. } = self;
+        let ForecastInput { cores, aligned, cores_per_user, .. } = self;
         let rules = Rules { cores, aligned: *aligned, cores_per_user: *cores_per_user };
         let waiting: Vec<&Pending> = self.waiting.iter().collect();
         let forecasts = forecast(rules, &self.active, &waiting, self.now);
@@ -86,7 +86,7 @@ impl Outlook {
     }
 }
 
-/// The queue that all calls read.
+/// The newest queue, which all calls read.
 #[derive(Debug, Default)]
 pub(crate) struct SharedQueue {
     queue: RwLock<Arc<Queue>>,
@@ -97,7 +97,7 @@ impl SharedQueue {
         *self.queue.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(queue);
     }
 
-    /// As of the scheduler's last look.
+    /// Returns the queue as of the scheduler's last run.
     pub(crate) fn get(&self) -> Arc<Queue> {
         self.queue.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

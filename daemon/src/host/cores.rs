@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use traind_proto::v1::DeviceFigures;
 
-use crate::host::discovery::{self, Discovery, DiscoveryError, FoundCore, Places};
+use crate::host::discovery::{self, Discovery, DiscoveryError, FoundCore, NeuronPaths};
 
 /// A platform's cores on this host.
 #[derive(Clone)]
 pub(crate) struct Host {
-    /// "cpu", "cuda" or "neuron".
+    /// `cpu`, `cuda` or `neuron`.
     pub platform: String,
     pub cores: Vec<u32>,
     found: Vec<FoundCore>,
@@ -20,14 +20,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// The platform's cores: those that are found, or `core_count` if that is given, since a
-    /// platform may be used whose driver tells nothing.
+    /// Discovers the platform's cores. `core_count` overrides how many there are, for platforms
+    /// whose driver does not report them.
     pub(crate) fn new(
         platform: &str,
         core_count: Option<NonZeroU32>,
-        places: &Places,
+        neuron: &NeuronPaths,
     ) -> Result<Host, DiscoveryError> {
-        let source = discovery::of_platform(platform, places);
+        let source = discovery::of_platform(platform, neuron);
         let found = match (source.cores(), core_count) {
             (Ok(found), _) => found,
             (Err(_), Some(_)) => Vec::new(),
@@ -41,8 +41,8 @@ impl Host {
         self.cores.len() as u32
     }
 
-    /// How many cores a job may have; `None` where any number will do. Collectives of Neuron work
-    /// among these alone.
+    /// The numbers of cores that a job may have; `None` if any number is allowed. Neuron's
+    /// collectives support only these.
     pub(crate) fn core_counts(&self) -> Option<Vec<u32>> {
         if self.platform != "neuron" {
             return None;
@@ -53,15 +53,15 @@ impl Host {
         Some(counts.iter().copied().filter(|count| *count <= self.core_count()).collect())
     }
 
-    /// What a core is, in words. Cores beyond those that were found are like the last one.
+    /// The device name of a core. Cores beyond those discovered are taken to be like the last one.
     pub(crate) fn device(&self, core: u32) -> &str {
         let found = self.found.get(core as usize).or(self.found.last());
         found.map_or(self.platform.as_str(), |core| core.device.as_str())
     }
 
-    /// What the devices tell of themselves now, by core. Waits for files and drivers.
-    pub(crate) fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
-        self.source.figures()
+    /// Reads the devices' current statistics, by core. Blocks on files and drivers.
+    pub(crate) fn device_statistics(&self) -> BTreeMap<u32, DeviceFigures> {
+        self.source.statistics()
     }
 }
 
@@ -86,16 +86,16 @@ mod tests {
         fs::create_dir_all(first.join("info/architecture")).unwrap();
         fs::write(first.join("core_count"), "2\n").unwrap();
         fs::write(first.join("info/architecture/device_name"), device).unwrap();
-        let places = Places { neuron_sysfs: folder.path().to_owned(), ..Places::default() };
-        let host = Host::new("neuron", NonZeroU32::new(cores), &places).unwrap();
+        let paths = NeuronPaths { sysfs: folder.path().to_owned(), ..NeuronPaths::default() };
+        let host = Host::new("neuron", NonZeroU32::new(cores), &paths).unwrap();
         assert_eq!(host.core_counts().as_deref(), Some(expect), "{device}");
     }
 
     #[test]
-    fn neuron_takes_some_numbers_of_cores_alone() {
+    fn neuron_allows_only_some_numbers_of_cores() {
         check("Trainium1\n", 32, &[1, 2, 8, 16, 32]);
         check("Trainium1\n", 2, &[1, 2]);
         check("Trainium2\n", 64, &[1, 2, 4, 8, 16, 32, 64]);
-        assert_eq!(Host::new("cpu", None, &Places::default()).unwrap().core_counts(), None);
+        assert_eq!(Host::new("cpu", None, &NeuronPaths::default()).unwrap().core_counts(), None);
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What `/proc` counts in, whatever the kernel does.
+/// The unit of times in `/proc`, independent of the kernel's configuration.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A process, told apart from later ones with the same number.
+/// Identifies a process uniquely, even if its number is used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub pid: u32,
@@ -19,26 +19,26 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// This very process.
+    /// The identity of this process.
     pub(crate) fn own() -> io::Result<Identity> {
         let pid = std::process::id();
         let stat = Stat::read(pid)?;
         Ok(Identity { pid, start_time: stat.start_time, boot_id: boot_id()? })
     }
 
-    /// Whether the machine has not been started since. Where that cannot be told, nothing else can.
+    /// Whether the process started since the machine booted. `false` if that is not known.
     pub(crate) fn is_of_this_boot(&self) -> bool {
         boot_id().is_ok_and(|id| id == self.boot_id)
     }
 
-    /// How long it runs, however often the clock was set meanwhile.
+    /// Time since the process started, independent of changes to the clock.
     pub(crate) fn age(&self) -> Duration {
         uptime()
             .unwrap_or_default()
             .saturating_sub(Duration::from_secs_f64(self.start_time as f64 / TICKS_PER_SECOND))
     }
 
-    /// Whether this process still exists and is no zombie.
+    /// Whether the process exists and is not a zombie.
     pub(crate) fn is_alive(&self) -> bool {
         self.is_of_this_boot()
             && Stat::read(self.pid).is_ok_and(|s| !s.ended && s.start_time == self.start_time)
@@ -55,9 +55,10 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// What `/proc/<pid>/stat` says.
+/// Contents of `/proc/<pid>/stat`.
 pub(crate) struct Stat {
     start_time: u64,
+    /// The process is a zombie or dead.
     pub(crate) ended: bool,
 }
 
@@ -67,7 +68,7 @@ impl Stat {
         Stat::parse(&text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, text))
     }
 
-    /// The command name may hold spaces and parentheses, so fields count from its end.
+    /// The command name may contain spaces and parentheses, so fields are counted from its end.
     fn parse(text: &str) -> Option<Stat> {
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_process_with_the_same_number_is_not_the_same() {
+    fn a_process_that_reuses_a_pid_is_another_one() {
         let own = Identity::own().unwrap();
         assert!(own.is_alive() && own.age() < Duration::from_secs(3600));
         assert!(!Identity { start_time: own.start_time + 1, ..own.clone() }.is_alive());

@@ -1,5 +1,5 @@
-//! EC2's notices that a machine will be taken away, read from the instance metadata
-//! service, version 2. A notice drains the daemon.
+//! EC2's notices that an instance will be reclaimed, from the instance metadata service,
+//! version 2.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use hyper_util::rt::TokioExecutor;
 
 /// The service's address on every instance.
 pub(crate) const BASE_URL: &str = "http://169.254.169.254";
-/// A spot instance is taken two minutes after its notice.
+/// A spot instance is reclaimed two minutes after its notice.
 const PERIOD: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TOKEN_SECONDS: &str = "300";
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// What is asked for, and what it means if it is there.
+/// Paths of notices, and their meaning.
 const NOTICES: [(&str, &str); 2] = [
-    ("/latest/meta-data/spot/instance-action", "EC2 will take this spot instance away"),
-    ("/latest/meta-data/events/recommendations/rebalance", "EC2 advises to leave this instance"),
+    ("/latest/meta-data/spot/instance-action", "EC2 will reclaim this spot instance"),
+    ("/latest/meta-data/events/recommendations/rebalance", "EC2 recommends leaving this instance"),
 ];
 
 #[derive(Debug, thiserror::Error)]
 enum SpotError {
-    #[error("the address: {0}")]
+    #[error("build the request: {0}")]
     Address(#[from] hyper::http::Error),
-    #[error("ask the metadata service: {0}")]
+    #[error("query the metadata service: {0}")]
     Request(#[from] hyper_util::client::legacy::Error),
     #[error("read the answer: {0}")]
     Body(Box<dyn std::error::Error + Send + Sync>),
@@ -42,16 +42,16 @@ enum SpotError {
 pub(crate) async fn notice(base_url: String) -> String {
     let metadata = Metadata::new(base_url);
     let mut ticks = tokio::time::interval(PERIOD);
-    let mut silent = false;
+    let mut warned = false;
     loop {
         ticks.tick().await;
         match metadata.notice().await {
             Ok(Some(notice)) => return notice,
-            Ok(None) => silent = false,
-            // Said once: off EC2 nobody answers.
-            Err(error) if !silent => {
-                tracing::warn!(%error, "look for notices of EC2");
-                silent = true;
+            Ok(None) => warned = false,
+            // Warns once: outside EC2 nothing answers.
+            Err(error) if !warned => {
+                tracing::warn!(%error, "poll EC2 for notices");
+                warned = true;
             }
             Err(_) => {}
         }
@@ -68,7 +68,7 @@ impl Metadata {
         Metadata { client: Client::builder(TokioExecutor::new()).build_http(), base_url }
     }
 
-    /// The first notice there is, in words.
+    /// Returns the first notice found, as a sentence.
     async fn notice(&self) -> Result<Option<String>, SpotError> {
         let header = ("x-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS);
         let token = self.call(Method::PUT, "/latest/api/token", header).await?;
@@ -82,7 +82,7 @@ impl Metadata {
         Ok(None)
     }
 
-    /// The body; `None` where there is no such thing.
+    /// Returns the response's body, or `None` if the path does not exist.
     async fn call(
         &self,
         method: Method,

@@ -1,4 +1,5 @@
-//! The one border between the daemon's own types and the wire's.
+//! Conversions between the daemon's types and the wire's. Those of states and outcomes are in
+//! `jobs::wire`.
 
 use traind_proto::v1;
 
@@ -11,7 +12,7 @@ use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, JobWarning};
 use crate::jobs::wire;
 
-/// A stored job as clients see it.
+/// Converts a stored job.
 pub(crate) fn job(job: Job) -> v1::Job {
     let cancelled = matches!(job.state, JobState::Cancelling | JobState::Cancelled);
     v1::Job {
@@ -38,14 +39,14 @@ pub(crate) fn job(job: Job) -> v1::Job {
         last_sequence: job.last_sequence,
         warnings: job.warnings.into_iter().map(warning).collect(),
         restarts: job.restarts,
-        // Whoever knows the queue fills these in.
+        // Filled in by `services::jobs::present`.
         queue_position: 0,
         estimated_start_time: None,
         data: Vec::new(),
     }
 }
 
-/// What a job would take.
+/// Converts a plan.
 pub(crate) fn plan(plan: Plan) -> v1::Plan {
     v1::Plan {
         model_type: plan.model_type,
@@ -67,7 +68,7 @@ fn warning(warning: JobWarning) -> v1::Warning {
     v1::Warning { code: warning.code, message: warning.message }
 }
 
-/// A token without its hash.
+/// Converts a token, without its hash.
 pub(crate) fn token(token: Token) -> v1::Token {
     v1::Token {
         id: token.id,
@@ -86,13 +87,13 @@ fn role(role: Role) -> v1::Role {
     }
 }
 
-/// `None` for the unspecified role.
+/// Returns `None` for the unspecified role.
 pub(crate) fn role_from_proto(number: i32) -> Result<Option<Role>, Error> {
     match v1::Role::try_from(number) {
         Ok(v1::Role::Unspecified) => Ok(None),
         Ok(wire) => Ok(Role::ALL.into_iter().find(|known| role(*known) == wire)),
         Err(_) => {
-            let description = format!("{number} is no role");
+            let description = format!("{number} is not a role");
             Err(Error::Request { field: "role_max", description })
         }
     }

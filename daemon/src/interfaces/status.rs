@@ -1,4 +1,4 @@
-//! The one place where the daemon's errors become gRPC status: code, reason and details.
+//! Conversion of the daemon's errors to gRPC status: code, reason and details.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use traind_proto::reasons;
 
 use crate::control::error::{Error, FieldViolation};
 
-/// When to ask a daemon again that has too much to do.
+/// The delay that clients of an overloaded daemon are to wait.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 impl From<Error> for Status {
@@ -46,7 +46,9 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::OutputInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
         Error::Denied(_) => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
-        Error::Nobody | Error::Token => (Code::Unauthenticated, reasons::UNAUTHENTICATED),
+        Error::Unauthenticated | Error::InvalidToken => {
+            (Code::Unauthenticated, reasons::UNAUTHENTICATED)
+        }
         Error::NoToken { .. } => (Code::NotFound, reasons::TOKEN_NOT_FOUND),
         Error::Busy { .. } | Error::SlowReader => (Code::ResourceExhausted, reasons::BUSY),
         Error::NoJob { .. } => (Code::NotFound, reasons::JOB_NOT_FOUND),
@@ -63,7 +65,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
     }
 }
 
-/// The fields to blame; a job file's come by their path in it.
+/// The invalid fields of the request; those of a job file by their paths.
 fn violations(error: &Error) -> Vec<FieldViolation> {
     let one = |field: &str| {
         vec![FieldViolation { field: field.to_owned(), description: error.to_string() }]
@@ -86,7 +88,7 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
     }
 }
 
-/// What a client can act on without reading the message.
+/// Details for clients that do not parse the message.
 fn metadata(error: &Error) -> HashMap<String, String> {
     let pairs: Vec<(&str, String)> = match error {
         Error::Cores { platform, available, wanted } => vec![

@@ -1,5 +1,5 @@
-//! What a job was when it was accepted, in a folder that is the daemon's alone: with the
-//! runner's folder enough to make the store anew where the store itself is lost.
+//! Records of accepted jobs, in a folder that only the daemon can write to. With the runners'
+//! folders they suffice to rebuild a lost store.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,8 +15,8 @@ pub(crate) fn folder(state_dir: &Path) -> PathBuf {
     state_dir.join("records")
 }
 
-/// Refuses a store that is gone while there are records of its jobs: a new one in its place would
-/// have lost them, and know nothing of their runners.
+/// Refuses to start without a store if there are records of jobs: a new, empty store would not
+/// know those jobs and their runners.
 pub(crate) fn refuse_lost_store(state_dir: &Path, store: &Path) -> Result<(), StoreError> {
     let records = folder(state_dir);
     let jobs = fs::read_dir(&records).is_ok_and(|mut entries| entries.next().is_some());
@@ -26,13 +26,13 @@ pub(crate) fn refuse_lost_store(state_dir: &Path, store: &Path) -> Result<(), St
     }
 }
 
-/// Writes the record of a job that the store has taken. Durable when this returns.
+/// Writes the record of a job that the store has accepted. Durable on return.
 pub(crate) fn write(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {
     run_dir.create(new.run_as)?;
     replace(&run_dir.record(), &serde_json::to_vec(new)?)
 }
 
-/// `None` where there is none: the folder is of an older daemon.
+/// Reads a job's record; `None` if there is none.
 pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
     match fs::read(run_dir.record()) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -41,7 +41,7 @@ pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
     }
 }
 
-/// Notes that somebody asked for the end of the job.
+/// Records that the job was cancelled.
 pub(crate) fn cancel(run_dir: &RunDir) -> io::Result<()> {
     run_dir.create(None)?;
     replace(&run_dir.cancelled(), b"")

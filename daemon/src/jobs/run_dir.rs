@@ -1,9 +1,9 @@
-//! The two folders of one job: what the daemon and its runner leave for each other, and what
-//! the daemon keeps to itself.
+//! The two folders of one job: the run folder, which the daemon shares with the runner, and the
+//! daemon's own records.
 //!
-//! The first may be the submitting user's, who can put anything there: the daemon opens what
-//! is the user's own and no link, and writes nothing through a name that may have been taken.
-//! What the daemon trusts later is in the second, which no runner can write to.
+//! The run folder may belong to the submitting user, who can put anything there: the daemon opens
+//! only regular files of that user and follows no links, also when it writes. Files that the
+//! daemon trusts later are among the records, which no runner can write to.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -33,37 +33,37 @@ impl RunDir {
         }
     }
 
-    /// The runner's folder.
+    /// The run folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The runner's durable events.
+    /// The runner's event log.
     pub(crate) fn events_log(&self) -> PathBuf {
         self.path.join("events.log")
     }
 
-    /// Which rows each step trained on.
+    /// The ledger of the rows that each step trained on.
     pub(crate) fn samples(&self) -> PathBuf {
         self.path.join(SAMPLE_LEDGER_FILE)
     }
 
-    /// What the runner and its plugin print.
+    /// The output of the runner and its plugin.
     pub(crate) fn runner_log(&self) -> PathBuf {
         self.path.join("runner.log")
     }
 
-    /// Where the runner serves `traind.v1.Runner`.
+    /// The socket on which the runner serves `traind.v1.Runner`.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path.join("runner.sock")
     }
 
-    /// What the job was when it was accepted.
+    /// The record of the accepted job.
     pub(crate) fn record(&self) -> PathBuf {
         self.records.join("job.json")
     }
 
-    /// There if somebody asked for the end of the job.
+    /// Exists if the job was cancelled.
     pub(crate) fn cancelled(&self) -> PathBuf {
         self.records.join("cancelled")
     }
@@ -73,12 +73,12 @@ impl RunDir {
         self.records.join("cgroup")
     }
 
-    /// Names the process of an attempt: see [`super::claim`].
+    /// Identifies the process of an attempt: see `supervisor::claim`.
     pub(crate) fn claim(&self, attempt: u32) -> PathBuf {
         self.records.join(format!("runner-{attempt}.json"))
     }
 
-    /// Attempts that have claims, in their order.
+    /// Attempts with a claim, in ascending order.
     pub(crate) fn claimed_attempts(&self) -> Vec<u32> {
         let attempt = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
@@ -90,7 +90,7 @@ impl RunDir {
         attempts
     }
 
-    /// Makes the folders, closed to others; the runner's is that of `account`, if any.
+    /// Creates the folders with mode 0700. The run folder is given to `account`, if any.
     pub(crate) fn create(&self, account: Option<Account>) -> io::Result<()> {
         for folder in [&self.path, &self.records] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -105,7 +105,7 @@ impl RunDir {
         }
     }
 
-    /// The file that takes the runner's standard streams.
+    /// Opens or creates the file for the runner's standard output and error.
     pub(crate) fn open_runner_log(&self) -> io::Result<File> {
         let path = self.runner_log();
         match self.open_own(&path, OFlags::WRONLY | OFlags::APPEND) {
@@ -118,12 +118,12 @@ impl RunDir {
         Ok(file)
     }
 
-    /// Opens a file that the runner left, to read.
+    /// Opens a file of the run folder for reading.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         self.open_own(path, OFlags::RDONLY)
     }
 
-    /// Opens the runner's event log, to read.
+    /// Opens the runner's event log for reading.
     pub(crate) fn open_events_log(&self) -> Result<EventLogReader, EventLogError> {
         let path = self.events_log();
         match self.open(&path) {
@@ -132,13 +132,13 @@ impl RunDir {
         }
     }
 
-    /// Opens a regular file of the folder's owner: nothing that would block, and nothing that
-    /// leads the daemon to a file which that user could not open.
+    /// Opens a regular file that belongs to the folder's owner. Refuses links, which may lead to
+    /// files that the owner cannot open, and pipes, which would block.
     fn open_own(&self, path: &Path, access: OFlags) -> io::Result<File> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let foreign = || io::Error::new(ErrorKind::InvalidData, "it is no file of the job's user");
         let opened = openat(CWD, path, flags, Mode::empty());
-        // A link, and a pipe without a reader.
+        // A link, or a pipe without a reader.
         let file = File::from(opened.map_err(|error| match error {
             Errno::LOOP | Errno::NXIO => foreign(),
             error => error.into(),
@@ -147,7 +147,7 @@ impl RunDir {
         if found.is_file() && found.uid() == folder.uid() { Ok(file) } else { Err(foreign()) }
     }
 
-    /// The last lines of the runner's output: at most `lines`, from its last 16 KiB.
+    /// Returns the last lines of the runner's output: at most `lines`, from its last 16 KiB.
     pub(crate) fn runner_log_tail(&self, lines: usize) -> String {
         let log = self.open(&self.runner_log());
         let bytes = log.and_then(|log| tail(log, 16 * 1024)).unwrap_or_default();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_put_there_leads_the_daemon_nowhere() {
+    fn links_and_pipes_in_the_run_folder_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::new(folder.path(), "a");
         run_dir.create(None).unwrap();
@@ -194,6 +194,6 @@ mod tests {
         assert!(run_dir.open_runner_log().is_err());
         let pipe = run_dir.events_log();
         rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-        assert!(run_dir.open(&pipe).is_err(), "and does not wait for a writer");
+        assert!(run_dir.open(&pipe).is_err(), "without waiting for a writer");
     }
 }

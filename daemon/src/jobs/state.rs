@@ -1,13 +1,12 @@
-//! The life of a job: one enum of states and one table of legal transitions.
+//! The states of a job, and one table of legal transitions.
 //!
-//! A state is never assigned. It is reached by applying a [`Transition`] to the
-//! state that the store holds, so an illegal step cannot be written down, only
-//! refused.
+//! A state is never assigned. It is reached by applying a [`Transition`] to the stored
+//! state, so that illegal changes are refused.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a job stands. Stored by name: see [`JobState::name`].
+/// The state of a job. Stored by name: see [`JobState::name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobState {
     /// Acknowledged and durable; waits for its cores.
@@ -16,28 +15,28 @@ pub enum JobState {
     Starting,
     /// The runner has reported.
     Running,
-    /// Asked to end; the runner has its grace period.
+    /// Cancelled; the runner is in its grace period.
     Cancelling,
-    /// The runner finished its work.
+    /// The runner completed its work.
     Completed,
-    /// The runner gave up or died.
+    /// The runner reported a failure or died.
     Failed,
-    /// Ended because somebody asked for it.
+    /// Ended on request.
     Cancelled,
 }
 
-/// What can happen to a job.
+/// An event that changes the state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// The scheduler gave the job its cores.
     Place,
     /// The runner wrote its first `Started` event.
     Report,
-    /// The attempt came to nothing and another one is to follow.
+    /// The attempt ended without settling the job, and another one is to follow.
     Requeue,
-    /// Somebody asked for the end of the job.
+    /// The end of the job was requested.
     Cancel,
-    /// The runner is gone and this is how the job ended.
+    /// The runner has exited, and the job ended with this outcome.
     Settle(Outcome),
 }
 
@@ -49,7 +48,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// A transition that the job's state does not allow.
+/// Error of a transition that the job's state does not allow.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("a {from} job cannot {transition}")]
 pub struct IllegalTransition {
@@ -68,25 +67,24 @@ impl JobState {
         JobState::Cancelled,
     ];
 
-    /// The state that `transition` leads to.
+    /// Returns the state that `transition` leads to.
     pub fn after(self, transition: Transition) -> Result<JobState, IllegalTransition> {
         use JobState::{Cancelled, Cancelling, Pending, Running, Starting};
         match (self, transition) {
             // The gang scheduler found all cores at once.
             (Pending, Transition::Place) => Ok(Starting),
-            // Nothing runs yet, so there is nobody to ask.
+            // No runner exists yet that could be stopped.
             (Pending, Transition::Cancel) => Ok(Cancelled),
-            // The daemon died before a runner existed, or the runner ended in a way that
-            // another need not.
+            // The daemon died before a runner existed, or the runner's failure may not recur.
             (Starting | Running, Transition::Requeue) => Ok(Pending),
             (Starting, Transition::Report) => Ok(Running),
-            // A cancelled job may still report: the request and the report crossed.
+            // The cancellation and the runner's first report may cross.
             (Cancelling, Transition::Report) => Ok(Cancelling),
-            // Requests to stop a job that is already cancelling change nothing.
+            // Cancelling a job twice changes nothing.
             (Starting | Running | Cancelling, Transition::Cancel) => Ok(Cancelling),
-            // A cancelling job may have completed or failed before it heard the request.
+            // A cancelling job may have completed or failed before the request reached it.
             (Starting | Running | Cancelling, Transition::Settle(outcome)) => Ok(outcome.state()),
-            // A job that was to be stopped needs no other runner.
+            // A cancelled job needs no other attempt.
             (Cancelling, Transition::Requeue) => Ok(Cancelled),
             (from, transition) => Err(IllegalTransition { from, transition }),
         }
@@ -102,7 +100,7 @@ impl JobState {
         matches!(self, JobState::Starting | JobState::Running | JobState::Cancelling)
     }
 
-    /// The name in the store, in tables and on the command line.
+    /// Returns the name in the store, in tables and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             JobState::Pending => "pending",
@@ -146,7 +144,7 @@ impl fmt::Display for Transition {
     }
 }
 
-/// A name that is no state.
+/// Error of parsing the name of a state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown job state {0:?}")]
 pub struct UnknownState(pub String);
@@ -175,7 +173,7 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_leaves_a_terminal_state() {
+    fn no_transition_leaves_a_terminal_state() {
         for state in JobState::ALL.into_iter().filter(|state| state.is_terminal()) {
             for transition in TRANSITIONS {
                 assert!(state.after(transition).is_err(), "{state} took {transition}");
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_job_never_runs_without_being_placed() {
+    fn a_pending_job_must_be_placed_before_it_runs() {
         assert!(JobState::Pending.after(Transition::Report).is_err());
         assert!(JobState::Pending.after(Transition::Settle(Outcome::Completed)).is_err());
         assert_eq!(JobState::Pending.after(Transition::Place), Ok(JobState::Starting));
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn another_attempt_follows_unless_the_job_was_to_end() {
+    fn a_requeued_job_is_pending_unless_it_was_cancelled() {
         for state in [JobState::Starting, JobState::Running] {
             assert_eq!(state.after(Transition::Requeue), Ok(JobState::Pending));
         }

@@ -1,4 +1,4 @@
-//! One daemon for a state folder: a lock that dies with its process.
+//! A lock that keeps two daemons from using one state folder. It ends with its process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, Write};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::host::process::Stat;
 
-/// A launcher that a killed daemon had just forked shares its lock until it becomes another
-/// program, which takes milliseconds.
-const HEIR_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for a lock whose holder is dead. A launcher that a killed daemon had just
+/// forked shares the lock until it executes another program, milliseconds later.
+const INHERITED_MAX: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(5);
 
 /// Held as long as the daemon lives.
@@ -41,22 +41,22 @@ impl StateLock {
                 Err(TryLockError::WouldBlock) => {}
             }
             let holder = fs::read_to_string(path).map_err(io_error)?.trim().to_owned();
-            if is_alive(&holder) || start.elapsed() > HEIR_MAX {
+            if is_alive(&holder) || start.elapsed() > INHERITED_MAX {
                 return Err(LockError::Held { path: path.to_owned(), holder });
             }
             std::thread::sleep(RETRY);
         }
-        note_holder(&mut file).map_err(io_error)?;
+        write_holder(&mut file).map_err(io_error)?;
         Ok(StateLock { _file: file })
     }
 }
 
-/// Whether this is the number of a process that has not ended.
+/// Whether `pid` is the id of a running process.
 fn is_alive(pid: &str) -> bool {
     pid.parse().is_ok_and(|pid| Stat::read(pid).is_ok_and(|stat| !stat.ended))
 }
 
-fn note_holder(file: &mut File) -> io::Result<()> {
+fn write_holder(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_the_first_is() {
+    fn the_second_daemon_gets_an_error_that_names_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
         let first = StateLock::acquire(&path).unwrap();
@@ -78,19 +78,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_daemon_left_behind_holds_the_lock_for_a_moment_only() {
+    fn a_lock_inherited_from_a_dead_daemon_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
-        // As of a launcher: an open file of a daemon that is no more.
-        let heir = StateLock::acquire(&path).unwrap();
+        // Like a launcher: an open file that a dead daemon locked.
+        let inherited = StateLock::acquire(&path).unwrap();
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
         fs::write(&path, format!("{}\n", dead.id())).unwrap();
-        let becomes_another_program = std::thread::spawn(move || {
+        let exec = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
-            drop(heir);
+            drop(inherited);
         });
         StateLock::acquire(&path).unwrap();
-        becomes_another_program.join().unwrap();
+        exec.join().unwrap();
     }
 }

@@ -17,12 +17,12 @@ pub(crate) fn job_state(state: JobState) -> v1::JobState {
     }
 }
 
-/// `None` for the unspecified state.
+/// Returns `None` for the unspecified state.
 pub(crate) fn job_state_from_proto(state: v1::JobState) -> Option<JobState> {
     JobState::ALL.into_iter().find(|known| job_state(*known) == state)
 }
 
-/// An outcome that the runner did not set counts as a failure.
+/// An outcome that the runner left unspecified counts as a failure.
 pub(crate) fn outcome_from_proto(outcome: v1::Outcome) -> Outcome {
     match outcome {
         v1::Outcome::Completed => Outcome::Completed,

@@ -40,7 +40,7 @@ pub(crate) async fn code_over(channel: Channel, path: &str) -> Code {
 }
 
 #[tokio::test]
-async fn another_users_job_is_not_there_unless_for_an_admin() {
+async fn another_users_job_is_hidden_except_from_admins() {
     let user = own_user();
     let mut host = host_with(&format!("users: {{{user}: submitter}}")).await;
     let own = host.submit("own", 1).await;

@@ -1,4 +1,4 @@
-//! The runner's service, which shell scripts cannot serve: answers in a script's place.
+//! Serves the runner's gRPC service in place of a script.
 
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -17,7 +17,7 @@ pub(crate) fn answer_as_runner(host: &Host, job_id: &str, usage: CoreUsage) {
     tokio::spawn(server);
 }
 
-/// What a runner would say of its one core.
+/// Answers with the usage of one core.
 struct Answers(CoreUsage);
 
 #[tonic::async_trait]

@@ -1,6 +1,6 @@
 //! The command line: what it prints and what it exits with.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,7 +40,7 @@ async fn submit_prints_the_id_and_watch_shows_the_whole_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submission_waits_for_a_daemon_that_is_started_again() {
+async fn a_submission_waits_for_a_restarting_daemon() {
     let mut host = Host::started(1, STOPS_WHEN_ASKED).await;
     write_job(&host, "first");
     host.kill_daemon();
@@ -70,7 +70,7 @@ async fn a_job_prints_as_json_and_yaml() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exit_codes_tell_a_failed_job_from_a_failed_command() {
+async fn exit_codes_distinguish_a_failed_job_from_a_failed_command() {
     let host = Host::started(1, "say started; say failed").await;
     write_job(&host, "first");
     let (code, _, errors) = text(&host.cli(&["submit", "job.yaml", "--watch"]));
@@ -114,7 +114,7 @@ async fn ctrl_c_stops_following_and_not_the_job() {
     let rest: String = errors.lines().map(Result::unwrap).collect();
     assert_eq!(watch.wait().unwrap().code(), Some(130));
     assert!(
-        rest.contains("goes on") && rest.contains(&format!("traind watch {}", job.id)),
+        rest.contains("keeps running") && rest.contains(&format!("traind watch {}", job.id)),
         "{rest}"
     );
     assert_eq!(host.get(&job.id).await.state(), JobState::Running);
@@ -124,17 +124,22 @@ async fn ctrl_c_stops_following_and_not_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_goes_on_over_a_restart_of_the_daemon() {
+async fn a_watch_survives_a_restart_of_the_daemon() {
     let mut host = Host::started(1, crate::runner::WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
-    let watch = host.traind().args(["watch", "first"]).stderr(Stdio::piped()).spawn().unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let mut watch = host.traind().args(["watch", "first"]).stderr(Stdio::piped()).spawn().unwrap();
+    // Killed in the middle of the stream of events.
+    let mut errors = BufReader::new(watch.stderr.take().unwrap());
+    let mut progress = String::new();
+    while !progress.contains("step 20/40 ") {
+        assert!(errors.read_line(&mut progress).unwrap() > 0, "{progress}");
+    }
     host.kill_daemon();
     host.start().await;
     std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
-    let (code, _, progress) = text(&watch.wait_with_output().unwrap());
-    assert_eq!(code, Some(0), "{progress}");
+    errors.read_to_string(&mut progress).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0), "{progress}");
     for step in 1..=40 {
         let shown = progress.matches(&format!("step {step}/40 ")).count();
         assert_eq!(shown, 1, "step {step} of\n{progress}");
@@ -160,7 +165,7 @@ fn an_installed_plugin_is_not_fetched_again() {
 }
 
 #[test]
-fn a_plugin_install_says_what_it_lacks() {
+fn a_failed_plugin_install_names_what_is_missing() {
     let host = Host::new(1, "");
     std::fs::remove_dir_all(host.path("cache/plugins")).unwrap();
     let mut command = host.traind();
@@ -182,7 +187,7 @@ fn a_plugin_install_says_what_it_lacks() {
 }
 
 #[test]
-fn completions_name_the_verbs() {
+fn completions_contain_the_commands() {
     let host = Host::new(1, "");
     let (code, script, _) = text(&host.cli(&["completions", "bash"]));
     assert_eq!(code, Some(0));
@@ -190,7 +195,7 @@ fn completions_name_the_verbs() {
 }
 
 #[test]
-fn whoever_reads_the_output_may_leave() {
+fn a_closed_output_is_no_error() {
     let host = Host::new(1, COMPLETES);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -1,5 +1,5 @@
-//! Jobs under `--allow-root`: what they name is looked at first, and what their runners open
-//! meets the kernel's fence, whatever was swapped meanwhile.
+//! Jobs under `--allow-root`: their paths are checked at submission, and their runners are confined
+//! by the kernel, even if paths are replaced in between.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use traind_proto::v1::JobState;
 use crate::host::Host;
 use crate::runner::COMPLETES;
 
-/// Opens what the test left in its way, again and again, then reports what it got hold of.
+/// Repeatedly opens paths that lead outside, and reports which could be read.
 fn escaping(secret: &Path, tries: u32) -> String {
     let (root, secret) = (secret.parent().unwrap().join("root"), secret.display());
     let root = root.display();
@@ -40,7 +40,7 @@ fn tries() -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_runner_does_not_escape_whatever_is_swapped() {
+async fn a_runner_does_not_escape_while_links_are_swapped() {
     let outside = tempfile::tempdir().unwrap();
     let (root, secret) = (outside.path().join("root"), outside.path().join("secret"));
     fs::create_dir_all(root.join("harmless")).unwrap();
@@ -50,7 +50,7 @@ async fn a_runner_does_not_escape_whatever_is_swapped() {
     fs::write(&secret, "hidden\n").unwrap();
     symlink(&secret, root.join("link")).unwrap();
     let mut host = Host::new(1, &escaping(&secret, tries()));
-    // What the script reports lies beside it.
+    // The script reads the frames that it reports.
     let frames = host.path("frames");
     host.options = [&root, &frames].map(|path| format!("--allow-root={}", path.display())).into();
     host.start().await;
@@ -84,7 +84,7 @@ async fn a_runner_does_not_escape_whatever_is_swapped() {
 }
 
 #[tokio::test]
-async fn a_job_that_names_paths_outside_is_refused_with_all_of_them() {
+async fn paths_outside_are_all_listed_in_the_error() {
     let outside = tempfile::tempdir().unwrap();
     let host = Host::new(1, COMPLETES);
     fs::create_dir(host.path("root")).unwrap();
@@ -105,8 +105,8 @@ async fn a_job_that_names_paths_outside_is_refused_with_all_of_them() {
     let fields: Vec<&str> = violations.iter().map(|violation| violation.field.as_str()).collect();
     let checkpoint = "train.resume_from_checkpoint";
     assert_eq!(fields, ["model.name_or_path", "data.train", checkpoint, "output_dir"]);
-    assert!(violations.iter().all(|v| v.description.contains("leads out")), "{violations:?}");
-    // The fence would hold; whether something is there is nobody's business either.
+    assert!(violations.iter().all(|v| v.description.contains("is outside")), "{violations:?}");
+    // The error must not reveal whether a path outside exists.
     for pattern in ["*/../../train.csv", "*/../../not-there.csv", "**/../../train.csv"] {
         let mut request = host.request("nosy", 1);
         request.base_dir = host.path("root").display().to_string();
@@ -117,7 +117,7 @@ async fn a_job_that_names_paths_outside_is_refused_with_all_of_them() {
         let violations =
             refused.get_error_details().bad_request().unwrap().field_violations.clone();
         assert_eq!(violations.len(), 1, "{violations:?}");
-        assert!(violations[0].description.contains("before wildcards"), "{violations:?}");
+        assert!(violations[0].description.contains("after a wildcard"), "{violations:?}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Devices that tell of themselves: hosts that look like a trn1.2xlarge, and like one with
-//! NVIDIA's driver (`nvml.c`, which is compiled here).
+//! Device statistics, on simulated hosts: a trn1.2xlarge, and one with NVIDIA's driver (`nvml.c`,
+//! which is compiled here).
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -63,42 +63,45 @@ async fn cores(host: &Host) -> Vec<Core> {
 }
 
 #[tokio::test]
-async fn free_cores_show_what_their_driver_and_monitor_tell() {
+async fn free_cores_have_statistics_of_driver_and_monitor() {
     let mut host = neuron_host();
     host.start().await;
     let start = Instant::now();
-    let told = loop {
-        let told = cores(&host).await;
-        let second = told[1].figures.as_ref().unwrap();
+    let reading = loop {
+        let reading = cores(&host).await;
+        let second = reading[1].figures.as_ref().unwrap();
         if second.utilization_percent.is_some() {
-            break told;
+            break reading;
         }
-        assert!(start.elapsed() < PATIENCE, "{told:?}");
+        assert!(start.elapsed() < PATIENCE, "{reading:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    assert_eq!(told.iter().map(|core| core.device.as_str()).collect::<Vec<_>>(), ["Trainium1"; 2]);
-    let figures = |core: usize| told[core].figures.as_ref().unwrap();
-    assert_eq!(figures(1).utilization_percent, Some(62.5));
-    assert_eq!(figures(0).memory_used_bytes, Some(4096), "of sysfs: the monitor told nothing");
+    assert_eq!(
+        reading.iter().map(|core| core.device.as_str()).collect::<Vec<_>>(),
+        ["Trainium1"; 2]
+    );
+    let statistics = |core: usize| reading[core].figures.as_ref().unwrap();
+    assert_eq!(statistics(1).utilization_percent, Some(62.5));
+    assert_eq!(statistics(0).memory_used_bytes, Some(4096), "from sysfs");
     let said = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
     assert!(said.contains("Trainium1") && said.contains("62 %, 4.0 KiB"), "{said}");
 }
 
 #[tokio::test]
-async fn gpus_show_what_their_driver_tells_and_lost_ones_keep_their_number() {
+async fn gpus_have_statistics_and_lost_ones_keep_their_number() {
     let mut host = nvidia_host();
     host.start().await;
     let start = Instant::now();
-    let told = loop {
-        let told = cores(&host).await;
-        if told[0].figures.is_some() {
-            break told;
+    let reading = loop {
+        let reading = cores(&host).await;
+        if reading[0].figures.is_some() {
+            break reading;
         }
-        assert!(start.elapsed() < PATIENCE, "{told:?}");
+        assert!(start.elapsed() < PATIENCE, "{reading:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     assert_eq!(
-        told.iter().map(|core| (core.core, core.device.as_str())).collect::<Vec<_>>(),
+        reading.iter().map(|core| (core.core, core.device.as_str())).collect::<Vec<_>>(),
         [(0, "NVIDIA H100 80GB HBM3"), (1, "cuda")]
     );
     let expected = DeviceFigures {
@@ -109,14 +112,14 @@ async fn gpus_show_what_their_driver_tells_and_lost_ones_keep_their_number() {
         power_watts: Some(512.5),
         ..DeviceFigures::default()
     };
-    assert_eq!(told[0].figures, Some(expected));
-    assert_eq!(told[1].figures, None);
+    assert_eq!(reading[0].figures, Some(expected));
+    assert_eq!(reading[1].figures, None);
     let said = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
     assert!(said.contains("NVIDIA H100 80GB HBM3") && said.contains("87 %, 20.0 GiB"), "{said}");
 }
 
 #[tokio::test]
-async fn without_devices_it_says_where_it_looked() {
+async fn without_devices_the_error_names_the_searched_paths() {
     let mut host = Host::new(1, COMPLETES);
     host.options = vec!["--platform=neuron".into(), "--neuron-sysfs=/nowhere/sysfs".into()];
     host.options.push("--neuron-tools=/nowhere/bin".into());
@@ -131,7 +134,7 @@ async fn without_devices_it_says_where_it_looked() {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
     assert!(!said.status.success());
-    // Who says how many cores there are needs no driver to be asked.
+    // With a given number of cores, no driver is needed.
     let mut daemon = command.spawn().unwrap();
     let start = Instant::now();
     while !host.socket().exists() {

@@ -1,4 +1,4 @@
-//! A store that is damaged: refused, examined, and made anew from the job folders.
+//! A damaged store is refused, diagnosed, and rebuilt from the job folders.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use traind_proto::v1::{Job, JobState};
 use crate::host::Host;
 use crate::runner::{self, WAITS_FOR_GO};
 
-/// What a user would miss.
+/// The fields that a rebuild must restore.
 fn essence(job: &Job) -> (String, String, String, u32, Option<u64>, String, String) {
     let step = job.progress.as_ref().map(|step| step.step);
     let state = job.state().as_str_name().to_owned();
@@ -16,7 +16,7 @@ fn essence(job: &Job) -> (String, String, String, u32, Option<u64>, String, Stri
 }
 
 #[tokio::test]
-async fn jobs_come_back_from_their_folders_with_the_living_among_them() {
+async fn jobs_are_restored_from_their_folders_including_running_ones() {
     let mut host = Host::started(2, WAITS_FOR_GO).await;
     let completed = host.submit("completed", 1).await;
     host.until_state(&completed.id, JobState::Running).await;
@@ -62,21 +62,21 @@ async fn jobs_come_back_from_their_folders_with_the_living_among_them() {
         host.until(id, |job| essence(job) == before).await;
     }
     assert_eq!(runner::pids(&host.run_dir(&running.id)), alive, "the same runner");
-    assert_eq!(host.create(request).await.unwrap().id, waiting.id, "made once");
+    assert_eq!(host.create(request).await.unwrap().id, waiting.id, "created once");
     fs::write(host.run_dir(&running.id).join("go"), "").unwrap();
     host.until_state(&running.id, JobState::Completed).await;
     fs::write(host.run_dir(&waiting.id).join("go"), "").unwrap();
     host.until_state(&waiting.id, JobState::Completed).await;
 }
 
-/// Dies in its first attempt.
+/// Dies in the first attempt.
 const SECOND_TIME_LUCKY: &str = "
 say started; say_steps 1 2
 [ -e second ] && { say_steps 3 40; say completed; exit; }
 touch second; kill -9 $$";
 
 #[tokio::test]
-async fn what_lost_its_folder_is_not_run_again_and_restarts_are_counted() {
+async fn a_job_without_a_folder_is_not_run_again_and_restarts_are_counted() {
     let options = ["--restart-delay", "60"];
     let mut host = Host::started_with(1, SECOND_TIME_LUCKY, &options).await;
     let resting = host.submit_with("resting", "cores: 1, max_restarts: 1").await;
@@ -96,21 +96,21 @@ async fn what_lost_its_folder_is_not_run_again_and_restarts_are_counted() {
     host.start().await;
     let again = host.get(&completed.id).await;
     assert_eq!(again.state(), JobState::Completed);
-    for (told, was) in
+    for (restored, original) in
         [(again.start_time, completed.start_time), (again.end_time, completed.end_time)]
     {
-        assert!(told.unwrap().seconds <= was.unwrap().seconds, "{again:?} {completed:?}");
+        assert!(restored.unwrap().seconds <= original.unwrap().seconds, "{again:?} {completed:?}");
     }
     // It may have written its output already, and must not do so again.
     let lost = host.get(&lost.id).await;
     assert_eq!((lost.state(), lost.attempt), (JobState::Failed, 1));
-    assert!(lost.failure.unwrap().message.contains("is gone"));
+    assert!(lost.failure.unwrap().message.contains("was removed"));
     let resting = host.until_state(&resting.id, JobState::Completed).await;
     assert_eq!((resting.attempt, resting.restarts), (2, 1));
 }
 
 #[tokio::test]
-async fn a_job_that_the_store_forgot_is_found() {
+async fn a_job_missing_from_the_store_is_found() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.stop_daemon();

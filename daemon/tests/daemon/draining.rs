@@ -1,4 +1,4 @@
-//! The machine goes away: jobs stop with what they have, and go on later.
+//! Draining: jobs stop with a checkpoint and resume later.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use traind_proto::v1::{self, JobState};
 use crate::host::Host;
 use crate::runner::{self, STOPS_WHEN_ASKED, STUBBORN};
 
-/// Stops when asked; completes once it is started again.
+/// Stops on a signal; completes in the second attempt.
 const TWO_SITTINGS: &str = "
 trap 'say cancelled; exit 3' TERM INT
 say started
@@ -17,8 +17,8 @@ say started
 touch second
 while :; do sleep 0.02; done";
 
-/// The drained daemon ended well, and the next one finishes the job.
-async fn goes_on_with_the_next_daemon(host: &mut Host, job: &v1::Job) {
+/// Checks that the drained daemon succeeded, and that the next one completes the job.
+async fn resumes_with_the_next_daemon(host: &mut Host, job: &v1::Job) {
     assert_eq!(host.daemon_end().await, Some(0), "{}", host.log());
     assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
     host.options.clear();
@@ -28,18 +28,18 @@ async fn goes_on_with_the_next_daemon(host: &mut Host, job: &v1::Job) {
 }
 
 #[tokio::test]
-async fn drained_jobs_go_on_when_the_daemon_is_back() {
+async fn drained_jobs_resume_when_the_daemon_is_back() {
     let mut host = Host::started(1, TWO_SITTINGS).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
     let output = host.cli(&["drain", "--reason", "new kernel"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "1 running\ndrained\n", "{output:?}");
     assert!(host.log().contains("new kernel"), "{}", host.log());
-    goes_on_with_the_next_daemon(&mut host, &job).await;
+    resumes_with_the_next_daemon(&mut host, &job).await;
 }
 
 #[tokio::test]
-async fn sigterm_drains_where_it_was_told_to() {
+async fn sigterm_drains_with_on_sigterm_drain() {
     let mut host = Host::started_with(1, TWO_SITTINGS, &["--on-sigterm", "drain"]).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -50,7 +50,7 @@ async fn sigterm_drains_where_it_was_told_to() {
 }
 
 #[tokio::test]
-async fn a_draining_daemon_takes_and_starts_no_more_and_kills_who_stays() {
+async fn a_draining_daemon_accepts_and_starts_no_jobs_and_kills_stubborn_runners() {
     let mut host = Host::started(1, STUBBORN).await;
     let first = host.submit("first", 1).await;
     host.until_state(&first.id, JobState::Running).await;
@@ -71,7 +71,7 @@ async fn a_draining_daemon_takes_and_starts_no_more_and_kills_who_stays() {
 }
 
 #[tokio::test]
-async fn a_runner_that_the_machine_stops_is_no_cancelled_job() {
+async fn a_runner_stopped_by_the_machine_is_not_a_cancelled_job() {
     let host = Host::started(1, TWO_SITTINGS).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -128,17 +128,17 @@ async fn check_notice(notice: &'static str, words: &str) {
 
 #[tokio::test]
 async fn a_spot_notice_drains() {
-    check_notice("/latest/meta-data/spot/instance-action", "take this spot instance away").await;
+    check_notice("/latest/meta-data/spot/instance-action", "reclaim this spot instance").await;
 }
 
 #[tokio::test]
 async fn a_rebalance_notice_drains() {
     let path = "/latest/meta-data/events/recommendations/rebalance";
-    check_notice(path, "advises to leave this instance").await;
+    check_notice(path, "recommends leaving this instance").await;
 }
 
 #[tokio::test]
-async fn a_drain_that_did_not_come_to_its_end_does_not_say_so() {
+async fn an_interrupted_drain_is_not_reported_as_complete() {
     let mut host = Host::started(1, STUBBORN).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -147,5 +147,5 @@ async fn a_drain_that_did_not_come_to_its_end_does_not_say_so() {
     assert_eq!(left.message().await.unwrap(), Some(v1::DrainResponse { running: 1 }));
     assert_eq!(host.stop_daemon(), Some(0));
     assert_eq!(left.message().await.unwrap_err().code(), tonic::Code::Unavailable);
-    assert!(host.log().contains("stopped; jobs go on"), "{}", host.log());
+    assert!(host.log().contains("stopped; jobs keep running"), "{}", host.log());
 }

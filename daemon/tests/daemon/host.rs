@@ -18,14 +18,14 @@ use traind_proto::v1::{self, CreateJobRequest, Event, Job, JobState};
 
 use crate::runner;
 
-/// No wait in these tests should come near it.
+/// Limit on every wait, far above its expected duration.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Host {
     folder: TempDir,
     cores: u32,
     pub(crate) options: Vec<String>,
-    /// What the daemon's environment has beside the tests' own.
+    /// Environment variables of the daemon besides those of the tests.
     pub(crate) environment: Vec<(String, String)>,
     daemon: Option<Child>,
 }
@@ -43,14 +43,14 @@ impl Host {
         Host { folder, cores, options: Vec::new(), environment: Vec::new(), daemon: None }
     }
 
-    /// The same with a daemon that answers.
+    /// A host with a running daemon.
     pub(crate) async fn started(cores: u32, script: &str) -> Host {
         let mut host = Host::new(cores, script);
         host.start().await;
         host
     }
 
-    /// The same with a daemon that was given more options.
+    /// A host with a daemon that has more options.
     pub(crate) async fn started_with(cores: u32, script: &str, options: &[&str]) -> Host {
         let mut host = Host::new(cores, script);
         host.options = options.iter().map(|option| (*option).to_owned()).collect();
@@ -74,8 +74,8 @@ impl Host {
         self.daemon = Some(daemon);
     }
 
-    /// Whether a call is answered. That somebody can connect does not say so: a launcher that has
-    /// not become a runner yet may hold the socket of a killed daemon open for a moment.
+    /// Whether a call is answered. Connecting is not enough: a launcher that has not executed the
+    /// runner yet may hold the socket of a killed daemon open.
     async fn answers(&self) -> bool {
         let Ok(channel) = try_connect(self.socket()).await else { return false };
         match JobsClient::new(channel).list_jobs(v1::ListJobsRequest::default()).await {
@@ -86,7 +86,7 @@ impl Host {
         }
     }
 
-    /// Waits until the daemon has done with those who came before.
+    /// Waits until the daemon accepts another call.
     pub(crate) async fn until_answered(&self) {
         let start = Instant::now();
         while self.jobs().await.list_jobs(v1::ListJobsRequest::default()).await.is_err() {
@@ -122,14 +122,14 @@ impl Host {
         self.traind().args(arguments).output().unwrap()
     }
 
-    /// As a power cut does: no goodbye.
+    /// Kills the daemon with SIGKILL.
     pub(crate) fn kill_daemon(&mut self) {
         let mut daemon = self.daemon.take().unwrap();
         daemon.kill().unwrap();
         daemon.wait().unwrap();
     }
 
-    /// As systemd does: SIGTERM. Returns the exit code.
+    /// Stops the daemon with SIGTERM. Returns the exit code.
     pub(crate) fn stop_daemon(&mut self) -> Option<i32> {
         let mut daemon = self.daemon.take().unwrap();
         let pid = rustix::process::Pid::from_child(&daemon);
@@ -137,7 +137,7 @@ impl Host {
         daemon.wait().unwrap().code()
     }
 
-    /// As `systemctl reload` does.
+    /// Sends SIGHUP to the daemon.
     pub(crate) fn hang_up(&self) {
         let pid = rustix::process::Pid::from_child(self.daemon.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
@@ -168,7 +168,7 @@ impl Host {
         self.path("state/jobs").join(job_id)
     }
 
-    /// What the daemon keeps of a job, out of the runner's reach.
+    /// The daemon's records of a job.
     pub(crate) fn records(&self, job_id: &str) -> PathBuf {
         self.path("state/records").join(job_id)
     }
@@ -214,7 +214,7 @@ impl Host {
         self.create(self.request(name, cores)).await.unwrap()
     }
 
-    /// A job with more to say about its resources.
+    /// Submits a job with more resource settings.
     pub(crate) async fn submit_with(&self, name: &str, resources: &str) -> Job {
         let mut request = self.request(name, 1);
         request.job_file = request.job_file.replace("{cores: 1}", &format!("{{{resources}}}"));
@@ -289,7 +289,7 @@ pub(crate) async fn try_connect(socket: PathBuf) -> Result<Channel, tonic::trans
     Endpoint::from_static("http://traind").connect_with_connector(connector).await
 }
 
-/// A control group for one test, where this user may make one.
+/// A control group for one test, if this user may create one.
 pub(crate) struct Cgroups(PathBuf);
 
 impl Cgroups {

@@ -1,4 +1,4 @@
-//! One request of HTTP/1.1, as it goes over the wire.
+//! A minimal HTTP/1.1 client.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +18,7 @@ impl Answer {
     }
 }
 
-/// The answer to the end, which for a stream is the daemon's.
+/// Sends a request and reads the response to its end.
 pub(crate) async fn request(
     address: &str,
     method: &str,
@@ -28,7 +28,7 @@ pub(crate) async fn request(
     request_with(address, method, path, headers, "").await
 }
 
-/// The same with a body of JSON.
+/// Sends a request with a JSON body.
 pub(crate) async fn request_with(
     address: &str,
     method: &str,

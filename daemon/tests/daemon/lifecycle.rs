@@ -1,4 +1,4 @@
-//! From submission to the end of a job, in all the ways it can end.
+//! The life of a job, with every way in which it can end.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -9,8 +9,8 @@ use traind_proto::v1::{Event, JobState};
 use crate::host::{Host, until_file};
 use crate::runner::{self, COMPLETES, STEPS, STOPS_WHEN_ASKED, STUBBORN};
 
-/// The states that a job went through, and how many steps it reported.
-fn story(events: &[Event]) -> (Vec<JobState>, u64) {
+/// The states of a job, and the number of steps that it reported.
+fn history(events: &[Event]) -> (Vec<JobState>, u64) {
     let mut states = Vec::new();
     let mut steps = 0;
     for event in events {
@@ -29,10 +29,10 @@ async fn a_job_runs_and_completes() {
     let job = host.submit("first", 2).await;
     let events = host.events(&job.id, 0).await;
     let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
-    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>(), "no gap, none twice");
+    assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>(), "contiguous");
     let expect =
         [JobState::Pending, JobState::Starting, JobState::Running, JobState::Completed].to_vec();
-    assert_eq!(story(&events), (expect, STEPS));
+    assert_eq!(history(&events), (expect, STEPS));
 
     let job = host.get(&job.id).await;
     assert_eq!(job.state(), JobState::Completed);
@@ -71,7 +71,7 @@ async fn the_runner_gets_its_run_folder_and_a_session_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_failure_keeps_the_runners_own_words() {
+async fn a_failure_is_the_one_that_the_runner_reported() {
     let host = Host::started(1, "say started; say failed; exit 1").await;
     let job = host.submit("first", 1).await;
     let job = host.until_state(&job.id, JobState::Failed).await;
@@ -80,7 +80,7 @@ async fn a_failure_keeps_the_runners_own_words() {
 }
 
 #[tokio::test]
-async fn a_runner_that_dies_names_its_signal_and_last_words() {
+async fn a_failure_of_a_killed_runner_has_its_signal_and_last_lines() {
     let script = "say started; say_steps 1 3; echo 'F001 check failed: x > 0' >&2; kill -ABRT $$";
     let host = Host::started(1, script).await;
     let job = host.submit("first", 1).await;
@@ -92,7 +92,7 @@ async fn a_runner_that_dies_names_its_signal_and_last_words() {
 }
 
 #[tokio::test]
-async fn a_runner_that_cannot_be_started_fails_the_job_alone() {
+async fn a_runner_that_cannot_be_started_fails_only_its_job() {
     let host = Host::started(1, "").await;
     std::fs::set_permissions(host.path("runner"), Permissions::from_mode(0o644)).unwrap();
     let job = host.submit("first", 1).await;
@@ -119,7 +119,7 @@ async fn a_cancelled_job_ends_between_two_steps() {
     host.until_state(&job.id, JobState::Running).await;
     assert_eq!(host.cancel(&job.id).await.unwrap().state(), JobState::Cancelling);
     host.until_state(&job.id, JobState::Cancelled).await;
-    // Again: nothing changes.
+    // Cancelling again changes nothing.
     let before = host.get(&job.id).await;
     assert_eq!(host.cancel(&job.id).await.unwrap(), before);
 }
@@ -139,7 +139,7 @@ async fn a_stubborn_runner_is_killed_with_its_children_after_the_grace_period() 
 }
 
 #[tokio::test]
-async fn what_a_finished_runner_leaves_behind_ends_with_it() {
+async fn children_of_a_finished_runner_are_killed() {
     let host = Host::started(1, "sleep 1000 & say started; say completed").await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Completed).await;
@@ -163,7 +163,7 @@ async fn a_double_fork_ends_with_its_runner() {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
     assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the runner's child lives");
     let named = host.records(&job.id).join("cgroup").exists();
-    assert_eq!(named, cgroups.is_some(), "a job has a group where there can be one");
+    assert_eq!(named, cgroups.is_some(), "a job has a group if groups can be created");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_completed_job_cannot_be_cancelled() {
 }
 
 #[tokio::test]
-async fn events_can_be_watched_from_any_place() {
+async fn events_can_be_watched_from_any_sequence() {
     let host = Host::started(1, COMPLETES).await;
     let job = host.submit("first", 1).await;
     let all = host.events(&job.id, 1).await;

@@ -1,23 +1,34 @@
-//! How much a client may ask for, each limit by itself: what is beyond is refused with words,
-//! and the daemon answers the next.
+//! Limits on clients, one at a time: excess is refused with an error, and the next call succeeds.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 use traind_proto::v1;
 
-use crate::host::Host;
+use crate::host::{Host, until_logged};
+use crate::http::request;
 use crate::runner::STOPS_WHEN_ASKED;
+
+/// Waits until the metrics have a series with these labels.
+async fn until_counted(host: &Host, labels: &str) {
+    let address = until_logged(host, "serve metrics address=").await;
+    let start = Instant::now();
+    while !request(&address, "GET", "/metrics", &[]).await.body.contains(labels) {
+        assert!(start.elapsed() < crate::host::PATIENCE, "no {labels}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
 
 fn list() -> v1::ListJobsRequest {
     v1::ListJobsRequest::default()
 }
 
 #[tokio::test]
-async fn one_user_has_so_many_connections_and_gets_them_back() {
+async fn connections_per_user_are_limited_and_returned() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=3"]).await;
     let mut clients = Vec::new();
     for _ in 0..3 {
@@ -41,22 +52,26 @@ async fn one_user_has_so_many_connections_and_gets_them_back() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_refused_for_now_asks_again() {
-    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=1"]).await;
+async fn a_command_retries_when_the_daemon_is_busy() {
+    let host = Host::started_with(
+        1,
+        STOPS_WHEN_ASKED,
+        &["--connections-per-user=1", "--metrics-address=127.0.0.1:0"],
+    )
+    .await;
     let mut first = host.jobs().await;
     first.list_jobs(list()).await.unwrap();
-    let leaves = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        drop(first);
-    });
-    let mut ls = host.traind();
-    let listed = tokio::task::spawn_blocking(move || ls.arg("ls").output().unwrap()).await.unwrap();
-    leaves.await.unwrap();
+    let ls = host.traind().arg("ls").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The metrics have the refusal of the command's first call.
+    let refused = r#"grpc_method="ListJobs",grpc_type="unary",grpc_code="ResourceExhausted""#;
+    until_counted(&host, refused).await;
+    drop(first);
+    let listed = tokio::task::spawn_blocking(move || ls.wait_with_output().unwrap()).await.unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
 }
 
 #[tokio::test]
-async fn one_user_has_so_many_calls_under_way_streams_with_them() {
+async fn calls_per_user_are_limited_including_streams() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--calls-per-user=3"]).await;
     let mut streams = Vec::new();
     for _ in 0..3 {
@@ -76,7 +91,7 @@ async fn one_user_has_so_many_calls_under_way_streams_with_them() {
 }
 
 #[tokio::test]
-async fn headers_without_end_are_refused() {
+async fn oversized_headers_are_refused() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let mut request = Request::new(list());
     request.metadata_mut().insert("x-filler", "x".repeat(32 * 1024).parse().unwrap());
@@ -86,9 +101,9 @@ async fn headers_without_end_are_refused() {
 }
 
 #[tokio::test]
-async fn a_call_that_gets_no_further_is_ended() {
+async fn a_stalled_call_times_out() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--request-timeout=1"]).await;
-    // A message that was begun and never sent: five bytes announce one of a hundred.
+    // An incomplete message: five bytes announce one of a hundred.
     let (sender, body) = tokio::sync::mpsc::channel::<Vec<u8>>(1);
     let stream = tokio_stream::wrappers::ReceiverStream::new(body);
     let mut client = tonic::client::Grpc::new(host.channel().await);
@@ -104,7 +119,7 @@ async fn a_call_that_gets_no_further_is_ended() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_http2_keeps_no_connection() {
+async fn a_client_without_http2_is_disconnected() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=1"]).await;
     let mut stranger = UnixStream::connect(host.socket()).unwrap();
     stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
@@ -116,7 +131,7 @@ async fn a_client_that_is_no_http2_keeps_no_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_keeps_no_connection() {
+async fn a_silent_client_is_disconnected() {
     let options = ["--connections-per-user=1", "--request-timeout=1"];
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &options).await;
     let silent = UnixStream::connect(host.socket()).unwrap();
@@ -130,7 +145,11 @@ async fn a_client_that_says_nothing_keeps_no_connection() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     drop(silent);
-    // Who has begun may then be silent as long as it likes.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // After the preface a client may stay silent for longer than the timeout. This waits for another
+    // silent connection, which the daemon closes when that has passed.
+    let mut later = UnixStream::connect(host.socket()).unwrap();
+    let closed =
+        tokio::task::spawn_blocking(move || std::io::copy(&mut later, &mut std::io::sink()));
+    let _ = tokio::time::timeout(crate::host::PATIENCE, closed).await.unwrap().unwrap();
     served.list_jobs(list()).await.unwrap();
 }

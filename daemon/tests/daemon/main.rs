@@ -1,7 +1,6 @@
-//! The daemon as its users meet it: the real binary, over a real unix socket, with
-//! shell scripts in the place of the runner.
+//! Tests of the real binary over a real unix socket, with shell scripts as runners.
 
-// A helper that cannot do its work fails its test.
+// Failed helpers fail the test.
 #![allow(clippy::unwrap_used)]
 
 mod access;

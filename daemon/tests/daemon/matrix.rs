@@ -1,6 +1,6 @@
-//! Every call of the schema under every role, for each way in which a caller is known; and
-//! every call that takes a job's id, for another user's job. The schema itself is the
-//! expectation: a call that is new there is tested here.
+//! Every call of the schema under every role, for each kind of credentials, and every call with a
+//! job id for another user's job. Expectations come from the schema, so that new calls are
+//! tested, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,13 +27,13 @@ const USERS: [(u32, &str); 4] = [(4240, "nat"), (4241, "vic"), (4242, "sue"), (4
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: String,
-    /// Place among [`ROLES`].
+    /// Index into [`ROLES`].
     role: usize,
-    /// The number of the request's field `job_id`, where it has one.
+    /// The number of the request's field `job_id`, if it has one.
     job_id: Option<u32>,
 }
 
-/// All calls that the daemon serves, the one that ends it last.
+/// All calls that the daemon serves; Drain, which stops the daemon, is last.
 pub(crate) fn calls() -> Vec<Call> {
     let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
     let messages: BTreeMap<String, DescriptorProto> = files
@@ -78,7 +78,7 @@ fn job_id(
     Some(field.number() as u32)
 }
 
-/// How a call with these bytes for a message ends.
+/// The code of a call with this message.
 async fn code_of(channel: &Channel, path: &str, message: Vec<u8>, token: Option<&str>) -> Code {
     let mut client = tonic::client::Grpc::new(channel.clone());
     if client.ready().await.is_err() {
@@ -94,7 +94,7 @@ async fn code_of(channel: &Channel, path: &str, message: Vec<u8>, token: Option<
     call.await.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// Every call as a user of each role; an empty message is one that every call can decode.
+/// Makes every call with a role. Every call can decode an empty message.
 async fn check_roles(kind: &str, role: usize, channel: &Channel, token: Option<&str>) -> usize {
     let calls = calls();
     assert!(calls.len() > 10, "{calls:?}");
@@ -107,7 +107,7 @@ async fn check_roles(kind: &str, role: usize, channel: &Channel, token: Option<&
     calls.len()
 }
 
-/// `job` is another user's.
+/// Makes every call with a job id, for another user's `job`.
 async fn check_jobs(kind: &str, role: usize, channel: &Channel, token: Option<&str>, job: &str) {
     let takers: Vec<Call> = calls().into_iter().filter(|call| call.job_id.is_some()).collect();
     assert!(takers.len() >= 4, "{takers:?}");
@@ -134,7 +134,7 @@ fn access_file() -> String {
 #[tokio::test]
 async fn roles_and_owners_hold_for_users_of_the_host() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("left out: to call as other users takes root");
+        return eprintln!("skipped: calling as other users requires root");
     }
     let mut host = Host::new(1, STOPS_WHEN_ASKED);
     fs::write(host.path("access.yaml"), access_file()).unwrap();
@@ -179,7 +179,7 @@ async fn roles_and_owners_hold_for_tokens() {
     let network = Networked::prepared(STOPS_WHEN_ASKED, &access_file(), &["--tokens"]).await;
     let job = network.host.submit("roots", 1).await.id;
     let tokens = USERS.map(|(_, name)| network.new_token(&[name]));
-    // An admin's token that was made for less.
+    // An admin's tokens with lower roles.
     let lesser: Vec<String> =
         ROLES[1..3].iter().map(|role| network.new_token(&["ann", "--role", role])).collect();
     let channel = network.channel(None).await.unwrap();

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! Metrics for Prometheus.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ async fn address(host: &Host) -> String {
 }
 
 #[tokio::test]
-async fn jobs_cores_and_calls_are_told() {
+async fn metrics_cover_jobs_cores_and_calls() {
     let host = Host::started_with(2, WAITS_FOR_GO, &OPTIONS).await;
     let address = address(&host).await;
     let runs = host.submit("first", 2).await;
@@ -50,14 +50,14 @@ async fn jobs_cores_and_calls_are_told() {
 
     std::fs::write(host.run_dir(&runs.id).join("go"), "").unwrap();
     host.until_state(&runs.id, JobState::Completed).await;
-    // Its runner's process and cores are let go a moment later.
+    // Its runner's process and cores are released a moment later.
     let start = Instant::now();
     let answer = loop {
         let answer = get(&address, "/metrics", "localhost").await.body;
         if !answer.contains(&first) {
             break answer;
         }
-        assert!(start.elapsed() < PATIENCE, "a job that has ended is only counted: {answer}");
+        assert!(start.elapsed() < PATIENCE, "series of an ended job remain: {answer}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert!(answer.contains(r#"traind_jobs{state="completed"} 1"#), "{answer}");
@@ -71,7 +71,7 @@ async fn a_web_site_cannot_make_a_browser_read_them() {
 }
 
 #[tokio::test]
-async fn an_address_that_others_reach_is_refused_at_the_start() {
+async fn a_public_address_is_refused_at_startup() {
     let mut host = Host::new(1, WAITS_FOR_GO);
     host.options = vec!["--metrics-address".into(), "0.0.0.0:0".into()];
     let output = host.serve().stderr(std::process::Stdio::piped()).output().unwrap();
@@ -79,14 +79,14 @@ async fn an_address_that_others_reach_is_refused_at_the_start() {
     assert!(!output.status.success() && said.contains("other machines"), "{said}");
 }
 
-/// The names that the exposition declares.
+/// The names of the metrics in the exposition.
 fn declared(exposition: &str) -> BTreeSet<String> {
     let types = exposition.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     types.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// The names of ours that a file of queries asks for, without the suffixes of their kinds.
-fn asked_for(queries: &str) -> BTreeSet<String> {
+/// The names of our metrics in a file of queries, without the suffixes of their types.
+fn queried(queries: &str) -> BTreeSet<String> {
     let words = queries.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = words.filter(|word| word.starts_with("traind_") || word.starts_with("grpc_server_"));
     ours.map(|word| word.trim_end_matches("_total").trim_end_matches("_bucket").to_owned())
@@ -94,7 +94,7 @@ fn asked_for(queries: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn dashboard_and_alerts_ask_for_what_there_is() {
+async fn dashboard_and_alerts_query_existing_metrics() {
     let host = Host::started_with(2, WAITS_FOR_GO, &OPTIONS).await;
     let runs = host.submit("first", 1).await;
     host.submit("second", 2).await;
@@ -105,9 +105,9 @@ async fn dashboard_and_alerts_ask_for_what_there_is() {
     let declared = declared(&exposition);
     for file in ["rules.yaml", "grafana-dashboard.json"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/monitoring").join(file);
-        let asked = asked_for(&std::fs::read_to_string(path).unwrap());
-        assert!(asked.len() > 5, "{asked:?}");
-        let unknown: Vec<_> = asked.difference(&declared).collect();
-        assert!(unknown.is_empty(), "{file} asks for {unknown:?}, of {declared:?}");
+        let queried = queried(&std::fs::read_to_string(path).unwrap());
+        assert!(queried.len() > 5, "{queried:?}");
+        let unknown: Vec<_> = queried.difference(&declared).collect();
+        assert!(unknown.is_empty(), "{file} queries {unknown:?}, of {declared:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon on the network: TLS, certificates, tokens, and roles that hold there too.
+//! The daemon on the network: TLS, certificates, tokens and roles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ fn listen_options(host: &Host, authority: &Authority, port: u16) -> Vec<String> 
     ]
 }
 
-/// Tests make tokens over the socket, as admins do.
+/// Adds this user as an admin, since tests create tokens over the socket.
 pub(crate) fn own_user_too(access: &str) -> String {
     let user = crate::access::own_user();
     access.replace("users: {", &format!("users: {{{user}: admin, "))
@@ -181,12 +181,12 @@ fn client_config(ca: &Path, own: Option<(PathBuf, PathBuf)>) -> Arc<ClientConfig
 }
 
 #[test]
-fn a_network_that_strangers_could_use_is_refused() {
+fn a_network_without_access_control_is_refused() {
     let host = Host::new(1, COMPLETES);
     let authority = Authority::new(&host.path(""), "authority");
     fs::write(host.path("access.yaml"), ACCESS).unwrap();
     let all = listen_options(&host, &authority, free_port());
-    // Without credentials, then with them but each of the others left out.
+    // Without credentials, then without each of the other options.
     let cases = [
         (None, "--tls-client-ca"),
         (Some("--tls-cert"), "--tls-cert"),
@@ -206,11 +206,11 @@ fn a_network_that_strangers_could_use_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_without_a_certificate_of_the_authority_gets_in() {
+async fn clients_without_a_certificate_of_the_authority_are_refused() {
     let network = Networked::started(&[]).await;
     let stranger = Authority::new(&network.host.path(""), "stranger");
     for own in [None, Some(stranger.sign("ann"))] {
-        // TLS 1.3 tells a client that it was turned away with its first answer.
+        // With TLS 1.3 a client learns of its refusal with the first response.
         let code = match network.channel(own).await {
             Err(_) => Code::Unavailable,
             Ok(channel) => code_over(channel, "/traind.v1.Jobs/ListJobs").await,
@@ -230,7 +230,7 @@ async fn nobody_without_a_certificate_of_the_authority_gets_in() {
 async fn a_token_works_until_it_is_revoked() {
     let network = Networked::started(&["--tokens"]).await;
     let (done, said) = network.remote(&["ls"], &[]);
-    assert!(!done && said.contains("does not tell who calls"), "{said}");
+    assert!(!done && said.contains("the caller is unknown"), "{said}");
 
     let secret = network.new_token(&["sue"]);
     let token = [("TRAIND_TOKEN", secret.clone())];
@@ -241,7 +241,7 @@ async fn a_token_works_until_it_is_revoked() {
 
     let lesser = network.new_token(&["sue", "--role", "viewer", "--days", "1"]);
     let (done, said) = network.remote(&["submit", "job.yaml"], &[("TRAIND_TOKEN", lesser)]);
-    assert!(!done && said.contains("takes the role submitter, and sue is viewer"), "{said}");
+    assert!(!done && said.contains("requires the role submitter, and sue is viewer"), "{said}");
 
     fs::write(network.host.path("token"), format!("{secret}\n")).unwrap();
     let file = [("TRAIND_TOKEN_FILE", network.host.path("token").display().to_string())];
@@ -252,11 +252,11 @@ async fn a_token_works_until_it_is_revoked() {
     assert!(listed.contains(id) && listed.contains("viewer"), "{listed}");
     assert!(network.host.cli(&["token", "revoke", id]).status.success());
     let (done, said) = network.remote(&["ls"], &token);
-    assert!(!done && said.contains("not one that works"), "{said}");
+    assert!(!done && said.contains("the token is not valid"), "{said}");
 }
 
 #[tokio::test]
-async fn a_secret_is_kept_nowhere_and_outlives_a_restart() {
+async fn a_secret_is_not_stored_and_survives_a_restart() {
     let mut network = Networked::started(&["--tokens"]).await;
     let secret = network.new_token(&["vic"]);
     let random = secret.rsplit('_').next().unwrap().as_bytes();
@@ -273,7 +273,7 @@ async fn a_secret_is_kept_nowhere_and_outlives_a_restart() {
 }
 
 #[tokio::test]
-async fn roles_hold_for_tokens_and_a_wrong_one_is_nobodys() {
+async fn tokens_have_roles_and_wrong_ones_are_refused() {
     let network = Networked::started(&["--tokens"]).await;
     let mut tokens = TokensClient::new(network.host.channel().await);
     let request = v1::CreateTokenRequest { user: "two words".into(), ..Default::default() };
@@ -294,7 +294,7 @@ async fn roles_hold_for_tokens_and_a_wrong_one_is_nobodys() {
     }
 }
 
-/// A stream of cores as a bearer of `secret`, of which one reading has come.
+/// A stream of cores as a bearer of `secret`, after its first reading.
 async fn watching(network: &Networked, secret: &str) -> Streaming<v1::WatchCoresResponse> {
     let mut request = Request::new(v1::WatchCoresRequest { period_ms: 100, ..Default::default() });
     request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().unwrap());
@@ -304,13 +304,13 @@ async fn watching(network: &Networked, secret: &str) -> Streaming<v1::WatchCores
     stream
 }
 
-/// Why a stream ends.
+/// The status that ends a stream.
 async fn end_of(mut stream: Streaming<v1::WatchCoresResponse>) -> Status {
     let read = async {
         loop {
             match stream.message().await {
                 Ok(Some(_)) => {}
-                Ok(None) => panic!("it ends without a word"),
+                Ok(None) => panic!("the stream ended without a status"),
                 Err(status) => return status,
             }
         }
@@ -319,7 +319,7 @@ async fn end_of(mut stream: Streaming<v1::WatchCoresResponse>) -> Status {
 }
 
 #[tokio::test]
-async fn what_a_token_began_ends_with_it() {
+async fn streams_and_sessions_end_with_their_token() {
     let network = Networked::started(&["--tokens", "--web-address", "127.0.0.1:0"]).await;
     let (secret, other) = (network.new_token(&["vic"]), network.new_token(&["vic"]));
     let (done, login) = network.remote(&["web"], &[("TRAIND_TOKEN", secret.clone())]);
@@ -335,11 +335,11 @@ async fn what_a_token_began_ends_with_it() {
     assert_eq!(status.code(), Code::Unauthenticated);
     assert!(status.message().contains("revoked"), "{status:?}");
     assert_eq!(browser.get("/api/overview").await.status, 401);
-    assert!(unharmed.message().await.unwrap().is_some(), "another token's stream goes on");
+    assert!(unharmed.message().await.unwrap().is_some(), "another token's stream continues");
 }
 
 #[tokio::test]
-async fn roles_and_certificates_change_while_the_daemon_runs() {
+async fn roles_and_certificates_can_be_reloaded() {
     let mut network = Networked::started(&["--tokens"]).await;
     let (secret, viewer) = (network.new_token(&["sue"]), network.new_token(&["vic"]));
     let stream = watching(&network, &secret).await;
@@ -347,10 +347,10 @@ async fn roles_and_certificates_change_while_the_daemon_runs() {
     let access = network.host.path("access.yaml");
     fs::write(&access, "users: {ann: nonsense}\n").unwrap();
     network.host.hang_up();
-    until_logged(&network.host, "all stays as it was").await;
+    until_logged(&network.host, "keeping the previous access file").await;
     assert!(
         network.remote(&["ls"], &[("TRAIND_TOKEN", secret.clone())]).0,
-        "a wrong file is not taken"
+        "an invalid file is ignored"
     );
 
     fs::write(&access, own_user_too("users: {ann: admin, vic: viewer}\n")).unwrap();
@@ -362,16 +362,16 @@ async fn roles_and_certificates_change_while_the_daemon_runs() {
     network.host.hang_up();
     let status = end_of(stream).await;
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-    assert!(unharmed.message().await.unwrap().is_some(), "who keeps the role keeps the stream");
-    until_logged(&network.host, "read the access file and the certificates").await;
+    assert!(unharmed.message().await.unwrap().is_some(), "a kept role keeps its stream");
+    until_logged(&network.host, "reloaded the access file and the certificates").await;
     let (done, said) = network.remote(&["ls"], &[("TRAIND_TOKEN", secret)]);
     assert!(!done && said.contains("sue has none"), "{said}");
     let (done, said) = network.remote(&["ls"], &[("TRAIND_TOKEN", viewer)]);
-    assert!(done, "by a certificate of the other authority: {said}");
+    assert!(done, "with a certificate of the new authority: {said}");
 }
 
 #[tokio::test]
-async fn who_shows_a_certificate_that_is_refused_learns_why() {
+async fn a_refused_certificate_has_an_error_with_the_reason() {
     let network = Networked::started(&[]).await;
     let stranger = Authority::new(&network.host.path(""), "stranger");
     let (certificate, key) = stranger.sign("ann");
@@ -380,12 +380,12 @@ async fn who_shows_a_certificate_that_is_refused_learns_why() {
         ("TRAIND_CLIENT_KEY", key.display().to_string()),
     ];
     let (done, said) = network.remote(&["ls"], &shown);
-    assert!(!done && said.contains("who signed --client-cert"), "{said}");
-    assert!(said.contains("fatal alert"), "in the words of TLS: {said}");
+    assert!(!done && said.contains("the authority of --client-cert"), "{said}");
+    assert!(said.contains("fatal alert"), "the reason of TLS: {said}");
 }
 
 #[tokio::test]
-async fn a_name_that_gives_a_terminal_orders_is_nobodys() {
+async fn a_name_with_control_characters_is_refused() {
     let network = Networked::started(&[]).await;
     let channel = network.channel(Some(network.sign("ann\u{1b}[31m"))).await.unwrap();
     let listed = JobsClient::new(channel).list_jobs(v1::ListJobsRequest::default()).await;

@@ -1,5 +1,5 @@
-//! Admission by what a job would take. The planner is a script here; the runner's own
-//! arithmetic has tests beside it.
+//! Admission by memory and disk space. The planner is a script here; the runner tests its own
+//! computations.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ async fn check_refused(plan: &Value, reason: &str, field: &str, words: &[&str]) 
 }
 
 #[tokio::test]
-async fn a_job_that_does_not_fit_is_refused_with_what_would() {
+async fn a_job_that_does_not_fit_is_refused_with_a_change_that_fits() {
     let mut plan = plan();
     let change = json!({"field": "train.per_device_train_batch_size", "value": "4"});
     plan["misfit"] = json!({"change": change});
@@ -53,14 +53,14 @@ async fn a_job_that_does_not_fit_is_refused_with_what_would() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_too_small_is_noticed_before_the_run() {
+async fn a_disk_that_is_too_small_is_an_error_at_submission() {
     let mut plan = plan();
     plan["disk_bytes"] = json!(u64::MAX / 2);
-    check_refused(&plan, "DISK_EXCEEDED", "output_dir", &["output_dir would take", "free"]).await;
+    check_refused(&plan, "DISK_EXCEEDED", "output_dir", &["output_dir would need", "free"]).await;
 }
 
 #[tokio::test]
-async fn a_plan_is_printed_and_no_job_is_made() {
+async fn a_plan_is_printed_and_no_job_is_created() {
     let host = host_with(&plan()).await;
     let output = host.cli(&["plan", "job.yaml"]);
     assert!(output.status.success(), "{output:?}");
@@ -71,7 +71,7 @@ async fn a_plan_is_printed_and_no_job_is_made() {
 }
 
 #[tokio::test]
-async fn a_planner_that_fails_keeps_no_job_out_and_says_why() {
+async fn a_failing_planner_does_not_block_submission() {
     let host = host_with(&json!("no plan")).await;
     let output = host.cli(&["plan", "job.yaml"]);
     assert_eq!(output.status.code(), Some(1));

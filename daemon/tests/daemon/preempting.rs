@@ -1,4 +1,4 @@
-//! Jobs that make room for others, and what those who wait are told of their turns.
+//! Preemption, and the queue positions and forecasts of waiting jobs.
 
 use traind_proto::v1::JobState;
 use traind_proto::v1::event::Kind;
@@ -34,7 +34,7 @@ async fn a_job_of_higher_priority_takes_the_cores_and_gives_them_back() {
 }
 
 #[tokio::test]
-async fn those_who_wait_know_their_place_and_time() {
+async fn waiting_jobs_have_positions_and_forecasts() {
     let host = Host::started(1, WAITS_FOR_GO).await;
     let first = host.submit_with("first", "cores: 1, max_run_seconds: 100").await;
     host.until(&first.id, |job| job.progress.as_ref().is_some_and(|p| p.step > 1)).await;
@@ -45,12 +45,12 @@ async fn those_who_wait_know_their_place_and_time() {
         let job = host.until(id, |job| job.queue_position == position).await;
         job.estimated_start_time.map(|time| time.seconds - job.create_time.unwrap().seconds)
     };
-    // The first says how long it needs yet; the second has 50 s and its grace period.
+    // The first reports its remaining time; the second has 50 s and its grace period.
     let next = place(&second.id, 1).await.unwrap();
     assert!((0..=20).contains(&next), "{next}");
     let behind = place(&third.id, 2).await.unwrap();
     assert!((50..=55).contains(&(behind - next)), "{next} {behind}");
-    assert_eq!(place(&last.id, 3).await, None, "the third may run for ever");
+    assert_eq!(place(&last.id, 3).await, None, "the third has no time limit");
     let listed = String::from_utf8(host.cli(&["ls"]).stdout).unwrap();
     assert!(listed.contains("#1, in about") && listed.contains("#3: "), "{listed}");
     let shown = String::from_utf8(host.cli(&["get", "third"]).stdout).unwrap();

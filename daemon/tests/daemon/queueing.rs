@@ -1,4 +1,4 @@
-//! Cores for some, reasons for the others.
+//! The queue: placements, waiting reasons, priorities and limits.
 
 use traind_proto::v1::JobState;
 use traind_proto::v1::event::Kind;
@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 #[tokio::test]
-async fn a_job_waits_for_its_whole_gang_and_says_why() {
+async fn a_job_waits_for_its_whole_gang_with_a_reason() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
     let first = host.submit("first", 1).await;
     host.until_state(&first.id, JobState::Running).await;
@@ -21,10 +21,7 @@ async fn a_job_waits_for_its_whole_gang_and_says_why() {
         format!("needs 2 cores, 1 of 2 free: {} (first) uses 1", first.id)
     );
     let waiting = host.until(&narrow.id, |job| !job.waiting_reason.is_empty()).await;
-    assert_eq!(
-        reason(&waiting),
-        format!("is behind job {} (wide), which comes first and needs 2 cores", wide.id)
-    );
+    assert_eq!(reason(&waiting), format!("is behind job {} (wide), which needs 2 cores", wide.id));
 
     host.cancel(&first.id).await.unwrap();
     let running = host.until_state(&wide.id, JobState::Running).await;
@@ -35,7 +32,7 @@ async fn a_job_waits_for_its_whole_gang_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_short_job_goes_ahead_and_is_stopped_when_its_time_is_up() {
+async fn a_short_job_is_backfilled_and_stopped_at_its_time_limit() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
     let first = host.submit_with("first", "cores: 1, max_run_seconds: 3600").await;
     host.until_state(&first.id, JobState::Running).await;
@@ -50,14 +47,18 @@ async fn a_short_job_goes_ahead_and_is_stopped_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn priorities_and_limits_decide_who_is_next() {
+async fn priorities_and_limits_decide_which_job_is_next() {
     let host = Host::started_with(2, STOPS_WHEN_ASKED, &["--cores-per-user", "1"]).await;
     let first = host.submit("first", 1).await;
     host.until_state(&first.id, JobState::Running).await;
     let second = host.submit("second", 1).await;
     let urgent = host.submit_with("urgent", "cores: 1, priority: 5").await;
     let waiting = host.until(&second.id, |job| !job.waiting_reason.is_empty()).await;
-    assert!(waiting.waiting_reason.contains("a user may hold 1"), "{}", waiting.waiting_reason);
+    assert!(
+        waiting.waiting_reason.contains("of the 1 that a user may hold"),
+        "{}",
+        waiting.waiting_reason
+    );
     host.cancel(&first.id).await.unwrap();
     host.until_state(&urgent.id, JobState::Running).await;
     assert_eq!(host.get(&second.id).await.state(), JobState::Pending);
@@ -88,19 +89,19 @@ async fn a_queue_of_jobs_runs_to_its_end_in_order() {
     }
     let starts: Vec<_> = starts.iter().map(|at| (at.seconds, at.nanos)).collect();
     let in_order = |pair: &[(i64, i32)]| pair[0] <= pair[1];
-    // Those that run side by side may report in any order: compare across them.
+    // Two jobs run at a time and may start in any order, so every second one is compared.
     assert!(starts.iter().step_by(2).copied().collect::<Vec<_>>().windows(2).all(in_order));
 }
 
 #[tokio::test]
-async fn a_job_comes_after_another_and_ends_with_it() {
+async fn a_job_waits_for_another_and_is_cancelled_with_it() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
     let first = host.submit("first", 1).await;
     let second = host.submit_with("second", "cores: 1, after: first").await;
     let third = host.submit_with("third", &format!("cores: 1, after: {}", second.id)).await;
     host.until_state(&first.id, JobState::Running).await;
     let waiting = host.until(&second.id, |job| !job.waiting_reason.is_empty()).await;
-    let expect = format!("comes after job {}, which is not completed", first.id);
+    let expect = format!("comes after job {}, which has not completed", first.id);
     assert_eq!(waiting.waiting_reason, expect);
     host.cancel(&first.id).await.unwrap();
     host.until_state(&second.id, JobState::Cancelled).await;
@@ -112,7 +113,7 @@ async fn a_job_comes_after_another_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_job_starts_when_the_one_before_it_is_completed() {
+async fn a_job_starts_after_the_one_that_it_waits_for() {
     let host = Host::started(2, COMPLETES).await;
     let first = host.submit("first", 1).await;
     let second = host.submit_with("second", "cores: 1, after: first").await;
@@ -123,7 +124,7 @@ async fn a_job_starts_when_the_one_before_it_is_completed() {
 }
 
 #[tokio::test]
-async fn a_job_that_waits_too_long_gives_up() {
+async fn a_job_that_waits_too_long_is_cancelled() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let first = host.submit("first", 1).await;
     host.until_state(&first.id, JobState::Running).await;

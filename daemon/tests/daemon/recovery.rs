@@ -1,4 +1,4 @@
-//! The daemon dies, and jobs do not notice.
+//! Deaths of the daemon, which jobs survive.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use traind_proto::v1::{Event, JobState};
 use crate::host::{Host, until_file};
 use crate::runner::{self, STEPS, STUBBORN, WAITS_FOR_GO};
 
-/// Every step once, in order, under sequences without gaps.
+/// Checks that every step is reported once, in order, with contiguous sequences.
 pub(crate) fn assert_whole(events: &[Event]) {
     let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=events.len() as u64).collect::<Vec<_>>());
@@ -23,7 +23,7 @@ pub(crate) fn assert_whole(events: &[Event]) {
 }
 
 #[tokio::test]
-async fn a_killed_daemon_is_followed_by_one_that_finds_the_runner_again() {
+async fn the_next_daemon_attaches_to_the_runner() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -40,7 +40,7 @@ async fn a_killed_daemon_is_followed_by_one_that_finds_the_runner_again() {
 }
 
 #[tokio::test]
-async fn a_job_that_ended_meanwhile_is_settled_with_all_its_events() {
+async fn a_job_that_ended_without_a_daemon_is_settled_with_all_events() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -55,7 +55,7 @@ async fn a_job_that_ended_meanwhile_is_settled_with_all_its_events() {
 }
 
 #[tokio::test]
-async fn a_runner_that_died_meanwhile_fails_its_job() {
+async fn a_runner_that_died_without_a_daemon_fails_its_job() {
     let script = "say started; say_steps 1 2; until [ -e go ]; do sleep 0.02; done; echo last words; kill -9 $$";
     let mut host = Host::started(1, script).await;
     let job = host.submit("first", 1).await;
@@ -71,9 +71,9 @@ async fn a_runner_that_died_meanwhile_fails_its_job() {
     assert!(failure.message.contains("last words"), "{}", failure.message);
 }
 
-/// After a reboot, or when numbers have gone round, a runner's number is another's.
+/// After a reboot, or when pids wrap around, a runner's pid may be another process's.
 #[tokio::test]
-async fn another_process_with_a_runners_number_is_left_alone() {
+async fn another_process_with_a_runners_pid_is_not_killed() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let mut innocent = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", innocent.id())).unwrap();
@@ -100,7 +100,7 @@ async fn another_process_with_a_runners_number_is_left_alone() {
         let ended = host.until(&job.id, |job| job.state() != JobState::Running).await;
         match differs {
             "start_time" => assert_eq!(ended.failure.unwrap().reason, "RUNNER_DIED"),
-            // Machines go down, and that is not the job's fault.
+            // A machine that went down is not a failure of the job.
             _ => {
                 let again = host.until(&job.id, |job| job.attempt == 2).await;
                 assert_eq!((again.restarts, again.failure), (0, None));
@@ -115,7 +115,7 @@ async fn another_process_with_a_runners_number_is_left_alone() {
 }
 
 #[tokio::test]
-async fn many_kills_lose_and_double_nothing() {
+async fn many_kills_neither_lose_nor_duplicate_events() {
     let script = "
         trap 'say cancelled; exit 3' TERM INT
         say started
@@ -127,15 +127,14 @@ async fn many_kills_lose_and_double_nothing() {
     for _ in 0..6 {
         host.kill_daemon();
         host.start().await;
-        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
     }
     assert_whole(&host.events(&job.id, 1).await);
-    // The first kill may come before the launch: then the job is placed anew, and runs once.
+    // If the first kill comes before the launch, the job is placed again and runs once.
     assert_eq!(host.get(&job.id).await.state(), JobState::Completed);
 }
 
 #[tokio::test]
-async fn a_placed_job_that_no_runner_claimed_is_started_again() {
+async fn a_placed_job_without_a_claim_is_placed_again() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -171,7 +170,7 @@ async fn a_cancellation_survives_the_daemon() {
 }
 
 #[tokio::test]
-async fn sigterm_ends_the_daemon_and_no_job() {
+async fn sigterm_stops_the_daemon_and_no_job() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -185,7 +184,7 @@ async fn sigterm_ends_the_daemon_and_no_job() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_a_reason_when_the_daemon_stops() {
+async fn a_watch_ends_with_an_error_when_the_daemon_stops() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     let request = traind_proto::v1::WatchJobRequest { job_id: job.id, from_sequence: 0 };
@@ -194,7 +193,7 @@ async fn a_watch_ends_with_a_reason_when_the_daemon_stops() {
     assert_eq!(host.stop_daemon(), Some(0), "{}", host.log());
     let status = loop {
         match stream.message().await {
-            Ok(event) => assert!(event.is_some(), "the stream ended as if the job had"),
+            Ok(event) => assert!(event.is_some(), "the stream ended without an error"),
             Err(status) => break status,
         }
     };
@@ -214,7 +213,7 @@ async fn two_daemons_never_share_a_state_folder() {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_answered_is_not_taken_and_a_dead_one_is() {
+async fn a_live_socket_is_refused_and_a_dead_one_replaced() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let mut second = host.traind();
     second.arg("serve").arg("--state-dir").arg(host.path("other"));
@@ -238,7 +237,7 @@ async fn a_damaged_store_is_refused() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_is_no_reason_to_begin_with_a_new_one() {
+async fn a_lost_store_is_not_replaced_by_an_empty_one() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -246,10 +245,10 @@ async fn a_store_that_is_gone_is_no_reason_to_begin_with_a_new_one() {
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(host.path(&format!("state/traind.db{suffix}")));
     }
-    // As file systems leave a file whose data did not get to the disk, and as people tidy up.
+    // An empty file is what file systems leave if data did not reach the disk.
     fs::write(host.path("state/traind.db"), "").unwrap();
-    for examined in ["is there and empty", "is not there"] {
-        assert_eq!(host.serve().status().unwrap().code(), Some(1), "{examined}");
+    for store in ["empty", "missing"] {
+        assert_eq!(host.serve().status().unwrap().code(), Some(1), "{store}");
         let examined = host.cli(&["doctor", "--state-dir", "state"]);
         assert_eq!(examined.status.code(), Some(1), "{examined:?}");
         let _ = fs::remove_file(host.path("state/traind.db"));
@@ -263,7 +262,7 @@ async fn a_store_that_is_gone_is_no_reason_to_begin_with_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_job_folder_that_somebody_removes_makes_no_second_runner() {
+async fn removing_a_run_folder_starts_no_second_runner() {
     let mut host = Host::started_with(1, WAITS_FOR_GO, &["--restart-delay", "0"]).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
     host.until(&job.id, |job| job.progress.is_some()).await;
@@ -271,7 +270,7 @@ async fn a_job_folder_that_somebody_removes_makes_no_second_runner() {
     host.kill_daemon();
     fs::remove_dir_all(host.run_dir(&job.id)).unwrap();
     host.start().await;
-    // Nobody can hear the first runner any more: it ends, and the next one tells all from the start.
+    // The first runner can no longer report: it is killed, and the next one starts over.
     let again = host.until(&job.id, |job| job.attempt == 2).await;
     assert_eq!(again.restarts, 1);
     let now = runner::pids(&host.run_dir(&job.id));
@@ -280,11 +279,12 @@ async fn a_job_folder_that_somebody_removes_makes_no_second_runner() {
     fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     host.until_state(&job.id, JobState::Completed).await;
     let reasons: Vec<String> = state_reasons(&host, &job.id).await;
-    let told = |reason: &&String| reason.contains("events.log") && reason.contains("was removed");
-    assert_eq!(reasons.iter().filter(told).count(), 1, "{reasons:?}");
+    let is_expected =
+        |reason: &&String| reason.contains("events.log") && reason.contains("was removed");
+    assert_eq!(reasons.iter().filter(is_expected).count(), 1, "{reasons:?}");
 }
 
-/// What the changes of a job's state were for. Ends the job.
+/// The reasons of a job's state changes. Cancels the job.
 async fn state_reasons(host: &Host, id: &str) -> Vec<String> {
     let _ = host.cancel(id).await;
     let reasons = host.events(id, 1).await.into_iter().filter_map(|event| match event.kind {
@@ -295,7 +295,7 @@ async fn state_reasons(host: &Host, id: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_power_cut_left_of_an_event_is_no_damage() {
+async fn a_torn_event_after_a_power_failure_is_not_corruption() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
     host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 20)).await;
@@ -303,7 +303,7 @@ async fn what_a_power_cut_left_of_an_event_is_no_damage() {
     for pid in runner::pids(&host.run_dir(&job.id)) {
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
-    // The file had grown, and what was to be in it did not get to the disk.
+    // The file was extended, but its data did not reach the disk.
     let log = fs::OpenOptions::new().append(true).open(host.run_dir(&job.id).join("events.log"));
     std::io::Write::write_all(&mut log.unwrap(), &[0; 100]).unwrap();
     host.start().await;
@@ -312,7 +312,7 @@ async fn what_a_power_cut_left_of_an_event_is_no_damage() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_ends_no_job() {
+async fn setting_the_clock_ends_no_job() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit_with("first", "cores: 1, max_run_seconds: 600").await;
     host.until_state(&job.id, JobState::Running).await;
@@ -322,8 +322,12 @@ async fn a_clock_that_is_set_ends_no_job() {
     assert_eq!(store.execute(earlier, []).unwrap(), 1);
     drop(store);
     host.start().await;
-    // A runner that is out of time is asked to end at the first look.
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    // A runner that exceeded its time limit would be stopped before its next event is stored.
+    let log = host.run_dir(&job.id).join("events.log");
+    let step = fs::read(host.path("frames/step-21")).unwrap();
+    let mut log = fs::OpenOptions::new().append(true).open(log).unwrap();
+    std::io::Write::write_all(&mut log, &step).unwrap();
+    host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 21)).await;
     fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     host.until_state(&job.id, JobState::Completed).await;
 }

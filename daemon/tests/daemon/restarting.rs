@@ -1,4 +1,4 @@
-//! Attempts that fail and are followed by others.
+//! Restarts and retries after failed attempts.
 
 use std::fs;
 
@@ -25,14 +25,14 @@ kill -9 $$";
 /// Trains for two steps and then does nothing for ever; hears SIGTERM late.
 const HANGS: &str = "say started; say_steps 1 2; trap '' TERM INT; while :; do sleep 0.1; done";
 
-/// Trains for two steps and then does nothing, but hears.
+/// Trains for two steps and then hangs, but handles signals.
 const IDLES: &str = "say started; say_steps 1 2
 trap 'say cancelled; exit 3' TERM INT; while :; do sleep 0.1; done";
 
 const AT_ONCE: [&str; 2] = ["--restart-delay", "0"];
 
 #[tokio::test]
-async fn a_runner_that_dies_is_started_again_as_often_as_the_job_file_says() {
+async fn a_runner_that_dies_is_restarted_up_to_max_restarts() {
     let host = Host::started_with(1, THIRD_TIME_LUCKY, &AT_ONCE).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 2").await;
     let job = host.until_state(&job.id, JobState::Completed).await;
@@ -53,7 +53,7 @@ async fn a_job_that_fails_too_often_fails() {
 }
 
 #[tokio::test]
-async fn a_torn_tail_is_no_damage_before_the_next_runner_has_cut_it_off() {
+async fn a_torn_log_is_not_corrupt_before_the_next_runner_truncates_it() {
     let host = Host::started_with(1, TORN, &AT_ONCE).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
     let job = host.until_state(&job.id, JobState::Completed).await;
@@ -69,7 +69,7 @@ async fn wrong_data_fails_the_job_at_once() {
 }
 
 #[tokio::test]
-async fn a_restart_waits_over_a_crash_of_the_daemon_and_holds_nobody_back() {
+async fn a_delayed_restart_survives_the_daemon_and_blocks_no_job() {
     let mut host =
         Host::started_with(1, "say started; kill -9 $$", &["--restart-delay", "60"]).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
@@ -81,13 +81,13 @@ async fn a_restart_waits_over_a_crash_of_the_daemon_and_holds_nobody_back() {
     let other = host.submit("second", 1).await;
     host.until_state(&other.id, JobState::Completed).await;
     let job = host.get(&job.id).await;
-    let expect = (JobState::Pending, "is started again after 60 s (restart 1 of 1)");
+    let expect = (JobState::Pending, "will be restarted after 60 s (restart 1 of 1)");
     assert_eq!((job.state(), job.waiting_reason.as_str()), expect);
     assert_eq!(host.cancel(&job.id).await.unwrap().state(), JobState::Cancelled);
 }
 
 #[tokio::test]
-async fn a_runner_that_hangs_is_killed_and_named_with_its_step() {
+async fn a_runner_that_hangs_is_killed_and_the_failure_names_its_step() {
     let host = Host::started_with(1, HANGS, &["--hang-timeout", "1"]).await;
     let job = host.submit("first", 1).await;
     let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
@@ -97,7 +97,7 @@ async fn a_runner_that_hangs_is_killed_and_named_with_its_step() {
 }
 
 #[tokio::test]
-async fn a_hung_runner_that_leaves_when_asked_did_not_cancel_its_job() {
+async fn a_hung_runner_that_handles_the_signal_is_not_a_cancelled_job() {
     let options = ["--hang-timeout", "1", "--restart-delay", "0"];
     let host = Host::started_with(1, IDLES, &options).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
@@ -106,14 +106,14 @@ async fn a_hung_runner_that_leaves_when_asked_did_not_cancel_its_job() {
     assert_eq!(job.failure.unwrap().reason, "RUNNER_HUNG");
 }
 
-/// Finds the disk full in the first attempt.
+/// Reports a full disk in the first attempt.
 const FULL_DISK_ONCE: &str = "
 say started; say_steps 1 2
 [ -e second ] && { say_steps 3 40; say completed; exit; }
 touch second; say disk-full; exit 1";
 
 #[tokio::test]
-async fn a_full_disk_is_no_failure_of_the_job() {
+async fn a_full_disk_does_not_fail_the_job() {
     let host = Host::started_with(1, FULL_DISK_ONCE, &AT_ONCE).await;
     let job = host.submit("first", 1).await;
     let job = host.until_state(&job.id, JobState::Completed).await;
@@ -121,12 +121,12 @@ async fn a_full_disk_is_no_failure_of_the_job() {
 }
 
 #[tokio::test]
-async fn a_disk_that_stays_full_fails_the_job_in_the_end() {
+async fn a_disk_that_stays_full_eventually_fails_the_job() {
     let mut host = Host::started(1, "say started; say disk-full; exit 1").await;
     let job = host.submit("first", 1).await;
-    host.until(&job.id, |job| job.waiting_reason.starts_with("goes on after 5 s")).await;
+    host.until(&job.id, |job| job.waiting_reason.starts_with("will resume after 5 s")).await;
     host.kill_daemon();
-    // Many such attempts later.
+    // As after many such attempts.
     let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
     let later = "UPDATE jobs SET hindered = 20, not_before = 0";
     assert_eq!(store.execute(later, []).unwrap(), 1);

@@ -1,5 +1,5 @@
-//! Runners that are shell scripts. What they report are frames of a real event log,
-//! written beforehand by the runner's own writer; `say NAME` appends one.
+//! Runners that are shell scripts. They report frames of a real event log, which its writer wrote
+//! beforehand; `say NAME` appends one.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,19 +14,19 @@ pub(crate) const STEPS: u64 = 40;
 /// Reports all steps quickly and completes.
 pub(crate) const COMPLETES: &str = "say started; say_steps 1 40; say completed";
 
-/// Trains until it is told to stop, and then does.
+/// Trains until it gets a signal, and then stops.
 pub(crate) const STOPS_WHEN_ASKED: &str = "
 trap 'say cancelled; exit 3' TERM INT
 say started
 while :; do sleep 0.02; done";
 
-/// Hears nothing.
+/// Ignores signals.
 pub(crate) const STUBBORN: &str = "
 trap '' TERM INT
 say started
 while :; do sleep 0.02; done";
 
-/// Trains until the test makes the file `go` in its run folder, then completes.
+/// Trains until the test creates the file `go` in the run folder, then completes.
 pub(crate) const WAITS_FOR_GO: &str = "
 trap 'say cancelled; exit 3' TERM INT
 say started; say_steps 1 20
@@ -41,7 +41,7 @@ run_dir=$1
 if [ "$1" = plan ]; then cat > /dev/null; cat "$(dirname "$0")/plan.json" 2> /dev/null; exit; fi
 "#;
 
-/// Puts the script and its frames into `folder`.
+/// Writes the script and its frames into `folder`.
 pub(crate) fn install(folder: &Path, script: &str) {
     let frames = folder.join("frames");
     fs::create_dir_all(&frames).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn install(folder: &Path, script: &str) {
     fs::set_permissions(&runner, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A log of one event is one frame.
+/// Writes a log with one event, which is one frame.
 fn write_frame(frames: &Path, name: &str, kind: Kind) {
     EventLogWriter::open(&frames.join(name)).unwrap().append(kind).unwrap();
 }
@@ -123,8 +123,8 @@ fn failure() -> v1::Failure {
     }
 }
 
-/// The runners that were given a run folder below `jobs`. A child that a runner has just
-/// forked has its arguments for a moment, but does not lead a session.
+/// The pids of runners with a run folder below `jobs`. A child that a runner has just forked has the
+/// same arguments, but does not lead a session.
 pub(crate) fn pids(jobs: &Path) -> Vec<Pid> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -138,8 +138,7 @@ pub(crate) fn pids(jobs: &Path) -> Vec<Pid> {
     pids
 }
 
-/// The session of a process. `getsid` will not do: it gives 0 for one that is just ending, which
-/// is no session's number.
+/// The session of a process. `getsid` does not work: it returns 0 for a process that is ending.
 fn session(process: &Path) -> Option<i32> {
     const SESSION: usize = 3; // counted behind the command's name: state, parent, group, session
     let stat = fs::read_to_string(process.join("stat")).ok()?;

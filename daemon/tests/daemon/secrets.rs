@@ -1,5 +1,5 @@
-//! Secrets that people give the daemon and the command line, in every way there is: none is
-//! found again in a log, an event, the store, a job's folders or the list of processes.
+//! Secrets passed to the daemon and the command line in every supported way must not appear in
+//! logs, events, the store, job folders or command lines of processes.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,11 @@ use crate::host::Host;
 use crate::network::Networked;
 use crate::runner;
 
-/// Tells what it got, as a runner that crashes would, and fails.
-const TELLS: &str = "env > environment; say started; env >&2; say_steps 1 3; kill -ABRT $$";
+/// Prints its environment, as a crashing runner might, and fails.
+const PRINTS_ENVIRONMENT: &str =
+    "env > environment; say started; env >&2; say_steps 1 3; kill -ABRT $$";
 
-/// In the daemon's environment, where services keep them.
+/// Secrets in the daemon's environment.
 const OF_THE_DAEMON: [(&str, &str); 6] = [
     ("HF_TOKEN", "hf_MARKERdaemonhub"),
     ("HUGGING_FACE_HUB_TOKEN", "hf_MARKERdaemonoldhub"),
@@ -21,14 +22,14 @@ const OF_THE_DAEMON: [(&str, &str); 6] = [
     ("AWS_SESSION_TOKEN", "MARKERdaemonsession"),
     ("TRAIND_TOKEN", "traind_MARKERdaemon_token"),
 ];
-/// In the environment of who submits.
+/// Secrets in the client's environment.
 const OF_THE_CLIENT: [(&str, &str); 3] = [
     ("HF_TOKEN", "hf_MARKERclienthub"),
     ("AWS_SECRET_ACCESS_KEY", "MARKERclientaws"),
     ("AWS_SESSION_TOKEN", "MARKERclientsession"),
 ];
 
-/// Every file below `folder` that holds one of the secrets, but those that are to hold one.
+/// Every file below `folder` that contains a secret, except those in `kept`.
 fn found(folder: &Path, secrets: &[String], kept: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -50,17 +51,17 @@ fn held<'a>(bytes: &'a [u8], secrets: &'a [String]) -> impl Iterator<Item = &'a 
     secrets.iter().filter(move |secret| holds(secret))
 }
 
-/// What `ps` shows of all processes: their command lines.
+/// The command lines of all processes.
 fn command_lines() -> Vec<u8> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.flat_map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default()).collect()
 }
 
 #[tokio::test]
-async fn no_secret_is_found_anywhere() {
-    let mut host = Host::new(1, TELLS);
+async fn secrets_do_not_leak() {
+    let mut host = Host::new(1, PRINTS_ENVIRONMENT);
     host.environment = OF_THE_DAEMON.map(|(name, value)| (name.into(), value.into())).into();
-    // Everything that the daemon would ever say of a call.
+    // The most verbose log.
     host.environment.push(("RUST_LOG".into(), "trace".into()));
     let access = format!("default_role: submitter\nusers: {{{}: admin}}\n", own_user());
     let network = Networked::of(host, &access, &["--tokens", "--web-address=127.0.0.1:0"]).await;
@@ -71,7 +72,7 @@ async fn no_secret_is_found_anywhere() {
         .chain(&OF_THE_CLIENT)
         .map(|(_, secret)| (*secret).to_owned())
         .collect();
-    // All of a token but its public id.
+    // The token without its public id.
     secrets.push(token.rsplit('_').next().unwrap().to_owned());
     fs::write(host.path("token"), format!("{token}\n")).unwrap();
     fs::write(host.path("job.yaml"), host.request("first", 1).job_file).unwrap();
@@ -88,13 +89,13 @@ async fn no_secret_is_found_anywhere() {
         said += &network.remote(arguments, &file).1;
     }
     said += &network.remote(&["ls"], &[("TRAIND_TOKEN", format!("{token}x"))]).1;
-    assert!(said.contains("first") && said.contains("not one that works"), "{said}");
+    assert!(said.contains("first") && said.contains("the token is not valid"), "{said}");
     let running = host.submit("second", 1).await;
     said += &format!("{:?}", host.events(&running.id, 1).await);
     assert_eq!(held(said.as_bytes(), &secrets).next(), None, "{said}");
     assert_eq!(held(&command_lines(), &secrets).next(), None);
     let found = found(&host.path(""), &secrets, &["token"]);
     assert!(found.is_empty(), "{found:#?}");
-    assert!(host.log().contains("TRACE"), "the log was as talkative as it can be");
+    assert!(host.log().contains("TRACE"), "the log has the lowest level");
     assert_eq!(runner::pids(&host.path("state/jobs")), []);
 }

@@ -1,4 +1,4 @@
-//! The server around the jobs: health, reflection, limits, cores and plugins.
+//! Services besides jobs: health, reflection, cores and plugins.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn reflection_describes_the_services() {
 }
 
 #[tokio::test]
-async fn an_overlong_request_is_refused_and_the_daemon_answers_on() {
+async fn an_oversized_request_is_refused_and_the_next_one_succeeds() {
     let host = Host::started(1, COMPLETES).await;
     let mut request = host.request("first", 1);
     request.job_file.push_str(&"# filler\n".repeat(200_000));
@@ -65,7 +65,7 @@ async fn an_overlong_request_is_refused_and_the_daemon_answers_on() {
 }
 
 #[tokio::test]
-async fn plugins_are_listed_with_what_to_do() {
+async fn plugins_are_listed_with_instructions() {
     let host = Host::started(2, COMPLETES).await;
     let mut plugins = PluginsClient::new(host.channel().await);
     let list = plugins.list_plugins(v1::ListPluginsRequest {}).await.unwrap().into_inner().plugins;
@@ -77,7 +77,7 @@ async fn plugins_are_listed_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn cores_show_their_job_and_what_its_runner_says() {
+async fn cores_show_their_job_and_its_runners_status() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -106,11 +106,11 @@ async fn cores_show_their_job_and_what_its_runner_says() {
 }
 
 #[tokio::test]
-async fn a_silent_runner_does_not_hold_up_the_list_of_cores() {
+async fn a_runner_that_does_not_answer_does_not_block_the_list_of_cores() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
-    // It accepts and never answers.
+    // Accepts connections and never answers.
     let _listener =
         std::os::unix::net::UnixListener::bind(host.run_dir(&job.id).join("runner.sock")).unwrap();
     let mut client = host.cores().await;
@@ -121,7 +121,7 @@ async fn a_silent_runner_does_not_hold_up_the_list_of_cores() {
 }
 
 #[tokio::test]
-async fn systemd_hears_of_readiness_life_and_the_end() {
+async fn systemd_is_notified_of_readiness_watchdog_and_stop() {
     let host = Host::new(1, COMPLETES);
     let socket = tokio::net::UnixDatagram::bind(host.path("notify.sock")).unwrap();
     let mut command = host.serve();
@@ -146,7 +146,7 @@ async fn hear(socket: &tokio::net::UnixDatagram) -> String {
 }
 
 #[test]
-fn the_systemd_unit_is_sound() {
+fn the_systemd_unit_is_valid() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/systemd/traind.service");
     let text = std::fs::read_to_string(unit).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +161,7 @@ fn the_systemd_unit_is_sound() {
     // A machine without systemd has nothing to check it with.
     let Ok(output) = verify else { return };
     let said = String::from_utf8_lossy(&output.stderr);
-    // A key that an older systemd passes over, as the unit means it to.
+    // Older versions of systemd ignore this key with a warning.
     let said: String =
         said.lines().filter(|line| !line.contains("'DelegateSubgroup' in")).collect();
     assert!(output.status.success() && !said.contains("traind.service"), "{said}");

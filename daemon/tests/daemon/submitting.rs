@@ -1,4 +1,4 @@
-//! What is accepted, what is refused, and what a list shows.
+//! Submission and listing of jobs.
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -29,7 +29,7 @@ async fn check(host: &Host, good: &str, bad: &str, expect: (Code, &str, &[&str])
 }
 
 #[tokio::test]
-async fn bad_job_files_are_refused_by_field_and_the_daemon_answers_on() {
+async fn invalid_job_files_are_refused_by_field_and_the_next_one_is_accepted() {
     let host = Host::started(2, COMPLETES).await;
     let invalid = |fields: &'static [&str]| (Code::InvalidArgument, "JOB_FILE_INVALID", fields);
     check(&host, "name: first", "nam: first", invalid(&["name", "nam"])).await;
@@ -48,7 +48,7 @@ async fn bad_job_files_are_refused_by_field_and_the_daemon_answers_on() {
 }
 
 #[tokio::test]
-async fn a_missing_plugin_says_how_to_get_it() {
+async fn the_error_of_a_missing_plugin_has_instructions() {
     let host = Host::started(1, COMPLETES).await;
     std::fs::remove_dir_all(host.path("cache/plugins")).unwrap();
     let status = host.create(host.request("first", 1)).await.unwrap_err();
@@ -60,12 +60,12 @@ async fn a_missing_plugin_says_how_to_get_it() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_makes_no_second_job() {
+async fn a_repeated_request_creates_no_second_job() {
     let mut host = Host::started(1, COMPLETES).await;
     let request = CreateJobRequest { request_id: "r-1".into(), ..host.request("first", 1) };
     let first = host.create(request.clone()).await.unwrap();
     host.until_state(&first.id, JobState::Completed).await;
-    // Over a crash, and with its files gone.
+    // After a crash, and without its files.
     host.kill_daemon();
     host.start().await;
     std::fs::remove_file(host.path("train.csv")).unwrap();
@@ -104,7 +104,7 @@ async fn overrides_replace_values_of_the_job_file() {
 }
 
 #[tokio::test]
-async fn pages_hold_every_job_once_and_states_filter_them() {
+async fn pages_contain_every_job_once_and_filter_by_state() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let mut ids = Vec::new();
     for index in 0..7 {
@@ -141,7 +141,7 @@ async fn pages_hold_every_job_once_and_states_filter_them() {
 }
 
 #[tokio::test]
-async fn a_job_is_found_by_its_id_by_the_beginning_of_it_and_by_its_name() {
+async fn a_job_is_found_by_id_prefix_and_name() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let old = host.submit("same", 1).await;
     host.cancel(&old.id).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_job_is_found_by_its_id_by_the_beginning_of_it_and_by_its_name() {
 }
 
 #[tokio::test]
-async fn one_request_sent_many_times_at_once_makes_one_job_with_one_record() {
+async fn concurrent_repeats_of_a_request_create_one_job_with_one_record() {
     let host = Host::started(1, STOPS_WHEN_ASKED).await;
     let request = CreateJobRequest { request_id: "once".into(), ..host.request("first", 1) };
     let jobs = host.jobs().await;

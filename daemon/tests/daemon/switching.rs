@@ -1,5 +1,5 @@
-//! Jobs of users who are not the daemon's: their runners have their rights and no others. Left
-//! out where the tests do not run as root.
+//! Jobs that run as their submitters, with only their permissions. Skipped unless the tests run as
+//! root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -18,13 +18,13 @@ use crate::host::{Cgroups, Host, try_connect};
 use crate::network::{ACCESS, Networked, own_user_too};
 use crate::runner;
 
-/// Nobody's number; its group is one that every system has.
+/// A user id without an account. Its group exists on every system.
 const ANN: u32 = 4242;
 const BOB: u32 = 4343;
 const USERS: u32 = 100;
 
-/// Tells who it is, then waits to be told.
-const TELLS: &str = "
+/// Writes its credentials to files, then waits for `go`.
+const WRITES_CREDENTIALS: &str = "
 trap 'say cancelled; exit 3' TERM INT
 grep -E '^(Uid|Gid|Groups|CapEff|NoNewPrivs):' /proc/self/status > status
 echo \"$HOME $TMPDIR\" > home; ulimit -d > limits
@@ -35,12 +35,12 @@ say completed";
 fn may_switch() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("left out: this test takes root");
+        eprintln!("skipped: this test requires root");
     }
     root
 }
 
-/// A host that other users can get to, whose daemon runs as root.
+/// A host that other users can access, whose daemon runs as root.
 async fn host_with(script: &str, options: &[&str]) -> Host {
     let mut host = Host::new(2, script);
     open_to_others(&host);
@@ -50,7 +50,7 @@ async fn host_with(script: &str, options: &[&str]) -> Host {
     host
 }
 
-/// Everybody may go through it and write to its folder for output.
+/// Lets all users enter the host's folder and write to its output folder.
 fn open_to_others(host: &Host) {
     fs::create_dir(host.path("out")).unwrap();
     for (path, mode) in [("", 0o711), ("out", 0o1777)] {
@@ -58,7 +58,7 @@ fn open_to_others(host: &Host) {
     }
 }
 
-/// Makes a call as another user of this host: the kernel notes who connects.
+/// Makes a call as another user of this host.
 fn call_as<T, F>(
     host: &Host,
     uid: u32,
@@ -114,11 +114,11 @@ async fn check_is_anns(host: &Host, id: &str) {
 }
 
 #[tokio::test]
-async fn a_runner_is_the_submitters_and_still_the_daemons_to_limit_find_and_end() {
+async fn a_runner_has_its_submitters_account_and_the_daemon_can_limit_find_and_kill_it() {
     if !may_switch() {
         return;
     }
-    let mut host = host_with(TELLS, &["--memory-per-job=2"]).await;
+    let mut host = host_with(WRITES_CREDENTIALS, &["--memory-per-job=2"]).await;
     let job = create_as(&host, ANN, host.request("anns", 1)).unwrap();
     assert_eq!(job.owner, "4242");
     host.until_state(&job.id, JobState::Running).await;
@@ -141,7 +141,7 @@ async fn a_runner_is_the_submitters_and_still_the_daemons_to_limit_find_and_end(
     assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
 }
 
-/// A host whose daemon is Bob's, with what it takes to switch users and nothing more.
+/// A host whose daemon runs as Bob, with only the capabilities for switching users.
 fn unprivileged_host(script: &str) -> Host {
     let mut host = Host::new(1, script);
     open_to_others(&host);
@@ -152,7 +152,7 @@ fn unprivileged_host(script: &str) -> Host {
     host
 }
 
-/// The command that starts it, in the control group `group` if one is given.
+/// The command that starts it, in the control group `group`, if any.
 fn serve_unprivileged(host: &Host, group: Option<&Path>) -> Command {
     const NEEDED: &str = "+setuid,+setgid,+chown,+dac_override,+kill";
     let enter = group.map(|group| format!("echo 0 > '{}/cgroup.procs' && ", group.display()));
@@ -169,11 +169,11 @@ fn serve_unprivileged(host: &Host, group: Option<&Path>) -> Command {
 }
 
 #[tokio::test]
-async fn a_few_capabilities_are_enough_to_switch_and_are_not_passed_on() {
+async fn switching_needs_only_a_few_capabilities_which_runners_do_not_get() {
     if !may_switch() {
         return;
     }
-    let mut host = unprivileged_host(TELLS);
+    let mut host = unprivileged_host(WRITES_CREDENTIALS);
     host.start_with(serve_unprivileged(&host, None)).await;
     let job = create_as(&host, ANN, host.request("anns", 1)).unwrap();
     host.until_state(&job.id, JobState::Running).await;
@@ -184,28 +184,28 @@ async fn a_few_capabilities_are_enough_to_switch_and_are_not_passed_on() {
     host.until_state(&job.id, JobState::Cancelled).await;
 }
 
-/// Whether a process runs; a zombie does not.
+/// Whether a process runs and is not a zombie.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 #[tokio::test]
-async fn a_delegated_control_group_holds_what_hides_from_its_submitters_job() {
+async fn a_delegated_control_group_contains_hidden_processes() {
     if !may_switch() {
         return;
     }
     let Some(delegated) = Cgroups::make() else {
-        return eprintln!("left out: this machine has no control groups to make");
+        return eprintln!("skipped: cannot create control groups on this machine");
     };
-    // As systemd delegates: the folder and the files that move processes are the daemon's.
+    // Like systemd: the folder and the files that move processes belong to the daemon.
     for name in ["", "cgroup.procs", "cgroup.subtree_control"] {
         chown(delegated.path().join(name), Some(BOB), Some(USERS)).unwrap();
     }
-    // In another session, without a parent and without the mark in its environment.
+    // In its own session, without a parent and without the mark in its environment.
     let hides = "(env -i setsid sh -c 'echo $$ > child; exec sleep 1000' &)
         until [ -s child ]; do sleep 0.02; done";
-    let mut host = unprivileged_host(&format!("{hides}\n{TELLS}"));
+    let mut host = unprivileged_host(&format!("{hides}\n{WRITES_CREDENTIALS}"));
     host.start_with(serve_unprivileged(&host, Some(delegated.path()))).await;
     let job = create_as(&host, ANN, host.request("anns", 1)).unwrap();
     host.until_state(&job.id, JobState::Running).await;
@@ -223,16 +223,16 @@ async fn a_delegated_control_group_holds_what_hides_from_its_submitters_job() {
     call_as(&host, ANN, |mut jobs: JobsClient<_>| async move { jobs.cancel_job(cancel).await })
         .unwrap();
     host.until_state(&job.id, JobState::Cancelled).await;
-    assert!(!runs(&child), "what hid lives on");
+    assert!(!runs(&child), "the hidden process is alive");
     let start = std::time::Instant::now();
     while group.exists() {
-        assert!(start.elapsed() < crate::host::PATIENCE, "the group stays");
+        assert!(start.elapsed() < crate::host::PATIENCE, "the group was not removed");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn the_fence_holds_for_a_submitters_runner_too() {
+async fn a_submitters_runner_is_confined() {
     if !may_switch() {
         return;
     }
@@ -240,7 +240,7 @@ async fn the_fence_holds_for_a_submitters_runner_too() {
     fs::set_permissions(outside.path(), Permissions::from_mode(0o755)).unwrap();
     let secret = outside.path().join("open-to-all");
     fs::write(&secret, "hidden").unwrap();
-    let script = format!("cat {} > seen 2>&1; {TELLS}", secret.display());
+    let script = format!("cat {} > seen 2>&1; {WRITES_CREDENTIALS}", secret.display());
     let mut host = Host::new(1, &script);
     open_to_others(&host);
     let roots = ["train.csv", "model", "frames", "out"];
@@ -260,7 +260,7 @@ async fn the_fence_holds_for_a_submitters_runner_too() {
 }
 
 #[tokio::test]
-async fn what_a_user_may_not_read_is_refused_by_name() {
+async fn files_that_a_user_may_not_read_are_named_in_the_error() {
     if !may_switch() {
         return;
     }
@@ -284,15 +284,15 @@ async fn what_a_user_may_not_read_is_refused_by_name() {
         ("output_dir", format!("the job's user 4242 may not write to {}", path("out"))),
     ];
     assert_eq!(said, expect.each_ref().map(|(field, text)| (*field, text.as_str())));
-    assert_eq!(host.submit("roots", 1).await.name, "roots", "what root may read");
+    assert_eq!(host.submit("roots", 1).await.name, "roots", "root may read them");
 }
 
 #[tokio::test]
-async fn a_user_cannot_use_the_daemon_to_look_at_others_files() {
+async fn a_user_cannot_read_files_through_the_daemon() {
     if !may_switch() {
         return;
     }
-    // What the first attempt leaves behind leads elsewhere when it fails and is told of.
+    // The first attempt replaces its log by a link, which the daemon must not follow.
     let script = "
         for path in ../../traind.db ../../daemon.lock ../../records ../$(cat ~/bobs 2> /dev/null)x; do
           cat \"$path\" > /dev/null 2>&1 && echo \"$path\" >> escaped
@@ -316,11 +316,11 @@ async fn a_user_cannot_use_the_daemon_to_look_at_others_files() {
 }
 
 #[tokio::test]
-async fn a_log_that_leads_to_another_file_ends_the_job() {
+async fn a_log_that_is_a_link_ends_the_job() {
     if !may_switch() {
         return;
     }
-    // There before the daemon looks: one that it has opened already stays what it was.
+    // Replaced before the daemon opens the log, which would otherwise stay open.
     let script = "cp \"$frames/started\" e; ln -s e events.log; sleep 60";
     let host = host_with(script, &[]).await;
     let job = create_as(&host, ANN, host.request("linked", 1)).unwrap();
@@ -329,7 +329,7 @@ async fn a_log_that_leads_to_another_file_ends_the_job() {
 }
 
 #[tokio::test]
-async fn a_planner_reads_with_the_submitters_rights() {
+async fn a_planner_reads_with_the_submitters_permissions() {
     if !may_switch() {
         return;
     }
@@ -356,7 +356,7 @@ async fn a_daemon_may_be_told_to_run_all_as_itself() {
     if !may_switch() {
         return;
     }
-    let host = host_with(TELLS, &["--run-as=daemon"]).await;
+    let host = host_with(WRITES_CREDENTIALS, &["--run-as=daemon"]).await;
     let job = create_as(&host, ANN, host.request("roots", 1)).unwrap();
     let status = host.run_dir(&job.id).join("limits");
     until_there(&status).await;
@@ -369,7 +369,7 @@ async fn callers_from_the_network_have_the_accounts_that_the_access_file_gives_t
         return;
     }
     let access = own_user_too(ACCESS) + "accounts: {sue: nobody}\n";
-    let network = Networked::prepared(TELLS, &access, &["--tokens"]).await;
+    let network = Networked::prepared(WRITES_CREDENTIALS, &access, &["--tokens"]).await;
     let host = &network.host;
     assert!(host.log().contains("without an account run as root"), "{}", host.log());
     open_to_others(host);
@@ -382,7 +382,7 @@ async fn callers_from_the_network_have_the_accounts_that_the_access_file_gives_t
     let nobody = words(&host.run_dir(&job.id).join("status"))[1].parse::<u32>().unwrap();
     assert_eq!(nobody, fs::metadata(host.run_dir(&job.id)).unwrap().uid());
     assert_ne!(nobody, 0);
-    let other = Host::new(1, TELLS);
+    let other = Host::new(1, WRITES_CREDENTIALS);
     fs::write(other.path("wrong.yaml"), "accounts: {sue: no-such-user}\n").unwrap();
     let mut command = other.serve();
     command.arg("--access").arg(other.path("wrong.yaml"));

@@ -1,4 +1,4 @@
-//! A pseudo terminal with a program on it, and its screen.
+//! A program on a pseudo-terminal, and its screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::host::PATIENCE;
 const ROWS: NonZeroU16 = NonZeroU16::new(30).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
 
-/// A pseudo terminal and its screen.
+/// A pseudo-terminal and its screen.
 pub(crate) struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<vt100::Parser>>,
@@ -34,7 +34,7 @@ impl Terminal {
         let name = pty::ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
         let terminal = File::options().read(true).write(true).open(name).unwrap();
         let stdio = || Stdio::from(terminal.try_clone().unwrap());
-        // In a session of its own the terminal is the program's controlling one.
+        // In its own session, so that the terminal becomes its controlling terminal.
         let mut own_session = Command::new("setsid");
         own_session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         own_session.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -70,19 +70,19 @@ impl Terminal {
         self.until(words, |screen| screen.contents().contains(words)).await;
     }
 
-    /// Waits for a program to end that takes no screen for itself.
+    /// Waits for a program that does not use the alternate screen.
     pub(crate) async fn exit(&mut self) -> Option<i32> {
         self.program.wait().unwrap().code()
     }
 
-    /// The exit code, once the program has left the screen as it was.
+    /// Returns the exit code once the program has restored the screen.
     pub(crate) async fn end(&mut self) -> Option<i32> {
         self.until("left", |screen| !screen.alternate_screen() && !screen.hide_cursor()).await;
         self.program.wait().unwrap().code()
     }
 }
 
-/// What a test leaves behind when it fails.
+/// Kills the program of a failed test.
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.program.kill();

@@ -1,4 +1,4 @@
-//! `traind top` and the progress bar on a terminal of their own.
+//! `traind top` and the progress bar on a pseudo-terminal.
 
 use traind_proto::v1::{CoreUsage, JobState, Phase};
 
@@ -14,7 +14,7 @@ fn top(host: &Host) -> Terminal {
 }
 
 #[tokio::test]
-async fn jobs_come_up_and_a_job_opens_with_its_events() {
+async fn jobs_are_shown_and_open_with_their_events() {
     let host = Host::started(2, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
     host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 20)).await;
@@ -45,7 +45,7 @@ async fn a_job_is_cancelled_from_the_screen() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_or_a_daemon_it_says_so() {
+async fn without_a_terminal_or_daemon_it_fails_with_an_error() {
     let host = Host::new(1, STOPS_WHEN_ASKED);
     let said = host.cli(&["top"]);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();

@@ -1,5 +1,5 @@
-//! The web page's border: who gets in, and what they get. `web_page.rs` of the end-to-end tests
-//! looks at the page itself.
+//! Access to the web page, and its API. `web_page.rs` of the end-to-end tests checks the page
+//! itself.
 
 use serde_json::Value;
 use traind_proto::v1::JobState;
@@ -10,7 +10,7 @@ use crate::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 const OPTIONS: [&str; 2] = ["--web-address", "127.0.0.1:0"];
 
-/// A browser: where the page is, and the session it was given.
+/// A browser with the page's address and a session.
 pub(crate) struct Browser {
     address: String,
     session: String,
@@ -26,7 +26,7 @@ impl Browser {
         Browser::with_address(host, &String::from_utf8(host.cli(&["web"]).stdout).unwrap()).await
     }
 
-    /// Opens the address that `traind web` printed.
+    /// Opens the URL that `traind web` printed.
     pub(crate) async fn with_address(host: &Host, login: &str) -> Browser {
         let mut browser = Browser::stranger(host).await;
         let answer = browser.log_in(key(login)).await;
@@ -64,7 +64,7 @@ fn key(login: &str) -> &str {
 }
 
 #[tokio::test]
-async fn strangers_see_nothing_and_a_key_works_once() {
+async fn the_api_requires_a_session_and_a_key_works_once() {
     let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
     let job = host.submit("secret-name", 1).await;
     let mut stranger = Browser::stranger(&host).await;
@@ -84,7 +84,7 @@ async fn strangers_see_nothing_and_a_key_works_once() {
 
 /// Browsers send cookies to all ports of a host, and so to the servers of its other users.
 #[tokio::test]
-async fn a_session_is_no_cookie() {
+async fn sessions_do_not_use_cookies() {
     let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
     let stranger = Browser::stranger(&host).await;
     let login = String::from_utf8(host.cli(&["web"]).stdout).unwrap();
@@ -96,7 +96,7 @@ async fn a_session_is_no_cookie() {
 }
 
 #[tokio::test]
-async fn jobs_curves_and_events_are_told() {
+async fn the_api_has_jobs_curves_and_events() {
     let host = Host::started_with(2, COMPLETES, &OPTIONS).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Completed).await;
@@ -108,8 +108,8 @@ async fn jobs_curves_and_events_are_told() {
     let overview = browser.json("/api/overview").await;
     assert_eq!(overview["cores"].as_array().unwrap().len(), 2);
     assert_eq!(overview["jobs"][0]["state"], "completed");
-    let told = browser.json(&format!("/api/jobs/{}", job.id)).await;
-    assert!(told["job_file"].as_str().unwrap().contains("name: first"), "{told}");
+    let shown = browser.json(&format!("/api/jobs/{}", job.id)).await;
+    assert!(shown["job_file"].as_str().unwrap().contains("name: first"), "{shown}");
     let curves = browser.json(&format!("/api/jobs/{}/curves", job.id)).await;
     assert_eq!(curves["steps"].as_array().unwrap().len(), 40);
     assert_eq!(curves["steps"][39]["loss"], 0.025);
@@ -123,7 +123,7 @@ async fn jobs_curves_and_events_are_told() {
 }
 
 #[tokio::test]
-async fn every_file_that_the_page_asks_for_is_there() {
+async fn every_file_that_the_page_references_exists() {
     let host = Host::started_with(1, COMPLETES, &OPTIONS).await;
     let browser = Browser::logged_in(&host).await;
     let mut wanted = vec!["/".to_owned()];
@@ -131,7 +131,7 @@ async fn every_file_that_the_page_asks_for_is_there() {
     while let Some(path) = wanted.pop() {
         let answer = browser.get(&path).await;
         assert_eq!(answer.status, 200, "{path}");
-        assert!(!answer.body.contains("https://"), "{path} asks another host");
+        assert!(!answer.body.contains("https://"), "{path} references another host");
         for piece in answer.body.split('"') {
             let named = piece.strip_prefix("./").map(|name| format!("/assets/{name}"));
             let named = named.or_else(|| piece.starts_with("/assets/").then(|| piece.to_owned()));
@@ -143,7 +143,7 @@ async fn every_file_that_the_page_asks_for_is_there() {
 }
 
 #[tokio::test]
-async fn who_is_logged_in_cancels() {
+async fn a_session_may_cancel() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &OPTIONS).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
@@ -157,7 +157,7 @@ async fn who_is_logged_in_cancels() {
 }
 
 #[tokio::test]
-async fn a_browser_may_do_what_its_user_may() {
+async fn a_session_has_its_users_permissions() {
     let mut host = Host::new(1, STOPS_WHEN_ASKED);
     let user = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
     let user = String::from_utf8(user).unwrap().trim().to_owned();
@@ -170,11 +170,11 @@ async fn a_browser_may_do_what_its_user_may() {
     assert_eq!(browser.json("/api/overview").await["user"], user);
     let answer = browser.send("POST", "/api/jobs/any/cancel", &[]).await;
     assert_eq!(answer.status, 403);
-    assert!(answer.body.contains("takes the role submitter"), "{}", answer.body);
+    assert!(answer.body.contains("requires the role submitter"), "{}", answer.body);
 }
 
 #[tokio::test]
-async fn without_a_page_the_command_says_how_to_get_one() {
+async fn without_a_page_the_error_has_instructions() {
     let host = Host::started(1, COMPLETES).await;
     let said = host.cli(&["web"]);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();

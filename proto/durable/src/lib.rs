@@ -100,6 +100,22 @@ impl<'a> Replacement<'a> {
     }
 }
 
+/// Linux's number of an input or output error, for which `ErrorKind` has no stable variant.
+const EIO: i32 = 5;
+
+/// Whether `error` is a failure of the file system that may pass or that an operator can repair:
+/// it is full, over quota, read-only, stale, or fails to read or write.
+pub fn is_disk_failure(error: &io::Error) -> bool {
+    let known = matches!(
+        error.kind(),
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::StaleNetworkFileHandle
+    );
+    known || error.raw_os_error() == Some(EIO)
+}
+
 /// The folder of a bare file name.
 fn or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
@@ -142,6 +158,17 @@ mod tests {
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn disk_failures_are_distinguished_from_other_errors() {
+        for errno in [5, 28, 30, 116, 122] {
+            assert!(is_disk_failure(&io::Error::from_raw_os_error(errno)), "errno {errno}");
+        }
+        for errno in [2, 13, 20] {
+            assert!(!is_disk_failure(&io::Error::from_raw_os_error(errno)), "errno {errno}");
+        }
+        assert!(!is_disk_failure(&io::Error::other("not from a system call")));
     }
 
     #[test]

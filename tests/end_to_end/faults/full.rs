@@ -80,7 +80,7 @@ async fn a_disk_that_fills_up_while_saving_delays_the_job_and_keeps_its_checkpoi
     assert_eq!(torn, [""; 0]);
     assert_eq!(stopped.state(), JobState::Pending, "{stopped:?}");
     let why = &stopped.waiting_reason;
-    assert!(why.starts_with("goes on after 1 s: ") && why.contains("No space left"), "{why}");
+    assert!(why.starts_with("will resume after 1 s: ") && why.contains("No space left"), "{why}");
 
     // It resumes by itself from its newest checkpoint.
     let step = |job: &Job| job.progress.as_ref().map_or(0, |progress| progress.step);

@@ -2,11 +2,11 @@
 
 use std::error::Error as StdError;
 
-use rustix::io::Errno;
 use traind_cache::Error as CacheError;
 use traind_hub::Problem as HubProblem;
 use traind_loader::Error as LoaderError;
 use traind_models::Error as ModelError;
+use traind_proto::error_chain::{causes, error_chain};
 use traind_proto::v1::Failure;
 
 use super::{RunError, neuron_codes, reason};
@@ -16,7 +16,7 @@ impl RunError {
     pub(crate) fn failure(&self) -> Failure {
         let mut failure = Failure {
             reason: reason::of_run(self).to_owned(),
-            message: chain(self),
+            message: error_chain(self),
             ..Failure::default()
         };
         let is_of_device =
@@ -72,30 +72,11 @@ impl RunError {
     }
 }
 
-/// Whether the error of a disk may pass, or be fixed by the host's administrator.
+/// Whether the error is a failure of the disk that may pass, or be repaired by the host's
+/// administrator. A run that has not `begun` may name a file system that is always read-only.
 fn disk_may_recover(error: &std::io::Error, begun: bool) -> bool {
-    match Errno::from_io_error(error) {
-        Some(Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::STALE) => true,
-        Some(Errno::ROFS) => begun,
-        _ => false,
-    }
-}
-
-fn causes<'e>(
-    error: &'e (dyn StdError + 'static),
-) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |error| (*error).source())
-}
-
-/// The error's text, with those of its causes that it does not quote itself.
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    for cause in causes(error).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+    traind_durable::is_disk_failure(error)
+        && (begun || error.kind() != std::io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn locate_data(failure: &mut Failure, error: &LoaderError) {

@@ -1,4 +1,4 @@
-//! Reaching the daemon: by its socket, or through TLS on another host.
+//! Clients of the daemon, over its socket or over TLS.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,18 +30,18 @@ use traind_proto::v1::web_client::WebClient;
 use crate::cli::Global;
 use crate::paths;
 
-/// As large as the daemon's largest answer.
+/// The size limit of the daemon's responses.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long a daemon that is killed and started again may be away.
+/// How long a daemon may take to restart.
 const AWAY_MAX: Duration = Duration::from_secs(10);
-/// How long its socket may refuse a first connection.
+/// How long the socket may refuse the first connection.
 const REFUSED_MAX: Duration = Duration::from_secs(3);
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// A connection that shows its token with each call, if it has one.
+/// A connection that sends its token with each call, if it has one.
 pub(crate) type Connection = InterceptedService<Channel, Authorization>;
 
 #[derive(Clone)]
@@ -77,9 +77,9 @@ pub(crate) async fn web(global: &Global) -> anyhow::Result<WebClient<Connection>
     Ok(WebClient::new(connection(global).await?))
 }
 
-/// Makes a call that may be made twice: again, ever less often, while the daemon is away, and when
-/// it says so where it has too much to do.
-pub(crate) async fn repeat<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
+/// Makes an idempotent call, with retries: with backoff while the daemon is away, and after the delay
+/// that an overloaded daemon sets.
+pub(crate) async fn retry<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
@@ -92,35 +92,35 @@ where
         if is_absence(&status) {
             tokio::time::sleep(delay).await;
             delay = (2 * delay).min(RETRY_MAX);
-        } else if let Some(wanted) = status.get_details_retry_info().and_then(|i| i.retry_delay) {
-            tokio::time::sleep(about(wanted)).await;
+        } else if let Some(delay) = status.get_details_retry_info().and_then(|i| i.retry_delay) {
+            tokio::time::sleep(jittered(delay)).await;
         } else {
             return Err(status);
         }
     }
 }
 
-/// The job meant by an id, the beginning of one, or a name.
+/// Returns the job with an id, a prefix of one, or a name.
 pub(crate) async fn get_job(
     jobs: &JobsClient<Connection>,
     reference: &str,
 ) -> Result<v1::Job, Status> {
-    repeat(|| {
+    retry(|| {
         let (mut jobs, job_id) = (jobs.clone(), reference.to_owned());
         async move { jobs.get_job(v1::GetJobRequest { job_id }).await }
     })
     .await
 }
 
-/// Whether nobody answered. A broken connection comes as `Unknown`; a daemon that is there and
-/// refuses tells why.
+/// Whether the daemon did not answer. A broken connection has the code `Unknown`; an error from the
+/// daemon has details.
 fn is_absence(status: &Status) -> bool {
     let broken = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
     broken && status.get_details_error_info().is_none()
 }
 
-/// Half to one and a half of it: those who were refused together do not come back together.
-fn about(delay: Duration) -> Duration {
+/// Jitters a delay by half of it, so that clients refused together do not return together.
+fn jittered(delay: Duration) -> Duration {
     let fraction = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_micros();
     delay.mul_f64(0.5 + f64::from(fraction % 1000) / 1000.0)
 }
@@ -139,26 +139,26 @@ fn socket(global: &Global) -> PathBuf {
     global.socket.clone().unwrap_or_else(paths::client_socket)
 }
 
-/// Looks now, so that a missing daemon is said at once; reconnects by itself later.
+/// Connects once at the start, so that a missing daemon is an error; reconnects automatically later.
 async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
-    reach(path).await.with_context(|| {
+    probe(path).await.with_context(|| {
         format!(
             "no daemon answers on {}; start one with `traind serve`, or name its socket with --socket",
             path.display()
         )
     })?;
     let path = path.to_owned();
-    // The address is not used: the connector knows the socket.
+    // tonic wants an address; the connector ignores it and opens the socket.
     let connector = service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    // Calls connect, and those that may be repeated survive a daemon that dies right now.
+    // Connects with the first call, so that retries cover a daemon that dies right now.
     Ok(endpoint().connect_with_connector_lazy(connector))
 }
 
-/// A socket that is there and refuses may be that of a daemon which is just started again.
-async fn reach(path: &Path) -> std::io::Result<()> {
+/// Connects to the socket, with retries while it refuses, as that of a restarting daemon does.
+async fn probe(path: &Path) -> std::io::Result<()> {
     let start = Instant::now();
     loop {
         match UnixStream::connect(path).await {
@@ -179,20 +179,20 @@ async fn connect_network(address: &str, tls: Arc<ClientConfig>) -> anyhow::Resul
     let (host, _) = address.rsplit_once(':').context("--address must be HOST:PORT")?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(host).context("--address must be HOST:PORT")?;
-    let stream = shake_hands(address, name.clone(), tls.clone()).await;
-    let stream = stream.with_context(|| format!("reach the daemon at {address}"))?;
-    hear(stream).await.with_context(|| {
-        format!("the daemon at {address} hung up; does it know who signed --client-cert, and is that in its time?")
+    let stream = handshake(address, name.clone(), tls.clone()).await;
+    let stream = stream.with_context(|| format!("connect to the daemon at {address}"))?;
+    check_accepted(stream).await.with_context(|| {
+        format!("the daemon at {address} closed the connection; does it trust the authority of --client-cert, and is the certificate valid now?")
     })?;
     let address = address.to_owned();
     let connector = service_fn(move |_: Uri| {
         let (address, name, tls) = (address.clone(), name.clone(), tls.clone());
-        async move { shake_hands(&address, name, tls).await.map(TokioIo::new) }
+        async move { handshake(&address, name, tls).await.map(TokioIo::new) }
     });
     endpoint().connect_with_connector(connector).await.context("connect to the daemon")
 }
 
-async fn shake_hands(
+async fn handshake(
     address: &str,
     name: ServerName<'static>,
     tls: Arc<ClientConfig>,
@@ -202,17 +202,17 @@ async fn shake_hands(
     TlsConnector::from(tls).connect(name, stream).await
 }
 
-/// Waits for the daemon's first word. Hands are shaken before it has looked at a certificate, and
-/// only here is heard why it takes none.
-async fn hear(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
+/// Waits for the daemon's first byte. With TLS 1.3, a refused client certificate is reported only
+/// after the handshake.
+async fn check_accepted(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
     match tokio::time::timeout(CONNECT_TIMEOUT, stream.read_u8()).await {
-        Ok(heard) => heard.map(drop),
-        // One that is slow to speak may still answer.
+        Ok(read) => read.map(drop),
+        // A slow daemon may still answer.
         Err(_) => Ok(()),
     }
 }
 
-/// The connectors know where the daemon is; TLS is their work too.
+/// An endpoint for connectors, which resolve the address and do TLS.
 fn endpoint() -> Endpoint {
     Endpoint::from_static("http://traind")
         .connect_timeout(CONNECT_TIMEOUT)

@@ -1,5 +1,5 @@
-//! Which daemon on another host to talk to, and what to show it. A token comes from a file
-//! or the environment, never from the arguments, which everybody on a host can read.
+//! Options for a daemon on another host. Tokens come from a file or the environment, never from
+//! the arguments, which all users of a host can read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,37 +15,37 @@ pub(crate) const TOKEN: &str = "TRAIND_TOKEN";
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct Remote {
-    /// A daemon on the network instead of the socket's
+    /// Connect to a daemon on the network instead of the socket
     #[arg(long, global = true, env = "TRAIND_ADDRESS", value_name = "HOST:PORT")]
     pub(crate) address: Option<String>,
-    /// Authorities that vouch for that daemon, PEM [default: the system's]
+    /// Certificate authorities of that daemon, PEM [default: the system's]
     #[arg(long, global = true, env = "TRAIND_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate that says who calls, PEM
+    /// Client certificate, PEM
     #[arg(long, global = true, env = "TRAIND_CLIENT_CERT", value_name = "FILE")]
     client_cert: Option<PathBuf>,
-    /// Its key, PEM
+    /// Key of the client certificate, PEM
     #[arg(long, global = true, env = "TRAIND_CLIENT_KEY", value_name = "FILE")]
     client_key: Option<PathBuf>,
-    /// File with the token that says who calls [default: the token itself in $TRAIND_TOKEN]
+    /// File that contains the token [default: the token in $TRAIND_TOKEN]
     #[arg(long, global = true, env = "TRAIND_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
 impl Remote {
-    /// How to trust the daemon.
+    /// Resolves the TLS configuration.
     pub(crate) fn tls(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let own = match (&self.client_cert, &self.client_key) {
             (Some(certificate), Some(key)) => {
                 Some(KeyPair { certificate: certificate.clone(), key: key.clone() })
             }
             (None, None) => None,
-            _ => anyhow::bail!("--client-cert and --client-key go together"),
+            _ => anyhow::bail!("--client-cert and --client-key require each other"),
         };
         Ok(tls::client(self.ca.as_deref(), own.as_ref())?)
     }
 
-    /// The header that says who calls.
+    /// Resolves the authorization header, if there is a token.
     pub(crate) fn authorization(&self) -> anyhow::Result<Option<AsciiMetadataValue>> {
         let secret = match &self.token_file {
             Some(path) => Some(
@@ -58,7 +58,8 @@ impl Remote {
             return Ok(None);
         };
         let header = format!("Bearer {}", secret.trim()).parse();
-        let mut header: AsciiMetadataValue = header.context("the token has odd characters")?;
+        let mut header: AsciiMetadataValue =
+            header.context("the token contains invalid characters")?;
         header.set_sensitive(true);
         Ok(Some(header))
     }

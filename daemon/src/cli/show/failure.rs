@@ -1,15 +1,15 @@
-//! Printing why a command failed: once, whole, and with every violation on its own line.
+//! Prints a command's error: its whole chain of causes once, and each violation on its own line.
 
-use std::error::Error as Cause;
 use std::io::Write;
 
 use anyhow::Error;
 use tonic::Status;
 use tonic_types::StatusExt;
+use traind_proto::error_chain::{append_causes, error_chain};
 
 use crate::interfaces::text::printable;
 
-/// To standard error. One that takes nothing, as a log on a full disk, is no reason to panic.
+/// Prints to standard error. Ignores failed writes, as of a log on a full disk.
 pub(crate) fn print(error: &Error) {
     let _ = writeln!(std::io::stderr(), "error: {}", printable(&text(error)));
 }
@@ -17,25 +17,8 @@ pub(crate) fn print(error: &Error) {
 fn text(error: &Error) -> String {
     match error.downcast_ref::<Status>() {
         Some(status) => status_text(status),
-        None => chain(error),
+        None => error_chain(error.as_ref()),
     }
-}
-
-fn chain(error: &Error) -> String {
-    let mut causes = error.chain();
-    let text = causes.next().map(ToString::to_string).unwrap_or_default();
-    with_causes(text, causes)
-}
-
-/// Each cause once: many a sentence tells its own already.
-fn with_causes<'a>(
-    text: String,
-    causes: impl Iterator<Item = &'a (dyn Cause + 'static)>,
-) -> String {
-    causes.map(ToString::to_string).fold(text, |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
-    })
 }
 
 fn status_text(status: &Status) -> String {
@@ -44,12 +27,12 @@ fn status_text(status: &Status) -> String {
     if text.is_empty() {
         text = status.code().description().to_owned();
     }
-    // Why there is no connection: a certificate that is refused is in here alone.
-    text = with_causes(text, std::iter::successors(status.source(), |&cause| cause.source()));
+    // Has the reasons of failed connections, such as a refused certificate.
+    text = append_causes(text, status);
     let violations = details.bad_request().map_or(&[][..], |request| &request.field_violations);
     for violation in violations {
         let line = format!("{}: {}", violation.field, violation.description);
-        // A single violation may be all that the message says.
+        // The message may already contain a single violation.
         if !text.contains(&violation.description) {
             text.push_str("\n  ");
             text.push_str(line.trim_start_matches(": "));
@@ -84,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_a_sentence_tells_already_is_not_told_again() {
+    fn a_cause_that_the_message_contains_is_not_repeated() {
         let error = anyhow::anyhow!("no such file").context("read job.yaml: no such file");
         assert_eq!(text(&error.context("start")), "start: read job.yaml: no such file");
     }

@@ -1,4 +1,4 @@
-//! Following a job to its end: over a restart of the daemon, and never at the job's cost.
+//! Follows a job to its end, across restarts of the daemon.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use super::progress::Progress;
 use crate::cli::connect::client::{self, Connection};
 use crate::cli::exit::Exit;
 
-/// How long a daemon may be away.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the daemon may be away.
+const AWAY_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Shows a job's progress until it ends or Ctrl-C is pressed.
@@ -24,17 +24,17 @@ pub(crate) async fn follow(
     job: &Job,
 ) -> anyhow::Result<Exit> {
     let progress = Progress::new();
-    let mover = progress
+    let updates = progress
         .bar()
-        .map(|bar| tokio::spawn(Progress::keep_up(bar.clone(), cores, job.id.clone())));
+        .map(|bar| tokio::spawn(Progress::follow_steps(bar.clone(), cores, job.id.clone())));
     let exit = each_event(jobs.clone(), job, |event| progress.show(event)).await;
-    if let Some(mover) = mover {
-        mover.abort();
+    if let Some(updates) = updates {
+        updates.abort();
     }
     let exit = exit?;
     progress.close();
     if exit != Exit::Detached {
-        progress.conclude(&client::get_job(&jobs, &job.id).await?);
+        progress.print_result(&client::get_job(&jobs, &job.id).await?);
     }
     Ok(exit)
 }
@@ -45,7 +45,7 @@ pub(crate) async fn each_event(
     job: &Job,
     mut show: impl FnMut(&Event),
 ) -> anyhow::Result<Exit> {
-    // Listened to before the first event is shown: from then on Ctrl-C means to stop following.
+    // Handled before the first event is shown, so that Ctrl-C only stops following.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let ended = tokio::select! {
         ended = until_end(jobs, &job.id, &mut show) => Some(ended?),
@@ -53,7 +53,7 @@ pub(crate) async fn each_event(
     };
     if ended.is_none() {
         eprintln!(
-            "\nstopped following; job {id} goes on. Follow it again: traind watch {id}. End it: traind cancel {id}",
+            "\nstopped following; job {id} keeps running. Follow it again: traind watch {id}. Cancel it: traind cancel {id}",
             id = job.id
         );
     }
@@ -73,10 +73,10 @@ async fn until_end(
             Err(status) if !is_absence(&status) => return Err(status),
             Err(status) => {
                 let since = *away_since.get_or_insert_with(|| {
-                    eprintln!("the daemon is away; the job goes on, waiting for it to be back");
+                    eprintln!("the daemon is away; the job keeps running; waiting for the daemon to return");
                     Instant::now()
                 });
-                if since.elapsed() > PATIENCE {
+                if since.elapsed() > AWAY_MAX {
                     return Err(status);
                 }
                 tokio::time::sleep(RETRY).await;
@@ -104,7 +104,7 @@ async fn stream(
     Ok(exit)
 }
 
-/// A daemon that is stopping, gone, or not back yet; a broken stream comes as `Unknown`.
+/// Whether the daemon is stopping or away. A broken stream has the code `Unknown`.
 fn is_absence(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled)
 }

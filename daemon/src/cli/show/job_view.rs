@@ -1,4 +1,4 @@
-//! A job as `traind get` prints it: the wire's fields under their own names, in JSON and YAML.
+//! The JSON and YAML output of `traind get`, with the wire's field names.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ struct LengthsView {
     max: u32,
 }
 
-/// Labels need not differ in what JSON makes keys of, and their order counts.
+/// A list and not a map, since labels are ordered and need not be unique.
 #[derive(Serialize)]
 struct ClassView {
     label: String,
@@ -190,7 +190,7 @@ impl From<v1::Failure> for FailureView {
     }
 }
 
-/// RFC 3339.
+/// Formats a time as RFC 3339.
 fn time(time: Timestamp) -> String {
     time.to_string()
 }

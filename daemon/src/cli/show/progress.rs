@@ -1,4 +1,4 @@
-//! A job's progress: a bar with lines above it on a terminal, else lines alone.
+//! Progress of a job: lines, with a bar below them on a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::interfaces::text::events::{describe, metrics};
 use crate::interfaces::text::{duration, number, printable, state};
 
 const TICK: Duration = Duration::from_millis(120);
-/// How often the bar moves between two logs.
+/// How often the bar is updated.
 const PERIOD_MS: u32 = 500;
 const WAITING: &str = "{spinner} {msg}";
 const TRAINING: &str = "{bar:30} {pos}/{len} {msg}";
 
 pub(crate) struct Progress {
-    /// Absent where standard error is no terminal.
+    /// `None` if standard error is not a terminal.
     bar: Option<ProgressBar>,
 }
 
@@ -34,9 +34,13 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Moves the bar with every step, which are more than those that are logged. Ends with what
-    /// follows the job; a daemon that is away is not asked again, since its events come back.
-    pub(crate) async fn keep_up(bar: ProgressBar, mut cores: CoresClient<Connection>, id: String) {
+    /// Updates the bar between logged steps. Stops when the daemon is away; events still update the bar
+    /// when it returns.
+    pub(crate) async fn follow_steps(
+        bar: ProgressBar,
+        mut cores: CoresClient<Connection>,
+        id: String,
+    ) {
         let request = WatchCoresRequest { period_ms: PERIOD_MS, ..Default::default() };
         let Ok(readings) = cores.watch_cores(request).await else { return };
         let mut readings = readings.into_inner();
@@ -55,13 +59,13 @@ impl Progress {
 
     pub(crate) fn show(&self, event: &Event) {
         match (&event.kind, &self.bar) {
-            // Followed by the job's end, which says the same.
+            // The job's end follows and contains the same.
             (Some(Kind::Finished(_)), _) => {}
             (Some(Kind::Step(step)), Some(bar)) => {
                 advance(bar, step.step, step.max_steps);
                 bar.set_message(message(step));
             }
-            (Some(Kind::StateChanged(changed)), Some(bar)) if !trains(bar) => {
+            (Some(Kind::StateChanged(changed)), Some(bar)) if !is_training(bar) => {
                 bar.set_message(state(changed.to()));
             }
             (Some(Kind::Waiting(waiting)), Some(bar)) => bar.set_message(waiting.reason.clone()),
@@ -70,15 +74,15 @@ impl Progress {
         }
     }
 
-    /// Leaves the bar as it stands; what follows goes below it.
+    /// Finishes the bar; later output is printed below it.
     pub(crate) fn close(&self) {
         if let Some(bar) = &self.bar {
-            if trains(bar) { bar.abandon() } else { bar.finish_and_clear() }
+            if is_training(bar) { bar.abandon() } else { bar.finish_and_clear() }
         }
     }
 
-    /// How the job ended, with its figures and its folder.
-    pub(crate) fn conclude(&self, job: &Job) {
+    /// Prints how the job ended, with its metrics and its output folder.
+    pub(crate) fn print_result(&self, job: &Job) {
         eprintln!("job {} {}", job.id, state(job.state()));
         if !job.metrics.is_empty() {
             eprintln!("{}", printable(&metrics(&job.metrics)));
@@ -96,13 +100,13 @@ impl Progress {
     }
 }
 
-/// A bar has a length from its first step on.
-fn trains(bar: &ProgressBar) -> bool {
+/// Whether the job trains: the bar has a length from the first step on.
+fn is_training(bar: &ProgressBar) -> bool {
     bar.length().is_some()
 }
 
 fn advance(bar: &ProgressBar, step: u64, max_steps: u64) {
-    if !trains(bar) {
+    if !is_training(bar) {
         bar.set_style(style(TRAINING));
         bar.set_message("");
     }
@@ -121,6 +125,6 @@ fn message(step: &Step) -> String {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are this file's own; a broken one falls back to a plain bar.
+    // The templates are constants; an invalid one would fall back to a plain bar.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

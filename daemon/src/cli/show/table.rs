@@ -2,7 +2,7 @@
 
 use crate::interfaces::text::printable;
 
-/// Prints rows under a header, columns aligned, the last one ragged.
+/// Prints a table with aligned columns and without trailing spaces.
 pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) {
     print!("{}", table(header, rows));
 }

@@ -1,4 +1,4 @@
-//! What the screen knows, and what a key does to it. Pure: no daemon, no terminal.
+//! The state of the screen, and the effects of keys. Independent of the daemon and the terminal.
 
 use std::collections::HashMap;
 
@@ -9,31 +9,31 @@ use traind_proto::v1::{Core, Event, Job, JobState};
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
 
-/// Lines kept of a job's events.
+/// Most lines of a job's events that are kept.
 const LINES_MAX: usize = 500;
-/// Jobs whose events are followed without being opened: a connection has 128 streams, and more
-/// would keep the list of jobs itself waiting.
+/// Most jobs whose events are followed without being opened. A connection has 128 streams, which the
+/// list of jobs needs, too.
 const FOLLOWED_MAX: usize = 64;
-/// Points kept of a job's loss.
+/// Most points of a job's loss that are kept.
 const POINTS_MAX: usize = 4096;
 
-/// What the feed tells.
+/// An update from the feed.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum Update {
     Cores(Vec<Core>),
-    /// Those that have not ended and the newest that have.
+    /// All unfinished jobs, and the newest finished ones.
     Jobs(Vec<Job>),
     Event(String, Box<Event>),
-    /// The daemon is away, or refused what was asked of it.
-    Trouble(String),
+    /// The daemon is away or returned an error.
+    Error(String),
 }
 
-/// What a key asks the rest of the program for.
+/// A request of a key to the rest of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
     Quit,
-    /// Tell all events of a job from now on.
+    /// Send all events of a job.
     Follow(String),
     Cancel(String),
 }
@@ -49,20 +49,20 @@ pub(super) enum Sort {
     Eta,
 }
 
-/// What the keys mean at the moment.
+/// The screen's mode, which determines the meaning of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]
     Overview,
-    /// Letters go into the filter.
+    /// Text input for the filter.
     Filter,
-    /// One job in full.
+    /// The details of one job.
     Job(String),
-    /// "Cancel this job?", and where to go back to.
+    /// Asks whether to cancel a job, and then returns to another mode.
     Confirm(String, Box<Mode>),
 }
 
-/// What is known of a job besides its latest figures.
+/// The history of a job.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Step and loss.
@@ -80,30 +80,30 @@ pub(super) struct App {
     pub filter: String,
     /// Id of the job under the cursor.
     pub selected: Option<String>,
-    pub trouble: Option<String>,
-    /// Show what cores achieve in place of how busy they are.
+    pub error: Option<String>,
+    /// Shows TFLOP/s of the cores instead of their utilization.
     pub tflops: bool,
 }
 
 impl App {
-    /// Takes in what is new. A job that runs is followed from its first event on, which is
-    /// how its whole curve comes to be shown.
-    pub(super) fn learn(&mut self, news: News) -> Action {
-        match news {
-            News::Cores(cores) => {
+    /// Applies an update. Running jobs are followed from their first event on, to show the whole
+    /// curve.
+    pub(super) fn update(&mut self, update: Update) -> Action {
+        match update {
+            Update::Cores(cores) => {
                 self.cores = cores;
-                self.trouble = None;
+                self.error = None;
             }
-            News::Jobs(jobs) => return self.learn_jobs(jobs),
-            News::Event(job_id, event) => {
+            Update::Jobs(jobs) => return self.update_jobs(jobs),
+            Update::Event(job_id, event) => {
                 self.histories.entry(job_id).or_default().add(&event);
             }
-            News::Trouble(text) => self.trouble = Some(text),
+            Update::Error(text) => self.error = Some(text),
         }
         Action::Nothing
     }
 
-    fn learn_jobs(&mut self, jobs: Vec<Job>) -> Action {
+    fn update_jobs(&mut self, jobs: Vec<Job>) -> Action {
         self.jobs = jobs;
         let known = |id: &String| self.jobs.iter().any(|job| job.id == *id);
         self.histories.retain(|id, _| known(id));
@@ -124,7 +124,7 @@ impl App {
         Action::Follow(job_id)
     }
 
-    /// The jobs that the filter leaves, in order.
+    /// The jobs that match the filter, sorted.
     pub(super) fn shown(&self) -> Vec<&Job> {
         let wanted = self.filter.to_lowercase();
         let matches = |job: &&Job| {
@@ -237,7 +237,7 @@ impl App {
 impl History {
     fn add(&mut self, event: &Event) {
         if let Some(Kind::Step(step)) = &event.kind {
-            // An attempt that resumes does some steps again: what it says of them counts.
+            // A resumed attempt repeats some steps, which replace the earlier ones.
             let before = self.losses.partition_point(|(known, _)| *known < step.step as f64);
             self.losses.truncate(before);
             self.losses.push((step.step as f64, step.loss));
@@ -251,7 +251,7 @@ impl History {
     }
 }
 
-/// Every second point goes: the shape of the curve stays.
+/// Removes every second point, which keeps the shape of the curve.
 fn thin_out(points: &mut Vec<(f64, f64)>) {
     let mut index = 0;
     points.retain(|_| {
@@ -283,7 +283,7 @@ impl Sort {
         }
     }
 
-    /// Jobs come newest first, and stay so where they are equal. What is not known goes last.
+    /// Sorts jobs stably; they come newest first. Jobs without a value are last.
     fn apply(self, jobs: &mut [&Job]) {
         let by = |jobs: &mut [&Job], key: fn(&Job) -> Option<f64>| {
             jobs.sort_by(|a, b| {
@@ -304,7 +304,7 @@ impl Sort {
     }
 }
 
-/// Those at work first, then those that wait, then those that have ended.
+/// Order of states: active jobs first, then waiting ones, then finished ones.
 fn urgency(state: JobState) -> u8 {
     match state {
         JobState::Running => 0,
@@ -317,7 +317,7 @@ fn urgency(state: JobState) -> u8 {
     }
 }
 
-/// Done share, 0 to 1.
+/// The completed share of the steps, 0 to 1.
 pub(super) fn progress(job: &Job) -> Option<f64> {
     let step = job.progress.as_ref().filter(|step| step.max_steps > 0)?;
     Some((step.step as f64 / step.max_steps as f64).clamp(0.0, 1.0))

@@ -1,4 +1,4 @@
-//! What the daemon tells, as news for the screen. A daemon that is away is asked again.
+//! Updates for the screen from the daemon, with retries while the daemon is away.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use traind_proto::v1::{
     CancelJobRequest, Job, JobState, ListJobsRequest, WatchCoresRequest, WatchJobRequest,
 };
 
-use super::app::News;
+use super::app::Update;
 
 const PERIOD: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(2);
-/// Jobs that are at work and are shown.
+/// Most active jobs that are shown.
 const ACTIVE_MAX: i32 = 1000;
-/// Jobs that wait and are shown.
+/// Most waiting jobs that are shown.
 const WAITING_MAX: i32 = 200;
-/// Jobs that have ended and are shown.
+/// Most finished jobs that are shown.
 const ENDED_MAX: i32 = 30;
 
 pub(super) struct Feed {
     jobs: JobsClient<Connection>,
-    news: Sender<News>,
+    updates: Sender<Update>,
 }
 
 impl Feed {
-    /// Begins to tell of cores and jobs.
+    /// Starts to send updates of cores and jobs.
     pub(super) fn start(
         jobs: JobsClient<Connection>,
         cores: CoresClient<Connection>,
-        news: Sender<News>,
+        updates: Sender<Update>,
     ) -> Feed {
-        tokio::spawn(watch_cores(cores, news.clone()));
-        tokio::spawn(list_jobs(jobs.clone(), news.clone()));
-        Feed { jobs, news }
+        tokio::spawn(watch_cores(cores, updates.clone()));
+        tokio::spawn(list_jobs(jobs.clone(), updates.clone()));
+        Feed { jobs, updates }
     }
 
-    /// Tells all events of a job from its first on.
+    /// Sends all events of a job from the first on.
     pub(super) fn follow(&self, job_id: String) {
-        let (mut jobs, news) = (self.jobs.clone(), self.news.clone());
+        let (mut jobs, updates) = (self.jobs.clone(), self.updates.clone());
         tokio::spawn(async move {
             let mut from_sequence = 1;
-            while let Err(status) = events(&mut jobs, &job_id, &mut from_sequence, &news).await {
-                if complain(&news, &status).await.is_err() {
+            while let Err(status) = events(&mut jobs, &job_id, &mut from_sequence, &updates).await {
+                if report(&updates, &status).await.is_err() {
                     return;
                 }
                 tokio::time::sleep(RETRY).await;
@@ -54,30 +54,30 @@ impl Feed {
     }
 
     pub(super) fn cancel(&self, job_id: String) {
-        let (mut jobs, news) = (self.jobs.clone(), self.news.clone());
+        let (mut jobs, updates) = (self.jobs.clone(), self.updates.clone());
         tokio::spawn(async move {
             if let Err(status) = jobs.cancel_job(CancelJobRequest { job_id }).await {
-                let _ = complain(&news, &status).await;
+                let _ = report(&updates, &status).await;
             }
         });
     }
 }
 
-/// The screen is gone.
-struct Gone;
+/// The screen was closed.
+struct Closed;
 
-async fn complain(news: &Sender<News>, status: &Status) -> Result<(), Gone> {
-    tell(news, News::Trouble(status.message().to_owned())).await
+async fn report(updates: &Sender<Update>, status: &Status) -> Result<(), Closed> {
+    send(updates, Update::Error(status.message().to_owned())).await
 }
 
-async fn tell(news: &Sender<News>, what: News) -> Result<(), Gone> {
-    news.send(what).await.map_err(|_| Gone)
+async fn send(updates: &Sender<Update>, update: Update) -> Result<(), Closed> {
+    updates.send(update).await.map_err(|_| Closed)
 }
 
-async fn watch_cores(mut cores: CoresClient<Connection>, news: Sender<News>) {
+async fn watch_cores(mut cores: CoresClient<Connection>, updates: Sender<Update>) {
     loop {
-        if let Err(status) = stream_cores(&mut cores, &news).await
-            && complain(&news, &status).await.is_err()
+        if let Err(status) = stream_cores(&mut cores, &updates).await
+            && report(&updates, &status).await.is_err()
         {
             return;
         }
@@ -87,31 +87,31 @@ async fn watch_cores(mut cores: CoresClient<Connection>, news: Sender<News>) {
 
 async fn stream_cores(
     cores: &mut CoresClient<Connection>,
-    news: &Sender<News>,
+    updates: &Sender<Update>,
 ) -> Result<(), Status> {
     let mut readings = cores.watch_cores(WatchCoresRequest::default()).await?.into_inner();
     while let Some(reading) = readings.message().await? {
-        if tell(news, News::Cores(reading.cores)).await.is_err() {
+        if send(updates, Update::Cores(reading.cores)).await.is_err() {
             break;
         }
     }
     Ok(())
 }
 
-async fn list_jobs(mut jobs: JobsClient<Connection>, news: Sender<News>) {
+async fn list_jobs(mut jobs: JobsClient<Connection>, updates: Sender<Update>) {
     loop {
-        let told = match newest(&mut jobs).await {
-            Ok(jobs) => tell(&news, News::Jobs(jobs)).await,
-            Err(status) => complain(&news, &status).await,
+        let sent = match newest(&mut jobs).await {
+            Ok(jobs) => send(&updates, Update::Jobs(jobs)).await,
+            Err(status) => report(&updates, &status).await,
         };
-        if told.is_err() {
+        if sent.is_err() {
             return;
         }
         tokio::time::sleep(PERIOD).await;
     }
 }
 
-/// All that are at work, the newest that wait and that have ended; the newest first.
+/// Returns active, waiting and finished jobs, the newest first.
 async fn newest(jobs: &mut JobsClient<Connection>) -> Result<Vec<Job>, Status> {
     use JobState::{Cancelled, Cancelling, Completed, Failed, Pending, Running, Starting};
     let mut found = Vec::new();
@@ -125,7 +125,7 @@ async fn newest(jobs: &mut JobsClient<Connection>) -> Result<Vec<Job>, Status> {
         let request = ListJobsRequest { page_size, states, ..Default::default() };
         found.extend(jobs.list_jobs(request).await?.into_inner().jobs);
     }
-    // One that went on between two requests is in both.
+    // A job whose state changed between two requests is in both responses.
     found.sort_by_key(|job| {
         std::cmp::Reverse(job.create_time.map(|time| (time.seconds, time.nanos)))
     });
@@ -137,13 +137,13 @@ async fn events(
     jobs: &mut JobsClient<Connection>,
     job_id: &str,
     from_sequence: &mut u64,
-    news: &Sender<News>,
+    updates: &Sender<Update>,
 ) -> Result<(), Status> {
     let request = WatchJobRequest { job_id: job_id.to_owned(), from_sequence: *from_sequence };
     let mut events = jobs.watch_job(request).await?.into_inner();
     while let Some(event) = events.message().await? {
         *from_sequence = event.sequence + 1;
-        if tell(news, News::Event(job_id.to_owned(), Box::new(event))).await.is_err() {
+        if send(updates, Update::Event(job_id.to_owned(), Box::new(event))).await.is_err() {
             break;
         }
     }

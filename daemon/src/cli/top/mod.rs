@@ -1,8 +1,7 @@
-//! `traind top`: a screen of cores and jobs.
+//! `traind top`: a full-screen view of cores and jobs.
 //!
-//! Three parts that know nothing of each other's insides: `feed` asks the daemon and tells what
-//! is new, `app` is what is known and which key changes what, `draw` paints it. Only this file
-//! touches the terminal.
+//! `feed` queries the daemon and sends updates, `app` holds the state and handles keys, and `draw`
+//! renders it. Only this file accesses the terminal.
 
 mod app;
 mod draw;
@@ -23,19 +22,19 @@ use super::exit::Exit;
 use app::{Action, App};
 use feed::Feed;
 
-/// How often to look whether the screen was left.
+/// How often the thread checks whether the screen was closed.
 const KEY_PERIOD: Duration = Duration::from_millis(200);
 
-/// Show cores and jobs on a screen that keeps itself up to date
+/// Show cores and jobs on a screen that is updated live
 #[derive(clap::Args)]
 pub(crate) struct Top {}
 
 impl Top {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let (news, mut heard) = mpsc::channel(64);
-        let feed = Feed::start(client::jobs(&global).await?, client::cores(&global).await?, news);
-        let mut terminal = ratatui::try_init().context("take the terminal")?;
-        let result = show(&mut terminal, &feed, &mut heard).await;
+        let (sender, mut updates) = mpsc::channel(64);
+        let feed = Feed::start(client::jobs(&global).await?, client::cores(&global).await?, sender);
+        let mut terminal = ratatui::try_init().context("set up the terminal")?;
+        let result = show(&mut terminal, &feed, &mut updates).await;
         ratatui::restore();
         result.map(|()| Exit::Done)
     }
@@ -44,14 +43,14 @@ impl Top {
 async fn show(
     terminal: &mut DefaultTerminal,
     feed: &Feed,
-    heard: &mut mpsc::Receiver<app::News>,
+    updates: &mut mpsc::Receiver<app::Update>,
 ) -> anyhow::Result<()> {
     let mut app = App::default();
     let mut keys = keys();
     loop {
         terminal.draw(|frame| draw::draw(frame, &app))?;
         let action = tokio::select! {
-            Some(news) = heard.recv() => app.learn(news),
+            Some(update) = updates.recv() => app.update(update),
             event = keys.recv() => match event {
                 Some(Event::Key(key)) if key.kind == KeyEventKind::Press => app.press(key),
                 Some(_) => Action::Nothing,
@@ -67,7 +66,7 @@ async fn show(
     }
 }
 
-/// Reads the terminal on a thread of its own, since that blocks; ends when nobody listens.
+/// Reads the terminal on a separate thread, which ends when the receiver is dropped.
 fn keys() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The screen on a terminal of memory: what is painted, and what keys do.
+//! The screen on an in-memory terminal: rendering, and the effects of keys.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Core, CoreUsage, Event, Failure, Job, JobState, Phase, Step, StepTime};
 
-use super::app::{Action, App, Mode, News};
+use super::app::{Action, App, Mode, Update};
 use super::draw::draw;
 
 fn core(index: u32, job_name: &str, utilization: f64) -> Core {
@@ -89,14 +89,14 @@ impl WithState for Job {
 fn app() -> App {
     let mut app = App::default();
     let cores = vec![core(0, "fast", 87.5), core(1, "fast", 50.0), core(2, "", 0.0)];
-    app.learn(News::Cores(cores));
-    assert_eq!(app.learn(News::Jobs(jobs())), Action::Follow("b2".into()));
-    assert_eq!(app.learn(News::Jobs(jobs())), Action::Follow("a1".into()));
-    assert_eq!(app.learn(News::Jobs(jobs())), Action::Nothing, "all that run are followed");
+    app.update(Update::Cores(cores));
+    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow("b2".into()));
+    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow("a1".into()));
+    assert_eq!(app.update(Update::Jobs(jobs())), Action::Nothing, "all running jobs are followed");
     for at in [10, 20, 30] {
         let event =
             Event { kind: Some(Kind::Step(step(at, 9.0 / at as f64))), ..Default::default() };
-        app.learn(News::Event("a1".into(), Box::new(event)));
+        app.update(Update::Event("a1".into(), Box::new(event)));
     }
     app
 }
@@ -127,7 +127,7 @@ fn the_overview_shows_cores_and_jobs() {
 }
 
 #[test]
-fn a_job_in_full_shows_figures_curve_and_events() {
+fn a_jobs_details_show_metrics_curve_and_events() {
     let mut app = app();
     press(&mut app, &[KeyCode::Down, KeyCode::Down, KeyCode::Enter]);
     assert_eq!(app.mode, Mode::Job("a1".into()));
@@ -137,31 +137,31 @@ fn a_job_in_full_shows_figures_curve_and_events() {
 #[test]
 fn many_cores_fit_on_a_small_terminal() {
     let mut app = app();
-    app.learn(News::Cores((0..64).map(|index| core(index, "big", f64::from(index))).collect()));
+    app.update(Update::Cores((0..64).map(|index| core(index, "big", f64::from(index))).collect()));
     let screen = screen(&app, 80, 36);
     for index in 0..64 {
         assert!(screen.contains(&format!(" {index} %")), "core {index} is not in\n{screen}");
     }
-    assert!(screen.contains("slow"), "jobs keep their place:\n{screen}");
+    assert!(screen.contains("slow"), "jobs remain visible:\n{screen}");
 }
 
 #[test]
-fn t_shows_what_cores_achieve() {
+fn t_shows_tflops() {
     let mut app = app();
-    let mut told = vec![core(0, "fast", 87.5), core(1, "", 0.0)];
-    told[0].usage.as_mut().unwrap().tflops = 41.5;
+    let mut cores = vec![core(0, "fast", 87.5), core(1, "", 0.0)];
+    cores[0].usage.as_mut().unwrap().tflops = 41.5;
     let figures =
         traind_proto::v1::DeviceFigures { utilization_percent: Some(12.0), ..Default::default() };
-    told[1].figures = Some(figures);
-    app.learn(News::Cores(told));
+    cores[1].figures = Some(figures);
+    app.update(Update::Cores(cores));
     let busy = screen(&app, 110, 10);
-    assert!(busy.contains(" 88 %") && busy.contains(" 12 %"), "a stranger's work is seen:\n{busy}");
+    assert!(busy.contains(" 88 %") && busy.contains(" 12 %"), "other processes count:\n{busy}");
     press(&mut app, &[KeyCode::Char('t')]);
     assert!(screen(&app, 110, 10).contains("41.50T"));
 }
 
 #[test]
-fn so_many_jobs_are_followed_that_the_list_of_jobs_still_comes() {
+fn the_number_of_followed_jobs_is_limited() {
     let mut app = App::default();
     let running = |index: u32| Job {
         id: format!("j{index}"),
@@ -169,16 +169,20 @@ fn so_many_jobs_are_followed_that_the_list_of_jobs_still_comes() {
         ..Default::default()
     };
     let jobs: Vec<Job> = (0..1000).map(running).collect();
-    let follows = std::iter::repeat_with(|| app.learn(News::Jobs(jobs.clone())))
+    let follows = std::iter::repeat_with(|| app.update(Update::Jobs(jobs.clone())))
         .take_while(|action| *action != Action::Nothing);
     assert_eq!(follows.count(), 64);
     app.selected = Some("j999".to_owned());
-    assert_eq!(press(&mut app, &[KeyCode::Enter]), Action::Follow("j999".into()), "who is opened");
+    assert_eq!(
+        press(&mut app, &[KeyCode::Enter]),
+        Action::Follow("j999".into()),
+        "an opened job is followed"
+    );
     screen(&app, 80, 24);
 }
 
 #[test]
-fn a_tiny_terminal_breaks_nothing() {
+fn any_terminal_size_renders() {
     let mut app = app();
     for (width, height) in [(1, 1), (10, 3), (40, 5), (300, 100)] {
         screen(&app, width, height);
@@ -190,7 +194,7 @@ fn a_tiny_terminal_breaks_nothing() {
 }
 
 #[test]
-fn s_sorts_in_turn() {
+fn s_cycles_through_the_sort_orders() {
     let mut app = app();
     let mut orders = Vec::new();
     for _ in 0..7 {
@@ -210,7 +214,7 @@ fn s_sorts_in_turn() {
 }
 
 #[test]
-fn a_filter_leaves_what_matches_and_moves_the_cursor_there() {
+fn a_filter_shows_matches_and_moves_the_cursor_to_one() {
     let mut app = app();
     press(&mut app, &[KeyCode::Char('/'), KeyCode::Char('F'), KeyCode::Char('A')]);
     assert_eq!(names(&app), ["fast", "failed"]);
@@ -222,7 +226,7 @@ fn a_filter_leaves_what_matches_and_moves_the_cursor_there() {
 }
 
 #[test]
-fn cancelling_asks_first() {
+fn cancelling_asks_for_confirmation() {
     let mut app = app();
     press(&mut app, &[KeyCode::Down, KeyCode::Char('c')]);
     assert!(screen(&app, 80, 20).contains("cancel slow (b2)?"));
@@ -231,24 +235,24 @@ fn cancelling_asks_first() {
     let action = press(&mut app, &[KeyCode::Char('c'), KeyCode::Char('y')]);
     assert_eq!(action, Action::Cancel("b2".into()));
     press(&mut app, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('c')]);
-    assert_eq!(app.mode, Mode::Overview, "what has ended cannot be cancelled");
+    assert_eq!(app.mode, Mode::Overview, "a finished job cannot be cancelled");
 }
 
 #[test]
-fn keys_leave() {
+fn q_and_control_c_quit() {
     assert_eq!(press(&mut app(), &[KeyCode::Char('q')]), Action::Quit);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(app().press(control_c), Action::Quit);
     let mut app = app();
     assert_eq!(press(&mut app, &[KeyCode::Enter, KeyCode::Char('q')]), Action::Nothing);
-    assert_eq!(app.mode, Mode::Overview, "q leaves the job first");
+    assert_eq!(app.mode, Mode::Overview, "q first closes the details");
 }
 
 #[test]
-fn trouble_is_shown_until_the_daemon_answers() {
+fn an_error_is_shown_until_the_daemon_answers() {
     let mut app = app();
-    app.learn(News::Trouble("the daemon is stopping".into()));
+    app.update(Update::Error("the daemon is stopping".into()));
     assert!(screen(&app, 110, 10).contains("the daemon is stopping"));
-    app.learn(News::Cores(Vec::new()));
+    app.update(Update::Cores(Vec::new()));
     assert!(!screen(&app, 110, 10).contains("stopping"));
 }

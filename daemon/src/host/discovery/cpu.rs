@@ -1,4 +1,4 @@
-//! CPUs: as many cores as processors, which tell nothing of themselves.
+//! CPUs: one core per processor, without statistics.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ impl Discovery for Cpu {
         Ok(vec![FoundCore { device, ..FoundCore::default() }; processors])
     }
 
-    fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+    fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         BTreeMap::new()
     }
 }

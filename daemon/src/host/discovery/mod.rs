@@ -1,16 +1,16 @@
-//! Which devices the host has, and what they tell of themselves, behind one trait.
+//! Devices of the host and their statistics, behind one trait.
 //!
-//! A source never fails a call and never makes one wait: a device that is gone, a file that is
-//! missing or a program that is not installed leaves figures out. Only `cores`, asked once at
-//! the start, says what is wrong, since without cores there is nothing to schedule.
+//! Reading statistics never fails and never waits: a missing device, file or program only leaves
+//! values out. Only `cores`, which is called once at startup, returns errors, since without
+//! cores there is nothing to schedule.
 
 mod cpu;
 mod monitor;
 mod neuron;
 mod neuron_ls;
 mod nvidia;
-mod patient;
 mod sysfs;
+mod timeout;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,44 +18,46 @@ use std::sync::Arc;
 
 use traind_proto::v1::DeviceFigures;
 
-/// Where to look. The defaults are those of the vendors' packages.
+use neuron_ls::NeuronLsError;
+
+/// Paths of Neuron's driver and tools. The defaults are those of the vendor's packages.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
-    /// Neuron's devices in sysfs.
-    pub neuron_sysfs: PathBuf,
+pub(crate) struct NeuronPaths {
+    /// Folder of the devices in sysfs.
+    pub sysfs: PathBuf,
     /// Folder of `neuron-ls` and `neuron-monitor`.
-    pub neuron_tools: PathBuf,
+    pub tools: PathBuf,
 }
 
-impl Default for Places {
-    fn default() -> Places {
-        Places {
-            neuron_sysfs: "/sys/devices/virtual/neuron_device".into(),
-            neuron_tools: "/opt/aws/neuron/bin".into(),
+impl Default for NeuronPaths {
+    fn default() -> NeuronPaths {
+        NeuronPaths {
+            sysfs: "/sys/devices/virtual/neuron_device".into(),
+            tools: "/opt/aws/neuron/bin".into(),
         }
     }
 }
 
-/// A core that was found; its place in the list is its number.
+/// A discovered core. Its index in the list is its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundCore {
-    /// What the device is: "Trainium1", "NVIDIA H200".
+    /// Name of the device: "Trainium1", "NVIDIA H200".
     pub device: String,
     /// Index of the device, which may have several cores.
     pub device_index: u32,
-    /// The vendor's name of this very device; empty where there is none.
+    /// The vendor's unique id of the device; empty if it has none.
     pub uuid: String,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiscoveryError {
     #[error(
-        "no Neuron device is to be found: {sysfs} is not there, and neuron-ls says: {tool}; load the driver \
-         (aws-neuronx-dkms), or say how many cores to schedule with --cores"
+        "found no Neuron device: {sysfs} does not exist, and neuron-ls failed: {source}; load the driver \
+         (aws-neuronx-dkms), or set the number of cores with --cores"
     )]
-    NoNeuron { sysfs: String, tool: String },
+    NoNeuron { sysfs: String, source: NeuronLsError },
     #[error(
-        "no NVIDIA GPU is to be found: {0}; install the driver, or say how many cores to schedule with --cores"
+        "found no NVIDIA GPU: {0}; install the driver, or set the number of cores with --cores"
     )]
     NoNvidia(String),
 }
@@ -65,14 +67,14 @@ pub(crate) trait Discovery: Send + Sync {
     /// All cores in the order of their numbers.
     fn cores(&self) -> Result<Vec<FoundCore>, DiscoveryError>;
 
-    /// What each core tells at this moment, by its number.
-    fn figures(&self) -> BTreeMap<u32, DeviceFigures>;
+    /// Current statistics of each core, by its number.
+    fn statistics(&self) -> BTreeMap<u32, DeviceFigures>;
 }
 
-/// The source for a platform.
-pub(crate) fn of_platform(platform: &str, places: &Places) -> Arc<dyn Discovery> {
+/// Returns the source for a platform.
+pub(crate) fn of_platform(platform: &str, neuron: &NeuronPaths) -> Arc<dyn Discovery> {
     match platform {
-        "neuron" => Arc::new(neuron::Neuron::new(places)),
+        "neuron" => Arc::new(neuron::Neuron::new(neuron)),
         "cuda" => Arc::new(nvidia::Nvidia::new()),
         _ => Arc::new(cpu::Cpu),
     }

@@ -1,5 +1,5 @@
-//! `neuron-monitor`: a program that prints a line of JSON every few seconds, each of whose
-//! fields may be missing. It is started when it is there, and again when it ends or falls silent.
+//! `neuron-monitor`: a program that prints a line of JSON every few seconds, any field of which may
+//! be missing. It is started if it is installed, and restarted when it exits or stops printing.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use traind_proto::v1::DeviceFigures;
 
-use super::patient::Patient;
+use super::timeout::TimeoutReader;
 
-/// Figures older than this are not shown: its usual period is 5 s.
-const FRESH: Duration = Duration::from_secs(20);
+/// Older statistics are not shown. The program's default period is 5 s.
+const MAX_AGE: Duration = Duration::from_secs(20);
 const RESTART_DELAY: Duration = Duration::from_secs(10);
-/// A program that says nothing for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A program without output for this long hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// One line of a host with 64 cores has some 100 KiB.
 const LINE_BYTES_MAX: u64 = 8 << 20;
 
@@ -32,7 +32,7 @@ struct Shared {
 }
 
 impl Monitor {
-    /// Reads the program on a thread of its own for as long as this lives.
+    /// Starts a thread that reads the program's output until the monitor is dropped.
     pub(super) fn start(program: PathBuf) -> Monitor {
         let shared = Arc::new(Shared::default());
         if program.is_file() {
@@ -45,10 +45,10 @@ impl Monitor {
         Monitor { shared }
     }
 
-    pub(super) fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+    pub(super) fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         let latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = latest.as_ref().filter(|(read, _)| read.elapsed() < FRESH);
-        fresh.map(|(_, figures)| figures.clone()).unwrap_or_default()
+        let fresh = latest.as_ref().filter(|(read, _)| read.elapsed() < MAX_AGE);
+        fresh.map(|(_, statistics)| statistics.clone()).unwrap_or_default()
     }
 }
 
@@ -63,7 +63,7 @@ impl Shared {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the program if it runs, and takes note of its end, so that no zombie stays.
+    /// Kills the program if it runs, and reaps it.
     fn end_child(&self) {
         if let Some(mut child) = self.child().take() {
             let _ = child.kill();
@@ -71,15 +71,16 @@ impl Shared {
         }
     }
 
-    /// A line tells the errors of its period; what is shown are all since the program was started.
-    fn learn(&self, mut figures: BTreeMap<u32, DeviceFigures>) {
+    /// Stores a line's statistics. A line has the errors of its period; errors are shown as the sum
+    /// since the program was started.
+    fn update(&self, mut statistics: BTreeMap<u32, DeviceFigures>) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        for (core, before) in latest.iter().flat_map(|(_, figures)| figures) {
+        for (core, before) in latest.iter().flat_map(|(_, statistics)| statistics) {
             let Some(before) = before.errors else { continue };
-            let errors = &mut figures.entry(*core).or_default().errors;
+            let errors = &mut statistics.entry(*core).or_default().errors;
             *errors = Some(errors.unwrap_or(0).saturating_add(before));
         }
-        *latest = Some((Instant::now(), figures));
+        *latest = Some((Instant::now(), statistics));
     }
 }
 
@@ -107,20 +108,20 @@ fn start(program: &Path, shared: &Shared) -> io::Result<ChildStdout> {
     output.ok_or_else(|| io::Error::other("it has no output"))
 }
 
-/// Reads until the program ends or nobody wants its figures any more.
+/// Reads until the program exits or the monitor is dropped.
 fn read(output: ChildStdout, shared: &Weak<Shared>) -> io::Result<()> {
-    let mut output = BufReader::new(Patient::new(output, PATIENCE));
+    let mut output = BufReader::new(TimeoutReader::new(output, TIMEOUT));
     while let Some(line) = next_line(&mut output)? {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
-        // A line that is no JSON is a message of the program, and says nothing of cores.
-        if let Some(figures) = parse(&line) {
-            shared.learn(figures);
+        // A line that is not JSON is a log message.
+        if let Some(statistics) = parse(&line) {
+            shared.update(statistics);
         }
     }
     Ok(())
 }
 
-/// Of a line that is too long, nothing is left.
+/// Reads the next line; one that is too long is replaced by an empty one.
 fn next_line(output: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     output.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -131,17 +132,17 @@ fn next_line(output: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(line).filter(|line| !line.is_empty()))
 }
 
-/// What a line says of each core. Several runtimes may hold different cores.
+/// Parses a line into statistics by core. Several runtimes may hold different cores.
 fn parse(line: &[u8]) -> Option<BTreeMap<u32, DeviceFigures>> {
     let line: Value = serde_json::from_slice(line).ok()?;
     let total = line.as_object()?.get("neuron_hardware_info").and_then(memory_of_a_core);
-    let mut figures: BTreeMap<u32, DeviceFigures> = BTreeMap::new();
-    // Where no runtime is at work, it writes `null` for their list.
+    let mut statistics: BTreeMap<u32, DeviceFigures> = BTreeMap::new();
+    // The list is `null` if no runtime is active.
     let runtimes = line.get("neuron_runtime_data").and_then(Value::as_array).into_iter().flatten();
     for report in runtimes.filter_map(|runtime| runtime.get("report")) {
         let errors = errors(report);
         for (core, of) in by_core(report, "/neuroncore_counters/neuroncores_in_use") {
-            let known = figures.entry(core).or_default();
+            let known = statistics.entry(core).or_default();
             known.utilization_percent = of.get("neuroncore_utilization").and_then(percent);
             known.errors = errors;
             known.memory_total_bytes = total;
@@ -150,21 +151,21 @@ fn parse(line: &[u8]) -> Option<BTreeMap<u32, DeviceFigures>> {
             "/memory_used/neuron_runtime_used_bytes/usage_breakdown/neuroncore_memory_usage";
         for (core, of) in by_core(report, usage) {
             let categories = counts(of);
-            let known = figures.entry(core).or_default();
+            let known = statistics.entry(core).or_default();
             known.memory_used_bytes = Some(sum(&categories));
             known.memory_by_category = categories;
         }
     }
-    Some(figures)
+    Some(statistics)
 }
 
-/// The entries of an object whose keys are numbers of cores.
+/// The entries of an object whose keys are core numbers.
 fn by_core<'a>(report: &'a Value, path: &str) -> impl Iterator<Item = (u32, &'a Value)> {
     let entries = report.pointer(path).and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(core, of)| Some((core.parse().ok()?, of)))
 }
 
-/// Those fields of an object that count something.
+/// The fields of an object that are counters.
 fn counts(object: &Value) -> BTreeMap<String, u64> {
     let entries = object.as_object().into_iter().flatten();
     entries.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
@@ -174,7 +175,7 @@ fn sum(counts: &BTreeMap<String, u64>) -> u64 {
     counts.values().copied().fold(0, u64::saturating_add)
 }
 
-/// What is no share of anything is left out.
+/// Parses a percentage; `None` if it is out of range.
 fn percent(value: &Value) -> Option<f64> {
     value.as_f64().filter(|percent| (0.0..=100.0).contains(percent))
 }
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A line as the program prints it for an instance all of whose cores one runtime holds.
+    /// A line of the program's output for an instance of which one runtime holds all cores.
     fn line(devices: u32, cores_per_device: u32, logical: u32, memory: u64) -> Value {
         let count = devices * cores_per_device / logical;
         let cores = |of: fn(u32) -> Value| {
@@ -220,9 +221,9 @@ mod tests {
     }
 
     fn check(line: &Value, cores: u32, memory_of_a_core: u64) {
-        let figures = parse(line.to_string().as_bytes()).unwrap();
-        assert_eq!(figures.keys().copied().collect::<Vec<_>>(), (0..cores).collect::<Vec<_>>());
-        let last = &figures[&(cores - 1)];
+        let statistics = parse(line.to_string().as_bytes()).unwrap();
+        assert_eq!(statistics.keys().copied().collect::<Vec<_>>(), (0..cores).collect::<Vec<_>>());
+        let last = &statistics[&(cores - 1)];
         assert_eq!(last.utilization_percent, Some(f64::from(cores - 1) / 2.0));
         assert_eq!(last.memory_used_bytes, Some(54_321));
         assert_eq!(last.memory_by_category["tensors"], 50_000);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_tell_of_all_their_cores() {
+    fn all_cores_of_an_instance_have_statistics() {
         check(&line(1, 2, 1, 32 << 30), 2, 16 << 30); // trn1.2xlarge
         check(&line(16, 2, 1, 32 << 30), 32, 16 << 30); // trn1.32xlarge
         check(&line(16, 8, 2, 96 << 30), 64, 24 << 30); // trn2.48xlarge
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_are_no_figures() {
+    fn impossible_values_are_left_out() {
         let cores =
             json!({"0": {"neuroncore_utilization": -3}, "1": {"neuroncore_utilization": 1e9}});
         let used = json!({"0": {"tensors": u64::MAX, "constants": 7, "model_code": -1}});
@@ -272,26 +273,26 @@ mod tests {
             "neuroncore_counters": {"neuroncores_in_use": cores},
             "memory_used": {"neuron_runtime_used_bytes": {"usage_breakdown": {"neuroncore_memory_usage": used}}},
         }}]});
-        let figures = parse(line.to_string().as_bytes()).unwrap();
-        assert_eq!([0, 1].map(|core| figures[&core].utilization_percent), [None, None]);
-        assert_eq!(figures[&0].memory_used_bytes, Some(u64::MAX));
-        assert_eq!(figures[&0].memory_by_category.len(), 2);
+        let statistics = parse(line.to_string().as_bytes()).unwrap();
+        assert_eq!([0, 1].map(|core| statistics[&core].utilization_percent), [None, None]);
+        assert_eq!(statistics[&0].memory_used_bytes, Some(u64::MAX));
+        assert_eq!(statistics[&0].memory_by_category.len(), 2);
     }
 
     #[test]
-    fn errors_of_all_lines_count() {
+    fn errors_add_up_over_lines() {
         let shared = Shared::default();
         let line = line(1, 2, 1, 32 << 30).to_string();
         for _ in 0..2 {
-            shared.learn(parse(line.as_bytes()).unwrap());
+            shared.update(parse(line.as_bytes()).unwrap());
         }
-        shared.learn(parse(b"{}").unwrap());
+        shared.update(parse(b"{}").unwrap());
         let latest = shared.latest.lock().unwrap();
-        assert_eq!(latest.as_ref().unwrap().1[&1].errors, Some(6), "3 of each line");
+        assert_eq!(latest.as_ref().unwrap().1[&1].errors, Some(6), "3 from each line");
     }
 
     #[test]
-    fn a_line_without_end_takes_no_memory_and_hides_no_other() {
+    fn an_overlong_line_is_dropped_and_the_next_ones_are_read() {
         let flood = "x".repeat(2 * LINE_BYTES_MAX as usize + 3);
         let text = format!("one\n{flood}\ntwo\nhalf");
         let mut output = BufReader::new(text.as_bytes());
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ended_leaves_no_zombie() {
+    fn a_program_that_exited_is_reaped() {
         let shared = Shared::default();
         let output = start(Path::new("/bin/true"), &shared).unwrap();
         let pid = shared.child().as_ref().unwrap().id();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_read_and_started_again() {
+    fn a_programs_output_becomes_statistics() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("neuron-monitor");
@@ -324,10 +325,10 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let monitor = Monitor::start(program);
         let start = Instant::now();
-        while monitor.figures().is_empty() {
+        while monitor.statistics().is_empty() {
             assert!(start.elapsed() < Duration::from_secs(30));
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(monitor.figures()[&1].utilization_percent, Some(0.5));
+        assert_eq!(monitor.statistics()[&1].utilization_percent, Some(0.5));
     }
 }

@@ -1,5 +1,5 @@
-//! Neuron's devices: which there are is in sysfs, or else what `neuron-ls` says; what their
-//! cores do is what `neuron-monitor` says, and sysfs where it says nothing.
+//! Neuron's devices. sysfs lists them, or else `neuron-ls`; statistics come from
+//! `neuron-monitor`, completed from sysfs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use traind_proto::v1::DeviceFigures;
 
 use super::monitor::Monitor;
+use super::neuron_ls::{self, NeuronLsError};
 use super::sysfs::Sysfs;
-use super::{Discovery, DiscoveryError, FoundCore, Places, neuron_ls};
-
-/// A device that tells of more has lost its mind: the largest have eight.
-pub(super) const CORES_MAX: u32 = 64;
+use super::{Discovery, DiscoveryError, FoundCore, NeuronPaths};
 
 pub(super) struct Neuron {
     sysfs: Sysfs,
@@ -20,11 +18,11 @@ pub(super) struct Neuron {
 }
 
 impl Neuron {
-    pub(super) fn new(places: &Places) -> Neuron {
+    pub(super) fn new(paths: &NeuronPaths) -> Neuron {
         Neuron {
-            sysfs: Sysfs::new(places.neuron_sysfs.clone()),
-            neuron_ls: places.neuron_tools.join("neuron-ls"),
-            monitor: Monitor::start(places.neuron_tools.join("neuron-monitor")),
+            sysfs: Sysfs::new(paths.sysfs.clone()),
+            neuron_ls: paths.tools.join("neuron-ls"),
+            monitor: Monitor::start(paths.tools.join("neuron-monitor")),
         }
     }
 }
@@ -35,31 +33,31 @@ impl Discovery for Neuron {
         if !found.is_empty() {
             return Ok(found);
         }
-        let no_neuron = |tool| DiscoveryError::NoNeuron { sysfs: self.sysfs.root(), tool };
+        let no_neuron = |source| DiscoveryError::NoNeuron { sysfs: self.sysfs.root(), source };
         let found = neuron_ls::cores(&self.neuron_ls).map_err(no_neuron)?;
-        if found.is_empty() { Err(no_neuron("no devices".to_owned())) } else { Ok(found) }
+        if found.is_empty() { Err(no_neuron(NeuronLsError::NoDevices)) } else { Ok(found) }
     }
 
-    /// A figure of the monitor counts more than one of sysfs, core by core; but sysfs counts errors
-    /// since the driver was loaded, and the monitor those that it saw.
-    fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
-        let mut figures = self.sysfs.figures();
-        for (core, told) in self.monitor.figures() {
-            let known = figures.entry(core).or_default();
+    /// The monitor's values take precedence over those of sysfs, core by core, except errors: sysfs
+    /// counts them since the driver was loaded, the monitor only while it runs.
+    fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
+        let mut statistics = self.sysfs.statistics();
+        for (core, newer) in self.monitor.statistics() {
+            let known = statistics.entry(core).or_default();
             *known = DeviceFigures {
-                utilization_percent: told.utilization_percent.or(known.utilization_percent),
-                memory_used_bytes: told.memory_used_bytes.or(known.memory_used_bytes),
-                memory_total_bytes: told.memory_total_bytes.or(known.memory_total_bytes),
-                temperature_celsius: told.temperature_celsius.or(known.temperature_celsius),
-                power_watts: told.power_watts.or(known.power_watts),
-                errors: known.errors.or(told.errors),
-                memory_by_category: if told.memory_by_category.is_empty() {
+                utilization_percent: newer.utilization_percent.or(known.utilization_percent),
+                memory_used_bytes: newer.memory_used_bytes.or(known.memory_used_bytes),
+                memory_total_bytes: newer.memory_total_bytes.or(known.memory_total_bytes),
+                temperature_celsius: newer.temperature_celsius.or(known.temperature_celsius),
+                power_watts: newer.power_watts.or(known.power_watts),
+                errors: known.errors.or(newer.errors),
+                memory_by_category: if newer.memory_by_category.is_empty() {
                     std::mem::take(&mut known.memory_by_category)
                 } else {
-                    told.memory_by_category
+                    newer.memory_by_category
                 },
             };
         }
-        figures
+        statistics
     }
 }

@@ -1,19 +1,20 @@
-//! NVIDIA GPUs, by NVML: a library of the driver, loaded when it is first asked.
+//! NVIDIA GPUs, through NVML: a library of the driver, loaded on first use.
 //!
-//! NVML numbers GPUs by their slots, as runners do: see `CUDA_DEVICE_ORDER` in
-//! `supervisor/environment.rs`.
+//! NVML numbers GPUs by their PCI slots, as runners do: see `CUDA_DEVICE_ORDER` in
+//! `jobs/supervisor/environment.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use traind_proto::v1::DeviceFigures;
 
 use super::{Discovery, DiscoveryError, FoundCore};
 
 pub(super) struct Nvidia {
-    library: OnceLock<Result<Nvml, String>>,
+    library: OnceLock<Result<Nvml, NvmlError>>,
 }
 
 impl Nvidia {
@@ -21,12 +22,11 @@ impl Nvidia {
         Nvidia { library: OnceLock::new() }
     }
 
-    fn library(&self) -> Result<&Nvml, String> {
-        let loaded = self.library.get_or_init(|| Nvml::init().map_err(|error| error.to_string()));
-        loaded.as_ref().map_err(Clone::clone)
+    fn library(&self) -> Result<&Nvml, &NvmlError> {
+        self.library.get_or_init(Nvml::init).as_ref()
     }
 
-    /// A GPU that has fallen off its bus keeps its number and tells nothing.
+    /// A GPU that has fallen off its bus keeps its number, but has no handle.
     fn device(&self, index: u32) -> Option<Device<'_>> {
         self.library().ok()?.device_by_index(index).ok()
     }
@@ -34,9 +34,9 @@ impl Nvidia {
 
 impl Discovery for Nvidia {
     fn cores(&self) -> Result<Vec<FoundCore>, DiscoveryError> {
-        let library = self.library().map_err(DiscoveryError::NoNvidia)?;
-        let count = library.device_count();
-        let count = count.map_err(|error| DiscoveryError::NoNvidia(error.to_string()))?;
+        let no_nvidia = |error: &NvmlError| DiscoveryError::NoNvidia(error.to_string());
+        let library = self.library().map_err(no_nvidia)?;
+        let count = library.device_count().map_err(|error| no_nvidia(&error))?;
         if count == 0 {
             return Err(DiscoveryError::NoNvidia("the driver has no device".to_owned()));
         }
@@ -52,14 +52,14 @@ impl Discovery for Nvidia {
         Ok((0..count).map(found).collect())
     }
 
-    fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
+    fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         let count = self.library().ok().and_then(|library| library.device_count().ok());
-        let read = |index| Some((index, figures(&self.device(index)?)));
-        (0..count.unwrap_or(0)).filter_map(read).collect()
+        let of_device = |index| Some((index, read(&self.device(index)?)));
+        (0..count.unwrap_or(0)).filter_map(of_device).collect()
     }
 }
 
-fn figures(device: &Device<'_>) -> DeviceFigures {
+fn read(device: &Device<'_>) -> DeviceFigures {
     let memory = device.memory_info().ok();
     let ecc = device.memory_error_counter(
         MemoryError::Uncorrected,
@@ -82,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_without_the_driver_says_so_and_tells_nothing() {
+    fn a_host_without_the_driver_has_an_error_and_no_statistics() {
         let nvidia = Nvidia::new();
         match nvidia.cores() {
             Ok(found) => assert!(found.iter().all(|core| !core.device.is_empty())),
             Err(error) => {
                 assert!(error.to_string().contains("install the driver"), "{error}");
-                assert!(nvidia.figures().is_empty());
+                assert!(nvidia.statistics().is_empty());
             }
         }
     }

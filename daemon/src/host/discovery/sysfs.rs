@@ -1,5 +1,5 @@
-//! Neuron's tree in sysfs, one folder a device. Files may be missing, closed to this user, or
-//! fail when read because their device does.
+//! Neuron's tree in sysfs, with a folder per device. Files may be missing, not readable for this
+//! user, or fail to read because their device fails.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,26 +10,28 @@ use std::time::Instant;
 use traind_proto::v1::DeviceFigures;
 
 use super::FoundCore;
-use super::neuron::CORES_MAX;
 
-/// Two readings closer than this say nothing about a share of time.
-const SHORTEST_SECONDS: f64 = 0.05;
+/// A device that reports more is broken: the largest have eight.
+pub(super) const CORES_PER_DEVICE_MAX: u32 = 64;
+/// Shortest interval between two readings from which utilization is computed.
+const INTERVAL_SECONDS_MIN: f64 = 0.05;
 
-/// Kinds of status that mean an error of the device or its runtime.
+/// Status counters of errors of the device or its runtime.
 const ERRORS: [&str; 4] = ["hw_error", "timeout", "exec_bad_status", "resource"];
 
 pub(super) struct Sysfs {
     root: PathBuf,
-    /// The devices of the first look that found any: one that disappears takes no other's number.
+    /// The devices of the first scan that found any, so that numbers stay when one disappears.
     devices: OnceLock<Vec<Device>>,
-    /// By core: when its time in use was read, that, and the share that came of it.
-    uses: Mutex<BTreeMap<u32, Use>>,
+    /// The newest reading of busy time, by core.
+    busy: Mutex<BTreeMap<u32, BusyTime>>,
 }
 
 #[derive(Clone, Copy)]
-struct Use {
+struct BusyTime {
     read: Instant,
     microseconds: u64,
+    /// Utilization since the reading before.
     percent: Option<f64>,
 }
 
@@ -39,13 +41,13 @@ struct Device {
     path: PathBuf,
     name: String,
     physical_cores: u32,
-    /// As the runtime counts them.
+    /// Logical cores, as the runtime counts them.
     cores: u32,
 }
 
 impl Sysfs {
     pub(super) fn new(root: PathBuf) -> Sysfs {
-        Sysfs { root, devices: OnceLock::new(), uses: Mutex::default() }
+        Sysfs { root, devices: OnceLock::new(), busy: Mutex::default() }
     }
 
     pub(super) fn root(&self) -> String {
@@ -65,34 +67,34 @@ impl Sysfs {
         found
     }
 
-    pub(super) fn figures(&self) -> BTreeMap<u32, DeviceFigures> {
-        let mut figures = BTreeMap::new();
+    pub(super) fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
+        let mut statistics = BTreeMap::new();
         let mut number = 0;
         for device in self.devices() {
             for core in 0..device.cores {
-                // A logical core is a pair of neighbours, whose first one stands for both.
+                // A logical core is a pair of physical ones, of which the first is read.
                 let physical = core * device.physical_cores / device.cores;
                 let path = device.path.join(format!("neuron_core{physical}"));
-                figures.insert(number, self.of_core(number, &device.path, &path));
+                statistics.insert(number, self.core_statistics(number, &device.path, &path));
                 number += 1;
             }
         }
-        figures
+        statistics
     }
 
-    /// In the order of their numbers.
+    /// All devices, in the order of their numbers.
     fn devices(&self) -> &[Device] {
         if let Some(known) = self.devices.get() {
             return known;
         }
-        match self.look() {
+        match self.scan() {
             found if found.is_empty() => &[],
             found => self.devices.get_or_init(|| found),
         }
     }
 
-    /// The order of their numbers is not that of their names.
-    fn look(&self) -> Vec<Device> {
+    /// Finds the devices, sorted by number: `neuron10` comes after `neuron9`.
+    fn scan(&self) -> Vec<Device> {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let index = |name: &str| name.strip_prefix("neuron")?.parse().ok();
         let mut found: Vec<(u32, PathBuf)> = entries
@@ -102,7 +104,7 @@ impl Sysfs {
         found.into_iter().map(|(index, path)| Device::read(index, path)).collect()
     }
 
-    fn of_core(&self, number: u32, device: &Path, core: &Path) -> DeviceFigures {
+    fn core_statistics(&self, number: u32, device: &Path, core: &Path) -> DeviceFigures {
         let memory = core.join("stats/memory_usage/device_mem");
         let status = core.join("stats/status");
         let counted = ERRORS.iter().filter_map(|kind| count(&status.join(kind).join("total")));
@@ -111,8 +113,8 @@ impl Sysfs {
             hardware.iter().filter_map(|kind| count(&device.join("stats/hardware").join(kind)));
         let errors: Vec<u64> = counted.chain(hardware).collect();
         DeviceFigures {
-            utilization_percent: self.share(number, core),
-            // The driver calls what is held at the moment `total`.
+            utilization_percent: self.utilization(number, core),
+            // The driver calls the current value `total`.
             memory_used_bytes: count(&memory.join("total")),
             power_watts: None,
             errors: errors.into_iter().reduce(u64::saturating_add),
@@ -121,26 +123,26 @@ impl Sysfs {
         }
     }
 
-    /// Time in use since the reading before, as a share. A counter that went back began anew.
-    fn share(&self, number: u32, core: &Path) -> Option<f64> {
+    /// Busy time since the reading before, in percent. `None` if the counter was reset.
+    fn utilization(&self, number: u32, core: &Path) -> Option<f64> {
         let microseconds = count(&core.join("stats/other_info/nc_time_in_use/total"))?;
         let now = Instant::now();
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(before) = uses.get(&number).copied() else {
-            uses.insert(number, Use { read: now, microseconds, percent: None });
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(before) = busy.get(&number).copied() else {
+            busy.insert(number, BusyTime { read: now, microseconds, percent: None });
             return None;
         };
         let seconds = now.duration_since(before.read).as_secs_f64();
-        if seconds < SHORTEST_SECONDS {
+        if seconds < INTERVAL_SECONDS_MIN {
             return before.percent;
         }
-        let percent = share_of(before.microseconds, microseconds, seconds);
-        uses.insert(number, Use { read: now, microseconds, percent });
+        let percent = percent_busy(before.microseconds, microseconds, seconds);
+        busy.insert(number, BusyTime { read: now, microseconds, percent });
         percent
     }
 }
 
-fn share_of(before: u64, after: u64, seconds: f64) -> Option<f64> {
+fn percent_busy(before: u64, after: u64, seconds: f64) -> Option<f64> {
     let used = after.checked_sub(before)? as f64 / 1e6;
     Some((100.0 * used / seconds).clamp(0.0, 100.0))
 }
@@ -157,24 +159,25 @@ impl Device {
     }
 }
 
-/// As the device tells, or as its folders tell where that is no number of cores.
+/// The number in `core_count`, or the number of core folders if the file is missing or invalid.
 fn physical_cores(device: &Path) -> u32 {
-    let told = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
-    told.filter(|count| (1..=CORES_MAX).contains(count)).unwrap_or_else(|| {
+    let reported = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
+    reported.filter(|count| (1..=CORES_PER_DEVICE_MAX).contains(count)).unwrap_or_else(|| {
         let entries = fs::read_dir(device).into_iter().flatten().flatten();
         let is_core = |name: &str| name.starts_with("neuron_core");
         entries.filter(|entry| entry.file_name().to_str().is_some_and(is_core)).count() as u32
     })
 }
 
-/// Physical cores that the runtime makes one of: two on trn2, unless it is told otherwise.
+/// Physical cores per logical core: two on trn2, unless the environment sets another number.
 fn logical_cores_of(device_name: &str) -> u32 {
-    let told = std::env::var("NEURON_LOGICAL_NC_CONFIG").ok().and_then(|text| text.parse().ok());
-    let usual = if device_name.to_lowercase().contains("trainium2") { 2 } else { 1 };
-    told.filter(|count| (1..=2).contains(count)).unwrap_or(usual)
+    let configured =
+        std::env::var("NEURON_LOGICAL_NC_CONFIG").ok().and_then(|text| text.parse().ok());
+    let default = if device_name.to_lowercase().contains("trainium2") { 2 } else { 1 };
+    configured.filter(|count| (1..=2).contains(count)).unwrap_or(default)
 }
 
-/// Folders beside `total` are categories: constants, model_code, tensors ...
+/// Memory by category. The folders beside `total` are categories: constants, model_code, tensors ...
 fn categories(memory: &Path) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(memory).into_iter().flatten().flatten();
     let read = |entry: fs::DirEntry| {
@@ -197,7 +200,7 @@ fn text(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A tree of the shape that the driver makes.
+    /// Creates a tree like the driver's.
     fn tree(root: &Path, devices: u32, cores: u32, name: &str) {
         for device in 0..devices {
             let path = root.join(format!("neuron{device}"));
@@ -226,15 +229,15 @@ mod tests {
         let sysfs = Sysfs::new(folder.path().to_owned());
         let found = sysfs.cores();
         assert_eq!(found.len(), expect, "{name}");
-        let figures = sysfs.figures();
-        assert_eq!(figures.len(), expect);
+        let statistics = sysfs.statistics();
+        assert_eq!(statistics.len(), expect);
         let last = found.last().unwrap();
         assert_eq!((last.device.as_str(), last.device_index), (name, devices - 1));
         assert_eq!(last.uuid, format!("serial-{}", devices - 1));
-        let told = &figures[&0];
-        assert_eq!((told.memory_used_bytes, told.errors), (Some(1000), Some(0)));
-        assert_eq!(told.memory_by_category["tensors"], 600);
-        assert_eq!(told.utilization_percent, None, "one reading is no share");
+        let first = &statistics[&0];
+        assert_eq!((first.memory_used_bytes, first.errors), (Some(1000), Some(0)));
+        assert_eq!(first.memory_by_category["tensors"], 600);
+        assert_eq!(first.utilization_percent, None, "one reading is not enough");
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_broken_is_left_out() {
+    fn missing_and_broken_files_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 2, 2, "Trainium1");
         let broken = folder.path().join("neuron1");
@@ -256,54 +259,55 @@ mod tests {
         fs::remove_dir_all(broken.join("neuron_core0/stats/status")).unwrap();
         put(&folder.path().join("power/control"), "auto");
         let sysfs = Sysfs::new(folder.path().to_owned());
-        assert_eq!(sysfs.cores().len(), 4, "cores are counted by their folders then");
-        let figures = sysfs.figures();
-        assert_eq!((figures[&2].memory_used_bytes, figures[&2].errors), (None, None));
-        assert_eq!(figures[&3].memory_used_bytes, Some(1000));
+        assert_eq!(sysfs.cores().len(), 4, "counted by the folders");
+        let statistics = sysfs.statistics();
+        assert_eq!((statistics[&2].memory_used_bytes, statistics[&2].errors), (None, None));
+        assert_eq!(statistics[&3].memory_used_bytes, Some(1000));
     }
 
     #[test]
-    fn a_device_that_disappears_takes_no_other_ones_number() {
+    fn numbers_stay_when_a_device_disappears() {
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 3, 2, "Trainium1");
         put(&folder.path().join("neuron2/neuron_core0/stats/memory_usage/device_mem/total"), "77");
         let sysfs = Sysfs::new(folder.path().to_owned());
         assert_eq!(sysfs.cores().len(), 6);
         fs::remove_dir_all(folder.path().join("neuron1")).unwrap();
-        let figures = sysfs.figures();
-        assert_eq!(figures.len(), 6);
+        let statistics = sysfs.statistics();
+        assert_eq!(statistics.len(), 6);
         assert_eq!(
-            (figures[&2].memory_used_bytes, figures[&4].memory_used_bytes),
+            (statistics[&2].memory_used_bytes, statistics[&4].memory_used_bytes),
             (None, Some(77))
         );
     }
 
     #[test]
-    fn figures_that_cannot_be_are_no_figures() {
+    fn impossible_values_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 4, 2, "Trainium1");
-        for (device, told) in ["4294967295", "18446744073709551616", "-2", "two"].iter().enumerate()
+        for (device, count) in
+            ["4294967295", "18446744073709551616", "-2", "two"].iter().enumerate()
         {
-            put(&folder.path().join(format!("neuron{device}/core_count")), told);
+            put(&folder.path().join(format!("neuron{device}/core_count")), count);
         }
         let status = folder.path().join("neuron0/neuron_core0/stats/status");
         put(&status.join("hw_error/total"), &u64::MAX.to_string());
         put(&status.join("timeout/total"), "1");
         let sysfs = Sysfs::new(folder.path().to_owned());
-        assert_eq!(sysfs.cores().len(), 8, "cores are counted by their folders then");
-        assert_eq!(sysfs.figures()[&0].errors, Some(u64::MAX));
+        assert_eq!(sysfs.cores().len(), 8, "counted by the folders");
+        assert_eq!(sysfs.statistics()[&0].errors, Some(u64::MAX));
     }
 
     #[test]
-    fn utilization_is_the_time_in_use_and_a_counter_that_wraps_is_left_out() {
-        assert_eq!(share_of(5_000_000, 5_500_000, 1.0), Some(50.0));
-        assert_eq!(share_of(0, 9_000_000, 1.0), Some(100.0), "never more than all");
-        assert_eq!(share_of(u64::MAX, 10, 1.0), None);
+    fn utilization_is_busy_time_and_a_counter_that_was_reset_is_left_out() {
+        assert_eq!(percent_busy(5_000_000, 5_500_000, 1.0), Some(50.0));
+        assert_eq!(percent_busy(0, 9_000_000, 1.0), Some(100.0), "capped");
+        assert_eq!(percent_busy(u64::MAX, 10, 1.0), None);
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 1, 2, "Trainium1");
         let sysfs = Sysfs::new(folder.path().to_owned());
         let core = folder.path().join("neuron0/neuron_core1/stats/other_info/nc_time_in_use/total");
-        let read = || sysfs.figures()[&1].utilization_percent;
+        let read = || sysfs.statistics()[&1].utilization_percent;
         assert_eq!(read(), None);
         std::thread::sleep(std::time::Duration::from_millis(80));
         put(&core, "5040000");
@@ -316,8 +320,8 @@ mod tests {
     }
 
     #[test]
-    fn without_the_driver_there_is_nothing() {
+    fn without_the_driver_there_are_no_cores() {
         let sysfs = Sysfs::new("/nowhere/neuron_device".into());
-        assert!(sysfs.cores().is_empty() && sysfs.figures().is_empty());
+        assert!(sysfs.cores().is_empty() && sysfs.statistics().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while a plugin is looked up or installed.
+//! Errors of looking up and installing plugins.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `traind plugins install`: fetch a pinned wheel, check it, unpack it, rename it into place.
 //!
-//! Two installs at once wait for each other, and what is there is never fetched again.
+//! Concurrent installations wait for each other, and an installed plugin is not fetched again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::{Command, Output};
 
 use super::{Build, Origin, Plugin, PluginError, Wheel, wheel};
 
-/// What an install did.
+/// The result of an installation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Installed {
-    /// It was there already.
+    /// The plugin was installed already.
     Present(PathBuf),
-    /// It was fetched or unpacked now.
+    /// The plugin was installed now.
     Unpacked(PathBuf),
 }
 
@@ -57,7 +57,7 @@ fn lock(parent: &Path) -> Result<File, PluginError> {
     Ok(file)
 }
 
-/// A folder without its library is the remains of something else: it makes way.
+/// Renames the unpacked files into place. A folder without the library is replaced.
 fn publish(unpacked: &Path, folder: &Path) -> Result<(), PluginError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(PluginError::io("remove", folder))?;

@@ -1,6 +1,6 @@
-//! Which PJRT plugins there are, where they lie and how to get one.
+//! The known PJRT plugins: where they are installed and how to obtain them.
 //!
-//! The daemon hands a path to the runner and never opens the library itself.
+//! The daemon passes a path to the runner and never opens the library itself.
 
 pub(crate) mod error;
 pub(crate) mod install;
@@ -20,12 +20,12 @@ pub(crate) struct Plugin {
     pub origin: Origin,
 }
 
-/// Where a plugin comes from.
+/// The source of a plugin.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// A pinned Python wheel that `traind plugins install` fetches.
     Wheel(&'static Wheel),
-    /// Brought by the user: patterns that are searched, newest last, and what to tell.
+    /// Installed by the user: patterns to search, newest last, and installation instructions.
     Own { patterns: &'static [&'static str], instructions: &'static str },
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Wheel {
 /// The wheel of one architecture.
 #[derive(Debug)]
 pub(crate) struct Build {
-    /// As in [`std::env::consts::ARCH`].
+    /// The architecture, as in [`std::env::consts::ARCH`].
     pub arch: &'static str,
     /// The platform tag in the wheel's file name.
     pub tag: &'static str,
     pub sha256: &'static str,
 }
 
-/// Every platform that a job file may name. Another platform is one more entry.
+/// Every platform that a job file may name.
 pub(crate) const PLUGINS: &[Plugin] = &[
     Plugin { platform: "cpu", library: "xla_cpu_pjrt.so", origin: Origin::Wheel(&CPU_WHEEL) },
     Plugin {
@@ -105,8 +105,8 @@ pub(crate) fn plugin(platform: &str) -> Result<&'static Plugin, PluginError> {
 }
 
 impl Plugin {
-    /// The library's path if it is there: `$TRAIND_PLUGIN_<PLATFORM>` wins over the cache
-    /// folder, and that over the user's own install.
+    /// Returns the library's path if it is installed: `$TRAIND_PLUGIN_<PLATFORM>` takes precedence
+    /// over the cache folder, and that over the user's own installation.
     pub(crate) fn find(&self, cache_dir: &Path) -> Option<PathBuf> {
         if let Some(path) = std::env::var_os(self.variable()) {
             return Some(PathBuf::from(path)).filter(|path| path.is_file());
@@ -115,13 +115,13 @@ impl Plugin {
         installed.filter(|path| path.is_file()).or_else(|| self.find_own())
     }
 
-    /// Where `traind plugins install` puts it, for a plugin that it can fetch.
+    /// The folder into which `traind plugins install` unpacks the plugin, if it can fetch it.
     pub(crate) fn folder(&self, cache_dir: &Path) -> Option<PathBuf> {
         let version = self.version()?;
         Some(cache_dir.join("plugins").join(format!("{}-{version}", self.platform)))
     }
 
-    /// The pinned version, where there is one.
+    /// The pinned version, if there is one.
     pub(crate) fn version(&self) -> Option<&'static str> {
         match &self.origin {
             Origin::Wheel(wheel) => Some(wheel.version),
@@ -134,11 +134,11 @@ impl Plugin {
         format!("TRAIND_PLUGIN_{}", self.platform.to_uppercase())
     }
 
-    /// What to do to get it.
+    /// How to install the plugin.
     pub(crate) fn instructions(&self) -> String {
         let variable = self.variable();
         if let Some(path) = std::env::var_os(&variable) {
-            return format!("{variable} names {}, which is no file", path.to_string_lossy());
+            return format!("{variable} names {}, which is not a file", path.to_string_lossy());
         }
         match &self.origin {
             Origin::Wheel(_) => format!("run `traind plugins install {}`", self.platform),
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn platforms_are_named_once() {
+    fn platforms_are_unique() {
         let mut names: Vec<_> = PLUGINS.iter().map(|plugin| plugin.platform).collect();
         names.sort_unstable();
         names.dedup();

@@ -1,4 +1,4 @@
-//! Reading a pinned wheel: checksum first, then the few members that are wanted.
+//! Verifies a pinned wheel's checksum and unpacks a few of its members.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::PluginError;
 
-/// Refuses a file whose content is not the pinned one.
+/// Checks that a file has the pinned checksum.
 pub(super) fn verify(path: &Path, expected: &'static str) -> Result<(), PluginError> {
     let found = sha256(path).map_err(PluginError::io("read", path))?;
     if found == expected {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn another_content_is_refused() {
+    fn a_wrong_checksum_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         std::fs::write(&path, "abc").unwrap();

@@ -1,10 +1,10 @@
-//! Plain HTTP on loopback, for what browsers and Prometheus read.
+//! Plain HTTP on loopback, for browsers and Prometheus.
 //!
-//! There is no encryption here, so an address that others can reach is refused before anything
-//! starts; they come through ssh or a proxy that keeps strangers out. A request has to name
-//! the loopback host, so that a web site cannot make a visitor's browser read what is served.
-//! Every user of this host can connect: who takes long to ask is hung up on, and there are only so
-//! many connections, so that nobody uses up the daemon's open files.
+//! There is no encryption, so an address that other hosts can reach is refused at startup; they
+//! connect through ssh or an authenticating proxy. Requests must name the loopback host, so that a
+//! web site cannot make its visitors' browsers read from the daemon (DNS rebinding). Every user of
+//! this host can connect, so slow clients are disconnected and the number of connections is
+//! limited, which protects the daemon's file descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,21 +24,21 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
-/// Of them, those of open pages each follow a job; further clients wait.
+/// Includes a connection for each open page that follows a job; further clients wait.
 const CONNECTIONS_MAX: usize = 1024;
 const REQUESTS_MAX: usize = 64;
-/// From the connection, or the answer before, to the end of a request's head.
+/// Limit from the connection, or the previous response, to the end of a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// From there until the answer begins.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// After an error of accept, which mostly means too many open files.
+/// Limit from there to the start of the response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay after a failed accept, which usually means too many open files.
 const RETRY: Duration = Duration::from_millis(100);
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     #[error(
-        "{setting} {address} can be reached from other machines, and it is served without encryption; \
+        "{setting} {address} can be reached from other machines, and has no encryption; \
          listen on 127.0.0.1 or [::1] and forward the port through ssh or a proxy with TLS"
     )]
     NotLoopback { setting: &'static str, address: SocketAddr },
@@ -46,7 +46,7 @@ pub(crate) enum HttpError {
     Bind { setting: &'static str, address: SocketAddr, source: io::Error },
 }
 
-/// Takes the address, which `setting` named.
+/// Binds the address that `setting` names.
 pub(crate) async fn bind(
     setting: &'static str,
     address: SocketAddr,
@@ -58,23 +58,23 @@ pub(crate) async fn bind(
     bound.map_err(|source| HttpError::Bind { setting, address, source })
 }
 
-/// Serves until `closing` is cancelled; streams end with it.
+/// Serves until `closing` is cancelled, which also ends streams.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
     let router = guarded(router);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let accepting = async {
-        while let Ok(place) = places.clone().acquire_owned().await {
+        while let Ok(permit) = permits.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let talking = talk(stream, router.clone(), HEAD_TIMEOUT);
-                    let talking = closing.clone().run_until_cancelled_owned(talking);
+                    let serving = serve_client(stream, router.clone(), HEAD_TIMEOUT);
+                    let serving = closing.clone().run_until_cancelled_owned(serving);
                     tokio::spawn(async move {
-                        talking.await;
-                        drop(place);
+                        serving.await;
+                        drop(permit);
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accept a connection of HTTP");
+                    tracing::warn!(%error, "accept an HTTP connection");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -85,30 +85,30 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, closing: Cancel
 
 fn guarded(router: Router) -> Router {
     router
-        .layer(middleware::from_fn(only_in_time))
-        .layer(middleware::from_fn(only_loopback_names))
+        .layer(middleware::from_fn(limit_response_time))
+        .layer(middleware::from_fn(require_loopback_host))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .layer(GlobalConcurrencyLimitLayer::new(REQUESTS_MAX))
 }
 
-/// Answers one client until it leaves, or begins no request within `head_timeout`.
-async fn talk(stream: TcpStream, router: Router, head_timeout: Duration) {
+/// Serves one client until it disconnects, or sends no request within `head_timeout`.
+async fn serve_client(stream: TcpStream, router: Router, head_timeout: Duration) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
     let service = TowerToHyperService::new(router);
     if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "talk HTTP");
+        tracing::debug!(%error, "serve an HTTP connection");
     }
 }
 
-async fn only_in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await {
+async fn limit_response_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(RESPONSE_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "took too long").into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the response took too long").into_response(),
     }
 }
 
-async fn only_loopback_names(request: Request, next: Next) -> Response {
+async fn require_loopback_host(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     if host.is_some_and(is_loopback_name) {
         return next.run(request).await;
@@ -131,7 +131,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
-    fn only_names_of_this_machine_are_served() {
+    fn only_loopback_hosts_are_served() {
         for host in ["localhost", "localhost:9400", "127.0.0.1:80", "[::1]", "[::1]:9400"] {
             assert!(is_loopback_name(host), "{host}");
         }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_others_reach_is_refused() {
+    async fn a_public_address_is_refused() {
         let refused = bind("--metrics-address", "0.0.0.0:0".parse().unwrap()).await.unwrap_err();
         assert!(refused.to_string().contains("forward the port"), "{refused}");
         let bound = bind("--metrics-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -150,16 +150,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_long_to_ask_is_hung_up_on() {
+    async fn a_slow_client_is_disconnected() {
         let listener = bind("--web-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ").await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let talking = talk(stream, guarded(Router::new()), Duration::from_millis(20));
-        let ended = tokio::time::timeout(Duration::from_secs(30), talking).await;
-        assert!(ended.is_ok(), "the connection is kept");
-        let mut said = String::new();
-        client.read_to_string(&mut said).await.unwrap();
-        assert!(!said.starts_with("HTTP/1.1 200"), "{said}");
+        let serving = serve_client(stream, guarded(Router::new()), Duration::from_millis(20));
+        let ended = tokio::time::timeout(Duration::from_secs(30), serving).await;
+        assert!(ended.is_ok(), "the connection stays open");
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        assert!(!response.starts_with("HTTP/1.1 200"), "{response}");
     }
 }

@@ -1,4 +1,4 @@
-//! Cores: who holds them, how busy they are and what they do.
+//! Metrics of cores: holders, utilization and phases.
 
 use traind_proto::v1::{Core, CoreUsage, DeviceFigures};
 
@@ -10,17 +10,17 @@ pub(super) fn describe(gauges: &mut Gauges, cores: &[Core]) {
         let held = f64::from(u8::from(!core.job_id.is_empty()));
         gauges.set("traind_core_held", "Whether a job holds the core, 0 or 1", &labels, held);
         if let Some(usage) = &core.usage {
-            of_usage(gauges, &labels, usage);
+            usage_metrics(gauges, &labels, usage);
         }
         if let Some(figures) = &core.figures {
-            of_device(gauges, &labels, figures);
+            device_metrics(gauges, &labels, figures);
         }
     }
 }
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The platform's own name for a core stands beside ours, so that its dashboards find it.
+/// Labels of a core. The platform's own label is added for existing dashboards.
 fn labels(core: &Core) -> Labels {
     let index = core.core.to_string();
     let mut labels = vec![
@@ -38,7 +38,7 @@ fn labels(core: &Core) -> Labels {
     labels
 }
 
-fn of_usage(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
+fn usage_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     let mut set = |name, help, value| gauges.set(name, help, labels, value);
     let help = "Share of the last second in which the core computed, 0 to 1";
     set("traind_core_utilization_ratio", help, usage.utilization_percent_1s / 100.0);
@@ -51,23 +51,23 @@ fn of_usage(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
         set("traind_core_memory_total_bytes", help, usage.memory_total_bytes as f64);
     }
     if usage.tflops > 0.0 {
-        let help = "Operations a second of the last minute, as the compiler counts them";
+        let help = "FLOP/s over the last minute, as counted by the compiler";
         set("traind_core_flops_per_second", help, usage.tflops * 1e12);
-        let help = "Operations a second of the model's matrix products alone";
+        let help = "FLOP/s of the model's matrix products over the last minute";
         set("traind_core_model_flops_per_second", help, usage.model_tflops * 1e12);
     }
     if usage.model_flops_utilization_percent > 0.0 {
-        let help = "Share of the device's peak that the model's matrix products reach, 0 to 1";
+        let help = "Model FLOPs utilization: share of the device's peak, 0 to 1";
         let share = usage.model_flops_utilization_percent / 100.0;
         set("traind_core_model_flops_utilization_ratio", help, share);
     }
-    of_memory(gauges, labels, usage);
+    memory_metrics(gauges, labels, usage);
     let phase = usage.phase().as_str_name().trim_start_matches("PHASE_").to_lowercase();
     let labels: Vec<_> = labels.iter().cloned().chain([("phase", phase)]).collect();
-    gauges.set("traind_core_phase", "What the core does now; always 1", &labels, 1.0);
+    gauges.set("traind_core_phase", "Current phase of the core; always 1", &labels, 1.0);
 }
 
-fn of_memory(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
+fn memory_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     let Some(memory) = &usage.memory else { return };
     let parts = [
         ("parameters", memory.parameters_bytes),
@@ -78,24 +78,24 @@ fn of_memory(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     for (category, bytes) in parts {
         let category = ("category", category.to_owned());
         let labels: Vec<_> = labels.iter().cloned().chain([category]).collect();
-        let help = "Memory that the job holds on the core, by what it is used for";
+        let help = "Memory that the job holds on the core, by category";
         gauges.set("traind_core_memory_bytes", help, &labels, bytes as f64);
     }
 }
 
-/// What the driver counts, whoever uses the core.
-fn of_device(gauges: &mut Gauges, labels: &Labels, figures: &DeviceFigures) {
+/// Statistics of the driver, which include other users of the core.
+fn device_metrics(gauges: &mut Gauges, labels: &Labels, figures: &DeviceFigures) {
     let share = figures.utilization_percent.map(|percent| percent / 100.0);
-    let told = [
-        ("traind_device_utilization_ratio", "Busy share that the driver counts, 0 to 1", share),
+    let metrics = [
+        ("traind_device_utilization_ratio", "Utilization that the driver reports, 0 to 1", share),
         (
             "traind_device_memory_used_bytes",
-            "Memory in use by anybody",
+            "Memory in use by all processes",
             figures.memory_used_bytes.map(|bytes| bytes as f64),
         ),
         (
             "traind_device_memory_total_bytes",
-            "Memory that there is",
+            "Memory of the device",
             figures.memory_total_bytes.map(|bytes| bytes as f64),
         ),
         ("traind_device_temperature_celsius", "Temperature", figures.temperature_celsius),
@@ -106,7 +106,7 @@ fn of_device(gauges: &mut Gauges, labels: &Labels, figures: &DeviceFigures) {
             figures.errors.map(|errors| errors as f64),
         ),
     ];
-    for (name, help, value) in told {
+    for (name, help, value) in metrics {
         if let Some(value) = value {
             gauges.set(name, help, labels, value);
         }

@@ -1,4 +1,4 @@
-//! Gauges that are made anew for each scrape.
+//! Gauges that are created for each scrape.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,7 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
-    /// Labels without a value are left out, as Prometheus takes them for missing.
+    /// Sets a gauge. Labels without a value are left out, which is the same to Prometheus.
     pub(super) fn set<V: AsRef<str>>(
         &mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! Jobs: how many there are in each state, and how those that have not ended get on.
+//! Metrics of jobs: counts by state, and the progress of unfinished ones.
 
 use traind_proto::v1::Step;
 
@@ -17,11 +17,11 @@ pub(super) fn describe(gauges: &mut Gauges, states: &[(String, u64)], unfinished
     let queued = unfinished.iter().filter(|job| job.state == JobState::Pending).count();
     gauges.set::<&str>("traind_queue_length", "Jobs that wait for cores", &[], queued as f64);
     for job in unfinished {
-        of_job(gauges, job);
+        job_metrics(gauges, job);
     }
 }
 
-fn of_job(gauges: &mut Gauges, job: &Job) {
+fn job_metrics(gauges: &mut Gauges, job: &Job) {
     let labels: Labels<'_> = [
         ("job_id", &job.id),
         ("job_name", &job.name),
@@ -30,7 +30,7 @@ fn of_job(gauges: &mut Gauges, job: &Job) {
     ];
     let mut set = |name, help, value| gauges.set(name, help, &labels, value);
     set("traind_job_cores", "Cores that the job asked for", f64::from(job.core_count));
-    set("traind_job_restarts", "Attempts that followed a failure", f64::from(job.restarts));
+    set("traind_job_restarts", "Restarts after failures", f64::from(job.restarts));
     if job.state == JobState::Pending {
         let seconds = (clock::now() - job.create_time) as f64 / 1e6;
         set("traind_job_waiting_seconds", "Time since a waiting job was accepted", seconds);
@@ -41,7 +41,7 @@ fn of_job(gauges: &mut Gauges, job: &Job) {
     }
     for (name, value) in &job.metrics {
         let labels: Vec<_> = labels.into_iter().chain([("metric", name.as_str())]).collect();
-        gauges.set("traind_job_metric", "Newest figures of an evaluation", &labels, *value);
+        gauges.set("traind_job_metric", "Metrics of the newest evaluation", &labels, *value);
     }
 }
 

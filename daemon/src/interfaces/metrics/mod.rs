@@ -1,10 +1,9 @@
-//! What Prometheus is told, in the OpenMetrics text format.
+//! Metrics for Prometheus, in the OpenMetrics text format.
 //!
-//! Names and labels follow those that dashboards for such machines use already: cores carry
-//! `neuroncore` as Neuron's exporter does or `gpu` and `modelName` as DCGM's does, calls are
-//! named as by the gRPC middlewares. Figures of jobs and cores are read when they are asked
-//! for; calls are counted as they are answered. Jobs that have ended are only counted, so that
-//! series do not pile up.
+//! Names and labels follow existing dashboards: cores have `neuroncore` like Neuron's exporter, or
+//! `gpu` and `modelName` like DCGM's, and calls are named as by gRPC middlewares. Metrics of jobs
+//! and cores are read at each scrape; calls are counted when they end. Jobs that have ended are
+//! only counted, so that series do not accumulate.
 
 mod calls;
 mod cores;
@@ -12,6 +11,7 @@ mod gauges;
 mod jobs;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -21,8 +21,6 @@ use axum::routing::get;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 
-use std::sync::Arc;
-
 pub(crate) use calls::{Call, Calls};
 
 use crate::control::daemon::Daemon;
@@ -31,7 +29,7 @@ use crate::jobs::store::{Job, Store, StoreError};
 use gauges::Gauges;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// A scrape that takes longer is of no use: Prometheus gives up after ten seconds.
+/// Prometheus abandons a scrape after ten seconds by default.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Serves `/metrics`.
@@ -46,7 +44,9 @@ async fn scrape(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Response {
             tracing::error!(%error, "answer a scrape");
             return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
         }
-        Err(_) => return (StatusCode::SERVICE_UNAVAILABLE, "took too long").into_response(),
+        Err(_) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "the scrape took too long").into_response();
+        }
     };
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }

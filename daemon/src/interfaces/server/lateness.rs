@@ -1,10 +1,9 @@
-//! How late the daemon is: how long what clients said has waited to be read.
+//! Measures how long requests have waited in the kernel before the daemon reads them.
 //!
-//! The kernel hands over what is ready to read in the order in which it came, so a byte that the
-//! daemon sends to itself waits as long as what came at the same moment. While such a marker is on
-//! its way, whatever is read came before it, and has waited at least as long as the marker is old.
-//! A host on which everything is slow may hold a marker up too: only a crowd of calls that came
-//! before it makes the daemon late.
+//! The kernel reports readable sockets in order of arrival, so a byte that the daemon sends to itself
+//! waits as long as a request that arrived at the same time. While such a marker is unread, every
+//! request that is read arrived before it, and has waited at least as long as the marker is old. On
+//! a slow host markers wait, too, so the daemon counts as late only if many calls arrived first.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::net::UnixStream;
 
-/// Markers follow each other at this distance, which is how exact they are.
+/// Interval between markers, which bounds the precision.
 const PERIOD: Duration = Duration::from_millis(5);
-/// As many calls at once are no crowd.
-pub(super) const CROWD: usize = 64;
-/// More of them on their way would tell nothing new.
+/// Calls at once up to which the daemon does not count as late.
+pub(super) const BURST_MAX: usize = 64;
+/// Most unread markers.
 const MARKERS_MAX: usize = 64;
 
 /// Clones share their markers.
@@ -28,13 +27,13 @@ pub(super) struct Lateness {
 
 #[derive(Debug, Default)]
 struct Markers {
-    /// Those that have not come back: when they were sent, and after how many calls.
+    /// Unread markers: the time of sending, and the number of calls before.
     sent: VecDeque<(Instant, usize)>,
     calls: usize,
 }
 
 impl Lateness {
-    /// How long at least the call has waited which is being handled now.
+    /// A lower bound of how long the call that is being handled has waited.
     pub(super) fn of_call(&self) -> Duration {
         let now = Instant::now();
         let mut markers = self.markers();
@@ -47,7 +46,7 @@ impl Lateness {
                     markers.sent.push_back((now, calls));
                     tokio::spawn(self.clone().wait_for(marker));
                 }
-                // Without a descriptor to spare the daemon has other worries.
+                // Fails when the daemon is out of file descriptors, and is best-effort.
                 Err(error) => tracing::debug!(%error, "measure how late the daemon is"),
             }
         }
@@ -66,7 +65,7 @@ impl Lateness {
 
 impl Markers {
     fn lateness(&self, now: Instant) -> Duration {
-        let first = self.sent.front().filter(|first| self.calls.wrapping_sub(first.1) > CROWD);
+        let first = self.sent.front().filter(|first| self.calls.wrapping_sub(first.1) > BURST_MAX);
         first.map_or(Duration::ZERO, |first| now - first.0)
     }
 
@@ -76,7 +75,7 @@ impl Markers {
     }
 }
 
-/// A socket with something to read, which the kernel will say after all that it has to say now.
+/// Creates a readable socket, which the kernel reports after all that are readable now.
 fn marker() -> io::Result<UnixStream> {
     let (mut sender, receiver) = std::os::unix::net::UnixStream::pair()?;
     sender.write_all(&[0])?;
@@ -89,14 +88,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_comes_behind_a_crowd_is_late() {
+    async fn a_call_behind_a_burst_is_late() {
         let lateness = Lateness::default();
-        for _ in 0..CROWD {
+        for _ in 0..BURST_MAX {
             assert_eq!(lateness.of_call(), Duration::ZERO);
         }
-        // Nobody reads meanwhile.
+        // Blocks the reactor.
         std::thread::sleep(4 * PERIOD);
-        assert_eq!(lateness.of_call(), Duration::ZERO, "so many are no crowd yet");
+        assert_eq!(lateness.of_call(), Duration::ZERO, "still within the burst");
         assert!(lateness.of_call() >= 4 * PERIOD);
         while !lateness.markers().sent.is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;

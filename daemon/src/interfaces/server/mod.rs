@@ -1,5 +1,5 @@
-//! The gRPC server on the daemon's unix socket and, if it is told to, on the network: every
-//! limit set, every service mounted.
+//! The gRPC server on the daemon's unix socket and, if configured, on the network: its limits and
+//! services.
 
 mod connections;
 pub(crate) mod guard;
@@ -25,9 +25,9 @@ use connections::{incoming, socket};
 use guard::{layer, observe};
 use services::{admin, cores, jobs, plugins, tokens, web};
 
-/// A job file is text that people write; nothing else that is sent is long.
+/// Bounds the job file; all other requests are small.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
-/// A page of jobs, or a job with its job file.
+/// Bounds a page of jobs, or a job with its job file.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 const REQUESTS_PER_CONNECTION_MAX: usize = 64;
@@ -35,7 +35,7 @@ const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
 const PENDING_RESETS_MAX: usize = 32;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long calls that are under way may go on when the daemon leaves.
+/// How long calls may continue after the daemon starts to close.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub(crate) enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// A service with its message sizes limited: the generated types share no trait for it.
+/// Creates a service with limits on message sizes. The generated types share no trait for them.
 macro_rules! limited {
     ($server:ty, $service:expr) => {
         <$server>::new($service)
@@ -103,7 +103,7 @@ pub(crate) async fn serve(
     ready();
     tokio::select! {
         result = served => result?,
-        () = deadline(closing) => tracing::warn!("left calls that did not end in time"),
+        () = deadline(closing) => tracing::warn!("abandoned calls that did not end in time"),
     }
     socket::remove(&path);
     Ok(())
@@ -122,7 +122,7 @@ async fn deadline(closing: tokio_util::sync::CancellationToken) {
     tokio::time::sleep(DRAIN_DEADLINE).await;
 }
 
-/// tonic limits nothing by itself.
+/// Sets limits, of which tonic has none by default.
 fn builder(request_timeout: Duration) -> Server {
     Server::builder()
         .timeout(request_timeout)

@@ -1,37 +1,36 @@
-//! What one user may take at a time of what all share, so that nobody's excess is another
-//! one's refusal.
+//! Per-user limits on shared resources, so that one user cannot exhaust them for others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A number of places for each user; clones share them.
+/// A number of permits for each user; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
-    most: usize,
+    max: usize,
     taken: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-/// One of a user's places, given back when it is dropped.
+/// One of a user's permits, returned when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    who: String,
+pub(crate) struct Permit {
+    user: String,
     quota: Quota,
 }
 
 impl Quota {
-    pub(crate) fn new(most: usize) -> Quota {
-        Quota { most, taken: Arc::default() }
+    pub(crate) fn new(max: usize) -> Quota {
+        Quota { max, taken: Arc::default() }
     }
 
-    /// `None` where the user has all of theirs.
-    pub(crate) fn take(&self, who: &str) -> Option<Place> {
+    /// Takes a permit; `None` if the user has none left.
+    pub(crate) fn take(&self, user: &str) -> Option<Permit> {
         let mut taken = self.taken();
-        let count = taken.entry(who.to_owned()).or_default();
-        if *count >= self.most {
+        let count = taken.entry(user.to_owned()).or_default();
+        if *count >= self.max {
             return None;
         }
         *count += 1;
-        Some(Place { who: who.to_owned(), quota: self.clone() })
+        Some(Permit { user: user.to_owned(), quota: self.clone() })
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<String, usize>> {
@@ -39,14 +38,14 @@ impl Quota {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = self.quota.taken();
-        if let Some(count) = taken.get_mut(&self.who) {
+        if let Some(count) = taken.get_mut(&self.user) {
             *count -= 1;
-            // Users come and go; nothing is kept of who left.
+            // Drops the entry, so that former users take no memory.
             if *count == 0 {
-                taken.remove(&self.who);
+                taken.remove(&self.user);
             }
         }
     }
@@ -57,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_user_has_places_of_their_own_and_gets_them_back() {
+    fn each_user_has_separate_permits_which_are_returned() {
         let quota = Quota::new(2);
-        let places = [quota.take("ann"), quota.take("ann")];
-        assert!(places.iter().all(Option::is_some) && quota.take("ann").is_none());
+        let permits = [quota.take("ann"), quota.take("ann")];
+        assert!(permits.iter().all(Option::is_some) && quota.take("ann").is_none());
         assert!(quota.take("bob").is_some());
-        drop(places);
+        drop(permits);
         assert!(quota.take("ann").is_some());
         assert!(quota.taken().is_empty());
     }

@@ -1,5 +1,5 @@
-//! Sending to a client that may not read: a stream whose reader takes nothing for a while is
-//! cut off with an error, so that it holds neither a task nor a subscription.
+//! Response streams with a limit on slow readers. A stream whose reader reads nothing for a while
+//! ends with an error, so that it holds neither a task nor a subscription.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,53 +13,56 @@ use tonic::Status;
 
 use crate::control::error::Error;
 
-/// How long a reader may leave a full channel alone.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a channel may stay full.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The daemon's end of a stream of messages.
 #[derive(Clone)]
 pub(super) struct Sender<T> {
     channel: mpsc::Sender<Result<T, Status>>,
-    cut: Arc<AtomicBool>,
+    timed_out: Arc<AtomicBool>,
 }
 
 /// The client's end.
 pub(crate) struct Messages<T> {
     channel: mpsc::Receiver<Result<T, Status>>,
-    cut: Arc<AtomicBool>,
+    timed_out: Arc<AtomicBool>,
 }
 
-/// The reader left, or takes nothing.
+/// The reader has disconnected, or is too slow.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct Closed;
 
-/// A stream that holds at most `capacity` messages that were not read.
+/// Creates a stream that holds at most `capacity` unread messages.
 pub(super) fn channel<T>(capacity: usize) -> (Sender<T>, Messages<T>) {
     let (sender, receiver) = mpsc::channel(capacity);
-    let cut = Arc::new(AtomicBool::new(false));
-    (Sender { channel: sender, cut: cut.clone() }, Messages { channel: receiver, cut })
+    let timed_out = Arc::new(AtomicBool::new(false));
+    (
+        Sender { channel: sender, timed_out: timed_out.clone() },
+        Messages { channel: receiver, timed_out },
+    )
 }
 
 impl<T> Sender<T> {
-    pub(super) async fn send(&self, message: Result<T, Status>) -> Result<(), Gone> {
-        self.send_within(PATIENCE, message).await
+    pub(super) async fn send(&self, message: Result<T, Status>) -> Result<(), Closed> {
+        self.send_within(READ_TIMEOUT, message).await
     }
 
     async fn send_within(
         &self,
-        patience: Duration,
+        timeout: Duration,
         message: Result<T, Status>,
-    ) -> Result<(), Gone> {
-        match tokio::time::timeout(patience, self.channel.send(message)).await {
-            Ok(sent) => sent.map_err(|_| Gone),
+    ) -> Result<(), Closed> {
+        match tokio::time::timeout(timeout, self.channel.send(message)).await {
+            Ok(sent) => sent.map_err(|_| Closed),
             Err(_) => {
-                self.cut.store(true, Ordering::Release);
-                Err(Gone)
+                self.timed_out.store(true, Ordering::Release);
+                Err(Closed)
             }
         }
     }
 
-    /// Resolves when the reader leaves.
+    /// Resolves when the reader disconnects.
     pub(super) async fn closed(&self) {
         self.channel.closed().await;
     }
@@ -70,9 +73,9 @@ impl<T> Stream for Messages<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.channel.poll_recv(context);
-        // The end of the channel is a proper end unless the reader was cut off.
+        // The channel ends regularly unless the reader was too slow.
         match next {
-            Poll::Ready(None) if self.cut.swap(false, Ordering::AcqRel) => {
+            Poll::Ready(None) if self.timed_out.swap(false, Ordering::AcqRel) => {
                 Poll::Ready(Some(Err(Error::SlowReader.into())))
             }
             next => next,
@@ -86,20 +89,20 @@ mod tests {
     use tokio_stream::StreamExt;
 
     #[tokio::test]
-    async fn a_reader_that_takes_nothing_is_cut_off_and_told() {
+    async fn a_stalled_reader_gets_an_error() {
         let (sender, mut messages) = channel(1);
         let brief = Duration::from_millis(1);
         assert!(sender.send_within(brief, Ok(1)).await.is_ok());
         assert!(sender.send_within(brief, Ok(2)).await.is_err());
         drop(sender);
         assert_eq!(messages.next().await.unwrap().unwrap(), 1);
-        let told = messages.next().await.unwrap().unwrap_err();
-        assert_eq!(told.code(), tonic::Code::ResourceExhausted);
+        let error = messages.next().await.unwrap().unwrap_err();
+        assert_eq!(error.code(), tonic::Code::ResourceExhausted);
         assert!(messages.next().await.is_none());
     }
 
     #[tokio::test]
-    async fn a_stream_that_ends_ends() {
+    async fn a_stream_ends_with_its_sender() {
         let (sender, mut messages) = channel(1);
         sender.send(Ok(1)).await.unwrap();
         drop(sender);

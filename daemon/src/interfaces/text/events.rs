@@ -1,4 +1,4 @@
-//! Events as lines for people.
+//! Descriptions of events.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use traind_proto::v1::{self, Event, event::Kind};
 
 use super::{bytes, duration, number, plain, printable, state};
 
-/// Classes of a data set that a line lists.
+/// Most classes of a data set that a description lists.
 const CLASSES_SHOWN: usize = 12;
 
-/// One line, or several where a message has several.
+/// Describes an event in one line, or several if its message has several.
 pub(crate) fn describe(event: &Event) -> String {
-    printable(&told(event))
+    printable(&description(event))
 }
 
-fn told(event: &Event) -> String {
+fn description(event: &Event) -> String {
     match &event.kind {
         Some(Kind::StateChanged(changed)) => state_changed(changed),
-        Some(Kind::Waiting(waiting)) => format!("waits: {}", waiting.reason),
+        Some(Kind::Waiting(waiting)) => format!("waiting: {}", waiting.reason),
         Some(Kind::Started(started)) => {
             format!("runner {} started on {} {:?}", started.pid, started.platform, started.cores)
         }
@@ -32,7 +32,7 @@ fn told(event: &Event) -> String {
         Some(Kind::Evaluated(evaluated)) => self::evaluated(evaluated),
         Some(Kind::Saved(saved)) => self::saved(saved),
         Some(Kind::Resumed(resumed)) => {
-            format!("goes on from step {}, of {}", resumed.step, resumed.path)
+            format!("resumes from step {}, from {}", resumed.step, resumed.path)
         }
         Some(Kind::LossScaled(scaled)) => format!(
             "loss scale {} after step {}, {} steps skipped so far",
@@ -42,7 +42,7 @@ fn told(event: &Event) -> String {
         ),
         Some(Kind::Fetched(fetched)) => self::fetched(fetched),
         Some(Kind::Finished(finished)) => self::finished(finished),
-        None => "an event that this version does not know".to_owned(),
+        None => "an event that this version does not support".to_owned(),
     }
 }
 
@@ -57,7 +57,7 @@ fn data_prepared(data: &v1::DataPrepared) -> String {
     format!("{} data: {split}{classes} in {}{cached}", data.split, duration(data.seconds))
 }
 
-/// How many rows a split has and how long they are.
+/// Describes the number of rows of a split, and their lengths.
 pub(crate) fn split(data: &v1::DataPrepared) -> String {
     let lengths = data.lengths.as_ref().map(|lengths| {
         let v1::TokenLengths { p50, p90, p99, max, .. } = lengths;
@@ -65,13 +65,13 @@ pub(crate) fn split(data: &v1::DataPrepared) -> String {
     });
     let cut = match data.truncated_rows {
         0 => String::new(),
-        rows => format!(", {rows} rows cut"),
+        rows => format!(", {rows} rows truncated"),
     };
     let (rows, tokens) = (data.rows, data.tokens);
     format!("{rows} rows, {tokens} tokens{}{cut}", lengths.unwrap_or_default())
 }
 
-/// The classes with how many rows each has, the most frequent ones where there are many.
+/// Describes the classes with their numbers of rows, only the most frequent ones if there are many.
 fn classes(counts: &[v1::ClassCount]) -> String {
     let mut counts: Vec<&v1::ClassCount> = counts.iter().collect();
     let more = counts.len().saturating_sub(CLASSES_SHOWN);
@@ -104,7 +104,7 @@ fn model_loaded(model: &v1::ModelLoaded) -> String {
 
 fn compiled(compiled: &v1::Compiled) -> String {
     let source = plain(compiled.source().as_str_name(), "COMPILE_SOURCE_");
-    let late = if compiled.ahead { "" } else { ", a step waited for it" };
+    let late = if compiled.ahead { "" } else { ", delayed a step" };
     format!(
         "program {} for {} x {} tokens in {} ({source}{late})",
         compiled.program,
@@ -143,7 +143,7 @@ fn saved(saved: &v1::Saved) -> String {
     let mut text =
         format!("saved {} ({}) in {}", saved.path, bytes(saved.bytes), duration(saved.seconds));
     if saved.kind() == v1::SavedKind::Checkpoint {
-        text.push_str(&format!(", training stood still for {}", duration(saved.stall_seconds)));
+        text.push_str(&format!(", training paused for {}", duration(saved.stall_seconds)));
     }
     text
 }
@@ -167,7 +167,7 @@ fn finished(finished: &v1::Finished) -> String {
     text
 }
 
-/// In the order of their names.
+/// Describes metrics in the order of their names.
 pub(crate) fn metrics(metrics: &BTreeMap<String, f64>) -> String {
     let pair = |(name, value): (&String, &f64)| format!("{name} {}", number(*value));
     metrics.iter().map(pair).collect::<Vec<_>>().join(", ")
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_download_tells_how_far_it_is() {
+    fn a_download_has_its_progress() {
         let fetched = |bytes| {
             let (name, bytes_total) = ("s3://b/k".to_owned(), 4 << 20);
             self::fetched(&v1::Fetched { name, bytes, bytes_total, seconds: 12.0 })
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_tells_its_classes_and_lengths() {
+    fn a_data_set_has_its_classes_and_lengths() {
         let data = |classes| v1::DataPrepared {
             split: "train".to_owned(),
             rows: 3,
@@ -204,7 +204,8 @@ mod tests {
             seconds: 2.0,
             ..Default::default()
         };
-        let lengths = "train data: 3 rows, 20 tokens, lengths p50 6 p90 8 p99 9 max 10, 1 rows cut";
+        let lengths =
+            "train data: 3 rows, 20 tokens, lengths p50 6 p90 8 p99 9 max 10, 1 rows truncated";
         let text = data_prepared(&data(0));
         assert!(text.starts_with(&format!("{lengths} in ")), "{text}");
         let text = data_prepared(&data(3));

@@ -1,4 +1,4 @@
-//! Words and numbers for people, shared by the command line and the web page.
+//! Human-readable text, shared by the command line and the web page.
 
 pub(crate) mod events;
 
@@ -9,17 +9,17 @@ use traind_proto::v1::{Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
 
-/// What others wrote, as a terminal may have it: what would move its cursor, give it orders or turn
-/// the text around is shown as a mark.
+/// Replaces the characters of untrusted text that would control a terminal or change the direction of
+/// text.
 pub(crate) fn printable(text: &str) -> String {
-    let is_order = |c: char| {
-        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || (c.is_control() && !['\n', '\t'].contains(&c))
+    let is_control = |c: char| {
+        let changes_direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        changes_direction || (c.is_control() && !['\n', '\t'].contains(&c))
     };
-    text.replace(is_order, "\u{fffd}")
+    text.replace(is_control, "\u{fffd}")
 }
 
-/// The state's name in lower case, as on the command line.
+/// The state's name in lower case.
 pub(crate) fn state(state: JobState) -> String {
     plain(state.as_str_name(), "JOB_STATE_")
 }
@@ -44,15 +44,14 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// The cores that a job holds and those that it asks for: "2 cpu (0,1)", or "2 cpu" while it
-/// waits.
+/// The cores that a job requests and holds: "2 cpu (0,1)", or "2 cpu" while it waits.
 pub(crate) fn cores(job: &Job) -> String {
     let held: Vec<String> = job.cores.iter().map(ToString::to_string).collect();
     let held = if held.is_empty() { held.concat() } else { format!(" ({})", held.join(",")) };
     format!("{} {}{held}", job.core_count, job.platform)
 }
 
-/// How long ago it was; empty for what has not happened.
+/// The time since then; empty if there is no time.
 pub(crate) fn age(time: Option<&Timestamp>) -> String {
     let Some(time) = time.and_then(|time| SystemTime::try_from(*time).ok()) else {
         return String::new();
@@ -64,7 +63,7 @@ pub(crate) fn age(time: Option<&Timestamp>) -> String {
     }
 }
 
-/// How long it is to then; `None` for a time that is not known.
+/// The time until then; `None` if the time is not known.
 pub(crate) fn until(time: Option<&Timestamp>) -> Option<String> {
     let time = SystemTime::try_from(*time?).ok()?;
     let left = time.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_gives_the_terminal_no_orders() {
+    fn control_characters_are_replaced() {
         let hostile = "a\u{1b}]52;c;Y3VybA==\u{7}b\u{9b}2J\r\u{202e}txt\nnext\t\u{e4}";
         assert_eq!(
             printable(hostile),
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_short() {
+    fn numbers_are_short() {
         assert_eq!([0.42, 12.0, 200.0, 3720.0].map(duration), ["0.4s", "12s", "3m20s", "1h02m"]);
         assert_eq!([0, 1536, 3 << 30].map(bytes), ["0 B", "1.5 KiB", "3.0 GiB"]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The page's files, which are part of this program.
+//! The page's files, embedded in this program.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
@@ -14,7 +14,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("app.js", JS, include_str!("assets/app.js")),
     ("dom.js", JS, include_str!("assets/dom.js")),
     ("format.js", JS, include_str!("assets/format.js")),
-    ("ask.js", JS, include_str!("assets/ask.js")),
+    ("request.js", JS, include_str!("assets/request.js")),
     ("chart.js", JS, include_str!("assets/chart.js")),
     ("login.js", JS, include_str!("assets/login.js")),
     ("overview.js", JS, include_str!("assets/overview.js")),
@@ -24,12 +24,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// `GET /`. The page is the same for all; what it shows takes a session.
+/// `GET /`. The page needs no session; its contents do.
 pub(super) async fn page() -> Html<&'static str> {
     Html(HTML)
 }
 
-/// `GET /assets/NAME`. They hold no secrets.
+/// `GET /assets/NAME`. Assets contain no secrets.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => ([(header::CONTENT_TYPE, *kind)], *text).into_response(),

@@ -1,4 +1,4 @@
-//! What was refused, as the page's scripts read it.
+//! Errors, as the page's scripts read them.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -15,8 +15,8 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn stranger() -> Failure {
-        let message = "run `traind web` and open the address that it prints".to_owned();
+    pub(super) fn unauthenticated() -> Failure {
+        let message = "run `traind web` and open the URL that it prints".to_owned();
         Failure { code: StatusCode::UNAUTHORIZED, message }
     }
 
@@ -27,7 +27,7 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
-    /// Says the same as the RPC would.
+    /// Uses the message and code of the RPC's status.
     fn from(error: Error) -> Failure {
         let status = Status::from(error);
         let code = match status.code() {
@@ -37,7 +37,16 @@ impl From<Error> for Failure {
             Code::PermissionDenied => StatusCode::FORBIDDEN,
             Code::FailedPrecondition | Code::AlreadyExists => StatusCode::CONFLICT,
             Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+            Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+            Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Aborted
+            | Code::OutOfRange
+            | Code::Internal
+            | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Failure { code, message: status.message().to_owned() }
     }

@@ -1,9 +1,9 @@
-//! The web page: what jobs and cores do, for a browser.
+//! The web page, which shows jobs and cores in a browser.
 //!
-//! It is served on loopback, where every user of the machine can connect, so a browser has to
-//! log in: `traind web` asks over the unix socket, where the kernel says who asks, for an
-//! address that works once. From then on the page in that browser sees and does what that user
-//! may. Nothing comes from other hosts: the page works on a machine without internet.
+//! It is served on loopback, to which every user of the machine can connect, so browsers must log
+//! in: `traind web` requests a one-time URL over the unix socket, where the kernel reports the
+//! user. The page then has that user's permissions. It loads nothing from other hosts, and works
+//! without internet access.
 
 mod api;
 mod assets;
@@ -23,10 +23,10 @@ use axum::routing::{get, post};
 use crate::control::daemon::Daemon;
 use crate::interfaces::server::quota::Quota;
 
-/// Event streams of one user, over all their browsers.
+/// Most event streams of one user, over all browsers.
 const STREAMS_PER_USER_MAX: usize = 64;
 
-/// The page runs its own scripts and styles and nobody else's, and is shown in no other page.
+/// Allows only the page's own scripts and styles, and no embedding in other pages.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -47,11 +47,11 @@ pub(crate) fn router(daemon: Arc<Daemon>) -> Router {
         .route("/api/jobs/{id}/curves", get(api::curves))
         .route("/api/jobs/{id}/events", get(api::events))
         .route("/api/jobs/{id}/cancel", post(api::cancel))
-        .layer(middleware::from_fn(guard_headers))
+        .layer(middleware::from_fn(set_security_headers))
         .with_state(site)
 }
 
-async fn guard_headers(request: Request, next: Next) -> Response {
+async fn set_security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),

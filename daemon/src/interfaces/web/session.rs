@@ -1,7 +1,7 @@
-//! From a request to the user it comes from, and from the user to what they may do.
+//! The user of a request, and their permissions.
 //!
-//! A page says with each request whose session it is. No cookie does: browsers send cookies to all
-//! ports of a host, and on another one may be the server of another user.
+//! The page sends its session in the Authorization header, not in a cookie: browsers send cookies to
+//! all ports of a host, of which another may be served by another user.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -20,23 +20,23 @@ pub(super) struct Key {
     key: String,
 }
 
-/// `POST /api/login`: a key for a session.
+/// `POST /api/login`: exchanges a key for a session.
 pub(super) async fn log_in(
     State(site): State<Site>,
     Json(Key { key }): Json<Key>,
 ) -> Result<Json<Value>, Failure> {
     let session = site.daemon.logins.log_in(&key).map_err(Error::Random)?;
-    let session = session.ok_or_else(Failure::stranger)?;
+    let session = session.ok_or_else(Failure::unauthenticated)?;
     Ok(Json(json!({ "session": session })))
 }
 
-/// A user who is logged in.
+/// A logged-in user.
 pub(super) struct User(Caller);
 
 impl User {
-    /// The caller that this user is to a call of the RPC, if they may make it: the page does
-    /// nothing that the RPC would refuse.
-    pub(super) fn may(self, site: &Site, call: &str) -> Result<Caller, Failure> {
+    /// Returns the user as a caller of the RPC `call`, if they may make it: the page can do nothing
+    /// that the RPC would refuse.
+    pub(super) fn authorize(self, site: &Site, call: &str) -> Result<Caller, Failure> {
         let Caller { user, .. } = &self.0;
         let role_max = Some(self.0.role());
         let admitted = site.daemon.settings.access.now().admit(user.clone(), role_max, call);
@@ -53,10 +53,10 @@ impl FromRequestParts<Site> for User {
         let session = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let session = session.and_then(|text| text.strip_prefix("Bearer "));
         let caller = session.and_then(|session| site.daemon.logins.caller(session));
-        // A session lasts no longer than the token with which it was asked for.
-        let works = |caller: &Caller| {
-            caller.token.as_ref().is_none_or(|token| site.daemon.tokens.works(token))
+        // A session ends with the token that requested it.
+        let is_live = |caller: &Caller| {
+            caller.token.as_ref().is_none_or(|token| site.daemon.tokens.is_live(token))
         };
-        caller.filter(works).map(User).ok_or_else(Failure::stranger)
+        caller.filter(is_live).map(User).ok_or_else(Failure::unauthenticated)
     }
 }

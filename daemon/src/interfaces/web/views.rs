@@ -1,5 +1,5 @@
-//! Messages as the page's scripts read them: JSON under the wire's names, times as seconds
-//! since 1970, enums in lower case.
+//! JSON views of messages for the page's scripts: with the wire's names, times as seconds since
+//! 1970, and enums in lower case.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use traind_proto::v1::{Core, DataPrepared, Evaluated, Event, Job, Saved, Step};
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
 
-/// Points of a curve that are sent.
+/// Most points of a curve that are sent.
 const POINTS_MAX: usize = 1000;
 
 pub(super) fn job(job: &Job) -> Value {
@@ -37,7 +37,7 @@ pub(super) fn job(job: &Job) -> Value {
         "attempt": job.attempt,
         "restarts": job.restarts,
         "progress": job.progress.as_ref().map(step),
-        "metrics": figures(&job.metrics),
+        "metrics": numbers(&job.metrics),
         "failure": failure,
         "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
         "job_file": job.job_file,
@@ -45,7 +45,7 @@ pub(super) fn job(job: &Job) -> Value {
     })
 }
 
-/// What a split holds.
+/// Statistics of a split.
 fn prepared(data: &DataPrepared) -> Value {
     let lengths = data.lengths.unwrap_or_default();
     let classes = data.classes.iter().map(|count| json!([count.label, count.rows]));
@@ -86,7 +86,7 @@ pub(super) fn core(core: &Core) -> Value {
     Value::Object(view)
 }
 
-/// An event with its line for people, and its figures where the page draws them.
+/// An event with its description, and with its data if the page draws it.
 pub(super) fn event(event: &Event) -> Value {
     let (kind, data) = match &event.kind {
         Some(Kind::Step(of)) => ("step", step(of)),
@@ -111,13 +111,13 @@ fn step(step: &Step) -> Value {
         "step": step.step,
         "max_steps": step.max_steps,
         "epoch": step.epoch,
-        "loss": figure(step.loss),
-        "learning_rate": figure(step.learning_rate),
-        "grad_norm": figure(step.grad_norm),
-        "samples_per_second": figure(step.samples_per_second),
-        "tokens_per_second": figure(step.tokens_per_second),
+        "loss": number(step.loss),
+        "learning_rate": number(step.learning_rate),
+        "grad_norm": number(step.grad_norm),
+        "samples_per_second": number(step.samples_per_second),
+        "tokens_per_second": number(step.tokens_per_second),
         "input_wait_share": step.input_wait_share,
-        "eta_seconds": figure(step.eta_seconds),
+        "eta_seconds": number(step.eta_seconds),
         "time": {
             "input wait": time.input_wait_seconds,
             "dispatch": time.dispatch_seconds,
@@ -127,13 +127,13 @@ fn step(step: &Step) -> Value {
     })
 }
 
-/// JSON has no word for what is no finite number, and a loss that is none is worth knowing of.
-fn figure(value: f64) -> Value {
+/// A number, or the name of a value that is not finite, which JSON cannot represent.
+fn number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { json!(value.to_string()) }
 }
 
-fn figures(metrics: &BTreeMap<String, f64>) -> Value {
-    metrics.iter().map(|(name, value)| (name.clone(), figure(*value))).collect()
+fn numbers(metrics: &BTreeMap<String, f64>) -> Value {
+    metrics.iter().map(|(name, value)| (name.clone(), number(*value))).collect()
 }
 
 fn evaluated(evaluated: &Evaluated) -> Value {
@@ -141,7 +141,7 @@ fn evaluated(evaluated: &Evaluated) -> Value {
         "split": evaluated.split,
         "step": evaluated.step,
         "epoch": evaluated.epoch,
-        "metrics": figures(&evaluated.metrics),
+        "metrics": numbers(&evaluated.metrics),
         "rows": evaluated.rows,
         "seconds": evaluated.seconds,
     })
@@ -162,12 +162,12 @@ fn seconds(time: Option<&Timestamp>) -> Option<f64> {
     time.map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9)
 }
 
-/// The course of a job's figures over all its attempts. However long the job, no more points are
-/// held than twice as many as are sent.
+/// Metrics of a job over all its attempts. Holds at most twice as many points as are sent, however
+/// long the job is.
 #[derive(Default)]
 pub(super) struct Curves {
     steps: Vec<Step>,
-    /// Of so many steps that come, one is kept.
+    /// Which steps are kept.
     stride: Stride,
     newest: Option<Step>,
     evaluations: Vec<Value>,
@@ -175,7 +175,7 @@ pub(super) struct Curves {
     last_sequence: u64,
 }
 
-/// A power of two, and how many have come since one was kept.
+/// Keeps one step in `length`, a power of two.
 struct Stride {
     length: usize,
     passed: usize,
@@ -198,7 +198,7 @@ impl Curves {
         }
     }
 
-    /// An attempt that resumes does some steps again: what it says of them counts.
+    /// A resumed attempt repeats some steps, which replace the earlier ones.
     fn add_step(&mut self, step: Step) {
         let before = self.steps.partition_point(|known| known.step < step.step);
         self.steps.truncate(before);
@@ -215,8 +215,8 @@ impl Curves {
         }
     }
 
-    /// The last point is always among those that are left. `last_sequence` says from which
-    /// event on the stream has more.
+    /// Returns the curves, always including the last point. The stream of events continues after
+    /// `last_sequence`.
     pub(super) fn view(mut self) -> Value {
         self.steps.extend(self.newest.filter(|newest| self.steps.last() != Some(newest)));
         if self.steps.len() > POINTS_MAX {
@@ -231,7 +231,7 @@ impl Curves {
     }
 }
 
-/// Every second point goes, and never the last one.
+/// Removes every second point, but never the last one.
 fn thin_out(steps: &mut Vec<Step>) {
     let keep = steps.len() % 2;
     let mut index = 0;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_resumes_replaces_what_it_does_again() {
+    fn a_resumed_attempt_replaces_the_steps_that_it_repeats() {
         let mut curves = Curves::default();
         for event in [at(10, 3.0), at(20, 2.0), at(30, 1.0), at(20, 2.5), at(30, 1.5)] {
             curves.add(&event);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn long_curves_are_thinned_out_and_keep_their_end() {
+    fn long_curves_are_downsampled_and_keep_their_end() {
         for length in [1, 2, 999, 1000, 1001, 2500, 1_000_000] {
             let mut curves = Curves::default();
             (1..=length).for_each(|step| curves.add(&at(step, 1.0)));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_by_its_name() {
+    fn values_that_are_not_finite_are_sent_by_name() {
         let view = step(&Step { loss: f64::NAN, grad_norm: f64::INFINITY, ..Default::default() });
         assert_eq!((&view["loss"], &view["grad_norm"]), (&json!("NaN"), &json!("inf")));
         assert_eq!(view["learning_rate"], json!(0.0));

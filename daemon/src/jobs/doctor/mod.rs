@@ -1,8 +1,7 @@
-//! Examining the state folder of a daemon that is not running, and making its store anew
-//! from the job folders where it is damaged.
+//! Checks the state folder of a stopped daemon, and rebuilds a damaged store from the job folders.
 
 mod rebuild;
-mod retell;
+mod replay;
 
 use std::fs;
 use std::io;
@@ -22,7 +21,7 @@ const LOCK: &str = "daemon.lock";
 pub(crate) enum DoctorError {
     #[error("{0}; stop it first")]
     Running(LockError),
-    #[error("there is no state folder {path}; name the daemon's with --state-dir", path = .0.display())]
+    #[error("there is no state folder {path}; set it with --state-dir", path = .0.display())]
     NoStateDir(PathBuf),
     #[error(transparent)]
     Lock(LockError),
@@ -32,14 +31,14 @@ pub(crate) enum DoctorError {
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// A state folder that no daemon uses meanwhile.
-pub(crate) struct Patient {
+/// A locked state folder, which no daemon uses.
+pub(crate) struct StoppedState {
     state_dir: PathBuf,
     _lock: StateLock,
 }
 
-impl Patient {
-    pub(crate) fn admit(state_dir: &Path) -> Result<Patient, DoctorError> {
+impl StoppedState {
+    pub(crate) fn lock(state_dir: &Path) -> Result<StoppedState, DoctorError> {
         if !state_dir.is_dir() {
             return Err(DoctorError::NoStateDir(state_dir.to_owned()));
         }
@@ -47,22 +46,22 @@ impl Patient {
             LockError::Held { .. } => DoctorError::Running(error),
             error => DoctorError::Lock(error),
         })?;
-        Ok(Patient { state_dir: state_dir.to_owned(), _lock: lock })
+        Ok(StoppedState { state_dir: state_dir.to_owned(), _lock: lock })
     }
 
     pub(crate) fn store_path(&self) -> PathBuf {
         self.state_dir.join(STORE)
     }
 
-    /// Everything that is wrong with the store; nothing for a sound one.
-    pub(crate) fn examine(&self) -> Result<Vec<String>, DoctorError> {
+    /// Checks the store. Returns the problems found.
+    pub(crate) fn check(&self) -> Result<Vec<String>, DoctorError> {
         if is_blank(&self.store_path()) {
-            return Ok(vec![format!("{} is not there or empty", self.store_path().display())]);
+            return Ok(vec![format!("{} is missing or empty", self.store_path().display())]);
         }
         match Store::open(&self.store_path()) {
             Ok(store) => {
                 let mut found = store.integrity()?;
-                found.extend(self.forgotten(&store)?);
+                found.extend(self.missing_jobs(&store)?);
                 Ok(found)
             }
             Err(StoreError::Corrupt { detail, .. }) => Ok(vec![detail]),
@@ -70,8 +69,8 @@ impl Patient {
         }
     }
 
-    /// Jobs that the store once acknowledged and does not have.
-    fn forgotten(&self, store: &Store) -> Result<Vec<String>, DoctorError> {
+    /// Describes jobs that have a folder, but are not in the store.
+    fn missing_jobs(&self, store: &Store) -> Result<Vec<String>, DoctorError> {
         let known = store.ids()?;
         let ids = self.job_ids()?.into_iter().filter(|id| !known.contains(id));
         Ok(ids.map(|id| format!("job {id} has a folder and is not in the store")).collect())

@@ -1,59 +1,57 @@
-//! A new store from the job folders. The damaged one is kept beside it.
-//!
-//! Each job is told again: see `retell`.
+//! Rebuilds the store from the job folders. The damaged one is kept beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::retell::retell;
-use super::{DoctorError, Patient};
+use super::replay::replay_job;
+use super::{DoctorError, StoppedState};
 use crate::clock;
 use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Store;
 
-/// What came of it.
+/// The result of a rebuild.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
     pub jobs: usize,
-    /// Where the damaged store lies now.
+    /// The new path of the damaged store.
     pub kept: Option<PathBuf>,
-    /// Folders that could not be read, and why.
+    /// Ids of jobs that could not be restored, with the errors.
     pub lost: Vec<(String, String)>,
 }
 
-/// Makes the store anew.
-pub(crate) fn rebuild(patient: &Patient) -> Result<Rebuilt, DoctorError> {
+/// Rebuilds the store.
+pub(crate) fn rebuild(state: &StoppedState) -> Result<Rebuilt, DoctorError> {
     let mut rebuilt = Rebuilt::default();
     let mut found = Vec::new();
-    for id in patient.job_ids()? {
-        let run_dir = RunDir::new(&patient.state_dir, &id);
+    for id in state.job_ids()? {
+        let run_dir = RunDir::new(&state.state_dir, &id);
         match record::read(&run_dir) {
             Ok(Some(new)) => found.push((new, run_dir)),
-            Ok(None) => rebuilt.lost.push((id, "there is no job.json in it".to_owned())),
+            Ok(None) => rebuilt.lost.push((id, "its folder has no job.json".to_owned())),
             Err(error) => rebuilt.lost.push((id, error.to_string())),
         }
     }
     found.sort_by_key(|(new, _)| (new.create_time, new.id.clone()));
-    let draft = patient.state_dir.join("traind.db.rebuilt");
+    let draft = state.state_dir.join("traind.db.rebuilt");
     remove_store(&draft)?;
     let store = Store::open_draft(&draft)?;
     for (new, run_dir) in found {
-        match retell(&store, new.clone(), &run_dir) {
+        match replay_job(&store, new.clone(), &run_dir) {
             Ok(()) => rebuilt.jobs += 1,
             Err(error) => rebuilt.lost.push((new.id, error.to_string())),
         }
     }
-    store.fold()?;
+    store.checkpoint()?;
     drop(store);
     sync(&draft)?;
-    rebuilt.kept = keep_damaged(patient)?;
-    rename(&draft, &patient.store_path())?;
+    rebuilt.kept = keep_damaged(state)?;
+    rename(&draft, &state.store_path())?;
     Ok(rebuilt)
 }
 
-fn keep_damaged(patient: &Patient) -> Result<Option<PathBuf>, DoctorError> {
-    let path = patient.store_path();
+fn keep_damaged(state: &StoppedState) -> Result<Option<PathBuf>, DoctorError> {
+    let path = state.store_path();
     if !path.exists() {
         remove_store(&path)?;
         return Ok(None);
@@ -68,7 +66,7 @@ fn keep_damaged(patient: &Patient) -> Result<Option<PathBuf>, DoctorError> {
     Ok(Some(kept))
 }
 
-/// A store that is not there is removed already.
+/// Removes the files of a store, if they exist.
 fn remove_store(path: &Path) -> Result<(), DoctorError> {
     for path in ["", "-wal", "-shm"].map(|suffix| with_suffix(path, suffix)) {
         if path.exists() {

@@ -1,20 +1,20 @@
-//! When those who wait will start, as far as anybody can tell: they are played through in
-//! their order, each with what its predecessors leave. Who is at the limit of their user waits for
-//! that user's jobs, and is in nobody's way.
+//! Forecasts of when waiting jobs will start: simulates them in scheduling order, each with the
+//! cores that its predecessors leave. A job at its user's limit waits for that user's jobs and
+//! blocks no other.
 
 use super::{Active, Pending, Rules, beyond_limits, gang};
 
-/// A waiting job's prospects.
+/// The position and expected start of a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forecast {
     pub id: String,
-    /// 1 for who is next.
+    /// 1 for the next job.
     pub position: u32,
-    /// Microseconds since 1970; unknown where a job before it may run for ever.
+    /// Microseconds since 1970; unknown if a job before it has no time limit.
     pub start: Option<i64>,
 }
 
-/// `active` with expected ends; `waiting` in the order of their turns.
+/// Forecasts all waiting jobs. `active` has expected ends; `waiting` is in scheduling order.
 pub(crate) fn forecast(
     rules: Rules<'_>,
     active: &[Active],
@@ -22,23 +22,23 @@ pub(crate) fn forecast(
     now: i64,
 ) -> Vec<Forecast> {
     let mut active = active.to_vec();
-    let mut turn = Some(now);
-    // Those at the limits of their users, once they have started.
-    let mut aside: Vec<Active> = Vec::new();
+    let mut earliest_start = Some(now);
+    // Jobs at their users' limits, once started.
+    let mut limited: Vec<Active> = Vec::new();
     let mut forecasts = Vec::with_capacity(waiting.len());
     for (job, position) in waiting.iter().zip(1..) {
-        // Nobody starts before the job ahead of it: backfill only makes it sooner.
-        let own = aside.iter().filter(|other| other.owner == job.owner);
+        // A job starts no earlier than the one before it: backfill can only improve on that.
+        let own = limited.iter().filter(|other| other.owner == job.owner);
         let others: Vec<Active> = active.iter().chain(own).cloned().collect();
-        let found = turn.and_then(|turn| earliest(rules, &others, job, turn));
+        let found = earliest_start.and_then(|from| earliest(rules, &others, job, from));
         let start = found.as_ref().map(|(start, _)| *start);
         let started = found.map(|(start, cores)| started(job, start, cores));
         if beyond_limits(rules, &others, job).is_some() {
-            aside.extend(started);
+            limited.extend(started);
         } else {
             active.retain(|other| other.end.is_none_or(|end| start.is_none_or(|at| end > at)));
             active.extend(started);
-            turn = start;
+            earliest_start = start;
         }
         forecasts.push(Forecast { id: job.id.clone(), position, start });
     }
@@ -51,7 +51,7 @@ fn started(job: &Pending, start: i64, cores: Vec<u32>) -> Active {
     Active { id, owner, cores, end, ..Active::default() }
 }
 
-/// When, not before `from`, and on which cores `job` fits.
+/// The earliest time, not before `from`, at which `job` fits, and its cores.
 fn earliest(
     rules: Rules<'_>,
     active: &[Active],
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn each_starts_when_those_before_it_leave_enough() {
+    fn each_job_starts_when_those_before_it_leave_enough_cores() {
         let waiting = [pending("a", 1, Some(10)), pending("b", 2, Some(7)), pending("c", 1, None)];
         let expect = [(1, Some(20)), (2, Some(40)), (3, Some(47))];
         check([Some(20), Some(40)], &waiting, &expect);
     }
 
     #[test]
-    fn a_user_at_the_limit_waits_for_own_jobs_and_holds_up_nobody() {
+    fn a_job_at_its_users_limit_waits_for_that_users_jobs_and_blocks_no_other() {
         let own = |id: &str, cores| Pending { owner: "ann".into(), ..pending(id, cores, Some(10)) };
         let rules = Rules { cores: &[0, 1, 2], aligned: false, cores_per_user: Some(1) };
         let running =
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_job_without_an_end_nothing_is_known() {
+    fn the_start_behind_a_job_without_a_time_limit_is_unknown() {
         let waiting = [pending("a", 1, None), pending("b", 2, None), pending("c", 1, None)];
         check([Some(20), None], &waiting, &[(1, Some(20)), (2, None), (3, None)]);
     }

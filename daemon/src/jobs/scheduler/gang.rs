@@ -1,10 +1,10 @@
-//! Which cores a job gets.
+//! Selection of a job's cores.
 
 use std::collections::BTreeSet;
 
 use super::{Active, Rules};
 
-/// `size` free cores, the lowest there are; `None` if there are too few.
+/// Returns the lowest `size` free cores, or `None` if there are too few.
 pub(super) fn gang<'a>(
     rules: Rules<'_>,
     active: impl Iterator<Item = &'a Active>,
@@ -21,7 +21,7 @@ fn any(free: &BTreeSet<u32>, size: u32) -> Option<Vec<u32>> {
     (free.len() >= size as usize).then(|| free.iter().copied().take(size as usize).collect())
 }
 
-/// Sizes of 1, 2, 4 ... leave no holes that nobody fits into.
+/// Aligned ranges of sizes 1, 2, 4 ... leave no unusable gaps.
 fn aligned(free: &BTreeSet<u32>, size: u32) -> Option<Vec<u32>> {
     let starts = free.iter().copied().filter(|core| core.is_multiple_of(size.max(1)));
     let mut ranges = starts.map(|start| start..start.saturating_add(size));

@@ -1,11 +1,11 @@
-//! Gang scheduling as a pure function: cores, active jobs and pending jobs in,
-//! placements and waiting reasons out.
+//! Gang scheduling with backfill, as a pure function from cores, active jobs and pending jobs to
+//! placements and waiting reasons.
 //!
-//! A job gets all its cores or none. The first job in order of priority, then of
-//! submission, that does not fit is the *head*, and holds back those behind it. Where
-//! `max_run_seconds` of the active jobs says when the head will fit at the latest, that time is
-//! its *promise*, and a job behind it may start now if the promise stays as it is. A head of
-//! higher priority than active jobs has as many of them stopped as it needs.
+//! A job gets all its cores or none. Jobs are ordered by priority, then by submission. The first
+//! one that does not fit is the *head*, and blocks those behind it. If `max_run_seconds` of the
+//! active jobs bounds the time at which the head will fit, that time is its *reservation*, and a
+//! job behind the head may start if that does not delay the reservation. A head of higher
+//! priority than active jobs preempts as many of them as it needs.
 
 mod forecast;
 mod gang;
@@ -20,13 +20,13 @@ pub(crate) use reason::Reason;
 
 use gang::gang;
 
-/// What there is to share, and how.
+/// The cores to schedule, and the rules for sharing them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     pub cores: &'a [u32],
-    /// Gangs are ranges that begin at a multiple of their size, as Neuron wants them.
+    /// Gangs are ranges that begin at a multiple of their size, as Neuron requires.
     pub aligned: bool,
-    /// Most cores that the jobs of one user hold at a time.
+    /// Most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Active {
     pub name: String,
     pub owner: String,
     pub cores: Vec<u32>,
-    /// When it is gone at the latest, if that is known.
+    /// The latest time at which it ends, if known.
     pub end: Option<i64>,
     pub priority: i64,
     /// When it got its cores.
     pub since: i64,
-    /// It was told to stop.
-    pub leaving: bool,
+    /// Was preempted or cancelled.
+    pub stopping: bool,
 }
 
 /// A job that waits for cores.
@@ -53,9 +53,9 @@ pub(crate) struct Pending {
     pub name: String,
     pub owner: String,
     pub cores: u32,
-    /// The higher, the sooner.
+    /// Jobs of higher priority come first.
     pub priority: i64,
-    /// How long it holds its cores at the most, in microseconds.
+    /// Longest time for which it holds its cores, in microseconds.
     pub max_run: Option<i64>,
 }
 
@@ -66,30 +66,31 @@ pub(crate) struct Placement {
     pub cores: Vec<u32>,
 }
 
-/// A job that waits, and why.
+/// A job that waits, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub id: String,
     pub reason: Reason,
 }
 
-/// What to do now.
+/// Decisions of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub placements: Vec<Placement>,
-    /// In the order in which they come to their turns.
+    /// In scheduling order.
     pub waiting: Vec<Waiting>,
-    /// Active jobs that have to make room.
+    /// Active jobs that are to give up their cores.
     pub preemptions: Vec<Preemption>,
 }
 
 /// The first job that does not fit.
 struct Head<'a> {
     job: &'a Pending,
-    promise: Option<i64>,
+    /// The latest time at which it will fit, if known.
+    reservation: Option<i64>,
 }
 
-/// Decides over `pending`, which is in the order of submission.
+/// Schedules `pending`, which is in the order of submission.
 pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now: i64) -> Plan {
     let mut ordered: Vec<&Pending> = pending.iter().collect();
     ordered.sort_by_key(|job| std::cmp::Reverse(job.priority));
@@ -103,15 +104,16 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
                     .push(Placement { id: job.id.clone(), cores: started.cores.clone() });
                 active.push(started);
             }
-            Err(Refusal { reason, holds_back }) => {
-                if holds_back && head.is_none() {
+            Err(Refusal { reason, blocks_others }) => {
+                if blocks_others && head.is_none() {
                     plan.preemptions = preempt::victims(rules, &active, job);
-                    // What is given up for the head is for nobody else.
-                    let makes_room = !plan.preemptions.is_empty();
-                    let makes_room = makes_room || active.iter().any(|job| job.leaving);
-                    let promise = || promise(rules, &active, job, now);
-                    let promise = if makes_room { None } else { promise() };
-                    head = Some(Head { job, promise });
+                    // Cores that are given up for the head are for no other job.
+                    let preempts = !plan.preemptions.is_empty();
+                    let reservation = match preempts || active.iter().any(|job| job.stopping) {
+                        true => None,
+                        false => reservation(rules, &active, job, now),
+                    };
+                    head = Some(Head { job, reservation });
                 }
                 plan.waiting.push(Waiting { id: job.id.clone(), reason });
             }
@@ -122,8 +124,8 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
 
 struct Refusal {
     reason: Reason,
-    /// Whether it waits for what others could take.
-    holds_back: bool,
+    /// Whether it waits for cores that later jobs could take.
+    blocks_others: bool,
 }
 
 fn decide(
@@ -134,12 +136,12 @@ fn decide(
     now: i64,
 ) -> Result<Active, Refusal> {
     if let Some(reason) = beyond_limits(rules, active, job) {
-        return Err(Refusal { reason, holds_back: false });
+        return Err(Refusal { reason, blocks_others: false });
     }
     let Some(cores) = gang(rules, active.iter(), job.cores) else {
         let reason =
             head.map_or_else(|| reason::short(rules, active, job), |head| reason::behind(head.job));
-        return Err(Refusal { reason, holds_back: true });
+        return Err(Refusal { reason, blocks_others: true });
     };
     let end = job.max_run.map(|max_run| now.saturating_add(max_run));
     let started = Active {
@@ -150,47 +152,46 @@ fn decide(
         end,
         priority: job.priority,
         since: now,
-        // Not before it has begun.
-        leaving: false,
+        stopping: false,
     };
     match head {
-        Some(head) if !keeps_promise(rules, active, &started, head, now) => {
-            Err(Refusal { reason: reason::behind(head.job), holds_back: true })
+        Some(head) if !keeps_reservation(rules, active, &started, head, now) => {
+            Err(Refusal { reason: reason::behind(head.job), blocks_others: true })
         }
         _ => Ok(started),
     }
 }
 
-/// Whether the head starts as early as without `started`.
-fn keeps_promise(
+/// Whether the head's reservation is kept if `started` starts now.
+fn keeps_reservation(
     rules: Rules<'_>,
     active: &[Active],
     started: &Active,
     head: &Head<'_>,
     now: i64,
 ) -> bool {
-    let Some(promised) = head.promise else { return false };
+    let Some(reserved) = head.reservation else { return false };
     let with: Vec<Active> = active.iter().chain([started]).cloned().collect();
-    // A head that its own user's job pushes over the limit would hold back nobody any more.
+    // A job of the head's own user could push the head over the user's limit.
     if beyond_limits(rules, &with, head.job).is_some() {
         return false;
     }
-    promise(rules, &with, head.job, now).is_some_and(|promise| promise <= promised)
+    reservation(rules, &with, head.job, now).is_some_and(|time| time <= reserved)
 }
 
-/// When `job` fits at the latest, as far as the active jobs have ends.
-fn promise(rules: Rules<'_>, active: &[Active], job: &Pending, now: i64) -> Option<i64> {
+/// The latest time at which `job` will fit, if the ends of enough active jobs are known.
+fn reservation(rules: Rules<'_>, active: &[Active], job: &Pending, now: i64) -> Option<i64> {
     let mut ends: Vec<i64> = active.iter().filter_map(|job| job.end).collect();
     ends.sort_unstable();
     let fits = |time: &i64| {
         let left = active.iter().filter(|job| job.end.is_none_or(|end| end > *time));
         gang(rules, left, job.cores).is_some()
     };
-    // A job that should be gone by now is on its way.
+    // A job past its end is about to exit.
     ends.into_iter().find(fits).map(|end| end.max(now))
 }
 
-/// Why a job cannot start that waits for nobody but its own user.
+/// Explains why a job exceeds the host or its user's limit; `None` if it does not.
 fn beyond_limits(rules: Rules<'_>, active: &[Active], job: &Pending) -> Option<Reason> {
     let total = rules.cores.len();
     if job.cores as usize > total {

@@ -1,40 +1,45 @@
-//! Who makes room for a job of higher priority.
+//! Preemption: which active jobs give up their cores for a job of higher priority.
 
 use super::{Active, Pending, Rules, gang};
 
-/// An active job that is to stop, and for whom.
+/// An active job that is to stop, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Preemption {
     pub id: String,
     pub reason: String,
 }
 
-/// The fewest losses that let `head` start: jobs of lower priority, the lowest first, and
-/// among equals those that began last. Nobody, where that would not help or enough of them
-/// are on their way out.
+/// Selects jobs to preempt so that `head` can start: those of the lowest priority first, and
+/// among equals those that started last. Empty if preemption would not help, or if enough jobs
+/// are stopping already.
 pub(super) fn victims(rules: Rules<'_>, active: &[Active], head: &Pending) -> Vec<Preemption> {
-    let stay: Vec<&Active> = active.iter().filter(|job| !job.leaving).collect();
-    if gang(rules, stay.iter().copied(), head.cores).is_some() {
+    let remaining: Vec<&Active> = active.iter().filter(|job| !job.stopping).collect();
+    if gang(rules, remaining.iter().copied(), head.cores).is_some() {
         return Vec::new();
     }
     let mut lower: Vec<&Active> =
-        stay.iter().copied().filter(|job| job.priority < head.priority).collect();
+        remaining.iter().copied().filter(|job| job.priority < head.priority).collect();
     lower.sort_by_key(|job| (job.priority, std::cmp::Reverse(job.since)));
-    let fits_without = |gone: &[&Active]| {
-        let left = stay.iter().copied().filter(|job| !gone.iter().any(|one| one.id == job.id));
+    let fits_without = |victims: &[&Active]| {
+        let is_victim = |job: &Active| victims.iter().any(|victim| victim.id == job.id);
+        let left = remaining.iter().copied().filter(|job| !is_victim(job));
         gang(rules, left, head.cores).is_some()
     };
     let enough = (1..=lower.len()).find(|count| fits_without(&lower[..*count]));
-    let Some(mut gone) = enough.map(|count| lower[..count].to_vec()) else { return Vec::new() };
-    // Some of them may have held cores elsewhere than where the gang found its place.
-    for job in gone.clone() {
-        let others: Vec<&Active> = gone.iter().copied().filter(|one| one.id != job.id).collect();
+    let Some(mut victims) = enough.map(|count| lower[..count].to_vec()) else { return Vec::new() };
+    // Some of them may hold cores outside the gang's range.
+    for job in victims.clone() {
+        let others: Vec<&Active> =
+            victims.iter().copied().filter(|other| other.id != job.id).collect();
         if fits_without(&others) {
-            gone = others;
+            victims = others;
         }
     }
     let reason = format!("makes room for job {} of priority {}", head.id, head.priority);
-    gone.into_iter().map(|job| Preemption { id: job.id.clone(), reason: reason.clone() }).collect()
+    victims
+        .into_iter()
+        .map(|job| Preemption { id: job.id.clone(), reason: reason.clone() })
+        .collect()
 }
 
 #[cfg(test)]
@@ -56,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_and_youngest_make_room() {
+    fn the_lowest_priority_and_newest_are_preempted() {
         let three = [active("a", &[0, 1], 0), active("b", &[2], 0), active("c", &[3], 1)];
         check(&three, 1, 2, &["b"]);
         check(&three, 2, 1, &["a"]);
@@ -66,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_already_is_counted_on() {
-        let leaving = Active { leaving: true, ..active("b", &[2], 0) };
-        check(&[active("a", &[0, 1], 0), leaving, active("c", &[3], 0)], 1, 5, &[]);
+    fn jobs_that_are_stopping_count_as_gone() {
+        let stopping = Active { stopping: true, ..active("b", &[2], 0) };
+        check(&[active("a", &[0, 1], 0), stopping, active("c", &[3], 0)], 1, 5, &[]);
     }
 }

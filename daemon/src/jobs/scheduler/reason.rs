@@ -1,29 +1,29 @@
-//! Why a job waits, in one sentence.
+//! Reasons for which jobs wait, in one sentence each.
 //!
-//! Each is said in two ways. What names other jobs and counts is of the moment: it is shown to who
-//! asks. What stays while those others come and go is stored and told as an event, so that the
-//! events of a long queue do not grow with every job that passes through it.
+//! A reason has two forms. The current one names other jobs and counts of cores, and is shown on
+//! request. The lasting one does not change while other jobs come and go; it is stored as an
+//! event, so that a long queue does not write events for every job that passes through it.
 
 use super::{Active, Pending, Rules};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
-    pub now: String,
+    pub current: String,
     pub lasting: String,
 }
 
 impl Reason {
-    /// One that stays as it is.
+    /// A reason whose two forms are the same.
     pub(crate) fn lasting(text: String) -> Reason {
-        Reason { now: text.clone(), lasting: text }
+        Reason { current: text.clone(), lasting: text }
     }
 }
 
 pub(super) fn behind(head: &Pending) -> Reason {
     let cores = count(head.cores as usize);
     let head = label(&head.id, &head.name);
-    let now = format!("is behind job {head}, which comes first and needs {cores}");
-    Reason { now, lasting: "is behind others that come first".to_owned() }
+    let current = format!("is behind job {head}, which needs {cores}");
+    Reason { current, lasting: "is behind other jobs".to_owned() }
 }
 
 pub(super) fn short(rules: Rules<'_>, active: &[Active], job: &Pending) -> Reason {
@@ -36,8 +36,8 @@ pub(super) fn short(rules: Rules<'_>, active: &[Active], job: &Pending) -> Reaso
         .map(|job| format!("{} uses {}", label(&job.id, &job.name), job.cores.len()))
         .collect();
     let holders = holders.join(", ");
-    let now = format!("needs {needs}{in_one_range}, {free} of {total} free: {holders}");
-    Reason { now, lasting: format!("needs {needs}{in_one_range}, and others use too many") }
+    let current = format!("needs {needs}{in_one_range}, {free} of {total} free: {holders}");
+    Reason { current, lasting: format!("needs {needs}{in_one_range}, and other jobs use too many") }
 }
 
 pub(super) fn too_wide(job: &Pending, total: usize) -> Reason {
@@ -47,10 +47,12 @@ pub(super) fn too_wide(job: &Pending, total: usize) -> Reason {
 
 pub(super) fn beyond_limit(job: &Pending, held: usize, limit: usize) -> Reason {
     let (needs, owner) = (count(job.cores as usize), &job.owner);
-    let now =
-        format!("needs {needs}: the jobs of {owner} hold {held}, and a user may hold {limit}");
-    let lasting = format!("needs {needs}: the jobs of {owner} hold what a user may, {limit}");
-    Reason { now, lasting }
+    let current = format!(
+        "needs {needs}: the jobs of {owner} hold {held} of the {limit} that a user may hold"
+    );
+    let lasting =
+        format!("needs {needs}: the jobs of {owner} are at the limit of {limit} cores for a user");
+    Reason { current, lasting }
 }
 
 fn count(cores: usize) -> String {

@@ -1,4 +1,4 @@
-//! What is promised to those who wait: by example, and over random histories.
+//! The scheduler's guarantees: by example, and over random histories.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ fn active(id: &str, cores: &[u32], end: Option<i64>) -> Active {
 
 fn lines(plan: &Plan) -> String {
     let placed = plan.placements.iter().map(|p| format!("{} on {:?}", p.id, p.cores));
-    let waiting = plan.waiting.iter().map(|w| format!("{} {}", w.id, w.reason.now));
+    let waiting = plan.waiting.iter().map(|w| format!("{} {}", w.id, w.reason.current));
     placed.chain(waiting).collect::<Vec<_>>().join("\n")
 }
 
@@ -41,18 +41,18 @@ fn check_rules(
 }
 
 #[test]
-fn a_gang_is_never_split_and_says_who_is_in_its_way() {
+fn a_gang_is_never_split_and_its_reason_names_who_holds_cores() {
     check(
         2,
         &[active("a", &[0], None)],
         &[pending("b", 2), pending("c", 1)],
         "b needs 2 cores, 1 of 2 free: a uses 1\n\
-         c is behind job b, which comes first and needs 2 cores",
+         c is behind job b, which needs 2 cores",
     );
 }
 
 #[test]
-fn a_job_placed_now_is_named_to_those_who_wait_for_it() {
+fn a_job_placed_now_is_named_in_the_reasons_of_others() {
     check(
         2,
         &[],
@@ -62,7 +62,7 @@ fn a_job_placed_now_is_named_to_those_who_wait_for_it() {
 }
 
 #[test]
-fn a_job_wider_than_a_shrunken_host_holds_nobody_back() {
+fn a_job_wider_than_a_shrunken_host_blocks_no_other() {
     check(
         2,
         &[],
@@ -72,34 +72,34 @@ fn a_job_wider_than_a_shrunken_host_holds_nobody_back() {
 }
 
 #[test]
-fn the_higher_priority_comes_first() {
+fn the_highest_priority_comes_first() {
     let urgent = Pending { priority: 1, ..pending("b", 2) };
     check(2, &[], &[pending("a", 1), urgent], "b on [0, 1]\na needs 1 core, 0 of 2 free: b uses 2");
 }
 
 #[test]
-fn a_short_job_goes_ahead_where_the_head_loses_nothing() {
+fn a_short_job_is_backfilled_if_the_head_is_not_delayed() {
     let running = [active("a", &[0], Some(100))];
     let head = pending("b", 2);
     let short = Pending { max_run: Some(100), ..pending("c", 1) };
     let head_waits = "b needs 2 cores, 1 of 2 free: a uses 1";
     check(2, &running, &[head.clone(), short.clone()], &format!("c on [1]\n{head_waits}"));
-    let behind = "c is behind job b, which comes first and needs 2 cores";
+    let behind = "c is behind job b, which needs 2 cores";
     let long = Pending { max_run: Some(101), ..short.clone() };
     check(2, &running, &[head.clone(), long], &format!("{head_waits}\n{behind}"));
-    // When `a` ends is not known: nothing can be promised, so nothing is risked.
+    // The end of `a` is unknown, so there is no reservation to check against.
     let running = [active("a", &[0], None)];
     check(2, &running, &[head, short], &format!("{head_waits}\n{behind}"));
 }
 
 #[test]
-fn a_user_at_the_limit_waits_and_holds_nobody_back() {
+fn a_job_at_its_users_limit_blocks_no_other() {
     let other = Pending { owner: "bob".into(), ..pending("c", 2) };
     check_rules(
         (4, Some(2)),
         &[active("a", &[0, 1], None)],
         &[pending("b", 1), other],
-        "c on [2, 3]\nb needs 1 core: the jobs of ann hold 2, and a user may hold 2",
+        "c on [2, 3]\nb needs 1 core: the jobs of ann hold 2 of the 2 that a user may hold",
     );
 }
 
@@ -110,10 +110,10 @@ struct Drawn {
     priority: i64,
     owner: &'static str,
     max_run: Option<i64>,
-    /// How long it would run.
+    /// How long it runs.
     runs: i64,
-    /// How long it takes to make room.
-    leaves: i64,
+    /// How long it takes to stop.
+    stops: i64,
 }
 
 impl Drawn {
@@ -123,14 +123,14 @@ impl Drawn {
     }
 }
 
-/// A job on its cores, and when it will be gone.
+/// A job on its cores, and the time at which it ends.
 struct Running {
     job: Active,
     end: i64,
 }
 
-/// A host on which a history is played, a tick at a time.
-struct Game<'a> {
+/// Simulates a host, a tick at a time.
+struct Simulation<'a> {
     rules: Rules<'a>,
     drawn: &'a [Drawn],
     /// In the order of submission.
@@ -139,26 +139,26 @@ struct Game<'a> {
     now: i64,
     /// How many jobs of each priority have been placed.
     placed: BTreeMap<i64, usize>,
-    /// By job: how many of a higher priority had been placed when it last had to make room.
-    made_room: BTreeMap<usize, usize>,
-    /// The head of the queue after the last tick, and when it was to start at the latest.
-    promised: Option<(String, i64)>,
+    /// By job: how many of a higher priority had been placed when it was last preempted.
+    preempted_at: BTreeMap<usize, usize>,
+    /// The head of the queue after the last tick, and its reservation.
+    reserved: Option<(String, i64)>,
 }
 
 fn number(id: &str) -> usize {
     id.parse().unwrap()
 }
 
-/// The greater, the sooner: by priority, then by submission.
+/// Scheduling order, the greatest first: by priority, then by submission.
 type Rank = (i64, Reverse<usize>);
 
 fn rank(job: &Pending) -> Rank {
     (job.priority, Reverse(number(&job.id)))
 }
 
-impl Game<'_> {
-    /// Plays until all jobs have run; returns how many ticks that took.
-    fn play(mut self) -> usize {
+impl Simulation<'_> {
+    /// Runs until all jobs have ended. Returns the number of ticks.
+    fn run(mut self) -> usize {
         loop {
             let submitted = self.drawn.get(self.now as usize);
             self.waiting.extend(submitted.map(|job| job.pending(&self.now.to_string())));
@@ -170,13 +170,13 @@ impl Game<'_> {
                 return self.now as usize;
             }
             let plan = plan(self.rules, &self.active(), &self.waiting, self.now);
-            assert_eq!(plan.placements.len() + plan.waiting.len(), self.waiting.len(), "once each");
+            assert_eq!(plan.placements.len() + plan.waiting.len(), self.waiting.len(), "each once");
             plan.preemptions.iter().for_each(|preemption| self.preempt(preemption));
             let first = plan.placements.iter().map(|placement| self.place(placement)).max();
             self.check_cores();
-            self.check_promise(first);
+            self.check_reservation(first);
             self.now += 1;
-            assert!(self.now < 1_000_000, "somebody starves: {:?}", self.waiting);
+            assert!(self.now < 1_000_000, "a job starves: {:?}", self.waiting);
         }
     }
 
@@ -184,11 +184,11 @@ impl Game<'_> {
         self.running.iter().map(|running| running.job.clone()).collect()
     }
 
-    /// Takes those off their cores whose time has come; who had to make room waits again.
+    /// Ends the jobs whose time has come; preempted ones wait again.
     fn end(&mut self) {
         let (now, drawn) = (self.now, self.drawn);
         for gone in self.running.extract_if(.., |running| running.end <= now) {
-            if gone.job.leaving {
+            if gone.job.stopping {
                 let again = drawn[number(&gone.job.id)].pending(&gone.job.id);
                 let before = |job: &Pending| number(&job.id) < number(&again.id);
                 let place = self.waiting.partition_point(before);
@@ -204,14 +204,14 @@ impl Game<'_> {
     fn preempt(&mut self, preemption: &Preemption) {
         let at = self.running.iter().position(|it| it.job.id == preemption.id).unwrap();
         let (id, priority) = (number(&preemption.id), self.running[at].job.priority);
-        assert!(!self.running[at].job.leaving, "told once");
-        assert!(self.waiting.iter().any(|job| job.priority > priority), "for its betters");
+        assert!(!self.running[at].job.stopping, "preempted once");
+        assert!(self.waiting.iter().any(|job| job.priority > priority), "for a higher priority");
         let above = self.placed_above(priority);
-        let before = self.made_room.insert(id, above);
-        assert!(before.is_none_or(|before| before < above), "{id} made room for nobody");
+        let before = self.preempted_at.insert(id, above);
+        assert!(before.is_none_or(|before| before < above), "{id} was preempted for no job");
         let victim = &mut self.running[at];
-        victim.job.leaving = true;
-        victim.end = self.now + self.drawn[id].leaves;
+        victim.job.stopping = true;
+        victim.end = self.now + self.drawn[id].stops;
     }
 
     /// Returns the job's rank.
@@ -246,27 +246,27 @@ impl Game<'_> {
         }
     }
 
-    /// What the head was promised holds against all but those before it, whose user may have been at
-    /// the limit; `first` is the first in the queue of those that were placed now.
-    fn check_promise(&mut self, first: Option<Rank>) {
+    /// A reservation may be broken only by jobs before the head, whose user may have been at the
+    /// limit. `first` is the first in scheduling order of the jobs that were placed now.
+    fn check_reservation(&mut self, first: Option<Rank>) {
         let active = self.active();
         let may_start = |job: &&Pending| beyond_limits(self.rules, &active, job).is_none();
         let head = self.waiting.iter().filter(may_start).max_by_key(|job| rank(job));
-        // While room is made, the head is next and nothing has to be promised.
-        let makes_room = active.iter().any(|job| job.leaving);
-        let promised = head.filter(|_| !makes_room).and_then(|head| {
-            promise(self.rules, &active, head, self.now).map(|time| (head.id.clone(), time))
+        // While jobs stop, the head is next and needs no reservation.
+        let preempting = active.iter().any(|job| job.stopping);
+        let reserved = head.filter(|_| !preempting).and_then(|head| {
+            reservation(self.rules, &active, head, self.now).map(|time| (head.id.clone(), time))
         });
-        if let Some((id, before)) = &self.promised
+        if let Some((id, before)) = &self.reserved
             && let Some(job) = self.waiting.iter().find(|job| job.id == *id)
-            && !makes_room
+            && !preempting
             && first.is_none_or(|first| first < rank(job))
         {
             let comes_first = head.is_some_and(|head| rank(head) > rank(job));
-            let kept = promised.as_ref().is_some_and(|(same, after)| same == id && after <= before);
-            assert!(comes_first || kept, "{id} was promised {before}, and now {promised:?}");
+            let kept = reserved.as_ref().is_some_and(|(same, after)| same == id && after <= before);
+            assert!(comes_first || kept, "{id} had {before}, and now {reserved:?}");
         }
-        self.promised = promised;
+        self.reserved = reserved;
     }
 }
 
@@ -282,58 +282,58 @@ fn histories() -> impl Strategy<Value = History> {
     (0u32..5, any::<bool>(), any::<bool>(), jobs).prop_map(|(log_cores, aligned, limited, jobs)| {
         let cores = 1u32 << log_cores;
         let limit = limited.then_some(cores.div_ceil(2));
-        let drawn = jobs.into_iter().map(|(size, priority, owner, max_run, runs, leaves)| {
+        let drawn = jobs.into_iter().map(|(size, priority, owner, max_run, runs, stops)| {
             let size = if aligned { 1 << size } else { size * 3 + 1 };
             let cores = size.min(limit.unwrap_or(cores));
-            Drawn { cores, priority, owner: OWNERS[owner], max_run, runs, leaves }
+            Drawn { cores, priority, owner: OWNERS[owner], max_run, runs, stops }
         });
         (cores, aligned, limit, drawn.collect())
     })
 }
 
-fn play((cores, aligned, cores_per_user, drawn): &History) -> usize {
+fn simulate((cores, aligned, cores_per_user, drawn): &History) -> usize {
     let cores: Vec<u32> = (0..*cores).collect();
-    let game = Game {
+    let simulation = Simulation {
         rules: Rules { cores: &cores, aligned: *aligned, cores_per_user: *cores_per_user },
         drawn,
         waiting: Vec::new(),
         running: Vec::new(),
         now: 0,
         placed: BTreeMap::new(),
-        made_room: BTreeMap::new(),
-        promised: None,
+        preempted_at: BTreeMap::new(),
+        reserved: None,
     };
-    game.play()
+    simulation.run()
 }
 
 /// The long form takes a million steps: see `scripts/soak/run`.
 #[test]
-fn no_core_twice_no_partial_gang_no_starvation_no_broken_promise() {
+fn no_core_is_shared_no_gang_partial_no_job_starves_and_reservations_hold() {
     let wanted = std::env::var("TRAIND_SOAK_STEPS").map_or(20_000, |text| text.parse().unwrap());
-    let (steps, histories_played) = (Cell::new(0), Cell::new(0));
+    let (steps, history_count) = (Cell::new(0), Cell::new(0));
     while steps.get() < wanted {
         let mut runner =
             TestRunner::new(Config { cases: 100, failure_persistence: None, ..Config::default() });
-        let played = runner.run(&histories(), |history| {
-            steps.set(steps.get() + play(&history));
-            histories_played.set(histories_played.get() + 1);
+        let result = runner.run(&histories(), |history| {
+            steps.set(steps.get() + simulate(&history));
+            history_count.set(history_count.get() + 1);
             Ok(())
         });
-        if let Err(error) = played {
+        if let Err(error) = result {
             panic!("{error}");
         }
     }
-    println!("{} steps of {} histories", steps.get(), histories_played.get());
+    println!("{} steps of {} histories", steps.get(), history_count.get());
 }
 
 #[test]
 fn a_short_job_of_the_heads_own_user_does_not_push_the_head_over_the_limit() {
-    // The head fits when `a` is gone, and only if ann holds nothing else then.
+    // The head fits once `a` has ended, and only if ann holds no other cores then.
     let running = [Active { owner: "bob".into(), ..active("a", &[0, 1], Some(100)) }];
     let head = pending("b", 3);
     let long = Pending { max_run: Some(200), ..pending("c", 1) };
     let head_waits = "b needs 3 cores, 2 of 4 free: a uses 2";
-    let behind = "c is behind job b, which comes first and needs 3 cores";
+    let behind = "c is behind job b, which needs 3 cores";
     check_rules(
         (4, Some(3)),
         &running,

@@ -1,17 +1,17 @@
-//! Tells those who watch a job that it has new events, and nobody else.
+//! Notifies the watchers of a job of new events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// One channel for each job that somebody watches; it carries the last sequence.
+/// A channel for each watched job, which carries the last sequence.
 #[derive(Default)]
 pub(super) struct Bulletin {
     channels: Mutex<HashMap<i64, watch::Sender<u64>>>,
 }
 
-/// A place in the audience of one job.
+/// A subscription to the events of one job.
 pub(crate) struct Subscription(watch::Receiver<u64>);
 
 impl Subscription {
@@ -34,7 +34,7 @@ impl Bulletin {
     pub(super) fn publish(&self, job: i64, last_sequence: u64) {
         let mut channels = self.lock();
         let Some(channel) = channels.get(&job) else { return };
-        // With nobody left to hear it, the channel is of no more use.
+        // The last subscriber has left.
         if channel.send(last_sequence).is_err() {
             channels.remove(&job);
         }

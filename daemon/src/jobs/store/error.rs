@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,15 @@ pub enum StoreError {
     #[error("{action} in the job store: {source}")]
     Sqlite { action: &'static str, source: rusqlite::Error },
     #[error(
-        "the job store {path} is damaged: {detail}; `traind doctor --rebuild` makes it anew from the job folders, or put a backup in its place"
+        "the job store {path} is damaged: {detail}; rebuild it from the job folders with `traind doctor --rebuild`, or restore a backup"
     )]
     Corrupt { path: PathBuf, detail: String },
     #[error(
-        "the job store {path} is gone or empty, and {records} tells of jobs that it held; `traind doctor --rebuild` makes it anew from them, or put a backup in its place"
+        "the job store {path} is missing or empty, but {records} has records of its jobs; rebuild it from them with `traind doctor --rebuild`, or restore a backup"
     )]
     Lost { path: PathBuf, records: PathBuf },
     #[error(
-        "the job store has version {found}, and this traind knows only up to {known}: it was written by a newer traind, which is the one to start"
+        "the job store has version {found}, and this traind supports up to {known}: start the newer traind that wrote it"
     )]
     Newer { found: usize, known: usize },
     #[error("job {id} is not in the store")]

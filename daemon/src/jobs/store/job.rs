@@ -1,4 +1,4 @@
-//! A job as the store keeps it, and its translation from a row.
+//! A stored job, and its conversion from a row.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,27 +11,27 @@ use traind_proto::v1;
 use crate::access::account::Account;
 use crate::jobs::state::JobState;
 
-/// What is known about a job. Times are microseconds since 1970.
+/// A stored job. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// Order of submission; the store's own key.
+    /// Primary key, in the order of submission.
     pub number: i64,
     pub id: String,
     pub name: String,
     pub owner: String,
-    /// Whose processes its runners are, unless the daemon's own.
+    /// The account that its runners run as; `None` for the daemon's own.
     pub run_as: Option<Account>,
     pub request_id: String,
     pub state: JobState,
     pub waiting_reason: String,
-    /// Who or what asked for its end, if anybody did.
+    /// Why it was cancelled; empty if it was not.
     pub cancel_reason: String,
     pub create_time: i64,
     pub start_time: Option<i64>,
     pub end_time: Option<i64>,
     pub platform: String,
     pub core_count: u32,
-    /// Cores it holds now.
+    /// The cores that it holds now.
     pub cores: Vec<u32>,
     pub output_dir: String,
     /// YAML as submitted; empty in listings.
@@ -42,28 +42,28 @@ pub(crate) struct Job {
     pub warnings: Vec<JobWarning>,
     pub attempt: u32,
     pub priority: i64,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub max_run_seconds: Option<u64>,
-    /// How long it may wait for its first attempt.
+    /// Limit on the wait for the first attempt.
     pub max_wait_seconds: Option<u64>,
-    /// Id of the job that has to be completed before.
+    /// Id of the job that must complete first.
     pub after: Option<String>,
     /// When the newest attempt got its cores.
     pub place_time: Option<i64>,
     pub max_restarts: u32,
-    /// Attempts that followed a failure.
+    /// Number of restarts after failures.
     pub restarts: u32,
-    /// Launches in a row for which no runner came to be.
+    /// Consecutive launches that started no runner. The column is `postponed`.
     pub launch_retries: u32,
-    /// Attempts that the host ended, since a checkpoint was saved.
+    /// Attempts ended by failures of the host since the last checkpoint. The column is `hindered`.
     pub host_retries: u32,
-    /// No attempt begins earlier.
+    /// Earliest time of the next attempt.
     pub not_before: i64,
     pub last_sequence: u64,
     pub log_offset: u64,
     pub progress: Option<v1::Step>,
     pub metrics: BTreeMap<String, f64>,
-    /// The last word of this attempt's runner.
+    /// The last event of this attempt's runner.
     pub finished: Option<v1::Finished>,
     pub failure: Option<v1::Failure>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct NewJob {
     pub owner: String,
     #[serde(default)]
     pub run_as: Option<Account>,
-    /// Empty where the client gave none.
+    /// Empty if the client gave none.
     pub request_id: String,
     pub request_digest: Vec<u8>,
     pub platform: String,
@@ -95,7 +95,7 @@ pub(crate) struct NewJob {
     pub warnings: Vec<JobWarning>,
 }
 
-/// What is odd about a job file without being wrong.
+/// A warning about a valid job file.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobWarning {
     pub code: String,
@@ -112,14 +112,14 @@ pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, wa
 pub(super) const FULL: &str = "*";
 
 impl Job {
-    /// When a job whose runner never began gives up, in microseconds since 1970.
+    /// When the job is cancelled if no runner has started, in microseconds since 1970.
     pub(crate) fn wait_deadline(&self) -> Option<i64> {
         let began = self.start_time.is_some();
         let seconds = i64::try_from(self.max_wait_seconds.filter(|_| !began)?).ok()?;
         Some(self.create_time.saturating_add(seconds.saturating_mul(1_000_000)))
     }
 
-    /// When the attempt that is under way has to end, in microseconds since 1970.
+    /// When the current attempt must end, in microseconds since 1970.
     pub(crate) fn deadline(&self) -> Option<i64> {
         let seconds = i64::try_from(self.max_run_seconds?).ok()?;
         Some(self.place_time?.saturating_add(seconds.saturating_mul(1_000_000)))

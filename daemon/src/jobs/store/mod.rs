@@ -1,8 +1,8 @@
 //! The durable store of jobs and their events: SQLite in WAL mode with full sync.
 //!
-//! What a method acknowledged is on disk. Events get their sequence here, and the
-//! place in the runner's log up to which it was read moves in the same transaction,
-//! so that a crash neither loses nor doubles one.
+//! Changes are on disk when a method returns. Events get their sequence numbers here, and the
+//! offset up to which the runner's log was read is stored in the same transaction, so that a
+//! crash neither loses nor duplicates an event.
 
 mod bulletin;
 mod error;
@@ -37,18 +37,18 @@ pub(crate) struct Store {
 }
 
 struct Inner {
-    /// WAL lets it go on while the writer writes. Closed first: who closes last tidies up, and must
-    /// be able to write.
+    /// Reads while the writer writes, which WAL permits. Dropped first: the last connection to close
+    /// checkpoints the log, and must be able to write.
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
     bulletin: Bulletin,
 }
 
 impl Store {
-    /// Opens or creates the store at `path`, checks it and brings it up to date.
+    /// Opens or creates the store at `path`, checks its integrity and migrates it.
     pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
-        // What is wrong with the file, SQLite says better.
-        let _ = close_to_others(path);
+        // SQLite gives better errors about the file.
+        let _ = restrict_to_owner(path);
         let mut writer = connect(path, OpenFlags::default())?;
         check(&writer, path)?;
         schema::migrate(&mut writer)?;
@@ -62,17 +62,17 @@ impl Store {
         Ok(Store { inner: Arc::new(inner) })
     }
 
-    /// Opens or creates a store that is nobody's yet: what is written is on disk when who made it
-    /// has synced the file.
+    /// Opens or creates a store that no daemon uses yet. It writes without syncing; the caller syncs
+    /// the file when done.
     pub(crate) fn open_draft(path: &Path) -> Result<Store, StoreError> {
         let store = Store::open(path)?;
-        let hasten = store.writer().pragma_update(None, "synchronous", "OFF");
-        hasten.map_err(StoreError::sqlite("configure"))?;
+        let configured = store.writer().pragma_update(None, "synchronous", "OFF");
+        configured.map_err(StoreError::sqlite("configure"))?;
         Ok(store)
     }
 
-    /// Moves all that was written into the database file itself.
-    pub(crate) fn fold(&self) -> Result<(), StoreError> {
+    /// Moves the contents of the write-ahead log into the database file.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
         let moved = self.writer().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         moved.map_err(StoreError::sqlite("checkpoint"))
     }
@@ -90,7 +90,7 @@ impl Store {
         }
     }
 
-    /// Wakes when a job gets new events.
+    /// Subscribes to new events of a job.
     pub(crate) fn subscribe(&self, job: &Job) -> Subscription {
         self.inner.bulletin.subscribe(job.number)
     }
@@ -105,7 +105,7 @@ impl Store {
     }
 }
 
-/// Whether there is no store yet: SQLite fills the first page before it does anything else.
+/// Whether there is no store at `path`. An existing store is never empty.
 pub(crate) fn is_blank(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) => metadata.len() == 0,
@@ -113,9 +113,8 @@ pub(crate) fn is_blank(path: &Path) -> bool {
     }
 }
 
-/// Makes the file, which SQLite would make as open as it can. What goes along with it gets the
-/// same mode.
-fn close_to_others(path: &Path) -> io::Result<()> {
+/// Creates the file with mode 0600, which SQLite would not. Its journal files get the same mode.
+fn restrict_to_owner(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))
@@ -124,7 +123,7 @@ fn close_to_others(path: &Path) -> io::Result<()> {
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection =
         Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
-    configure(&connection).map_err(|source| damaged(path, "configure", source))?;
+    configure(&connection).map_err(|source| open_error(path, "configure", source))?;
     Ok(connection)
 }
 
@@ -140,12 +139,12 @@ fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     match verdict {
         Ok(verdict) if verdict == "ok" => Ok(()),
         Ok(detail) => Err(StoreError::Corrupt { path: path.to_owned(), detail }),
-        Err(source) => Err(damaged(path, "check", source)),
+        Err(source) => Err(open_error(path, "check", source)),
     }
 }
 
-/// Tells a file that is no sound database from one that cannot be reached now.
-fn damaged(path: &Path, action: &'static str, source: rusqlite::Error) -> StoreError {
+/// Distinguishes a corrupt database from one that cannot be accessed now.
+fn open_error(path: &Path, action: &'static str, source: rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match source.sqlite_error_code() {
         Some(DatabaseCorrupt | NotADatabase) => {

@@ -1,4 +1,4 @@
-//! Looking up jobs and events.
+//! Queries for jobs and events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,24 +11,24 @@ use super::job::{FULL, SUMMARY, state, unreadable};
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
 
-/// What a reference to a job stands for.
+/// The result of resolving a reference to a job.
 #[derive(Debug)]
 pub(crate) enum Resolved {
     Job(Box<Job>),
     Nothing,
-    /// The beginning of several ids, some of which are listed.
+    /// The reference is a prefix of several ids, some of which are listed.
     Several(Vec<String>),
 }
 
 impl Store {
-    /// The job with this very id.
+    /// Returns the job with this id.
     pub(crate) fn get(&self, id: &str) -> Result<Job, StoreError> {
         let found = self.one("id = ?1", id)?;
         found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })
     }
 
-    /// The job meant by an id, a job's name (the newest of that name), or the beginning of
-    /// one id, among the jobs of `owner` or all.
+    /// Resolves an id, a name (to the newest job of that name) or a prefix of an id, among the jobs
+    /// of `owner` or all.
     pub(crate) fn resolve(
         &self,
         reference: &str,
@@ -51,8 +51,8 @@ impl Store {
         }
     }
 
-    /// Jobs of `owner` or all, in one of `states` (all if empty), the newest first, older
-    /// than job number `before`.
+    /// Lists jobs with numbers below `before`, newest first: of `owner` or all, in one of `states`
+    /// or all if that is empty.
     pub(crate) fn list(
         &self,
         states: &[JobState],
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// Jobs that have not ended, in the order of submission.
+    /// Lists jobs that have not ended, in the order of submission.
     pub(crate) fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {SUMMARY} FROM jobs
@@ -80,22 +80,22 @@ impl Store {
         self.many(&sql, [], Job::from_row, "list unfinished jobs")
     }
 
-    /// Jobs that hold cores, in the order of submission, however many wait.
+    /// Lists jobs that hold cores, in the order of submission.
     pub(crate) fn active(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "SELECT {SUMMARY} FROM jobs
              WHERE state IN ('starting', 'running', 'cancelling') ORDER BY number"
         );
-        self.many(&sql, [], Job::from_row, "list jobs at work")
+        self.many(&sql, [], Job::from_row, "list active jobs")
     }
 
-    /// How many jobs there are in each state that any is in.
+    /// Counts jobs by state. States without jobs are left out.
     pub(crate) fn count_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM jobs GROUP BY state";
         self.many(sql, [], |row| Ok((row.get(0)?, row.get(1)?)), "count jobs")
     }
 
-    /// At most `limit` of a job's events, the first with sequence `from`.
+    /// Returns at most `limit` events of a job, from sequence `from` on.
     pub(crate) fn events(
         &self,
         job: i64,
@@ -107,13 +107,13 @@ impl Store {
         self.many(sql, params![job, from, limit], decoded, "read events")
     }
 
-    /// What a job's splits hold, in the order in which they were read.
+    /// Returns statistics of a job's splits, in the order in which they were prepared.
     pub(crate) fn splits(&self, job: i64) -> Result<Vec<v1::DataPrepared>, StoreError> {
         let sql = "SELECT prepared FROM splits WHERE job = ?1 ORDER BY rowid";
-        self.many(sql, [job], decoded, "read what splits hold")
+        self.many(sql, [job], decoded, "read statistics of splits")
     }
 
-    /// The job made by an earlier request and the digest of what that request said.
+    /// Returns the job created by an earlier request, and that request's digest.
     pub(crate) fn by_request(
         &self,
         owner: &str,
@@ -125,13 +125,13 @@ impl Store {
         found.map_err(StoreError::sqlite("look up a request"))
     }
 
-    /// Ids of all jobs.
+    /// Returns the ids of all jobs.
     pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
         let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
         Ok(ids.into_iter().collect())
     }
 
-    /// How the jobs stand that others come after which have not ended, by id.
+    /// Returns the states of the jobs that pending jobs come after, by id.
     pub(crate) fn predecessors(&self) -> Result<HashMap<String, JobState>, StoreError> {
         let sql = "SELECT DISTINCT before.id, before.state FROM jobs
                    JOIN jobs AS before ON before.id = jobs.after WHERE jobs.state = 'pending'";
@@ -140,7 +140,7 @@ impl Store {
         Ok(found.into_iter().collect())
     }
 
-    /// Everything that is wrong with the file, at most a hundred things.
+    /// Runs SQLite's integrity check. Returns at most a hundred problems.
     pub(crate) fn integrity(&self) -> Result<Vec<String>, StoreError> {
         let sql = "PRAGMA integrity_check(100)";
         let mut found = self.many(sql, [], |row| row.get(0), "check the integrity")?;
@@ -148,7 +148,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Proves that the store answers.
+    /// Checks that the store answers.
     pub(crate) fn ping(&self) -> Result<(), StoreError> {
         let answer = self.reader().query_row("SELECT 1", [], |_| Ok(()));
         answer.map_err(StoreError::sqlite("ping"))
@@ -160,7 +160,7 @@ impl Store {
         found.map_err(StoreError::sqlite("look up a job"))
     }
 
-    /// The newest job that meets a condition.
+    /// Returns the newest job that meets a condition.
     fn owned(
         &self,
         condition: &str,
@@ -202,8 +202,8 @@ impl Store {
     }
 }
 
-/// Selects the numbers of candidates for a page: the newest ones of each state, each of which is
-/// a walk along an index, however many jobs there are.
+/// SQL for the numbers of candidates for a page: the newest ones of each state, so that each
+/// subquery scans an index and the cost does not depend on the number of jobs.
 fn newest(states: &[JobState], owned: bool) -> String {
     let owner = if owned { "AND owner = ?3" } else { "" };
     let page = |condition: &str| {
@@ -219,7 +219,7 @@ fn newest(states: &[JobState], owned: bool) -> String {
     pages.collect::<Vec<_>>().join(" UNION ALL ")
 }
 
-/// The message in the first column.
+/// Decodes the message in the first column.
 fn decoded<M: Message + Default>(row: &Row<'_>) -> rusqlite::Result<M> {
     let bytes: Vec<u8> = row.get(0)?;
     M::decode(bytes.as_slice()).map_err(|error| unreadable(Type::Blob, error))

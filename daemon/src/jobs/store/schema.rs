@@ -93,7 +93,7 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// Brings the store to the newest version, each step in a transaction of its own.
+/// Migrates the store to the newest version, each step in its own transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let version = user_version(connection)?;
     if version > MIGRATIONS.len() {

@@ -1,4 +1,4 @@
-//! What the store promises, on a real file.
+//! The store's guarantees, on a real file.
 
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{DataPrepared, Evaluated, Event, Finished, Started, Step};
@@ -96,7 +96,7 @@ fn metrics_that_json_cannot_hold_do_not_stop_the_job() {
 }
 
 #[test]
-fn a_job_started_again_counts_it_and_keeps_its_history() {
+fn a_restarted_job_counts_restarts_and_keeps_its_history() {
     let (_folder, store) = store();
     store.create(&new_job("a")).unwrap();
     store.place("a", &[0, 1]).unwrap();
@@ -114,8 +114,8 @@ fn a_job_started_again_counts_it_and_keeps_its_history() {
 }
 
 fn waiting(id: &str, reason: &str) -> Waiting {
-    let now = format!("{reason}, as of the {:?}", std::time::Instant::now());
-    Waiting { id: id.to_owned(), reason: Reason { now, lasting: reason.to_owned() } }
+    let current = format!("{reason}, as of the {:?}", std::time::Instant::now());
+    Waiting { id: id.to_owned(), reason: Reason { current, lasting: reason.to_owned() } }
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_request_makes_one_job_for_each_owner() {
 }
 
 #[test]
-fn references_resolve_by_id_then_name_then_beginning() {
+fn references_resolve_by_id_then_name_then_prefix() {
     let (_folder, store) = store();
     for id in ["abc1", "abc2", "xyz"] {
         store.create(&NewJob { name: format!("name-of-{id}"), ..new_job(id) }).unwrap();
@@ -191,7 +191,7 @@ fn a_store_of_a_later_version_is_refused() {
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_of_its_own_job_alone() {
+async fn a_subscriber_is_notified_of_its_own_job_only() {
     let (_folder, store) = store();
     let job = store.create(&new_job("a")).unwrap();
     store.create(&new_job("b")).unwrap();
@@ -205,10 +205,10 @@ async fn a_subscriber_hears_of_its_own_job_alone() {
 
 /// The long form has 100,000 jobs: see `scripts/soak/run`.
 #[test]
-fn many_jobs_leave_listing_quick_and_memory_flat() {
+fn listing_stays_fast_and_memory_flat_with_many_jobs() {
     let count = std::env::var("TRAIND_SOAK_JOBS").map_or(200, |text| text.parse().unwrap());
     let (_folder, store) = store();
-    // What a disk does at each commit is not asked here, but at what sizes the store grows slow.
+    // Measures how the store scales with its size, not the disk.
     store.writer().pragma_update(None, "synchronous", "OFF").unwrap();
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -218,7 +218,7 @@ fn many_jobs_leave_listing_quick_and_memory_flat() {
     let (mut half, before) = (0, descriptors());
     for number in 0..count {
         let id = format!("{number:010}");
-        // One of a hundred is bob's, and his fail.
+        // One job in a hundred is bob's, and fails.
         let (owner, outcome) = match number % 100 {
             0 => ("bob", Outcome::Failed),
             _ => ("ann", Outcome::Completed),
@@ -253,14 +253,14 @@ fn many_jobs_leave_listing_quick_and_memory_flat() {
     check("those in the middle", &[], None, middle, middle as usize - 1);
     check("all states", all, None, i64::MAX, count);
     check("a rare state", rare, None, i64::MAX, hundredth);
-    check("a state that none is in", &[JobState::Running], None, i64::MAX, 0);
+    check("an empty state", &[JobState::Running], None, i64::MAX, 0);
     check("one user of few jobs", &[], Some("bob"), i64::MAX, hundredth);
     check("one user in a rare state", rare, Some("ann"), i64::MAX, 0);
-    check("nobody", &[], Some("eve"), i64::MAX, 0);
+    check("an unknown user", &[], Some("eve"), i64::MAX, 0);
 }
 
 #[test]
-fn what_splits_hold_is_kept_as_the_newest_attempt_told_it() {
+fn statistics_of_splits_are_those_of_the_newest_attempt() {
     let (_folder, store) = store();
     let job = store.create(&new_job("a")).unwrap();
     let other = store.create(&new_job("b")).unwrap();

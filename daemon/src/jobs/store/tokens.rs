@@ -1,4 +1,4 @@
-//! Tokens in the store: hashes of secrets and whose they are.
+//! Stored tokens: hashes of secrets, and their users.
 
 use rusqlite::{Row, params};
 
@@ -8,7 +8,7 @@ use crate::access::Role;
 use crate::access::tokens::Token;
 
 impl Store {
-    /// All tokens, the newest first.
+    /// Lists all tokens, the newest first.
     pub(crate) fn tokens(&self) -> Result<Vec<Token>, StoreError> {
         let sql = "SELECT * FROM tokens ORDER BY create_time DESC, id";
         self.many(sql, [], from_row, "list tokens")
@@ -23,7 +23,7 @@ impl Store {
         self.writer().execute(sql, values).map(drop).map_err(StoreError::sqlite("store a token"))
     }
 
-    /// Forgets a token; returns what it was.
+    /// Deletes a token. Returns it, or `None` if there is none with this id.
     pub(crate) fn revoke_token(&self, id: &str) -> Result<Option<Token>, StoreError> {
         let found = self.tokens()?.into_iter().find(|token| token.id == id);
         let removed = self.writer().execute("DELETE FROM tokens WHERE id = ?1", [id]);

@@ -1,5 +1,5 @@
-//! Changing jobs. Each method is one transaction: the job's row and its new events
-//! are stored together or not at all.
+//! Changes to jobs. Each method is one transaction, which stores a job's row together with
+//! its new events.
 
 use prost::Message;
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
@@ -12,19 +12,19 @@ use crate::jobs::scheduler::Waiting;
 use crate::jobs::state::{JobState, Outcome, Transition};
 use crate::jobs::wire;
 
-/// Another attempt after one that failed.
+/// The delayed start of another attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Restart {
-    /// What happened to the attempt.
+    /// How the previous attempt ended.
     pub reason: String,
-    /// Why the next one does not begin at once.
+    /// Why the next one is delayed.
     pub wait: String,
-    /// When it may begin, in microseconds since 1970.
+    /// Earliest start, in microseconds since 1970.
     pub not_before: i64,
 }
 
 impl Store {
-    /// Stores a new job; a repeated request gets the job of the first one.
+    /// Stores a new job. A repeated request returns the job of the first one.
     pub(crate) fn create(&self, new: &NewJob) -> Result<Job, StoreError> {
         self.change(|transaction| {
             if let Some(job) = repeated(transaction, new)? {
@@ -50,8 +50,8 @@ impl Store {
         })
     }
 
-    /// Tells again that a job had its cores, for an attempt that is known. `began`: when its runner
-    /// did, if it did, in microseconds since 1970.
+    /// Restores a placement of a known attempt. `began`: when its runner started, if it did, in
+    /// microseconds since 1970.
     pub(crate) fn place_attempt(
         &self,
         id: &str,
@@ -66,41 +66,40 @@ impl Store {
         })
     }
 
-    /// Takes back a placement that no runner ever used.
+    /// Returns a job to the queue.
     pub(crate) fn requeue(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
         self.edit(id, |draft| draft.apply(Transition::Requeue, reason))
     }
 
-    /// Queues a job whose attempt failed again. One that is to end ends.
+    /// Requeues a job whose attempt failed. A cancelling job ends instead.
     pub(crate) fn restart(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            draft.again(restart)?;
+            draft.requeue(restart)?;
             draft.job.restarts += u32::from(draft.job.state == JobState::Pending);
             Ok(())
         })
     }
 
-    /// Queues a job again whose runner was never there.
+    /// Requeues a job whose runner could not be started.
     pub(crate) fn retry_launch(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            let postponed = draft.job.launch_retries + 1;
-            draft.again(restart)?;
-            draft.job.launch_retries = postponed;
+            draft.requeue(restart)?;
+            draft.job.launch_retries += 1;
             Ok(())
         })
     }
 
-    /// Queues a job again whose runner the host did not let do its work.
+    /// Requeues a job whose attempt a failure of the host ended.
     pub(crate) fn retry_run(&self, id: &str, restart: &Restart) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            draft.again(restart)?;
+            draft.requeue(restart)?;
             draft.job.host_retries += u32::from(draft.job.state == JobState::Pending);
             Ok(())
         })
     }
 
-    /// Says why pending jobs wait, of all in one transaction: a long queue has many. The same
-    /// lasting reason again is no event.
+    /// Stores the reasons of waiting jobs, all in one transaction, since a queue may be long. An
+    /// unchanged reason is no event.
     pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
         let changed = self.change_all(|transaction| {
             let mut changed = Vec::new();
@@ -117,10 +116,9 @@ impl Store {
         changed.map(drop)
     }
 
-    /// Asks for the end of a job. A job that was cancelled already stays as it is.
+    /// Cancels a job. A job that was cancelled before keeps its first reason.
     pub(crate) fn cancel(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
         self.edit(id, |draft| match draft.job.state {
-            // Asked for again, it ends for the first reason.
             JobState::Cancelling | JobState::Cancelled => Ok(()),
             _ => {
                 draft.apply(Transition::Cancel, reason)?;
@@ -130,7 +128,7 @@ impl Store {
         })
     }
 
-    /// Stores events of the job's runner and how far its log was read.
+    /// Stores events of the job's runner, and the offset up to which its log was read.
     pub(crate) fn record(
         &self,
         id: &str,
@@ -205,13 +203,13 @@ impl Store {
     }
 }
 
-/// A failure in one line; the whole of it is kept in the job.
+/// Summarizes a failure in one line.
 fn summary(failure: &v1::Failure) -> String {
     let line = failure.message.lines().next().unwrap_or_default();
     format!("{}: {}", failure.reason, line.trim_end_matches(':'))
 }
 
-/// A job within a transaction. Dropped unsaved, it never happened.
+/// A job that is being changed within a transaction. Nothing is stored before `save`.
 struct Draft<'a> {
     connection: &'a Connection,
     job: Job,
@@ -257,8 +255,8 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// One that is to end ends instead.
-    fn again(&mut self, restart: &Restart) -> Result<(), StoreError> {
+    /// Requeues the job with a delay. A cancelling job ends instead.
+    fn requeue(&mut self, restart: &Restart) -> Result<(), StoreError> {
         self.apply(Transition::Requeue, &restart.reason)?;
         if self.job.state != JobState::Pending {
             return Ok(());
@@ -272,7 +270,7 @@ impl<'a> Draft<'a> {
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
     }
 
-    /// Takes over what an event of the runner says about the job, and stores it.
+    /// Applies an event of the runner to the job, and stores it.
     fn record(&mut self, event: v1::Event) -> Result<(), StoreError> {
         let started = matches!(event.kind, Some(Kind::Started(_)));
         match &event.kind {
@@ -280,9 +278,9 @@ impl<'a> Draft<'a> {
                 self.job.start_time.get_or_insert_with(clock::now);
                 self.job.launch_retries = 0;
             }
-            // What comes now is not done for the second time.
+            // Progress was made, so earlier failures of the host no longer count.
             Some(Kind::Saved(_)) => self.job.host_retries = 0,
-            Some(Kind::DataPrepared(prepared)) => self.keep_split(prepared)?,
+            Some(Kind::DataPrepared(prepared)) => self.store_split(prepared)?,
             Some(Kind::Step(step)) => self.job.progress = Some(*step),
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
@@ -298,17 +296,18 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// In a table of its own: with many classes it is too long to be written at each step.
-    fn keep_split(&self, prepared: &v1::DataPrepared) -> Result<(), StoreError> {
+    /// Stores statistics of a split. They have their own table, since with many classes they are too
+    /// large to rewrite with the job at each step.
+    fn store_split(&self, prepared: &v1::DataPrepared) -> Result<(), StoreError> {
         let sql = "INSERT INTO splits (job, split, prepared) VALUES (?1, ?2, ?3)
                    ON CONFLICT (job, split) DO UPDATE SET prepared = excluded.prepared";
         let values = params![self.job.number, prepared.split, prepared.encode_to_vec()];
         let insert = || self.connection.prepare_cached(sql)?.execute(values);
-        insert().map(drop).map_err(StoreError::sqlite("store what a split holds"))
+        insert().map(drop).map_err(StoreError::sqlite("store statistics of a split"))
     }
 
     fn merge_metrics<'m>(&mut self, metrics: impl IntoIterator<Item = (&'m String, &'m f64)>) {
-        // JSON knows no NaN or infinity; the event itself keeps them.
+        // JSON has neither NaN nor infinity; the event keeps them.
         let finite = metrics.into_iter().filter(|(_, value)| value.is_finite());
         self.job.metrics.extend(finite.map(|(name, value)| (name.clone(), *value)));
     }
@@ -410,14 +409,14 @@ fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreE
     }
 }
 
-/// Two jobs that write one folder would destroy each other's model.
+/// Refuses an output folder that another unfinished job writes to.
 fn refuse_shared_output(connection: &Connection, new: &NewJob) -> Result<(), StoreError> {
     let sql = format!(
         "SELECT {SUMMARY} FROM jobs WHERE output_dir = ?1
          AND state IN ('pending', 'starting', 'running', 'cancelling')"
     );
     let found = connection.query_row(&sql, [&new.output_dir], Job::from_row).optional();
-    match found.map_err(StoreError::sqlite("look for the output folder"))? {
+    match found.map_err(StoreError::sqlite("look up the output folder"))? {
         None => Ok(()),
         Some(Job { id, state, .. }) => {
             Err(StoreError::OutputInUse { output_dir: new.output_dir.clone(), id, state })

@@ -1,9 +1,8 @@
-//! Who runs an attempt of a job: a file that can be created once.
+//! Claims of attempts: a file per attempt, created once, that identifies its runner.
 //!
-//! The launcher claims the attempt before it becomes the runner, so a daemon that
-//! died between spawning and remembering finds its runner again. A new daemon that
-//! finds no claim makes a void one: a launcher that comes late then gives up, and no
-//! attempt ever has two runners.
+//! The launcher claims the attempt before it executes the runner, so that a daemon that dies
+//! right after spawning it finds its runner again. A new daemon that finds no claim creates a
+//! void one: a late launcher then gives up, and no attempt ever has two runners.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -13,23 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::process::Identity;
 
-/// Who holds an attempt.
+/// The holder of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Claim {
     Runner(Identity),
-    /// Nobody, for good.
+    /// No process, now or later.
     Void,
 }
 
-/// Writes `claim` unless there is one; then returns that instead.
+/// Creates the claim at `path`. If there is one already, returns that instead.
 pub(crate) fn claim(path: &Path, claim: &Claim) -> io::Result<Claim> {
     let draft = path.with_extension(format!("{}.new", std::process::id()));
     let mut file = File::create(&draft)?;
     file.write_all(&serde_json::to_vec(claim)?)?;
     file.sync_all()?;
     let linked = fs::hard_link(&draft, path);
-    // What is left of it on a disk that fails now harms nobody.
+    // A draft left on a failing disk does no harm.
     let _ = fs::remove_file(&draft);
     match linked {
         Ok(()) => Ok(claim.clone()),
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_claim_stays() {
+    fn the_first_claim_wins() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runner-1.json");
         let own = Claim::Runner(Identity::own().unwrap());

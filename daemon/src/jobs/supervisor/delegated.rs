@@ -1,7 +1,7 @@
-//! The control group whose inside the daemon may divide among its jobs.
+//! The control group below which the daemon creates groups for its jobs.
 //!
-//! systemd gives a service one with `Delegate=yes`. The kernel lets memory be divided only in a group
-//! that has no process of its own, so that the unit puts the daemon into a group below it
+//! systemd delegates one to a service with `Delegate=yes`. The kernel allows memory limits only below
+//! a group without processes of its own, so the unit puts the daemon into a subgroup
 //! (`DelegateSubgroup=`, systemd 254).
 
 use std::fs;
@@ -10,34 +10,34 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// What the unit calls the daemon's own group.
+/// Name of the daemon's own group in the unit.
 const SUBGROUP: &str = "daemon";
 
-/// The group below which each job gets its own, if the daemon was given one.
+/// Returns the group below which each job gets its own, if one was delegated to the daemon.
 pub(crate) fn delegated_cgroup() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // The root belongs to the system's own manager.
+    // The root group belongs to the system's service manager.
     if own.is_empty() {
         return None;
     }
     let own = unified_mount(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.join(own);
-    Some(divided(&own).to_owned()).filter(|group| is_ours(group))
+    Some(group_of_jobs(&own).to_owned()).filter(|group| is_delegated(group))
 }
 
-/// Has the memory of a group divided among those below it.
-pub(crate) fn divide_memory(cgroup: &Path) -> io::Result<()> {
+/// Enables memory limits for the groups below `cgroup`.
+pub(crate) fn enable_memory_limits(cgroup: &Path) -> io::Result<()> {
     fs::write(cgroup.join("cgroup.subtree_control"), "+memory")
 }
 
-fn divided(own: &Path) -> &Path {
+fn group_of_jobs(own: &Path) -> &Path {
     match own.parent() {
-        Some(parent) if own.ends_with(SUBGROUP) && is_ours(parent) => parent,
+        Some(parent) if own.ends_with(SUBGROUP) && is_delegated(parent) => parent,
         _ => own,
     }
 }
 
-fn is_ours(cgroup: &Path) -> bool {
+fn is_delegated(cgroup: &Path) -> bool {
     access(cgroup.join("cgroup.procs"), Access::WRITE_OK).is_ok()
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unified_hierarchy_is_found_among_the_mounts() {
+    fn the_unified_hierarchy_is_found_in_mountinfo() {
         let text = "24 1 0:22 / /proc rw - proc proc rw\n\
                     30 24 0:26 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
         assert_eq!(unified_mount(text), Some("/sys/fs/cgroup/unified".into()));
@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_in_its_own_subgroup_divides_the_group_above() {
+    fn a_daemon_in_its_subgroup_uses_the_group_above() {
         let service = tempfile::tempdir().unwrap();
         let own = service.path().join(SUBGROUP);
-        assert_eq!(divided(&own), own, "nothing above was given to the daemon");
+        assert_eq!(group_of_jobs(&own), own, "the group above is not delegated");
         fs::write(service.path().join("cgroup.procs"), "").unwrap();
-        assert_eq!(divided(&own), service.path());
-        // A service of an older systemd: what is above it belongs to others.
+        assert_eq!(group_of_jobs(&own), service.path());
+        // A service of an older systemd, without a subgroup.
         let service = service.path().join("traind.service");
-        assert_eq!(divided(&service), service);
+        assert_eq!(group_of_jobs(&service), service);
     }
 }

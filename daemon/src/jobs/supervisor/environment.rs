@@ -1,9 +1,8 @@
-//! The environment of a runner, built in one place: what a training process needs
-//! and nothing else of what the daemon was started with.
+//! The environment variables of a runner: those that a training process needs, and no others of
+//! the daemon's environment.
 //!
-//! *Defaults* are what a platform runs well with; an operator who set one in the
-//! daemon's environment knows better. *Assignments* say which cores are the job's, and
-//! nobody may say otherwise.
+//! *Defaults* are good settings for a platform, which the daemon's environment overrides.
+//! *Assignments* select the job's cores, and cannot be overridden.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -27,15 +26,14 @@ const PASSED: &[&str] = &[
     "XDG_CACHE_HOME",
     "XLA_FLAGS",
 ];
-/// Makes runs wait after chosen steps. Set only where the daemon was started with `--test-step-gates`.
+/// Makes runs wait after selected steps. Set only if the daemon was started with `--test-step-gates`.
 pub(super) const STEP_GATES: &str = "TRAIND_TEST_STEP_GATES";
-/// The daemon's own secrets, whatever they begin with, and what only its settings may set.
+/// The daemon's own secrets, whatever their prefix, and variables that only its settings may set.
 const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY", STEP_GATES];
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
 
-/// Jobs that read objects of a bucket get the credentials that the daemon has for that, and
-/// no others.
+/// Passed only to jobs that read from object stores.
 const FOR_OBJECTS: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_ALLOW_HTTP",
@@ -57,7 +55,7 @@ const FOR_OBJECTS: &[&str] = &[
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
-/// The same for jobs whose model is on the hub.
+/// Passed only to jobs that read from the hub.
 const FOR_HUB: &[&str] = &[
     "HF_ENDPOINT",
     "HF_HOME",
@@ -66,13 +64,13 @@ const FOR_HUB: &[&str] = &[
     "HF_HUB_OFFLINE",
     "HF_TOKEN",
 ];
-/// What a planner gets in any case.
+/// Passed to every planner.
 const FOR_PLAN: &[&str] =
     &["HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "LD_LIBRARY_PATH", "PATH"];
-/// Those of both that are secrets by themselves.
+/// Variables for object stores and the hub that contain secrets.
 const SECRETS: &[&str] =
     &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
-/// How either gets there.
+/// Passed to jobs that read from either.
 const FOR_NETWORK: &[&str] = &[
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -84,32 +82,32 @@ const FOR_NETWORK: &[&str] = &[
     "no_proxy",
 ];
 
-/// Libraries of XLA report their start on stderr, which would hide what matters.
+/// Hides the startup messages of XLA's libraries.
 const TF_CPP_MIN_LOG_LEVEL: &str = "2";
 
-/// Buffers of a step are megabytes, which glibc would map and unmap each time: without
-/// these, a training step of a small model takes 36,000 page faults.
+/// Keeps glibc from mapping and unmapping the buffers of each step, which are megabytes large:
+/// otherwise, a training step of a small model causes 36,000 page faults.
 const MALLOC: [(&str, &str); 3] = [
     ("MALLOC_MMAP_THRESHOLD_", "8589934592"),
     ("MALLOC_TRIM_THRESHOLD_", "17179869184"),
     ("MALLOC_TOP_PAD_", "67108864"),
 ];
 
-/// Versions 2 of the Neuron plugin compare sizes of structures and so must be told which
-/// version of the PJRT C API the runner speaks: that of `traind-pjrt`.
+/// The version of the PJRT C API that `traind-pjrt` uses. Version 2 of the Neuron plugin compares
+/// the sizes of structures and needs to know it.
 const PJRT_C_API_VERSION: &str = "0.81";
-/// Encoders and decoders are all that there is to train, and a cast that nobody asked for
-/// would give another loss than the other platforms do.
+/// All models are transformers. Automatic casts are disabled, since they would change the loss
+/// compared with other platforms.
 const NEURON_CC_FLAGS: &str = "--model-type=transformer -O1 --auto-cast=none";
-/// A collective whose partner is gone hangs; no step takes as long.
+/// Limit on a step, since a collective hangs if one of its cores is lost.
 const NEURON_RT_EXEC_TIMEOUT_SECONDS: &str = "600";
-/// Past the ports that Linux hands out by itself. A job uses this plus its first core, so
-/// jobs side by side never share one.
+/// Above Linux's range of ephemeral ports. A job uses this plus its first core, so that jobs on one
+/// host never share a port.
 const ROOT_COMM_PORT: u32 = 61_100;
 
 type Variables = BTreeMap<OsString, OsString>;
 
-/// What the runner of `spec` gets, where `own` is the daemon's environment.
+/// Builds the runner's environment for `spec` from `own`, the daemon's environment.
 pub(super) fn runner_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
@@ -125,21 +123,22 @@ pub(super) fn runner_environment(
     variables
 }
 
-/// What a planner gets of the daemon's environment `own`; what takes it to reach the hub where it
-/// `fetches`. Secrets stay here where its process is `anothers`.
+/// Selects the planner's environment from `own`, the daemon's environment. `fetches`: the planner may
+/// access the hub. `other_user`: it runs as another user, and gets no secrets.
 pub(crate) fn planner_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     fetches: bool,
-    anothers: bool,
+    other_user: bool,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     own.into_iter().filter(move |(name, value)| {
-        let of_hub = is_among(name, FOR_HUB) || is_among(name, FOR_NETWORK);
-        is_among(name, FOR_PLAN) || (fetches && of_hub && !(anothers && is_secret(name, value)))
+        let is_for_hub = is_among(name, FOR_HUB) || is_among(name, FOR_NETWORK);
+        is_among(name, FOR_PLAN)
+            || (fetches && is_for_hub && !(other_user && is_secret(name, value)))
     })
 }
 
-/// Whether whoever reads the variable can act as the daemon elsewhere. The address of a proxy may
-/// have a user and a password in front of an `@`.
+/// Whether the variable contains credentials. The URL of a proxy may have a user and a password in
+/// front of an `@`.
 pub(super) fn is_secret(name: &OsStr, value: &OsStr) -> bool {
     is_among(name, SECRETS)
         || (is_among(name, FOR_NETWORK) && value.as_encoded_bytes().contains(&b'@'))
@@ -171,7 +170,7 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
         }
         Platform::Cuda => vec![
             ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
-            // Numbers of GPUs must mean the slots of the machine, not which one is the fastest.
+            // Number GPUs by PCI slot, not by speed.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
         ],
         Platform::Neuron => vec![
@@ -179,18 +178,18 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
             ("NEURON_COMPILE_CACHE_URL", spec.cache_dir.join("neuron-compile-cache").into()),
             ("NEURON_INTERNAL_PJRT_C_API_VERSION", PJRT_C_API_VERSION.into()),
             ("NEURON_RT_EXEC_TIMEOUT", NEURON_RT_EXEC_TIMEOUT_SECONDS.into()),
-            // Whether to round stochastically is the operator's choice; that it can be
-            // repeated is not.
+            // The operator decides whether to round stochastically; the seed keeps it reproducible.
             ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", spec.job.train.seed.to_string().into()),
         ],
     }
 }
 
-/// `given`: what the operator narrowed the daemon to. Its cores count within that.
+/// `given`: the variables of the runner so far. If the operator restricted the daemon to some
+/// devices, core numbers are indices into those.
 fn assignments(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> {
     let given = |name: &str| given.get(OsStr::new(name)).and_then(|value| value.to_str());
     match spec.job.resources.platform {
-        // Of a CPU's devices only the number matters, and `cores` has it.
+        // CPU devices need no selection.
         Platform::Cpu => Vec::new(),
         Platform::Cuda => {
             let visible = gpus(&spec.cores, given("CUDA_VISIBLE_DEVICES"));
@@ -208,7 +207,7 @@ fn assignments(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString
     }
 }
 
-/// "1,3", or the names that the daemon was given at these places: GPUs have UUIDs too.
+/// Formats GPUs as "1,3", or as their entries in the `given` list, which may be UUIDs.
 fn gpus(cores: &[u32], given: Option<&str>) -> String {
     let given: Vec<&str> = given.map(|list| list.split(',').collect()).unwrap_or_default();
     let name = |core: &u32| match given.get(*core as usize) {
@@ -223,7 +222,7 @@ fn neuron_cores(cores: &[u32], given: Option<&str>) -> Vec<u32> {
     cores.iter().map(|core| given.get(*core as usize).copied().unwrap_or(*core)).collect()
 }
 
-/// The numbers in "0-3" or "0-1,4".
+/// Parses "0-3" or "0-1,4".
 fn parse_ranges(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.split(',') {
@@ -234,7 +233,7 @@ fn parse_ranges(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// "0-3", or "0-1,4" where there is a gap. `cores` increase.
+/// Formats ascending cores as "0-3", or "0-1,4" with a gap.
 fn ranges(cores: &[u32]) -> String {
     let runs = cores.chunk_by(|left, right| left + 1 == *right);
     let texts = runs.map(|run| match run {
@@ -269,7 +268,7 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
-    /// The variables of a runner whose daemon has `own`, one a line.
+    /// Compares the variables of a runner whose daemon has `own`.
     fn check(spec: &RunSpec, own: &[(&str, &str)], expect: &[&str]) {
         let own = own.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let variables = runner_environment(own, spec);
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_runner_keeps_its_memory_and_is_quiet() {
+    fn a_cpu_runner_gets_malloc_settings_and_a_log_level() {
         let expect = [
             "MALLOC_MMAP_THRESHOLD_=8589934592",
             "MALLOC_TOP_PAD_=67108864",
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_runner_sees_its_slots_and_no_others() {
+    fn a_gpu_runner_sees_only_its_slots() {
         let expect = |visible| ["CUDA_DEVICE_ORDER=PCI_BUS_ID", visible, "TF_CPP_MIN_LOG_LEVEL=2"];
         check(&spec("cuda", &[1, 3]), &[], &expect("CUDA_VISIBLE_DEVICES=1,3"));
         let own = [("CUDA_VISIBLE_DEVICES", "GPU-a, GPU-b")];
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neuron_runner_sees_its_cores_and_no_others() {
+    fn a_neuron_runner_sees_only_its_cores() {
         let own = [("NEURON_CC_FLAGS", "-O2"), ("NEURON_RT_VISIBLE_CORES", "0-31")];
         let expect = [
             "NEURON_CC_FLAGS=-O2",
@@ -318,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn neuron_cores_count_within_those_that_the_daemon_was_given() {
+    fn neuron_cores_are_indices_into_those_of_the_daemon() {
         assert_eq!(neuron_cores(&[2, 3], Some("8-15")), [10, 11]);
         assert_eq!(neuron_cores(&[0, 1], Some("0,4-5")), [0, 4]);
         assert_eq!(neuron_cores(&[2, 3], None), [2, 3]);
     }
 
     #[test]
-    fn an_operator_may_change_a_default() {
+    fn the_daemons_environment_overrides_defaults() {
         let own = [("TF_CPP_MIN_LOG_LEVEL", "0"), ("MALLOC_TOP_PAD_", "0")];
         let expect = [
             "MALLOC_MMAP_THRESHOLD_=8589934592",
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_the_daemon_stay_with_it() {
+    fn the_daemons_secrets_are_not_passed() {
         let own = [
             "PATH",
             "AWS_SECRET_ACCESS_KEY",
@@ -381,11 +380,11 @@ mod tests {
     }
 
     #[test]
-    fn planners_that_fetch_get_what_that_takes() {
+    fn planners_that_fetch_get_variables_for_the_hub() {
         let own = ["PATH", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "AWS_REGION", "TRAIND_TOKEN"];
         let own = || own.iter().map(|name| (OsString::from(name), OsString::from("x")));
-        let names = |fetches, anothers| {
-            let kept = planner_environment(own(), fetches, anothers).map(|(name, _)| name);
+        let names = |fetches, other_user| {
+            let kept = planner_environment(own(), fetches, other_user).map(|(name, _)| name);
             kept.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(names(false, false), ["PATH"]);
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_among_what_jobs_may_get() {
+    fn secrets_are_among_the_variables_for_jobs() {
         for secret in SECRETS {
             assert!(is_secret(OsStr::new(secret), OsStr::new("x")));
             assert!(FOR_OBJECTS.contains(secret) || FOR_HUB.contains(secret), "{secret}");
@@ -406,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_short() {
+    fn ranges_are_compact() {
         assert_eq!(ranges(&[5]), "5");
         assert_eq!(ranges(&[0, 1, 2, 3]), "0-3");
         assert_eq!(ranges(&[0, 1, 4]), "0-1,4");

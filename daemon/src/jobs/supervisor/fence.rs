@@ -1,8 +1,8 @@
-//! The kernel's fence around a runner: Landlock, entered by the launcher before it becomes
-//! the runner, kept by all that the runner starts, and blind to how a path is spelt.
+//! A Landlock sandbox around a runner. The launcher enters it before it executes the runner, and
+//! child processes inherit it.
 //!
-//! Inside are the operator's roots, the job's run folder, the cache and what programs need
-//! of a Linux system. Not inside: the store, other jobs' run folders, `/tmp`.
+//! The runner may access the operator's roots, its run folder, the cache and the system files
+//! that programs need, but neither the store, nor other jobs' run folders, nor `/tmp`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use landlock::{
 
 const NEWEST: ABI = ABI::V5;
 
-/// Programs, libraries and what they look up. Of `/etc` no more than that: an operator's
-/// keys are there too.
+/// Programs, libraries and the files that they look up. Not all of `/etc`, which also has the
+/// operator's keys.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/etc/OpenCL",
@@ -38,39 +38,39 @@ const SYSTEM: &[&str] = &[
     "/sys",
     "/usr",
 ];
-/// Devices are guarded by their own permissions and the service's device policy.
+/// Access to devices is limited by their permissions and the service's device policy.
 const DEVICES: &str = "/dev";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FenceError {
     #[error(
-        "this kernel has no Landlock, which --allow-root takes: Linux 5.13 or newer with `landlock` among its lsm= modules"
+        "this kernel has no Landlock, which --allow-root requires: Linux 5.13 or newer with `landlock` among its lsm= modules"
     )]
     Missing,
     #[error("set up Landlock: {0}")]
     Landlock(#[from] RulesetError),
 }
 
-/// What a runner may touch beside the system.
+/// The paths that a runner may access besides the system's.
 #[derive(Debug)]
 pub(crate) struct Fence {
-    pub written: Vec<PathBuf>,
-    pub read: Vec<PathBuf>,
+    pub writable: Vec<PathBuf>,
+    pub readable: Vec<PathBuf>,
 }
 
 impl Fence {
-    /// Puts this process and all its children inside, for good.
+    /// Restricts this process and all its children, irrevocably.
     pub(crate) fn enter(&self) -> Result<(), FenceError> {
         let all = AccessFs::from_all(NEWEST);
         let read = AccessFs::from_read(NEWEST);
-        // Paths that are not there are passed over.
+        // Missing paths are skipped.
         let status = supported()?
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(all)?
             .create()?
             .add_rules(path_beneath_rules(SYSTEM.iter().map(Path::new), read))?
-            .add_rules(path_beneath_rules(&self.read, read))?
-            .add_rules(path_beneath_rules(&self.written, all))?
+            .add_rules(path_beneath_rules(&self.readable, read))?
+            .add_rules(path_beneath_rules(&self.writable, all))?
             .add_rules(path_beneath_rules([Path::new(DEVICES)], all))?
             .restrict_self()?;
         match status.ruleset {
@@ -80,7 +80,7 @@ impl Fence {
     }
 }
 
-/// Refuses a kernel that would leave runners without a fence.
+/// Checks that the kernel supports Landlock.
 pub(crate) fn check() -> Result<(), FenceError> {
     supported().map(drop)
 }

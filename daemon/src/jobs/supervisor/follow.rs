@@ -1,4 +1,4 @@
-//! Following one runner: its event log into the store, and its process to the end.
+//! Follows one runner: copies its event log into the store until its process has ended.
 
 use std::fs;
 use std::io;
@@ -17,30 +17,31 @@ use super::{PERIOD, RETRY, Supervisor};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{Job, Store, StoreError};
 
-/// What is known when the runner is gone and its log is read to the end.
+/// The end of a runner whose process has exited and whose log has been read.
 pub(super) struct Ended {
     pub(super) job: Job,
     pub(super) exit: Option<ExitStatus>,
     pub(super) killed: bool,
-    /// Why the daemon ended the runner: it hung or ran too long, or its log cannot be read on.
+    /// Why the daemon stopped the runner: it hung, exceeded its time limit, or its log is unreadable.
     pub(super) trouble: Option<v1::Failure>,
 }
 
-/// The follower of one runner.
+/// Follows one runner.
 pub(super) struct Follower {
     supervisor: Supervisor,
-    /// As of the last event stored.
+    /// The job as of the last stored event.
     job: Job,
     run_dir: RunDir,
-    /// Absent if it was gone before this daemon came.
+    /// `None` if the process ended before this daemon started.
     process: Option<RunnerProcess>,
     stop: Stop,
     requests: StopRequests,
     heartbeat: Heartbeat,
-    /// An event was stored: its runner has the log open.
-    heard: bool,
-    /// It hung, or ran out of its time.
+    /// An event of this runner was stored, so it has the log open.
+    has_reported: bool,
+    /// The runner hung or exceeded its time limit.
     overdue: Option<v1::Failure>,
+    /// The event log cannot be read.
     damage: Option<v1::Failure>,
 }
 
@@ -70,19 +71,19 @@ impl Follower {
             stop,
             requests,
             heartbeat,
-            heard: false,
+            has_reported: false,
             overdue: None,
             damage: None,
         }
     }
 
-    /// Returns when the runner has ended, or `None` when the daemon closes.
+    /// Returns once the runner has ended; `None` if the daemon closes before.
     pub(super) async fn run(mut self) -> Option<Ended> {
         loop {
-            // Looked at before the log is: what the runner wrote before its end is read then.
-            let gone = self.process.as_ref().is_none_or(RunnerProcess::has_ended);
-            match self.drain(gone).await {
-                Ok(()) if gone => break,
+            // Checked before the log is read, so that its last events are not missed.
+            let ended = self.process.as_ref().is_none_or(RunnerProcess::has_ended);
+            match self.copy_events(ended).await {
+                Ok(()) if ended => break,
                 Ok(()) => {
                     self.check_progress().await;
                     self.stop_if_requested();
@@ -102,9 +103,9 @@ impl Follower {
         Some(Ended { job, exit, killed: self.stop.killed(), trouble })
     }
 
-    /// Stores what the runner has written since the last time. Where a machine went down, the log
-    /// may end with what it had of an event, until the next runner begins and cuts that off.
-    async fn drain(&mut self, gone: bool) -> Result<(), FollowError> {
+    /// Stores the events that the runner has written since the last call. After a power failure the
+    /// log may end within an event, until the next runner truncates it.
+    async fn copy_events(&mut self, ended: bool) -> Result<(), FollowError> {
         let path = self.run_dir.events_log();
         while self.damage.is_none() {
             let (length, offset) = (length(&path)?, self.job.log_offset);
@@ -115,13 +116,13 @@ impl Follower {
                 break;
             }
             let (run_dir, id) = (self.run_dir.clone(), self.job.id.clone());
-            let (store, may_be_torn) = (&self.supervisor.store, gone || !self.heard);
+            let (store, may_be_torn) = (&self.supervisor.store, ended || !self.has_reported);
             let stored =
                 store.run(move |store| copy(store, &run_dir, &id, offset, may_be_torn)).await;
             match stored {
                 Ok(Some(job)) => {
                     self.job = job;
-                    self.heard = true;
+                    self.has_reported = true;
                 }
                 Ok(None) => break,
                 Err(FollowError::Log(error)) if is_damage(&error) => {
@@ -153,11 +154,11 @@ impl Follower {
         }
     }
 
-    /// Measured without the clock, which somebody may set.
+    /// Uses monotonic time, since the clock may be set.
     fn is_out_of_time(&self) -> bool {
-        let longest = self.job.max_run_seconds.map(Duration::from_secs);
-        let ran = self.process.as_ref().map(|process| process.since.elapsed());
-        longest.zip(ran).is_some_and(|(longest, ran)| ran >= longest)
+        let limit = self.job.max_run_seconds.map(Duration::from_secs);
+        let elapsed = self.process.as_ref().map(|process| process.since.elapsed());
+        limit.zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
     }
 
     /// Signals or kills the runner if it is to stop.
@@ -188,7 +189,7 @@ impl Follower {
     }
 }
 
-/// Copies a chunk of the log into the store; `None` if there is no whole event yet.
+/// Copies a chunk of the log into the store; `None` if it has no complete event yet.
 fn copy(
     store: &Store,
     run_dir: &RunDir,
@@ -209,16 +210,16 @@ fn copy(
     Ok(Some(store.record(id, events, end)?))
 }
 
-/// Nothing, for a log that is not there yet.
+/// Returns the length of the log; 0 if it does not exist yet.
 fn length(path: &Path) -> Result<u64, EventLogError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(source) => Err(EventLogError::Io { action: "look at", path: path.to_owned(), source }),
+        Err(source) => Err(EventLogError::Io { action: "stat", path: path.to_owned(), source }),
     }
 }
 
-/// A runner that nobody can hear is of no use.
+/// The failure of a runner whose log was removed or truncated under it.
 fn cut_short(path: &Path) -> v1::Failure {
     let path = path.display();
     let message = format!("{path}, to which the runner writes, was removed or cut short");
@@ -233,12 +234,12 @@ fn overtime(job: &Job) -> v1::Failure {
     v1::Failure { reason, message, field, ..Default::default() }
 }
 
-/// Whether waiting will not help: the bytes are wrong, or it is no log at all.
+/// Whether the error is permanent: the log is corrupt, or the file is not a log.
 fn is_damage(error: &EventLogError) -> bool {
     match error {
         EventLogError::Corrupt { .. } => true,
         EventLogError::Io { source, .. } => source.kind() == io::ErrorKind::InvalidData,
-        _ => false,
+        EventLogError::Locked { .. } | EventLogError::TooLarge { .. } => false,
     }
 }
 

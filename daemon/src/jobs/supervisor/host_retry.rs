@@ -1,9 +1,9 @@
-//! Attempts that come to nothing because of the host and not of the job.
+//! Retries of attempts that failed because of the host, which do not count as restarts.
 //!
-//! A launch for which its disk is full or fails, or which finds too little of something for one more
-//! process: the job goes back to the queue and is tried again, ever later, until it has waited as
-//! long as its job file lets it. A run that meets the same, or ends with its machine: that takes the
-//! cores again each time, so it is not tried for ever.
+//! A launch that fails because the disk is full or failing, or because the host is out of a resource,
+//! is retried with growing delays until the job has waited as long as its job file permits. A run
+//! that fails for such a reason, or because its machine went down, holds cores on each attempt, so
+//! its retries are limited.
 
 use std::io;
 use std::time::Duration;
@@ -16,41 +16,32 @@ use super::restart::{backoff, first_line};
 use crate::clock;
 use crate::jobs::store::{Job, Restart};
 
-/// With the longest delays between them, more than an hour.
+/// Takes more than an hour with the longest delays between them.
 const RETRIES_MAX: u32 = 20;
 
-/// What a host gets over, or its operator sees to.
-const PASSING: [Errno; 9] = [
-    Errno::IO,
-    Errno::NOSPC,
-    Errno::DQUOT,
-    Errno::ROFS,
-    Errno::STALE,
-    Errno::NOMEM,
-    Errno::AGAIN,
-    Errno::MFILE,
-    Errno::NFILE,
-];
+/// Errors of a host that is out of processes, memory or file descriptors.
+const EXHAUSTED: [Errno; 4] = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::NFILE];
 
-/// Whether the same call may succeed later, with nothing changed about the job.
+/// Whether the same call may succeed later without any change to the job.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(|errno| PASSING.contains(&errno))
+    traind_durable::is_disk_failure(error)
+        || Errno::from_io_error(error).is_some_and(|errno| EXHAUSTED.contains(&errno))
 }
 
-/// The next try of a launch that failed by `message`. The first one follows after `delay`, but
-/// not at once, each later one after twice the time.
+/// The next attempt after a launch that failed with `message`. Delays start at `delay`, or at
+/// `RETRY` if that is longer, and double with each attempt.
 pub(super) fn retry_launch(job: &Job, message: &str, delay: Duration) -> Restart {
     let delay = backoff(delay.max(RETRY), job.launch_retries);
     let message = first_line(message);
     Restart {
         reason: format!("its runner could not start: {message}"),
-        wait: format!("is tried again after {} s: {message}", delay.as_secs()),
+        wait: format!("will be retried after {} s: {message}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     }
 }
 
-/// The next try of a run that the host ended; `None` where too many in a row ended so without
-/// saving a checkpoint.
+/// The next attempt after a run that a failure of the host ended; `None` after too many such runs
+/// without a checkpoint in between.
 pub(super) fn retry_run(job: &Job, failure: &v1::Failure, delay: Duration) -> Option<Restart> {
     if job.host_retries >= RETRIES_MAX {
         return None;
@@ -59,7 +50,7 @@ pub(super) fn retry_run(job: &Job, failure: &v1::Failure, delay: Duration) -> Op
     let line = first_line(&failure.message);
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),
-        wait: format!("goes on after {} s: {line}", delay.as_secs()),
+        wait: format!("will resume after {} s: {line}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     })
 }
@@ -69,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_transient_and_a_missing_right_does_not() {
+    fn a_full_disk_is_transient_and_a_missing_permission_is_not() {
         for errno in [Errno::NOSPC, Errno::ROFS, Errno::IO, Errno::MFILE] {
             assert!(is_transient(&errno.into()), "{errno}");
         }
         for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOTDIR] {
             assert!(!is_transient(&errno.into()), "{errno}");
         }
-        assert!(!is_transient(&io::Error::other("of no system call")));
+        assert!(!is_transient(&io::Error::other("not from a system call")));
     }
 }

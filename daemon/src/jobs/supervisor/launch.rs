@@ -1,5 +1,4 @@
-//! Getting hold of a runner: a new one for a job just placed, or the one that an
-//! earlier daemon left.
+//! Starts the runner of a job that was just placed, or finds the one that an earlier daemon started.
 
 use std::error::Error as _;
 use std::fs::{self, DirBuilder, Permissions};
@@ -22,18 +21,18 @@ use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 
-/// What became of a runner.
+/// The fate of a runner.
 pub(super) enum Found {
     Alive(RunnerProcess),
     Gone {
-        /// With its machine.
+        /// The machine restarted since the runner started.
         rebooted: bool,
     },
-    /// There never was one, and there will be none for this attempt.
+    /// No runner exists, and none can start for this attempt.
     Unclaimed,
 }
 
-/// Why a job that had its cores got no runner.
+/// Why no runner could be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LaunchError {
     #[error("read the job: {0}")]
@@ -42,13 +41,15 @@ pub(super) enum LaunchError {
     Resolved(#[from] serde_json::Error),
     #[error(transparent)]
     Plugin(#[from] PluginError),
-    #[error("the {platform} plugin is not installed any more: {instructions}")]
+    #[error("the {platform} plugin is no longer installed: {instructions}")]
     PluginGone { platform: String, instructions: String },
     #[error("prepare the run folder {path}: {source}", path = .path.display())]
     RunDir { path: PathBuf, source: io::Error },
     #[error("prepare the cache folder {path}: {source}", path = .path.display())]
     CacheDir { path: PathBuf, source: io::Error },
-    #[error("the job is {user}'s, and this daemon may not switch users: run it as before")]
+    #[error(
+        "the job runs as {user}, and this daemon may not switch users: start it with the privileges that it had before"
+    )]
     MayNotSwitch { user: String },
     #[error("{0}: {cause}", cause = .0.source().map(ToString::to_string).unwrap_or_default())]
     Spec(#[from] RunSpecError),
@@ -57,7 +58,7 @@ pub(super) enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether the same launch may succeed later: the host's disk is at fault, or the like.
+    /// Whether the same launch may succeed later, as after a failure of the disk.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             LaunchError::Store(_) => true,
@@ -67,7 +68,11 @@ impl LaunchError {
             | LaunchError::Spec(RunSpecError::Io { source, .. }) => {
                 host_retry::is_transient(source)
             }
-            _ => false,
+            LaunchError::Resolved(_)
+            | LaunchError::Plugin(_)
+            | LaunchError::PluginGone { .. }
+            | LaunchError::MayNotSwitch { .. }
+            | LaunchError::Spec(_) => false,
         }
     }
 
@@ -88,8 +93,8 @@ impl LaunchError {
     }
 }
 
-/// Starts a runner for `job`, which holds its cores; none where the job was cancelled or the daemon
-/// told to drain after the job was placed, when there was no runner yet to be told.
+/// Starts a runner for `job`, which holds its cores. Starts none if the job was cancelled or the
+/// daemon began to drain since the job was placed.
 pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Found, LaunchError> {
     if supervisor.draining.is_cancelled() {
         return Ok(Found::Unclaimed);
@@ -113,12 +118,12 @@ pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Fou
                 device_kind: device_kind(&settings.host, &job.cores),
             };
             if let Some(account) = job.run_as {
-                switch(account, &spec.cache_dir)?;
+                prepare_cache(account, &spec.cache_dir)?;
             }
             let run_dir = RunDir::new(&settings.state_dir, &job.id);
             let path = run_dir.path().to_owned();
             run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
-            let log_offset = place_in_log(store, &job, &run_dir)?;
+            let log_offset = initial_log_offset(store, &job, &run_dir)?;
             spec.write(run_dir.path())?;
             let runner = settings.runner.clone();
             RunnerProcess::spawn(&settings, &run_dir, &spec, job.run_as)
@@ -130,9 +135,9 @@ pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Fou
     Ok(found)
 }
 
-/// Where the events of this attempt begin, or those of the job's other ones go on. A log that
-/// somebody removed between two attempts begins anew.
-fn place_in_log(store: &Store, job: &Job, run_dir: &RunDir) -> Result<u64, StoreError> {
+/// The offset in the event log at which the attempt starts: 0 if the log was removed between two
+/// attempts.
+fn initial_log_offset(store: &Store, job: &Job, run_dir: &RunDir) -> Result<u64, StoreError> {
     if run_dir.events_log().exists() {
         return Ok(job.log_offset);
     }
@@ -143,12 +148,12 @@ fn device_kind(host: &Host, cores: &[u32]) -> String {
     cores.first().map(|core| host.device(*core).to_owned()).unwrap_or_default()
 }
 
-/// Makes the cache of another user, who may be none that this daemon can become.
-fn switch(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
+/// Creates the cache folder of another user. Fails if the daemon may not switch to that user.
+fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
     if !account::may_switch() {
         return Err(LaunchError::MayNotSwitch { user: user_name(account.uid) });
     }
-    let make = || {
+    let create = || {
         DirBuilder::new().recursive(true).create(cache_dir)?;
         if let Some(users) = cache_dir.parent() {
             fs::set_permissions(users, Permissions::from_mode(0o711))?;
@@ -156,11 +161,11 @@ fn switch(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
         fs::set_permissions(cache_dir, Permissions::from_mode(0o700))?;
         chown(cache_dir, Some(account.uid), Some(account.gid))
     };
-    make().map_err(|source| LaunchError::CacheDir { path: cache_dir.to_owned(), source })
+    create().map_err(|source| LaunchError::CacheDir { path: cache_dir.to_owned(), source })
 }
 
-/// Finds the runner of a job that was active when the daemon before this one ended. An
-/// error means that it may live or not: settling the job would leave it an orphan.
+/// Finds the runner of a job that was active when an earlier daemon ended. After an error it is not
+/// known whether the runner is alive, so the job must not be settled.
 pub(super) async fn attach(state_dir: &Path, job: &Job) -> io::Result<Found> {
     let run_dir = RunDir::new(state_dir, &job.id);
     let job = job.clone();
@@ -169,9 +174,9 @@ pub(super) async fn attach(state_dir: &Path, job: &Job) -> io::Result<Found> {
 }
 
 fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
-    // The runner's own folder tells nothing: somebody may have removed it under the runner.
+    // The run folder is no evidence: its user may have removed it while the runner runs.
     match claim::claim(&run_dir.claim(job.attempt), &Claim::Void) {
-        // Nobody can claim it any more either.
+        // Without the folder no launcher can claim the attempt either.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Unclaimed),
         Err(error) => Err(error),
         Ok(Claim::Void) => Ok(Found::Unclaimed),

@@ -30,7 +30,7 @@ use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
 use crate::jobs::store::{Job, Store, StoreError};
 use crate::settings::Settings;
-pub(crate) use delegated::{delegated_cgroup, divide_memory};
+pub(crate) use delegated::{delegated_cgroup, enable_memory_limits};
 pub(crate) use host_retry::is_transient;
 pub(crate) use restart::{DELAY_MAX, restart};
 pub(crate) use runner_status::runner_status;

@@ -1,7 +1,7 @@
-//! A runner's process: spawned or found again, watched and ended.
+//! A runner's process: spawning it or finding it again, watching it and killing it.
 //!
-//! A pidfd stands for the process throughout, so that a signal never reaches another
-//! one that got the same number.
+//! A pidfd identifies the process throughout, so that a signal never reaches another process
+//! that reuses its pid.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,20 +20,20 @@ use crate::host::process::Identity;
 use crate::jobs::run_dir::RunDir;
 use crate::settings::Settings;
 
-/// A runner that was alive when this was made.
+/// A runner that was alive when this value was created.
 #[derive(Debug)]
 pub(super) struct RunnerProcess {
     pidfd: OwnedFd,
     tree: Tree,
-    /// When it was started.
+    /// When the process started.
     pub(super) since: Instant,
-    /// Absent if an earlier daemon was its parent.
+    /// `None` if an earlier daemon was its parent.
     child: Option<Child>,
 }
 
 impl RunnerProcess {
-    /// Starts the runner for the attempt of `spec`, by way of this program's own `launch` verb, which
-    /// opens the new session and claims the attempt before it becomes the runner.
+    /// Starts the runner for the attempt of `spec` through `traind launch`, which opens a new session
+    /// and claims the attempt before it executes the runner.
     pub(super) fn spawn(
         settings: &Settings,
         run_dir: &RunDir,
@@ -45,7 +45,7 @@ impl RunnerProcess {
         let cgroup = tree.cgroup().map(|path| format!("--cgroup={}", path.display()));
         let memory = settings.memory_per_job.map(|bytes| format!("--memory={bytes}"));
         let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
-        // Whose process it is can read its environment: another user's gets no secrets.
+        // Users can read the environment of their processes, so another user's gets no secrets.
         let environment = std::env::vars_os()
             .filter(|(name, value)| account.is_none() || !is_secret(name, value));
         let mut child = Command::new("/proc/self/exe")
@@ -69,7 +69,7 @@ impl RunnerProcess {
                 Ok(RunnerProcess { pidfd, tree, since, child: Some(child) })
             }
             Err(error) => {
-                // A runner that nobody can watch must not be, beside the one of the next try.
+                // A runner that cannot be watched must not run beside the one of the next attempt.
                 child.kill()?;
                 child.wait()?;
                 Err(error.into())
@@ -77,8 +77,8 @@ impl RunnerProcess {
         }
     }
 
-    /// Finds a runner that an earlier daemon started; `None` if it is gone, and then what
-    /// it left behind is gone too.
+    /// Finds a runner that an earlier daemon started. If it has ended, kills the processes that it
+    /// left behind and returns `None`.
     pub(super) fn attach(identity: &Identity, tree: Tree) -> io::Result<Option<RunnerProcess>> {
         let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) else {
             return Ok(None);
@@ -88,7 +88,7 @@ impl RunnerProcess {
             Err(Errno::SRCH) => return clear(&tree).map(|()| None),
             Err(error) => return Err(error.into()),
         };
-        // Checked after opening: from here on the pidfd cannot mean another process.
+        // Checked after opening: from here on the pidfd cannot refer to another process.
         if identity.is_alive() {
             let now = Instant::now();
             let since = now.checked_sub(identity.age()).unwrap_or(now);
@@ -104,24 +104,24 @@ impl RunnerProcess {
         poll(&mut descriptors, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Asks the runner to end between two steps: the job is not wanted any more.
+    /// Sends SIGINT: the job was cancelled, and the runner ends after the current step.
     pub(super) fn cancel(&self) -> io::Result<()> {
         ignore_gone(pidfd_send_signal(&self.pidfd, Signal::INT))
     }
 
-    /// Asks the runner to end between two steps, with a checkpoint to go on from.
+    /// Sends SIGTERM: the runner saves a checkpoint after the current step and ends.
     pub(super) fn interrupt(&self) -> io::Result<()> {
         ignore_gone(pidfd_send_signal(&self.pidfd, Signal::TERM))
     }
 
-    /// Ends the runner and everything it started, at once.
+    /// Kills the runner and every process that it started.
     pub(super) fn kill(&self) -> io::Result<()> {
         ignore_gone(pidfd_send_signal(&self.pidfd, Signal::KILL))?;
         self.tree.kill()
     }
 
-    /// After the end: ends what the runner left behind and takes its exit status, which is
-    /// known for a child only.
+    /// Kills the processes that the ended runner left behind, and returns its exit status, which is
+    /// known only for a child.
     pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         self.tree.kill()?;
         let status = self.child.as_mut().map(Child::wait).transpose();
@@ -131,7 +131,7 @@ impl RunnerProcess {
     }
 }
 
-/// Ends what a runner left behind.
+/// Kills the processes that a runner left behind.
 fn clear(tree: &Tree) -> io::Result<()> {
     tree.kill()?;
     tree.remove();

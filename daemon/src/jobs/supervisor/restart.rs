@@ -1,4 +1,4 @@
-//! Whether a failed attempt is followed by another, and when.
+//! Restarts of jobs after failures, as their job files request.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use traind_proto::{reasons, v1};
 use crate::clock;
 use crate::jobs::store::{Job, Restart};
 
-/// Failures that the same job need not meet again. All others would only repeat.
-const PASSING: &[&str] = &[
+/// Reasons of failures that may not recur. All others would only repeat.
+const TRANSIENT: &[&str] = &[
     reasons::RUNNER_DIED,
     reasons::RUNNER_HUNG,
     reasons::RUNNER_START_FAILED,
@@ -16,29 +16,29 @@ const PASSING: &[&str] = &[
     reasons::DEVICE_FAILED,
     reasons::OUTPUT_FAILED,
 ];
-/// The longest time between two attempts.
+/// The longest delay between two attempts.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(300);
 
-/// The next attempt of `job`; `None` where `failure` is its end. The first one follows
-/// after `delay`, each later one after twice the time.
+/// The next attempt of `job` after `failure`; `None` if the job is not to be restarted. Delays start
+/// at `delay` and double with each restart.
 pub(crate) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Option<Restart> {
-    let passes = PASSING.contains(&failure.reason.as_str());
-    if !passes || job.restarts >= job.max_restarts {
+    let transient = TRANSIENT.contains(&failure.reason.as_str());
+    if !transient || job.restarts >= job.max_restarts {
         return None;
     }
     let delay = backoff(delay, job.restarts);
-    let (number, most) = (job.restarts + 1, job.max_restarts);
+    let (number, max) = (job.restarts + 1, job.max_restarts);
     let line = first_line(&failure.message);
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),
-        wait: format!("is started again after {} s (restart {number} of {most})", delay.as_secs()),
+        wait: format!("will be restarted after {} s (restart {number} of {max})", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
     })
 }
 
-/// Twice the time after each try that came to nothing.
-pub(super) fn backoff(delay: Duration, tries: u32) -> Duration {
-    delay.saturating_mul(1 << tries.min(16)).min(DELAY_MAX)
+/// Doubles `delay` for each of `attempts`, up to [`DELAY_MAX`].
+pub(super) fn backoff(delay: Duration, attempts: u32) -> Duration {
+    delay.saturating_mul(1 << attempts.min(16)).min(DELAY_MAX)
 }
 
 pub(super) fn first_line(message: &str) -> &str {
@@ -64,15 +64,15 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_ever_later_and_not_for_ever() {
-        check("RUNNER_DIED", 0, Some("is started again after 5 s (restart 1 of 12)"));
-        check("DEVICE_FAILED", 2, Some("is started again after 20 s (restart 3 of 12)"));
-        check("RUNNER_HUNG", 11, Some("is started again after 300 s (restart 12 of 12)"));
+    fn transient_failures_are_retried_with_growing_delays() {
+        check("RUNNER_DIED", 0, Some("will be restarted after 5 s (restart 1 of 12)"));
+        check("DEVICE_FAILED", 2, Some("will be restarted after 20 s (restart 3 of 12)"));
+        check("RUNNER_HUNG", 11, Some("will be restarted after 300 s (restart 12 of 12)"));
         check("RUNNER_DIED", 12, None);
     }
 
     #[test]
-    fn wrong_data_is_not_read_again() {
+    fn permanent_failures_are_not_retried() {
         check("DATA_ROW_INVALID", 0, None);
         check("LOSS_NOT_FINITE", 0, None);
     }

@@ -21,7 +21,7 @@ pub(crate) struct StopRequests {
     pub preempt: Arc<OnceLock<String>>,
 }
 
-/// What to do to the runner now.
+/// The next step of stopping a runner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StopAction {
     None,

@@ -1,4 +1,4 @@
-//! How a job ended, from what its runner said last and how its process died.
+//! The outcome of a job, from its runner's last event and exit status.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -8,34 +8,34 @@ use traind_proto::{reasons, v1};
 use crate::jobs::state::Outcome;
 use crate::jobs::wire;
 
-/// What runners and their launchers exit with that cannot write into the run folder, and so cannot
-/// tell more.
+/// Exit code of runners and launchers that cannot write into the run folder, and so cannot report
+/// an error.
 pub(crate) const EXIT_IO_ERROR: u8 = 74;
 pub(super) const RUN_DIR_NOT_WRITABLE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
                     was full, read-only or failing";
 
-/// What is known once the runner's process is gone.
+/// Everything known about a runner whose process has ended.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// The runner's last event, if it wrote one.
     pub finished: Option<v1::Finished>,
-    /// Somebody asked for the end of the job.
+    /// The job was cancelled.
     pub cancelled: bool,
-    /// The process did not end in its grace period and was killed.
+    /// The process exceeded its grace period and was killed.
     pub killed: bool,
-    /// Unknown for a runner that was some earlier daemon's child.
+    /// Unknown for a runner that was an earlier daemon's child.
     pub exit: Option<ExitStatus>,
     /// The last lines of the runner's output.
     pub log_tail: String,
     /// The last step that the runner reported.
     pub step: Option<u64>,
-    /// The machine has been started since the runner was.
+    /// The machine restarted since the runner started.
     pub rebooted: bool,
-    /// Why the daemon itself ended the runner.
+    /// Why the daemon stopped the runner.
     pub trouble: Option<v1::Failure>,
 }
 
-/// The runner's own word counts; a runner that died without one failed, unless it was told to end.
+/// The runner's last event decides; a runner that died without one failed, unless it was cancelled.
 pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
     let completed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Completed;
     if evidence.trouble.is_some() && !evidence.finished.as_ref().is_some_and(completed) {
@@ -55,7 +55,7 @@ pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
 fn unexplained() -> v1::Failure {
     v1::Failure {
         reason: reasons::INTERNAL.to_owned(),
-        message: "the runner failed without saying why".to_owned(),
+        message: "the runner failed without reporting a reason".to_owned(),
         ..Default::default()
     }
 }
@@ -74,11 +74,13 @@ fn death(evidence: &Evidence) -> v1::Failure {
         return v1::Failure { reason, message, step, transient, ..Default::default() };
     }
     let mut message = match evidence.exit {
-        Some(status) => format!("the runner {}", manner(status)),
-        None => "the runner died while no daemon watched it; how is not known".to_owned(),
+        Some(status) => format!("the runner {}", describe_exit(status)),
+        None => {
+            "the runner died while no daemon was running; its exit status is unknown".to_owned()
+        }
     };
     if evidence.exit.and_then(|status| status.signal()) == Some(9) && !evidence.killed {
-        message.push_str(" (the kernel does that to a process when memory runs out)");
+        message.push_str(" (the kernel kills processes when memory runs out)");
     }
     if evidence.log_tail.is_empty() {
         message.push_str("; it printed nothing");
@@ -90,11 +92,11 @@ fn death(evidence: &Evidence) -> v1::Failure {
     v1::Failure { reason, message, step: evidence.step, ..Default::default() }
 }
 
-fn manner(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal}{}", signal_name(signal)),
         (None, Some(code)) => format!("exited with code {code} without reporting how it ended"),
-        (None, None) => format!("ended strangely ({status})"),
+        (None, None) => format!("ended with an unknown status ({status})"),
     }
 }
 
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runners_word_counts_more_than_its_exit() {
+    fn the_last_event_takes_precedence_over_the_exit_status() {
         let completed = finished(v1::Outcome::Completed);
         check(
             Evidence { finished: completed, exit: exit(9), ..Default::default() },
@@ -152,12 +154,12 @@ mod tests {
         check(
             Evidence { finished: failed, ..Default::default() },
             Outcome::Failed,
-            &["without saying why"],
+            &["without reporting a reason"],
         );
     }
 
     #[test]
-    fn a_death_names_the_signal_and_the_last_lines() {
+    fn a_failure_without_an_event_has_the_signal_and_the_last_lines() {
         let log_tail = "F0001 check failed".to_owned();
         let evidence = Evidence { exit: exit(6), log_tail, step: Some(7), ..Default::default() };
         check(
@@ -176,13 +178,13 @@ mod tests {
             &["RUN_DIRECTORY_FAILED", "run folder"],
         );
         check(Evidence { exit: exit(9), ..Default::default() }, Outcome::Failed, &["memory"]);
-        check(Evidence::default(), Outcome::Failed, &["no daemon watched"]);
+        check(Evidence::default(), Outcome::Failed, &["no daemon was running"]);
         let rebooted = Evidence { rebooted: true, ..Default::default() };
         check(rebooted, Outcome::Failed, &["the machine went down"]);
     }
 
     #[test]
-    fn a_runner_that_the_daemon_had_to_end_did_not_cancel_itself() {
+    fn a_runner_that_the_daemon_stopped_failed() {
         let trouble = || Some(v1::Failure { reason: "RUNNER_HUNG".into(), ..Default::default() });
         let cancelled = finished(v1::Outcome::Cancelled);
         check(
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runner_told_to_end_may_die_of_it() {
+    fn a_cancelled_runner_may_die_of_the_signal() {
         check(
             Evidence { cancelled: true, exit: exit(15), ..Default::default() },
             Outcome::Cancelled,

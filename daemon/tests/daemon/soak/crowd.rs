@@ -1,4 +1,4 @@
-//! Many clients at once, some of whom never read.
+//! Many concurrent clients, some of which never read.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::runner::STOPS_WHEN_ASKED;
 const STEADY_PERIOD: Duration = Duration::from_millis(1);
 const MEMORY_MAX: u64 = 512 * 1024 * 1024;
 
-/// Connects like a client, writes what makes work and wants answers, and reads nothing.
+/// Connects like a client and writes frames that require answers, which it does not read.
 fn silent(host: &Host) -> Option<UnixStream> {
     let mut stream = UnixStream::connect(host.socket()).ok()?;
     stream.set_nonblocking(true).ok()?;
@@ -34,7 +34,7 @@ fn resident_bytes(pid: u32) -> u64 {
 }
 
 /// How long those waited who were served, and how many were told that there is too much.
-fn figures(answers: &[Answer]) -> (usize, Duration, usize) {
+fn summary(answers: &[Answer]) -> (usize, Duration, usize) {
     let served = answers.iter().filter(|answer| answer.served);
     let mut served: Vec<Duration> = served.map(|answer| answer.took).collect();
     let refused = answers.len() - served.len();
@@ -42,7 +42,7 @@ fn figures(answers: &[Answer]) -> (usize, Duration, usize) {
 }
 
 #[tokio::test]
-async fn a_crowd_costs_little_and_the_excess_is_told_so() {
+async fn many_clients_are_served_and_the_excess_is_refused() {
     let clients = count("TRAIND_SOAK_CLIENTS", 150);
     let readers = count("TRAIND_SOAK_SILENT", 50);
     let mut limit = getrlimit(Resource::Nofile);
@@ -55,17 +55,17 @@ async fn a_crowd_costs_little_and_the_excess_is_told_so() {
     host.until_answered().await;
 
     let (mut crowd, mut all_refused) = (Crowd::new(), 0);
-    let mut tell = |when: &str, answers: Vec<Answer>| {
-        let (served, p99, refused) = figures(&answers);
+    let mut report = |when: &str, answers: Vec<Answer>| {
+        let (served, p99, refused) = summary(&answers);
         println!("{when}: {served} served, p99 {p99:?}; {refused} refused");
         assert!(!is_long() || p99 <= Duration::from_millis(100), "{when}: {p99:?}");
         all_refused += refused;
     };
     println!("{clients} clients and {readers} that never read");
-    tell("all connect and call at once", crowd.enter(&host.socket(), clients));
-    tell("all call at once", crowd.call());
+    report("all connect and call at once", crowd.enter(&host.socket(), clients));
+    report("all call at once", crowd.call());
     let steady = count("TRAIND_SOAK_STEADY", 500);
-    tell("one after another", crowd.go_on(steady, STEADY_PERIOD));
+    report("one after another", crowd.call_in_turn(steady, STEADY_PERIOD));
     let resident = resident_bytes(host.daemon_pid());
     println!("resident {} MiB", resident >> 20);
     assert!(resident < MEMORY_MAX, "{resident}");

@@ -1,5 +1,4 @@
-//! A disk that takes no more: the daemon's files may grow to a limit, where each write
-//! fails. What was acknowledged before is there afterwards.
+//! A full disk: writes beyond a size of files fail. Jobs acknowledged before must survive.
 
 use std::process::{Command, Stdio};
 
@@ -10,11 +9,11 @@ use crate::host::Host;
 use crate::runner::STOPS_WHEN_ASKED;
 
 #[tokio::test]
-async fn a_disk_that_is_full_loses_no_acknowledged_job() {
+async fn a_full_disk_loses_no_acknowledged_job() {
     for round in 0..count("TRAIND_SOAK_DISKS", 2) {
         let mut host = Host::new(1, STOPS_WHEN_ASKED);
-        // From a few pages of the write-ahead log to some hundred, in blocks of 1 KiB. It is
-        // never longer than 4 MiB: then its pages go to the database, and it begins anew.
+        // From a few pages of the write-ahead log to some hundred, in blocks of 1 KiB. The log is
+        // checkpointed before it exceeds 4 MiB.
         let blocks = 120 + 97 * round % 3800;
         let serve = host.serve();
         let mut limited = Command::new("sh");

@@ -14,7 +14,7 @@ use crate::host::PATIENCE;
 
 /// The preface and an empty SETTINGS frame.
 pub(super) const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// A PING frame, which wants an answer.
+/// A PING frame.
 pub(super) const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
@@ -23,18 +23,18 @@ const PINGED: u8 = 6;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// How many calls are made between two looks at the answers.
+/// Number of calls between two polls for answers.
 const CHUNK: usize = 64;
 const EVENTS_MAX: usize = 1024;
 
-/// One connection and what came of its newest call.
+/// One connection and its newest call.
 struct Caller {
     stream: UnixStream,
     next_stream_id: u32,
     received: Vec<u8>,
-    /// A message came, so the call was served.
+    /// A message was received, so the call was served.
     message: bool,
-    /// Its newest call has no answer yet.
+    /// The newest call has no answer yet.
     waits: bool,
     start: Instant,
 }
@@ -56,7 +56,7 @@ impl Caller {
         Caller { stream, next_stream_id: 1, received, message: false, waits: false, start }
     }
 
-    /// Calls ListJobs with an empty message; the time is taken from here on.
+    /// Calls ListJobs with an empty message, and starts to measure the time.
     fn call(&mut self) {
         let block = request_headers();
         let mut request = frame(HEADERS, END_HEADERS, self.next_stream_id, &block);
@@ -66,7 +66,7 @@ impl Caller {
         self.stream.write_all(&request).unwrap();
     }
 
-    /// Takes what has come; the answer, if that was the end of it.
+    /// Reads what has arrived. Returns the answer once it is complete.
     fn take(&mut self) -> Option<Answer> {
         let mut buffer = [0; 4096];
         loop {
@@ -91,7 +91,7 @@ impl Caller {
         ended.then(|| Answer { served: self.message, took: self.start.elapsed() })
     }
 
-    /// Kind, flags, stream and length of the first frame that has come whole.
+    /// Kind, flags, stream and length of the first complete frame.
     fn head(&self) -> Option<(u8, u8, u32, usize)> {
         let head: &[u8; HEAD_BYTES] = self.received.first_chunk()?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize + HEAD_BYTES;
@@ -100,7 +100,7 @@ impl Caller {
     }
 }
 
-/// Callers and what tells which of them has an answer.
+/// Callers, with an epoll instance for their answers.
 pub(super) struct Crowd {
     callers: Vec<Caller>,
     epoll: OwnedFd,
@@ -113,7 +113,7 @@ impl Crowd {
         Crowd { callers: Vec::new(), epoll, answers: Vec::new() }
     }
 
-    /// So many connect and call, all at once; the time is taken from before they connect.
+    /// Connects `count` callers and makes a call on each, all at once. Times include connecting.
     pub(super) fn enter(&mut self, socket: &Path, count: usize) -> Vec<Answer> {
         for index in 0..count {
             let mut caller = Caller::connect(socket);
@@ -128,7 +128,7 @@ impl Crowd {
         self.finish(count)
     }
 
-    /// All who are there call at once.
+    /// Makes a call on every connection at once.
     pub(super) fn call(&mut self) -> Vec<Answer> {
         let count = self.callers.len();
         for index in 0..count {
@@ -141,15 +141,15 @@ impl Crowd {
         self.finish(count)
     }
 
-    /// One after another calls, `period` apart.
-    pub(super) fn go_on(&mut self, count: usize, period: Duration) -> Vec<Answer> {
+    /// Makes calls on one connection after another, `period` apart.
+    pub(super) fn call_in_turn(&mut self, count: usize, period: Duration) -> Vec<Answer> {
         let (start, mut next) = (Instant::now(), 0);
         for number in 0..count {
             let due = start + period * number as u32;
             while Instant::now() < due {
                 self.collect(due.saturating_duration_since(Instant::now()));
             }
-            // Who still waits for an answer has a turn later.
+            // Skips connections that wait for an answer.
             while self.callers[next % self.callers.len()].waits {
                 self.collect(Duration::ZERO);
                 next += 1;
@@ -191,8 +191,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `POST http`, then literals that no table keeps: names by their number in HPACK's own table, or
-/// spelt out.
+/// `POST http`, then literals without indexing, with names from HPACK's static table or spelled out.
 fn request_headers() -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
     literal(&mut block, &[0x01], "traind");

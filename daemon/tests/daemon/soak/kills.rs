@@ -1,4 +1,4 @@
-//! A daemon that is killed again and again while jobs are submitted and run.
+//! Repeated kills of the daemon while jobs are submitted and run.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use crate::recovery::assert_whole;
 use crate::runner::{self, WAITS_FOR_GO};
 
 #[tokio::test]
-async fn kills_lose_and_double_nothing() {
+async fn kills_neither_lose_nor_duplicate_jobs() {
     let kills = count("TRAIND_SOAK_KILLS", 5);
     let mut host = Host::started(2, WAITS_FOR_GO).await;
     let long = host.submit("long", 1).await;
@@ -37,7 +37,7 @@ async fn kills_lose_and_double_nothing() {
         let submitted = submitting.wait_with_output().unwrap();
         let job = host.create(request).await.unwrap();
         let text = String::from_utf8_lossy(&submitted.stdout);
-        assert_eq!(text.trim(), job.id, "kept, and made once: {submitted:?}");
+        assert_eq!(text.trim(), job.id, "created once: {submitted:?}");
         let _ = fs::create_dir_all(host.run_dir(&job.id));
         fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
         ids.push(job.id);

@@ -1,4 +1,4 @@
-//! How long people wait for the daemon itself.
+//! Latency of the daemon.
 
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,9 +14,9 @@ use crate::runner::STOPS_WHEN_ASKED;
 const FIRST_INSTRUCTION: &str = "date +%s%N > first; say started; say completed";
 
 #[tokio::test]
-async fn a_job_begins_soon_after_it_is_submitted() {
+async fn a_job_starts_soon_after_it_is_submitted() {
     let host = Host::started(1, FIRST_INSTRUCTION).await;
-    // As for users who submit what differs in little: planned once.
+    // Similar jobs share a plan.
     fs::write(host.path("plan.json"), plan().to_string()).unwrap();
     let mut waits = Vec::new();
     for number in 0..count("TRAIND_SOAK_SUBMITS", 5) {
@@ -50,7 +50,7 @@ async fn calls_are_answered_at_once_while_jobs_run() {
         calls.push(tokio::spawn(async move {
             let start = Instant::now();
             let job_id = "first".to_owned();
-            // What is too much at once is refused; it does not count as answered.
+            // Refused calls do not count.
             jobs.get_job(v1::GetJobRequest { job_id }).await.ok().map(|_| start.elapsed())
         }));
     }

@@ -1,5 +1,5 @@
-//! What the daemon has to bear, in a short form; `scripts/soak/run` asks for the long one by
-//! these variables. Each prints its figures.
+//! Stress tests in a short form; `scripts/soak/run` runs the long one through environment variables.
+//! Each prints its measurements.
 
 mod crowd;
 mod disk;
@@ -10,14 +10,14 @@ mod latency;
 
 use std::time::Duration;
 
-/// How often, unless the variable says otherwise.
+/// The number in the variable, or `short` if it is not set.
 fn count(variable: &str, short: usize) -> usize {
     let given = std::env::var(variable).ok();
     given.map_or(short, |text| text.parse().unwrap())
 }
 
-/// Whether this is the long form, whose figures have to be those that were promised. The
-/// short one runs beside other tests and proves that things work, not how fast.
+/// Whether this is the long form, which checks limits on time and memory. The short form runs beside
+/// other tests and checks only correctness.
 fn is_long() -> bool {
     std::env::var_os("TRAIND_SOAK").is_some()
 }
@@ -27,7 +27,7 @@ fn percentile(durations: &mut [Duration], percent: usize) -> Duration {
     durations[(durations.len() - 1) * percent / 100]
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers with a fixed seed.
 struct Random(u64);
 
 impl Random {

@@ -1,9 +1,9 @@
-//! Bars and curves out of block characters, which every terminal has.
+//! Bars and curves of block characters, which all terminals support.
 
 const EIGHTHS_ACROSS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 const EIGHTHS_UP: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar `width` characters wide, filled to `share`, 0 to 1.
+/// Renders a bar of `width` characters, filled to `share`, 0 to 1.
 pub(super) fn bar(share: f64, width: usize) -> String {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let eighths = (share * (width * 8) as f64).round() as usize;
@@ -16,7 +16,7 @@ pub(super) fn bar(share: f64, width: usize) -> String {
     text
 }
 
-/// The course of values over `width` characters, each the mean of its part.
+/// Renders a curve of `width` characters, each the mean of its points.
 pub(super) fn curve(points: &[(f64, f64)], width: usize) -> String {
     let values: Vec<f64> = points.iter().map(|(_, y)| *y).filter(|y| y.is_finite()).collect();
     let places = values.len().min(width);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_are_as_wide_as_asked_for() {
+    fn bars_have_the_requested_width() {
         assert_eq!(bar(0.0, 4), "····");
         assert_eq!(bar(1.0, 4), "████");
         assert_eq!(bar(0.625, 4), "██▌·");
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_show_the_course() {
+    fn curves_show_means() {
         let points = |values: &[f64]| values.iter().map(|y| (0.0, *y)).collect::<Vec<_>>();
         assert_eq!(curve(&points(&[7.0, 0.0]), 8), "█▁");
         assert_eq!(curve(&points(&[4.0, 4.0, 2.0, 2.0, 0.0, 0.0]), 3), "█▅▁");

@@ -1,5 +1,5 @@
-//! The cores, as many beside each other as fit: a bar of utilization each, with phase, memory
-//! and job while there are few, with its number alone when there are many.
+//! Renders the cores in as many columns as fit: a bar of utilization for each, with phase, memory
+//! and job if there are few cores.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,28 +9,28 @@ use ratatui::widgets::Paragraph;
 use traind_proto::v1::{Core, Phase};
 
 use super::bars::bar;
-use super::nothing;
+use super::placeholder;
 use crate::interfaces::text;
 
 const WIDE: usize = 76;
 const NARROW: usize = 19;
-/// More cores than these are shown without their jobs' names.
+/// Most cores that are shown with their jobs.
 const WIDE_CORES_MAX: usize = 16;
 
-/// Lines that the cores take on a screen so wide, with the one below them.
+/// The height of the cores on a screen of `width`, including the line below them.
 pub(super) fn height(width: u16, cores: usize) -> u16 {
     cores.div_ceil(columns(width, cores)).max(1) as u16 + 1
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, cores: &[Core], tflops: bool) {
     if cores.is_empty() {
-        return nothing(frame, area, "no reading of the cores yet");
+        return placeholder(frame, area, "waiting for the cores");
     }
     let columns = columns(area.width, cores.len());
     let rows = cores.len().div_ceil(columns);
     let cell = usize::from(area.width) / columns;
     let lines = (0..rows).map(|row| {
-        // Down first, as neuron-top and htop number them.
+        // Numbered down the columns, as in neuron-top and htop.
         let in_row = (0..columns).filter_map(|column| cores.get(column * rows + row));
         Line::from(
             in_row
@@ -54,7 +54,7 @@ fn show(core: &Core, width: usize, wide: bool, tflops: bool) -> Vec<Span<'static
     let share = utilization(core).unwrap_or(0.0) / 100.0;
     let color = color(core);
     let bar_width = if wide { 20 } else { 8 };
-    let figure = match (&core.usage, utilization(core)) {
+    let value = match (&core.usage, utilization(core)) {
         (Some(usage), _) if tflops => format!("{:>5.2}T", usage.tflops),
         (_, Some(percent)) => format!("{percent:>3.0} %"),
         (_, None) => "    -".to_owned(),
@@ -62,7 +62,7 @@ fn show(core: &Core, width: usize, wide: bool, tflops: bool) -> Vec<Span<'static
     let mut spans = vec![
         Span::from(format!("{:>3} ", core.core)),
         Span::styled(bar(share, bar_width), Style::new().fg(color)),
-        Span::from(format!(" {figure}")),
+        Span::from(format!(" {value}")),
     ];
     if wide {
         spans.extend(details(core));
@@ -72,10 +72,10 @@ fn show(core: &Core, width: usize, wide: bool, tflops: bool) -> Vec<Span<'static
     spans
 }
 
-/// By its job's runner, or else by its driver, who also sees those that are no jobs of ours.
+/// The utilization that the job's runner reports, or else the driver, which includes other processes.
 fn utilization(core: &Core) -> Option<f64> {
-    let told = core.usage.as_ref().map(|usage| usage.utilization_percent_1s);
-    told.or_else(|| core.figures.as_ref()?.utilization_percent)
+    let reported = core.usage.as_ref().map(|usage| usage.utilization_percent_1s);
+    reported.or_else(|| core.figures.as_ref()?.utilization_percent)
 }
 
 fn details(core: &Core) -> Vec<Span<'static>> {

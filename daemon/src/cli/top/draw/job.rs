@@ -1,4 +1,4 @@
-//! One job in full: progress, figures, the curve of its loss, and its newest events.
+//! Renders the details of one job: progress, metrics, the loss curve and the newest events.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -8,14 +8,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Borders, Chart, Dataset, Gauge, GraphType, Paragraph};
 use traind_proto::v1::{Job, Step, StepTime};
 
-use super::{nothing, state_color};
+use super::{placeholder, state_color};
 use crate::cli::top::app::{App, History, progress};
 use crate::interfaces::text;
 use crate::interfaces::text::events;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
     let Some(job) = app.job(id) else {
-        return nothing(frame, area, "this job is not among the newest any more");
+        return placeholder(frame, area, "this job is no longer among the newest");
     };
     let history = app.histories.get(id);
     let facts = facts(job);
@@ -41,13 +41,13 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
         Span::from(format!("  {}  by {}", text::cores(job), job.owner)),
     ])];
     if !job.waiting_reason.is_empty() {
-        lines.push(Line::from(format!("waits: {}", job.waiting_reason)));
+        lines.push(Line::from(format!("waiting: {}", job.waiting_reason)));
     }
     if let Some(failure) = &job.failure {
         let text = format!("{}: {}", failure.reason, failure.message);
         lines.extend(text.lines().take(4).map(|line| Line::from(line.to_owned()).red()));
     }
-    lines.extend(job.progress.iter().flat_map(figures));
+    lines.extend(job.progress.iter().flat_map(metrics));
     lines.extend(job.progress.as_ref().and_then(|step| step.time.as_ref()).map(breakdown));
     if !job.metrics.is_empty() {
         lines.push(Line::from(events::metrics(&job.metrics)));
@@ -55,7 +55,7 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
     lines
 }
 
-fn figures(step: &Step) -> [Line<'static>; 2] {
+fn metrics(step: &Step) -> [Line<'static>; 2] {
     let learning = format!(
         "epoch {:.2}  loss {}  learning rate {}  gradient norm {}",
         step.epoch,
@@ -72,7 +72,7 @@ fn figures(step: &Step) -> [Line<'static>; 2] {
     [learning, speed].map(Line::from)
 }
 
-/// Where the time of a step goes.
+/// The parts of a step's time.
 fn breakdown(time: &StepTime) -> Line<'static> {
     let parts = [
         ("input", time.input_wait_seconds),
@@ -83,7 +83,7 @@ fn breakdown(time: &StepTime) -> Line<'static> {
     let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
     let share = |seconds: f64| if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
     let texts = parts.map(|(name, seconds)| format!("{name} {:.0} %", share(seconds)));
-    Line::from(format!("time of a step: {}", texts.join(", ")))
+    Line::from(format!("step time: {}", texts.join(", ")))
 }
 
 fn progress_bar(job: &Job) -> Gauge<'static> {
@@ -102,7 +102,7 @@ fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
         })
         .unwrap_or_default();
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return nothing(frame, area, "no loss is known yet");
+        return placeholder(frame, area, "no loss yet");
     };
     let low = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
@@ -123,7 +123,7 @@ fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
     frame.render_widget(chart, area);
 }
 
-/// The newest at the bottom.
+/// Renders the events, the newest at the bottom.
 fn events(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
     let block = Block::new().borders(Borders::TOP).title(" events ");
     let height = usize::from(block.inner(area).height);

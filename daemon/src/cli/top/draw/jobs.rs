@@ -1,4 +1,4 @@
-//! The table of jobs.
+//! Renders the table of jobs.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -8,12 +8,12 @@ use ratatui::widgets::{Block, Borders, Cell, Row, Table, TableState};
 use traind_proto::v1::Job;
 
 use super::bars::{bar, curve};
-use super::{nothing, state_color};
+use super::{placeholder, state_color};
 use crate::cli::top::app::{App, Mode, progress};
 use crate::interfaces::text;
 
 const HEADER: [&str; 9] =
-    ["ID", "NAME", "STATE", "CORES", "PROGRESS", "LOSS", "COURSE", "SAMPLES/S", "LEFT"];
+    ["ID", "NAME", "STATE", "CORES", "PROGRESS", "LOSS", "CURVE", "SAMPLES/S", "LEFT"];
 const WIDTHS: [Constraint; 9] = [
     Constraint::Length(10),
     Constraint::Min(10),
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     if jobs.is_empty() {
         let inner = block.inner(area);
         frame.render_widget(block, area);
-        return nothing(frame, inner, "no jobs to show");
+        return placeholder(frame, inner, "no jobs to show");
     }
     let rows = jobs.iter().map(|job| row(app, job));
     let table = Table::new(rows, WIDTHS)
@@ -48,8 +48,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
 fn title(app: &App) -> String {
     let typing = if app.mode == Mode::Filter { "_" } else { "" };
     match (app.filter.as_str(), typing) {
-        ("", "") => format!(" jobs, by {} ", app.sort.name()),
-        (filter, typing) => format!(" jobs with {filter:?}{typing}, by {} ", app.sort.name()),
+        ("", "") => format!(" jobs by {} ", app.sort.name()),
+        (filter, typing) => format!(" jobs matching {filter:?}{typing} by {} ", app.sort.name()),
     }
 }
 
@@ -81,7 +81,7 @@ fn row<'a>(app: &App, job: &'a Job) -> Row<'a> {
     Row::new(cells)
 }
 
-/// Why it waits, or why it failed.
+/// Why the job waits or failed.
 fn remark(job: &Job) -> Option<String> {
     let failure =
         job.failure.as_ref().map(|failure| format!("{}: {}", failure.reason, failure.message));

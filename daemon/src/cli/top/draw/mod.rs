@@ -1,4 +1,4 @@
-//! Paints what the app knows. Pure: the same app gives the same screen.
+//! Renders the state of the app, as a pure function.
 
 mod bars;
 mod cores;
@@ -20,22 +20,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
             .areas(frame.area());
     frame.render_widget(header(app), head);
     frame.render_widget(footer(app), foot);
-    match job_in_full(&app.mode) {
+    match job_in_detail(&app.mode) {
         Some(id) => job::draw(frame, body, app, id),
         None => overview(frame, body, app),
     }
 }
 
-/// Also behind the question whether to cancel it.
-fn job_in_full(mode: &Mode) -> Option<&str> {
+/// The job whose details are shown, also behind the question whether to cancel it.
+fn job_in_detail(mode: &Mode) -> Option<&str> {
     match mode {
         Mode::Job(id) => Some(id),
-        Mode::Confirm(_, back) => job_in_full(back),
+        Mode::Confirm(_, back) => job_in_detail(back),
         Mode::Overview | Mode::Filter => None,
     }
 }
 
-/// Cores take what they need, but leave half of the screen to the jobs.
+/// Cores get the height that they need, up to half of the screen.
 fn overview(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let wanted = cores::height(area.width, app.cores.len());
     let height = wanted.min(area.height / 2).max(2);
@@ -57,8 +57,8 @@ fn header(app: &App) -> Line<'static> {
             count(JobState::Pending)
         )),
     ];
-    if let Some(trouble) = &app.trouble {
-        spans.push(Span::styled(format!(" {trouble} "), Style::new().fg(Color::Red).bold()));
+    if let Some(error) = &app.error {
+        spans.push(Span::styled(format!(" {error} "), Style::new().fg(Color::Red).bold()));
     }
     Line::from(spans)
 }
@@ -67,14 +67,14 @@ fn footer(app: &App) -> Line<'static> {
     let keys: &[(&str, &str)] = match &app.mode {
         Mode::Overview => &[
             ("q", "quit"),
-            ("↑↓", "choose"),
+            ("↑↓", "select"),
             ("⏎", "open"),
             ("s", "sort"),
             ("/", "filter"),
             ("c", "cancel"),
             ("t", "TFLOP/s"),
         ],
-        Mode::Filter => &[("⏎", "keep"), ("esc", "no filter")],
+        Mode::Filter => &[("⏎", "apply"), ("esc", "clear")],
         Mode::Job(_) => &[("esc", "back"), ("c", "cancel")],
         Mode::Confirm(id, _) => return question(app, id),
     };
@@ -92,8 +92,8 @@ fn question(app: &App, id: &str) -> Line<'static> {
     Line::from(Span::styled(text, Style::new().fg(Color::Black).bg(Color::Yellow)))
 }
 
-/// A line of text in the middle of an area that has nothing else to show.
-fn nothing(frame: &mut Frame<'_>, area: Rect, text: &'static str) {
+/// Shows a centered line of text in an otherwise empty area.
+fn placeholder(frame: &mut Frame<'_>, area: Rect, text: &'static str) {
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(text).dim().centered(), area);
 }

@@ -1,5 +1,4 @@
-//! One connection of a client, from a unix socket or through TLS, and what is known of
-//! the other end. Both serve the same calls.
+//! A client's connection, over the unix socket or TLS, and the identity of the peer.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -21,22 +20,22 @@ use crate::access::account::Account;
 use crate::access::tokens::is_user_name;
 use crate::tls;
 
-/// Who is at the other end, before any call.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A process of this host; the kernel vouches for its user.
+    /// A process of this host, with the user that the kernel reports.
     User(Account),
-    /// A client on the network, with its certificate's name if it showed one.
+    /// A client on the network, with the name in its certificate, if it presented one.
     Network { name: Option<String> },
 }
 
-/// What every call knows of its connection.
+/// Connection details that every call gets.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     pub(crate) peer: Peer,
-    /// Gone when the connection is.
+    /// Dropped with the connection.
     seat: Weak<Seat>,
-    /// How long its first call waited for the connection to be accepted.
+    /// How long the first call waited for the connection to be accepted.
     delay: Arc<Mutex<Duration>>,
 }
 
@@ -45,12 +44,12 @@ impl ConnectionInfo {
         ConnectionInfo { peer, seat: Arc::downgrade(seat), delay: Arc::new(Mutex::new(delay)) }
     }
 
-    /// Of what there is too much for the connection's calls to be served, if there is.
+    /// The exceeded limit for which the connection's calls are refused, if any.
     pub(crate) fn refused(&self) -> Option<&'static str> {
         self.seat.upgrade().and_then(|seat| seat.take().err())
     }
 
-    /// How long a call waited before its connection was there: none but the first did.
+    /// Returns how long the call waited for its connection: zero for all but the first call.
     pub(crate) fn take_delay(&self) -> Duration {
         std::mem::take(&mut *self.delay.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -58,10 +57,10 @@ impl ConnectionInfo {
 
 pub(crate) struct Connection {
     stream: Stream,
-    /// Until it has said that it speaks HTTP/2.
-    greeting: Option<Greeting>,
+    /// Present until the client has sent the HTTP/2 preface.
+    preface: Option<Preface>,
     info: ConnectionInfo,
-    /// Count the connection for as long as it is open.
+    /// Counts the connection while it is open.
     _seat: Arc<Seat>,
     _open: Option<OwnedSemaphorePermit>,
 }
@@ -71,24 +70,24 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What a client sends before all else; who does not holds a place for nothing.
-struct Greeting {
+/// The expected HTTP/2 preface, with a deadline that disconnects idle clients.
+struct Preface {
     bytes_left: usize,
     deadline: Pin<Box<Sleep>>,
 }
 
-impl Greeting {
-    /// `PRI * HTTP/2.0` and two empty lines around `SM`.
+impl Preface {
+    /// Length of `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`.
     const BYTES: usize = 24;
 
-    fn within(patience: Duration) -> Option<Greeting> {
-        let deadline = Box::pin(tokio::time::sleep(patience));
-        Some(Greeting { bytes_left: Greeting::BYTES, deadline })
+    fn within(timeout: Duration) -> Option<Preface> {
+        let deadline = Box::pin(tokio::time::sleep(timeout));
+        Some(Preface { bytes_left: Preface::BYTES, deadline })
     }
 }
 
 impl Connection {
-    /// `delay`: how long the client may have waited to be let in.
+    /// `delay`: how long the client may have waited to be accepted.
     pub(super) fn unix(
         stream: UnixStream,
         entered: Entered,
@@ -96,13 +95,13 @@ impl Connection {
     ) -> io::Result<Connection> {
         let credentials = stream.peer_cred()?;
         let account = Account { uid: credentials.uid(), gid: credentials.gid() };
-        let greeting = Greeting::within(entered.patience());
-        // Who has not said anything yet did not wait for an answer.
-        let has_spoken = ioctl_fionread(&stream).is_ok_and(|bytes| bytes > 0);
-        let delay = if has_spoken { delay } else { Duration::ZERO };
+        let preface = Preface::within(entered.timeout());
+        // A client that has not sent anything did not wait for a response.
+        let has_sent = ioctl_fionread(&stream).is_ok_and(|bytes| bytes > 0);
+        let delay = if has_sent { delay } else { Duration::ZERO };
         let (seat, open) = entered.seat(account.uid.to_string());
         let info = ConnectionInfo::new(Peer::User(account), &seat, delay);
-        Ok(Connection { stream: Stream::Unix(stream), greeting, info, _seat: seat, _open: open })
+        Ok(Connection { stream: Stream::Unix(stream), preface, info, _seat: seat, _open: open })
     }
 
     pub(super) fn tls(
@@ -111,15 +110,15 @@ impl Connection {
         entered: Entered,
     ) -> Connection {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        // It comes to stand in logs and on terminals.
+        // The name appears in logs and on terminals.
         let name = shown.and_then(tls::common_name).filter(|name| is_user_name(name));
-        let greeting = Greeting::within(entered.patience());
-        // Who has a token says so with each call; till then a host counts as a user.
+        let preface = Preface::within(entered.timeout());
+        // Tokens come with calls; until then, connections are counted by host.
         let (seat, open) = entered.seat(name.clone().unwrap_or_else(|| address.to_string()));
-        // Nobody could speak before hands were shaken.
+        // Nothing can be sent before the handshake.
         let info = ConnectionInfo::new(Peer::Network { name }, &seat, Duration::ZERO);
         let stream = Stream::Tls(Box::new(stream));
-        Connection { stream, greeting, info, _seat: seat, _open: open }
+        Connection { stream, preface, info, _seat: seat, _open: open }
     }
 }
 
@@ -142,12 +141,12 @@ impl AsyncRead for Connection {
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
-        let Some(greeting) = &mut self.greeting else { return read };
+        let Some(preface) = &mut self.preface else { return read };
         let received = buffer.filled().len() - before;
-        greeting.bytes_left = greeting.bytes_left.saturating_sub(received);
-        if greeting.bytes_left == 0 {
-            self.greeting = None;
-        } else if read.is_pending() && greeting.deadline.as_mut().poll(context).is_ready() {
+        preface.bytes_left = preface.bytes_left.saturating_sub(received);
+        if preface.bytes_left == 0 {
+            self.preface = None;
+        } else if read.is_pending() && preface.deadline.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read

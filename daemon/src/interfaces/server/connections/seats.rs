@@ -1,80 +1,83 @@
-//! How many connections may be open, and how many of them are served.
+//! Limits on connections.
+//!
+//! Beyond [`SERVED_MAX`] a connection is accepted, but its calls are refused with an error. Beyond
+//! [`OPEN_MAX`] clients wait in the kernel's queue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::interfaces::server::quota::{Place, Quota};
+use crate::interfaces::server::quota::{Permit, Quota};
 use crate::settings::Limits;
 
-/// Connections whose calls are served.
+/// Most connections whose calls are served.
 const SERVED_MAX: usize = 4096;
-/// Connections that are open, refused ones with them.
+/// Most open connections, including refused ones.
 const OPEN_MAX: usize = 16_384;
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The places that connections take.
+/// The limits that all connections share.
 #[derive(Clone)]
-pub(super) struct Room {
+pub(super) struct Seats {
     served: Arc<Semaphore>,
     open: Arc<Semaphore>,
     of_users: Quota,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// The place of one connection among those that are served, or its want of one.
+/// The permits of one connection, or its wait for them.
 #[derive(Debug)]
 pub(super) struct Seat {
     served: Arc<Semaphore>,
     of_users: Quota,
-    who: String,
-    taken: Mutex<Option<(OwnedSemaphorePermit, Place)>>,
+    user: String,
+    taken: Mutex<Option<(OwnedSemaphorePermit, Permit)>>,
 }
 
-/// A connection that is open, before it is known whose it is.
+/// A connection whose user is not yet known.
 pub(super) struct Entered {
-    room: Room,
+    seats: Seats,
     open: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
-    pub(super) fn new(limits: Limits) -> Room {
-        Room {
+impl Seats {
+    pub(super) fn new(limits: Limits) -> Seats {
+        Seats {
             served: Arc::new(Semaphore::new(SERVED_MAX)),
             open: Arc::new(Semaphore::new(OPEN_MAX)),
             of_users: Quota::new(limits.connections_per_user),
-            patience: limits.request_timeout.min(HANDSHAKE_TIMEOUT),
+            timeout: limits.request_timeout.min(HANDSHAKE_TIMEOUT),
         }
     }
 
     pub(super) async fn enter(&self) -> Entered {
-        Entered { room: self.clone(), open: self.open.clone().acquire_owned().await.ok() }
+        Entered { seats: self.clone(), open: self.open.clone().acquire_owned().await.ok() }
     }
 }
 
 impl Entered {
-    /// How long a client may take to begin.
-    pub(super) fn patience(&self) -> Duration {
-        self.room.patience
+    /// How long a client may take to send the preface.
+    pub(super) fn timeout(&self) -> Duration {
+        self.seats.timeout
     }
 
-    /// A seat for a connection of `who`, and what it holds for as long as it is open. One that
-    /// gets no place now may get one when it calls.
-    pub(super) fn seat(self, who: String) -> (Arc<Seat>, Option<OwnedSemaphorePermit>) {
-        let Room { served, of_users, .. } = self.room;
-        let seat = Seat { served, of_users, who, taken: Mutex::default() };
+    /// Creates the seat of a connection of `user`, and returns it with the permit of the open
+    /// connection. If no permits are left, later calls try again.
+    pub(super) fn seat(self, user: String) -> (Arc<Seat>, Option<OwnedSemaphorePermit>) {
+        let Seats { served, of_users, .. } = self.seats;
+        let seat = Seat { served, of_users, user, taken: Mutex::default() };
         let _ = seat.take();
         (Arc::new(seat), self.open)
     }
 }
 
 impl Seat {
-    /// Takes a place unless it has one; what there is too much of, if there is none to take.
+    /// Takes the permits unless the seat has them. An error names the exceeded limit.
     pub(super) fn take(&self) -> Result<(), &'static str> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.is_none() {
-            let of_user = self.of_users.take(&self.who).ok_or("connections of one user")?;
+            let of_user = self.of_users.take(&self.user).ok_or("connections of one user")?;
             let of_all = self.served.clone().try_acquire_owned().map_err(|_| "connections")?;
             *taken = Some((of_all, of_user));
         }

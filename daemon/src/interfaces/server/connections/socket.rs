@@ -1,5 +1,5 @@
-//! The daemon's unix socket: bound under another name, given its mode, then renamed, so
-//! that nobody connects before the mode holds.
+//! The daemon's unix socket. It is bound under a temporary name and renamed once its mode is set,
+//! so that no client connects before.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// For the daemon's user and the socket's group.
+/// Access for the daemon's user and the socket's group.
 const MODE: u32 = 0o660;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
     #[error("another daemon answers on {path}", path = .path.display())]
     InUse { path: PathBuf },
-    #[error("{path} is there and is no socket", path = .path.display())]
+    #[error("{path} exists and is not a socket", path = .path.display())]
     NoSocket { path: PathBuf },
     #[error("{action} {path}: {source}", path = .path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
 pub(crate) fn bind(path: &Path, group: Option<u32>) -> Result<UnixListener, SocketError> {
-    refuse_living(path)?;
+    refuse_existing(path)?;
     let io_error = |action| {
         let path = path.to_owned();
         move |source| SocketError::Io { action, path, source }
@@ -41,8 +41,8 @@ pub(crate) fn bind(path: &Path, group: Option<u32>) -> Result<UnixListener, Sock
     Ok(listener)
 }
 
-/// A socket that a dead daemon left makes way; a living daemon or another file does not.
-fn refuse_living(path: &Path) -> Result<(), SocketError> {
+/// Refuses the socket of a running daemon, and other files. A dead daemon's socket is replaced.
+fn refuse_existing(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Ok(metadata) if !metadata.file_type().is_socket() => {

@@ -1,4 +1,4 @@
-//! A response's body that something goes along with until its last byte is gone or the client is.
+//! Wrappers of response bodies: one that observes frames, and one that ends early.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,35 +9,35 @@ use hyper::http::HeaderMap;
 use tonic::Status;
 use tonic::body::Body;
 
-struct Tapped<F> {
+struct Observed<F> {
     body: Body,
     on_frame: F,
 }
 
-/// The same body, with `on_frame` shown each of its frames. What the closure holds is let go
-/// with the body.
-pub(super) fn tapped<F>(body: Body, on_frame: F) -> Body
+/// Returns the body with `on_frame` called for each of its frames. The closure is dropped with
+/// the body.
+pub(super) fn observed<F>(body: Body, on_frame: F) -> Body
 where
     F: FnMut(&Frame<Bytes>) + Send + Unpin + 'static,
 {
-    Body::new(Tapped { body, on_frame })
+    Body::new(Observed { body, on_frame })
 }
 
-/// The same body until `end` resolves, whose status is the last that the client hears.
-pub(super) fn cut_off<E>(body: Body, end: E) -> Body
+/// Returns the body, ended with the status of `end` if that resolves first.
+pub(super) fn take_until<E>(body: Body, end: E) -> Body
 where
     E: Future<Output = Status> + Send + 'static,
 {
-    Body::new(CutOff { body: Some(body), end: Box::pin(end) })
+    Body::new(TakeUntil { body: Some(body), end: Box::pin(end) })
 }
 
-struct CutOff<E> {
-    /// Let go when it is cut off, and what feeds it with it.
+struct TakeUntil<E> {
+    /// Dropped with its producer when the body is ended early.
     body: Option<Body>,
     end: Pin<Box<E>>,
 }
 
-impl<E: Future<Output = Status>> http_body::Body for CutOff<E> {
+impl<E: Future<Output = Status>> http_body::Body for TakeUntil<E> {
     type Data = Bytes;
     type Error = Status;
 
@@ -45,7 +45,7 @@ impl<E: Future<Output = Status>> http_body::Body for CutOff<E> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let CutOff { body, end } = &mut *self;
+        let TakeUntil { body, end } = &mut *self;
         let Some(living) = body else { return Poll::Ready(None) };
         let Poll::Ready(status) = end.as_mut().poll(context) else {
             return Pin::new(living).poll_frame(context);
@@ -60,7 +60,7 @@ impl<E: Future<Output = Status>> http_body::Body for CutOff<E> {
     }
 }
 
-impl<F: FnMut(&Frame<Bytes>) + Unpin> http_body::Body for Tapped<F> {
+impl<F: FnMut(&Frame<Bytes>) + Unpin> http_body::Body for Observed<F> {
     type Data = Bytes;
     type Error = Status;
 

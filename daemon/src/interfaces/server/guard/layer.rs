@@ -1,5 +1,4 @@
-//! In front of every call: learns who calls, and refuses what they may not do and what is
-//! too much.
+//! The guard in front of every call: identifies the caller, and checks permissions and limits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use super::body::{cut_off, tapped};
+use super::body::{observed, take_until};
 use super::rights;
 use crate::access::Caller;
 use crate::access::account::user_name;
@@ -23,16 +22,16 @@ use crate::control::error::Error;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
 use crate::interfaces::server::lateness::Lateness;
-use crate::interfaces::server::quota::{Place, Quota};
+use crate::interfaces::server::quota::{Permit, Quota};
 
-/// Calls under way at a time, streams with them.
+/// Most concurrent calls, including streams.
 const CALLS_MAX: usize = 4096;
-/// Calls that are handled at a time: those beyond would only make each other wait. A stream is
-/// handled until it begins.
+/// Most calls that are handled concurrently: more would only slow each other down. A stream counts
+/// until it begins.
 const HANDLED_MAX: usize = 64;
-/// How long a call may wait until it is begun with, from when it came.
-const PATIENCE: Duration = Duration::from_millis(30);
-/// Calls for which a runner may have to think, or a disk to sync.
+/// How long a call may wait before it is handled, from its arrival.
+const WAIT_MAX: Duration = Duration::from_millis(30);
+/// Calls that may take long, since they run a planner or sync the disk.
 const LONG: [&str; 2] = ["/traind.v1.Jobs/CreateJob", "/traind.v1.Jobs/PlanJob"];
 const LONG_HANDLED_MAX: usize = 16;
 
@@ -54,41 +53,41 @@ pub(crate) struct Guarded<S> {
     inner: S,
 }
 
-/// A call for as long as it lasts.
-struct UnderWay {
-    _of_user: Place,
+/// The permits of a call in progress.
+struct CallPermits {
+    _of_user: Permit,
     _of_all: OwnedSemaphorePermit,
 }
 
 impl Guard {
     pub(crate) fn new(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Guard {
         let of_users = Quota::new(daemon.settings.limits.calls_per_user);
-        let places = |most| Arc::new(Semaphore::new(most));
+        let semaphore = |max| Arc::new(Semaphore::new(max));
         Guard {
             daemon,
             metrics: calls,
-            calls: places(CALLS_MAX),
-            handled: places(HANDLED_MAX),
+            calls: semaphore(CALLS_MAX),
+            handled: semaphore(HANDLED_MAX),
             lateness: Lateness::default(),
-            long_handled: places(LONG_HANDLED_MAX),
+            long_handled: semaphore(LONG_HANDLED_MAX),
             of_users,
         }
     }
 
-    /// Waits until the call can be begun with: people wait for long ones, so these may wait too;
-    /// all others are refused while they would still be quick.
+    /// Waits until the call can be handled. Long calls wait as long as necessary; others are refused
+    /// when the wait is too long for a quick call.
     async fn begin(self, long: bool, late: Duration) -> Result<OwnedSemaphorePermit, Error> {
         let busy = || Error::Busy { what: "calls at once" };
         if long {
             return self.long_handled.acquire_owned().await.map_err(|_| busy());
         }
-        let patience = PATIENCE.checked_sub(late).ok_or_else(busy)?;
-        let place = tokio::time::timeout(patience, self.handled.acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or_else(busy)
+        let wait = WAIT_MAX.checked_sub(late).ok_or_else(busy)?;
+        let permit = tokio::time::timeout(wait, self.handled.acquire_owned()).await;
+        permit.ok().and_then(Result::ok).ok_or_else(busy)
     }
 
-    fn admit(&self, request: &Request<Body>) -> Result<(Caller, UnderWay, Duration), Error> {
-        let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Nobody)?;
+    fn admit(&self, request: &Request<Body>) -> Result<(Caller, CallPermits, Duration), Error> {
+        let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Unauthenticated)?;
         let late = self.lateness.of_call().max(info.take_delay());
         if let Some(what) = info.refused() {
             return Err(Error::Busy { what });
@@ -106,11 +105,11 @@ impl Guard {
         let busy = |what| move || Error::Busy { what };
         let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
         let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
-        Ok((caller, UnderWay { _of_user: of_user, _of_all: of_all }, late))
+        Ok((caller, CallPermits { _of_user: of_user, _of_all: of_all }, late))
     }
 
-    /// The caller's name, and the most that it may do. On the network a token counts more
-    /// than the certificate of the program that carries it.
+    /// Identifies the caller. On the network a token takes precedence over the certificate of the
+    /// program that presents it.
     fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Bearer, Error> {
         let named = |user| Bearer { user, role_max: None, token_id: None };
         match peer {
@@ -118,9 +117,11 @@ impl Guard {
             Peer::Network { name } => match headers.get(AUTHORIZATION) {
                 Some(value) if self.daemon.settings.accepts_tokens() => {
                     let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-                    secret.and_then(|s| self.daemon.tokens.bearer_of(s.trim())).ok_or(Error::Token)
+                    secret
+                        .and_then(|s| self.daemon.tokens.bearer_of(s.trim()))
+                        .ok_or(Error::InvalidToken)
                 }
-                _ => name.clone().map(named).ok_or(Error::Nobody),
+                _ => name.clone().map(named).ok_or(Error::Unauthenticated),
             },
         }
     }
@@ -149,38 +150,38 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (caller, under_way, late) = match self.guard.admit(&request) {
+        let (caller, permits, late) = match self.guard.admit(&request) {
             Ok(admitted) => admitted,
             Err(error) => return Box::pin(async move { Ok(Status::from(error).into_http()) }),
         };
         let path = request.uri().path().to_owned();
-        let lost = self.guard.metrics.streams(&path).then(|| {
-            let lost = rights::lost(self.guard.daemon.clone(), caller.clone(), path);
-            async { Status::from(lost.await) }
+        let revoked = self.guard.metrics.streams(&path).then(|| {
+            let revoked = rights::revoked(self.guard.daemon.clone(), caller.clone(), path);
+            async { Status::from(revoked.await) }
         });
         request.extensions_mut().insert(caller);
-        // What comes behind has no need of the secret.
+        // Services do not need the secret.
         request.headers_mut().remove(AUTHORIZATION);
         let long = LONG.contains(&request.uri().path());
-        let place = self.guard.clone().begin(long, late);
-        // The one that was made ready stays here; its clone is for the next call.
+        let permit = self.guard.clone().begin(long, late);
+        // `poll_ready` was called on this service, so it handles the call; the clone is for the next.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let place = match place.await {
-                Ok(place) => place,
+            let permit = match permit.await {
+                Ok(permit) => permit,
                 Err(error) => return Ok(Status::from(error).into_http()),
             };
-            // A call is under way until its answer is gone.
+            // A call holds its permits until the end of its response.
             let held = move |_: &_| {
-                let _ = &under_way;
+                let _ = &permits;
             };
             let response = inner.call(request).await?;
-            drop(place);
+            drop(permit);
             Ok(response.map(|body| {
-                let body = tapped(body, held);
-                match lost {
-                    Some(lost) => cut_off(body, lost),
+                let body = observed(body, held);
+                match revoked {
+                    Some(revoked) => take_until(body, revoked),
                     None => body,
                 }
             }))

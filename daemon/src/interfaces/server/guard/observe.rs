@@ -1,4 +1,4 @@
-//! Counts every call and how long it took, until its last byte has left.
+//! Counts every call and measures its duration up to the end of the response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
-use super::body::tapped;
+use super::body::observed;
 use crate::interfaces::metrics::{Call, Calls};
 
 /// Puts an [`Observed`] in front of the services.
@@ -59,9 +59,9 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let (parts, body) = answer.await?.into_parts();
-            // A call that fails at once has its status among the headers.
+            // A call that fails at once has its status in the headers.
             watch.see(&parts.headers);
-            let body = tapped(body, move |frame| {
+            let body = observed(body, move |frame| {
                 if let Some(trailers) = frame.trailers_ref() {
                     watch.see(trailers);
                 }
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// Tells how a call ended when it is dropped; without a status the client had left.
+/// Counts a call when it is dropped; without a status, the client has disconnected.
 struct Watch {
     calls: Arc<Calls>,
     call: Call,

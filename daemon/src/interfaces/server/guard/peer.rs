@@ -1,11 +1,11 @@
-//! Who calls: the user at the other end of the unix socket.
+//! The caller of a request.
 
 use tonic::Request;
 
 use crate::access::Caller;
 use crate::control::error::Error;
 
-/// Whom the guard let in.
+/// Returns the caller that the guard admitted.
 pub(crate) fn caller<T>(request: &Request<T>) -> Result<Caller, Error> {
-    request.extensions().get::<Caller>().cloned().ok_or(Error::Nobody)
+    request.extensions().get::<Caller>().cloned().ok_or(Error::Unauthenticated)
 }

@@ -1,5 +1,5 @@
-//! A stream ends with the right to it: when the token that asked for it is revoked or expires, and
-//! when the access file takes the role away.
+//! Ends streams whose caller loses the permission: the token is revoked or expires, or the access
+//! file no longer grants the role.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::access::Caller;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 
-/// Resolves when the caller has lost what admitted them to the call.
-pub(crate) async fn lost(daemon: Arc<Daemon>, caller: Caller, path: String) -> Error {
+/// Resolves when the caller would no longer be admitted to the call.
+pub(crate) async fn revoked(daemon: Arc<Daemon>, caller: Caller, path: String) -> Error {
     let token_ends = async {
         match &caller.token {
             Some(id) => daemon.tokens.until_end(id).await,
@@ -16,7 +16,7 @@ pub(crate) async fn lost(daemon: Arc<Daemon>, caller: Caller, path: String) -> E
         }
     };
     tokio::select! {
-        () = token_ends => Error::Token,
+        () = token_ends => Error::InvalidToken,
         denied = daemon.settings.access.until_denied(&caller, &path) => denied.into(),
     }
 }

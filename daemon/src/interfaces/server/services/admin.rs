@@ -46,7 +46,7 @@ impl admin_server::Admin for Admin {
 async fn count_down(daemon: Arc<Daemon>, sender: Sender<DrainResponse>) {
     let mut last = None;
     while last != Some(0) {
-        // Looked at first: a daemon that closes for another reason attends to nobody either.
+        // Checked first: a daemon that closes for another reason follows no runners either.
         let closing = daemon.closing.is_cancelled();
         let running = match daemon.drained.is_cancelled() {
             true => 0,

@@ -34,7 +34,7 @@ impl v1::cores_server::Cores for Cores {
         request: Request<v1::ListCoresRequest>,
     ) -> Result<Response<v1::ListCoresResponse>, Status> {
         let cores = self.daemon.cores().await?;
-        let cores = of_platform(cores, &request.get_ref().platform);
+        let cores = filter_platform(cores, &request.get_ref().platform);
         Ok(Response::new(v1::ListCoresResponse { cores }))
     }
 
@@ -44,7 +44,7 @@ impl v1::cores_server::Cores for Cores {
     ) -> Result<Response<Self::WatchCoresStream>, Status> {
         let request = request.into_inner();
         let mut ticks = tokio::time::interval(period(request.period_ms)?);
-        // A reader that was slow gets what is true now, not what it missed.
+        // A slow reader skips readings that it missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (sender, receiver) = stream::channel(1);
         let daemon = self.daemon.clone();
@@ -69,11 +69,11 @@ impl v1::cores_server::Cores for Cores {
 }
 
 async fn reading(daemon: &Daemon, platform: &str) -> Result<v1::WatchCoresResponse, Status> {
-    let cores = of_platform(daemon.cores().await?, platform);
+    let cores = filter_platform(daemon.cores().await?, platform);
     Ok(v1::WatchCoresResponse { time: Some(clock::timestamp(clock::now())), cores })
 }
 
-fn of_platform(mut cores: Vec<v1::Core>, platform: &str) -> Vec<v1::Core> {
+fn filter_platform(mut cores: Vec<v1::Core>, platform: &str) -> Vec<v1::Core> {
     cores.retain(|core| platform.is_empty() || core.platform == platform);
     cores
 }

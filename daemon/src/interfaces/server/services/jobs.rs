@@ -30,7 +30,7 @@ impl Jobs {
         Jobs { daemon }
     }
 
-    /// What is under way may end; nothing new begins while the daemon leaves.
+    /// Refuses new work while the daemon closes.
     fn admit(&self) -> Result<(), Error> {
         if self.daemon.closing.is_cancelled() { Err(Error::ShuttingDown) } else { Ok(()) }
     }
@@ -39,13 +39,13 @@ impl Jobs {
         present(&self.daemon, job)
     }
 
-    /// A daemon that drains shows its jobs and takes no more.
+    /// Refuses new jobs while the daemon drains or closes.
     fn admit_job(&self) -> Result<(), Error> {
         if self.daemon.draining.is_cancelled() { Err(Error::Draining) } else { self.admit() }
     }
 }
 
-/// A job as of now: one that waits with its place in the queue.
+/// Converts a job, with its position in the queue if it waits.
 pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
     if job.state != JobState::Pending {
         return convert::job(job);
@@ -61,8 +61,8 @@ pub(crate) fn present(daemon: &Daemon, job: Job) -> v1::Job {
     }
 }
 
-/// The same with what its splits hold.
-pub(crate) async fn present_whole(daemon: &Daemon, job: Job) -> Result<v1::Job, Error> {
+/// Converts a job as [`present`], with statistics of its splits.
+pub(crate) async fn present_with_data(daemon: &Daemon, job: Job) -> Result<v1::Job, Error> {
     let number = job.number;
     let data = daemon.store.run(move |store| store.splits(number)).await?;
     Ok(v1::Job { data, ..present(daemon, job) })
@@ -101,7 +101,7 @@ impl v1::jobs_server::Jobs for Jobs {
     ) -> Result<Response<v1::Job>, Status> {
         let caller = peer::caller(&request)?;
         let job = self.daemon.get(&request.get_ref().job_id, caller.scope()).await?;
-        Ok(Response::new(present_whole(&self.daemon, job).await?))
+        Ok(Response::new(present_with_data(&self.daemon, job).await?))
     }
 
     async fn list_jobs(
@@ -115,7 +115,7 @@ impl v1::jobs_server::Jobs for Jobs {
             store.list(&page.states, scope.as_deref(), before, size + 1)
         };
         let mut jobs = self.daemon.store.run(list).await.map_err(Error::from)?;
-        // One more than asked for tells whether another page follows.
+        // One more than requested shows whether another page follows.
         let more = jobs.len() > size;
         jobs.truncate(size);
         let last = jobs.last().filter(|_| more);
@@ -157,7 +157,7 @@ impl v1::jobs_server::Jobs for Jobs {
     }
 }
 
-/// A checked request for a page. Its token is the number of the last job of the page before.
+/// A validated request for a page. Its token is the number of the last job of the previous page.
 struct Page {
     size: usize,
     before: i64,
@@ -185,6 +185,6 @@ impl Page {
 
 fn known_state(number: i32) -> Result<JobState, Error> {
     let state = v1::JobState::try_from(number).ok().and_then(wire::job_state_from_proto);
-    let description = || format!("{number} is no state of a job");
+    let description = || format!("{number} is not a job state");
     state.ok_or_else(|| Error::Request { field: "states", description: description() })
 }

@@ -1,4 +1,4 @@
-//! The rows of a step, from the ledger that the runner left in its run folder.
+//! The rows of a step, from the ledger in the run folder.
 
 use std::io::{self, ErrorKind};
 
@@ -8,14 +8,14 @@ use traind_proto::v1;
 use crate::control::error::Error;
 use crate::jobs::run_dir::RunDir;
 
-/// What a job trained on in `step`, which counts from 1.
+/// Returns the rows that a job trained on in `step`, counted from 1.
 pub(super) async fn of_step(run_dir: &RunDir, step: u64) -> Result<v1::Samples, Error> {
     let run_dir = run_dir.clone();
     let found = tokio::task::spawn_blocking(move || read(&run_dir, step)).await;
     let found = found.map_err(io::Error::other).and_then(|found| found).map_err(Error::Ledger)?;
     found.ok_or_else(|| Error::Request {
         field: "step",
-        description: format!("the job has done no step {step}"),
+        description: format!("the job has not completed step {step}"),
     })
 }
 

@@ -32,11 +32,11 @@ impl v1::tokens_server::Tokens for Tokens {
         request: Request<v1::CreateTokenRequest>,
     ) -> Result<Response<v1::CreateTokenResponse>, Status> {
         let by = peer::caller(&request)?.user;
-        let (token, secret) = draw(request.into_inner())?;
+        let (token, secret) = generate(request.into_inner())?;
         let stored = token.clone();
         let stored = self.daemon.store.run(move |store| store.create_token(&stored)).await;
         stored.map_err(Error::from)?;
-        tracing::info!(token = token.id, user = token.user, by, "token made");
+        tracing::info!(token = token.id, user = token.user, by, "token created");
         self.daemon.tokens.insert(token.clone());
         let token = Some(convert::token(token));
         Ok(Response::new(v1::CreateTokenResponse { token, secret }))
@@ -66,7 +66,7 @@ impl v1::tokens_server::Tokens for Tokens {
     }
 }
 
-fn draw(request: v1::CreateTokenRequest) -> Result<(Token, String), Error> {
+fn generate(request: v1::CreateTokenRequest) -> Result<(Token, String), Error> {
     let role_max = convert::role_from_proto(request.role_max)?;
     let v1::CreateTokenRequest { user, lifetime_seconds, .. } = request;
     if !is_user_name(&user) {
@@ -78,5 +78,5 @@ fn draw(request: v1::CreateTokenRequest) -> Result<(Token, String), Error> {
         return Err(Error::Request { field: "lifetime_seconds", description });
     }
     let lifetime = Some(lifetime_seconds).filter(|seconds| *seconds > 0);
-    Token::draw(user, role_max, lifetime).map_err(Error::Random)
+    Token::generate(user, role_max, lifetime).map_err(Error::Random)
 }

@@ -1,5 +1,5 @@
-//! Streaming a job's events: read from the store a page at a time, as fast as the
-//! client takes them, so that a slow reader costs a channel and no memory.
+//! Streams of a job's events, read from the store a page at a time, so that a slow client needs
+//! no memory for its backlog.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::jobs::wire;
 const PAGE: usize = 256;
 const CHANNEL: usize = 32;
 
-/// The events of `job` with sequence `from` and on, up to the one that ends it.
+/// Streams the events of `job` from sequence `from` on, up to the one that ends the job.
 pub(crate) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> Messages<v1::Event> {
     let (sender, receiver) = stream::channel(CHANNEL);
     tokio::spawn(async move {
         tokio::select! {
-            // The reader left.
+            // The client has disconnected.
             () = sender.closed() => {}
             () = daemon.closing.cancelled() => {
                 let _ = sender.send(Err(Error::ShuttingDown.into())).await;
@@ -38,17 +38,17 @@ async fn feed(
     mut from: u64,
     sender: &Sender<v1::Event>,
 ) -> Result<(), Error> {
-    // Before the first look, so that no event falls between look and wait.
-    let mut news = daemon.store.subscribe(job);
+    // Subscribed before the first read, so that no event is missed in between.
+    let mut subscription = daemon.store.subscribe(job);
     loop {
         let (number, id) = (job.number, job.id.clone());
-        let (now, page) = daemon.store.run(move |store| look(store, &id, number, from)).await?;
+        let (now, page) = daemon.store.run(move |store| read(store, &id, number, from)).await?;
         if page.is_empty() {
-            // Past the last event there is nothing to wait for once the job is over.
+            // A finished job has no events past its last one.
             if now.state.is_terminal() && from > now.last_sequence {
                 return Ok(());
             }
-            news.changed().await;
+            subscription.changed().await;
         }
         for event in page {
             from = event.sequence + 1;
@@ -60,8 +60,8 @@ async fn feed(
     }
 }
 
-/// The job is read before its events, so that no end goes unseen between the two.
-fn look(
+/// Reads the job before its events, so that its end is not missed in between.
+fn read(
     store: &Store,
     id: &str,
     number: i64,

@@ -27,8 +27,8 @@ impl web_server::Web for Web {
     ) -> Result<Response<CreateLoginResponse>, Status> {
         let caller = peer::caller(&request)?;
         let address = self.daemon.settings.web_address.ok_or(Error::NoWeb)?;
-        // Behind the #, where browsers keep it to themselves.
-        let key = self.daemon.logins.invite(caller).map_err(Error::Random)?;
+        // Behind the #, a part of the URL that browsers do not send.
+        let key = self.daemon.logins.create_key(caller).map_err(Error::Random)?;
         Ok(Response::new(CreateLoginResponse { url: format!("http://{address}/#/login/{key}") }))
     }
 }

@@ -1,52 +1,52 @@
-// Which page is shown, and what all pages use: asking the daemon, and ending what a page began when it is left.
+// Routing, and what all pages share: requests to the daemon, and ending timers and streams when a page is closed.
 
-import { ask, events, session, Stranger } from "./ask.js";
+import { events, request, session, Unauthenticated } from "./request.js";
 import { compare } from "./compare.js";
 import { job } from "./job.js";
-import { logIn, strangers } from "./login.js";
+import { logIn, showLogin } from "./login.js";
 import { overview } from "./overview.js";
 
 const RETRY_MS = 3000;
 
-const trouble = document.getElementById("trouble");
+const banner = document.getElementById("error");
 
-function complain(text) {
-  trouble.hidden = !text;
-  trouble.textContent = text ?? "";
+function showError(text) {
+  banner.hidden = !text;
+  banner.textContent = text ?? "";
 }
 
-// Says what went wrong; who is not known, or not any more, has to log in.
+// Shows an error; a missing or expired session requires a new login.
 function fail(error) {
-  if (error instanceof Stranger) return turnAway();
-  complain(error instanceof TypeError ? "the daemon is away; jobs go on" : error.message);
+  if (error instanceof Unauthenticated) return requireLogin();
+  showError(error instanceof TypeError ? "the daemon is away; jobs keep running" : error.message);
 }
 
-function turnAway() {
+function requireLogin() {
   current?.leave();
-  complain(null);
-  strangers(document.getElementById("main"));
+  showError(null);
+  showLogin(document.getElementById("main"));
 }
 
-// What one page is given; `leave` ends its timers and streams.
+// Creates the context of a page; `leave` ends its timers and streams.
 function open() {
   const endings = [];
   let left = false;
   const page = {
     main: document.getElementById("main"),
-    get: async (path) => (await ask(path)).json(),
-    post: (path) => ask(path, { method: "POST" }).catch(fail),
-    tell(host, user) {
+    get: async (path) => (await request(path)).json(),
+    post: (path) => request(path, { method: "POST" }).catch(fail),
+    setHeader(host, user) {
       document.getElementById("host").textContent = host;
       document.getElementById("user").textContent = user;
     },
-    // Calls `work` now and then once a period, never twice at a time, and not while nobody looks.
+    // Calls `work` now and then once per period, never concurrently, and not while the page is hidden.
     every(period, work) {
       const turn = async () => {
         if (left) return;
         let pause = period;
         try {
           if (!document.hidden) await work();
-          complain(null);
+          showError(null);
         } catch (error) {
           if (left) return;
           fail(error);
@@ -56,14 +56,14 @@ function open() {
       };
       turn();
     },
-    // Calls `take` with each event from a sequence number on until the job has ended; a connection that is lost is
-    // made again.
+    // Calls `take` with each event from a sequence number on until the job has ended; reconnects when the connection
+    // is lost.
     async stream(path, from, take) {
       const leaving = new AbortController();
       endings.push(() => leaving.abort());
       while (!left) {
         try {
-          for await (const event of events(await ask(`${path}?from=${from}`, { signal: leaving.signal }))) {
+          for await (const event of events(await request(`${path}?from=${from}`, { signal: leaving.signal }))) {
             if (!event || left) return;
             take(event);
             from = event.sequence + 1;
@@ -92,13 +92,13 @@ let current = null;
 
 function show() {
   current?.leave();
-  complain(null);
+  showError(null);
   document.title = "traind";
   current = open();
   const [kind, argument] = location.hash.replace(/^#\/?/, "").split("/");
   const page = current;
   if (kind === "login" && argument) logIn(argument).catch(fail);
-  else if (!session.known()) turnAway();
+  else if (!session.known()) requireLogin();
   else if (kind === "jobs" && argument) job(page, encodeURIComponent(argument));
   else if (kind === "compare" && argument) compare(page, argument.split(",").map(encodeURIComponent)).catch(fail);
   else overview(page);

@@ -1,4 +1,4 @@
-// Line charts as SVG: axes with round numbers, a legend, and the values under the pointer.
+// Line charts in SVG, with axes, a legend, and the values at the pointer.
 
 import { el, svg } from "./dom.js";
 import { number } from "./format.js";
@@ -9,7 +9,7 @@ const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 20;
 
-// A curve is { name, points: [[x, y]], dots }. `update` draws new ones in the same place.
+// A curve is { name, points: [[x, y]], dots }. `update` replaces the curves.
 export function chart(title, { tall = false } = {}) {
   const height = tall ? 320 : 190;
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `curve of ${title.toLowerCase()}` });
@@ -21,15 +21,15 @@ export function chart(title, { tall = false } = {}) {
   let scale = null;
 
   function update(curves) {
-    shown = curves.filter((curve) => curve.points.some(isFigure));
-    // Drawn at the size it is shown at, so that text keeps its shape.
+    shown = curves.filter((curve) => curve.points.some(isFinitePoint));
+    // Drawn in the displayed size, so that text is not distorted.
     const width = drawing.clientWidth || WIDTH;
     drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
     drawing.replaceChildren();
     legend.replaceChildren(...(curves.length > 1 ? shown.map((curve, at) =>
       el("span", {}, el("i", { class: `k${curve.color ?? at % 6}` }), curve.name)) : []));
     if (!shown.length) {
-      drawing.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, curves.some((curve) => curve.points.length) ? "no finite figures" : "no figures yet"));
+      drawing.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, curves.some((curve) => curve.points.length) ? "no finite values" : "no values yet"));
       return;
     }
     scale = scales(shown, width, height);
@@ -55,7 +55,7 @@ export function chart(title, { tall = false } = {}) {
   return { root, update };
 }
 
-// A curve without axes, for a small place.
+// A small curve without axes.
 export function sparkline(points) {
   const drawing = svg("svg", { class: "spark", viewBox: "0 0 300 46", preserveAspectRatio: "none", "aria-hidden": "true" });
   if (points.length > 1) {
@@ -67,21 +67,21 @@ export function sparkline(points) {
   return drawing;
 }
 
-function isFigure([, y]) {
+function isFinitePoint([, y]) {
   return Number.isFinite(y);
 }
 
-// The parts of a curve between points that are no figures.
+// Splits a curve at points that are not finite.
 function unbroken(points) {
   const parts = [[]];
   for (const point of points) {
-    if (isFigure(point)) parts.at(-1).push(point);
+    if (isFinitePoint(point)) parts.at(-1).push(point);
     else if (parts.at(-1).length) parts.push([]);
   }
   return parts.filter((part) => part.length);
 }
 
-// Values that are all the same lie in the middle of theirs.
+// The range of values; equal values are in its middle.
 function range(values) {
   const finite = values.filter(Number.isFinite);
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
@@ -114,7 +114,7 @@ function axes(scale, width, height) {
   });
   const down = ticks(scale.xRange, Math.max(2, Math.floor(width / 110))).filter((value) => Number.isInteger(value) && value >= 0).map((value) => {
     const x = scale.x(value);
-    // Half of the last one would stand outside.
+    // The last label would extend beyond the edge.
     const isLast = x > width - RIGHT - 4 * String(value).length;
     return svg("text", { x: isLast ? width : x, y: height - 5, "text-anchor": isLast ? "end" : "middle" }, String(value));
   });
@@ -130,7 +130,7 @@ function ticks({ low, size }, count) {
     .filter((value) => value <= low + size * (1 + 1e-9));
 }
 
-// With as many digits as tell it from its neighbours.
+// Formats with as many digits as distinguish it from its neighbours.
 function short(value, step) {
   const size = Math.abs(value);
   const digits = Math.min(8, Math.max(1, Math.ceil(Math.log10(size / step || 1) + 1e-9) + 1));

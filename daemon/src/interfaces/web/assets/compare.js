@@ -1,4 +1,4 @@
-// Several jobs beside each other: their losses in one chart, their results, and what their job files say differently.
+// Several jobs side by side: their losses in one chart, their results, and the differences of their job files.
 
 import { chart } from "./chart.js";
 import { el, state } from "./dom.js";
@@ -15,10 +15,10 @@ export async function compare(page, ids) {
   const losses = chart("Training loss", { tall: true });
   const scores = chart("Evaluation loss");
   page.main.replaceChildren(el("div", { class: "row" }, el("h1", {}, "Comparison")),
-    el("p", { class: "dim" }, "Where the job files differ, their lines are marked."),
+    el("p", { class: "dim" }, "Lines in which the job files differ are marked."),
     losses.root, el("h2", {}, "Results"), results(found), el("h2", { hidden: !evaluates }, "Evaluations"), scores.root, el("h2", {}, "Job files"), files(found));
   const draw = () => {
-    // The colours of the tables, whichever curves there are.
+    // The colours of the tables, whether or not every job has a curve.
     losses.update(found.map(({ job, steps }, at) => ({ name: job.name, color: at % 6, points: steps.map(({ step, loss }) => [step, loss]) })));
     scores.update(found.map(({ job, evaluations }, at) => ({
       name: job.name,
@@ -54,7 +54,7 @@ function results(found) {
   return table;
 }
 
-// Lines as they stand in the job files: keys of a section carry its name.
+// The settings of the job files, with the names of their sections.
 function files(found) {
   const settings = found.map(({ job }) => (job.job_file.trimStart().startsWith("{") ? members(job.job_file) : keys(job.job_file)));
   const names = [...new Set(settings.flatMap((of) => [...of.keys()]))];

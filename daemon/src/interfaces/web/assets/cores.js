@@ -1,9 +1,9 @@
-// The heat-map of the cores: the fuller the colour, the busier the core.
+// A heat map of the cores by utilization.
 
 import { el } from "./dom.js";
 import { bytes } from "./format.js";
 
-// More cores than these are shown with their number and utilization alone.
+// Most cores that are shown with details.
 const DETAILED_MAX = 32;
 
 export function heatMap(cores) {
@@ -14,12 +14,12 @@ export function heatMap(cores) {
 function cell(core) {
   const held = core.job_id !== "";
   const known = core.utilization_1s != null;
-  const figure = known ? `${Math.round(core.utilization_1s)} %` : held ? "…" : "free";
+  const value = known ? `${Math.round(core.utilization_1s)} %` : held ? "…" : "free";
   const tag = held ? "a" : "div";
   const target = held ? { href: `#/jobs/${core.job_id}` } : {};
   const cell = el(tag, { class: "core", title: title(core), ...target },
     el("span", { class: "dim" }, `${core.platform}:${core.core}`),
-    el("b", { class: "num" }, figure),
+    el("b", { class: "num" }, value),
     el("span", { class: "more dim" }, known ? `${core.phase}, ${bytes(core.memory_used_bytes)}` : ""),
     el("span", { class: "more" }, core.job_name));
   cell.style.setProperty("--heat", known ? 0.06 + (core.utilization_1s / 100) * 0.5 : 0);

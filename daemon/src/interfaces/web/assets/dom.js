@@ -1,4 +1,4 @@
-// Building elements. Text is always set as text: nothing that a job says is taken for markup.
+// Creates elements. Text is always set as text, so that text of jobs is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -22,8 +22,8 @@ function fill(element, attributes, children) {
 
 const HANDLERS = ["onclick", "onchange"];
 
-// Makes the children of a place like these. What stays the same is left alone, so that focus, selection and scrolling
-// survive; children with a `data-key` keep their elements wherever they come to stand.
+// Replaces the children of a place. Unchanged elements are kept, so that focus, selection and scroll positions survive;
+// children with a `data-key` keep their elements when they move.
 export function swap(place, ...children) {
   const keyed = new Map([...place.children].filter((old) => old.dataset.key).map((old) => [old.dataset.key, old]));
   children.forEach((child, at) => {
@@ -51,7 +51,7 @@ function become(old, fresh) {
   swap(old, ...fresh.childNodes);
 }
 
-// How far something is, 0 to 1.
+// A progress bar, 0 to 1.
 export function progress(share, name) {
   const attributes = { role: "progressbar", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(share * 100) };
   return bar([[share, ""]], attributes);

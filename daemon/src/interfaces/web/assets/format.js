@@ -1,6 +1,6 @@
-// Figures for people, as the command line prints them.
+// Formatting of values, as on the command line.
 
-// What is no finite number comes as a word: "NaN", "inf".
+// Values that are not finite are strings: "NaN", "inf".
 export function number(value) {
   if (value == null) return "–";
   if (typeof value === "string") return value;

@@ -1,4 +1,4 @@
-// One job: where it stands, its curves, where its time goes, its evaluations, checkpoints and live log.
+// One job: progress, curves, step time, evaluations, checkpoints and live log.
 
 import { chart } from "./chart.js";
 import { bar, el, progress, state, swap } from "./dom.js";
@@ -6,14 +6,14 @@ import { ago, bytes, clock, duration, fixed, number, percent } from "./format.js
 
 const PERIOD_MS = 2000;
 const DRAW_PERIOD_MS = 300;
-// Lines of the log that are kept on the page, and those from before it was opened.
+// Most lines of the log, and how many of them from before the page was opened.
 const LINES_MAX = 1000;
 const PAST_LINES = 300;
 const POINTS_MAX = 2000;
-// Classes of a split that are shown, the most frequent ones.
+// Most classes of a split that are shown.
 const CLASSES_MAX = 20;
 const ENDED = ["completed", "failed", "cancelled"];
-const CURVES = [["Loss", "loss"], ["Learning rate", "learning_rate"], ["Gradient norm", "grad_norm"], ["Samples a second", "samples_per_second"]];
+const CURVES = [["Loss", "loss"], ["Learning rate", "learning_rate"], ["Gradient norm", "grad_norm"], ["Samples per second", "samples_per_second"]];
 
 export function job(page, id) {
   const head = el("section");
@@ -47,8 +47,8 @@ export function job(page, id) {
   });
 }
 
-// The past comes thinned out and at once, what is new event by event; the stream begins a little
-// earlier, for the newest lines of the log.
+// Past events are downsampled and loaded at once; new ones are streamed. The stream starts a little earlier, for the
+// newest lines of the log.
 async function follow(page, id, known, lines, draw) {
   const past = await page.get(`/api/jobs/${id}/curves`).catch(() => ({ steps: [], evaluations: [], saves: [], last_sequence: 0 }));
   Object.assign(known, past);
@@ -60,12 +60,12 @@ async function follow(page, id, known, lines, draw) {
   });
 }
 
-// An attempt that resumes does some steps again: what it says of them counts.
+// A resumed attempt repeats some steps, which replace the earlier ones.
 function take(known, { kind, data }) {
   if (kind === "step") {
     while (known.steps.length && known.steps.at(-1).step >= data.step) known.steps.pop();
     known.steps.push(data);
-    // Every second point goes: the shape of the curve stays.
+    // Removing every second point keeps the shape of the curve.
     if (known.steps.length > POINTS_MAX) known.steps = known.steps.filter((_, at) => at % 2 === 1);
   }
   if (kind === "evaluated") known.evaluations.push(data);
@@ -86,7 +86,7 @@ function atMostOnce(period, draw) {
   };
 }
 
-// The log stays at its end unless the reader has scrolled up.
+// The log follows its end unless the user has scrolled up.
 function logOf(place) {
   let fresh = [];
   return {
@@ -113,8 +113,8 @@ function showHead(page, head, job) {
   document.title = `${job.name}: ${job.state}`;
   swap(head, ...[
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
-    el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, started again ${job.restarts} times` : ""}`),
-    job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waits: ${job.waiting_reason}`) : null,
+    el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, restarted ${job.restarts} times` : ""}`),
+    job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waiting: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
     ...job.warnings.map((warning) => el("p", { class: "note dim" }, warning)),
     step ? progress(share, "progress") : null,
@@ -151,7 +151,7 @@ function showTime(section, step) {
   const parts = Object.entries(step.time);
   const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!total) return swap(section);
-  swap(section, el("h2", {}, "Time of a step"), el("div", { class: "card" },
+  swap(section, el("h2", {}, "Step time"), el("div", { class: "card" },
     bar(parts.map(([, seconds], at) => [seconds / total, `k${at}`])),
     el("div", { class: "legend" }, parts.map(([name, seconds], at) =>
       el("span", {}, el("i", { class: `k${at}` }), `${name} ${percent(seconds / total)}, ${(seconds * 1000).toFixed(1)} ms`)))));
@@ -179,8 +179,8 @@ function showSaves(section, saves) {
 function showData(section, splits) {
   if (!splits?.length) return swap(section);
   const rows = splits.map((of) => el("tr", {}, el("td", {}, of.split), [of.rows, of.tokens, of.lengths.p50, of.lengths.p90, of.lengths.p99, of.lengths.max, of.truncated_rows]
-    .map((figure) => el("td", { class: "num" }, figure)), el("td", { class: "path" }, classes(of))));
-  const head = ["split", "rows", "tokens", "length p50", "p90", "p99", "longest", "cut", "classes"].map((title) => el("th", {}, title));
+    .map((value) => el("td", { class: "num" }, value)), el("td", { class: "path" }, classes(of))));
+  const head = ["split", "rows", "tokens", "length p50", "p90", "p99", "max", "truncated", "classes"].map((title) => el("th", {}, title));
   swap(section, el("h2", {}, "Data"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }

@@ -1,20 +1,20 @@
-// Who has no session is told how to get one; the address that `traind web` prints leads here with a key for one.
+// Login: the URL that `traind web` prints contains a key for a session.
 
-import { ask, session } from "./ask.js";
+import { request, session } from "./request.js";
 import { el } from "./dom.js";
 
 export async function logIn(key) {
-  const { session: given } = await (await ask("/api/login", { method: "POST", body: { key } })).json();
+  const { session: given } = await (await request("/api/login", { method: "POST", body: { key } })).json();
   session.keep(given);
-  // The key is spent; it need not stand in the history either.
+  // The key is used up; remove it from the history.
   location.replace("#/");
 }
 
-export function strangers(main) {
+export function showLogin(main) {
   session.forget();
   main.replaceChildren(el("div", { class: "narrow" },
-    el("h1", {}, "Who is there?"),
+    el("h1", {}, "Log in"),
     el("p", {}, "On the host of the daemon, run"),
     el("pre", {}, "traind web"),
-    el("p", {}, "and open the address that it prints. It works once and within a minute; this browser then sees and does what you may see and do.")));
+    el("p", {}, "and open the URL that it prints. It works once, within a minute, and logs this browser in as you.")));
 }

@@ -1,4 +1,4 @@
-// The first page: cores, jobs at work, jobs that wait and why, jobs that have ended.
+// The overview: cores, active jobs, waiting jobs with their reasons, and finished jobs.
 
 import { heatMap } from "./cores.js";
 import { sparkline } from "./chart.js";
@@ -16,24 +16,24 @@ export function overview(page) {
   const ended = el("section");
   page.main.replaceChildren(cores, active, waiting, ended);
   const curves = new Map();
-  const chosen = new Set();
+  const selected = new Set();
 
   async function refresh() {
     const { host, user, ...now } = await page.get("/api/overview");
-    page.tell(`${now.cores.length} ${host.platform} cores, ${host.device}`, user);
+    page.setHeader(`${now.cores.length} ${host.platform} cores, ${host.device}`, user);
     const held = now.cores.filter((core) => core.job_id).length;
     swap(cores, el("h2", {}, `Cores: ${held} of ${now.cores.length} held`), heatMap(now.cores));
     const inState = (...states) => now.jobs.filter((job) => states.includes(job.state));
     const running = inState(...ACTIVE);
     follow(running);
-    swap(active, el("h2", {}, `At work: ${running.length}`), running.length
+    swap(active, el("h2", {}, `Active: ${running.length}`), running.length
       ? el("div", { class: "grid" }, running.map((job) => card(job, curves.get(job.id)?.points ?? [])))
-      : el("p", { class: "dim" }, "no job runs"));
+      : el("p", { class: "dim" }, "no active jobs"));
     showWaiting(waiting, inState("pending"), now.more_wait);
-    showEnded(ended, inState("completed", "failed", "cancelled"), chosen);
+    showEnded(ended, inState("completed", "failed", "cancelled"), selected);
   }
 
-  // The course of a loss changes slowly: it is asked for less often.
+  // Curves change slowly, so they are requested less often.
   function follow(jobs) {
     for (const job of jobs) {
       const known = curves.get(job.id);
@@ -65,27 +65,27 @@ function card(job, points) {
 
 function showWaiting(section, jobs, more) {
   if (!jobs.length) return swap(section);
-  // By their places in the queue, and those without one in the order in which they came.
+  // By position in the queue; jobs without one are last, in the order of submission.
   const place = (job) => job.queue_position || Infinity;
   const inOrder = jobs.toReversed().toSorted((a, b) => (place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0));
   const rows = inOrder.map((job) => el("tr", { "data-key": job.id },
     el("td", { class: "dim num" }, String(job.queue_position || "–")),
     el("td", { class: "name" }, el("a", { href: `#/jobs/${job.id}` }, job.name)),
-    el("td", { class: "why" }, job.waiting_reason || "is about to start"),
+    el("td", { class: "why" }, job.waiting_reason || "about to start"),
     el("td", { class: "num wide" }, until(job.estimated_start_time)),
     el("td", { class: "dim wide" }, job.owner),
     el("td", { class: "dim num" }, ago(job.create_time))));
-  const title = more ? `Waiting: the newest ${jobs.length} of more` : `Waiting: ${jobs.length}`;
-  swap(section, el("h2", {}, title), table(["", "job", "why", "starts", "owner", "since"], rows, [3, 4]));
+  const title = more ? `Waiting: the newest ${jobs.length}` : `Waiting: ${jobs.length}`;
+  swap(section, el("h2", {}, title), table(["", "job", "reason", "starts", "owner", "submitted"], rows, [3, 4]));
 }
 
-function showEnded(section, jobs, chosen) {
+function showEnded(section, jobs, selected) {
   if (!jobs.length) return swap(section);
-  const compare = el("button", { onclick: () => { location.hash = `#/compare/${[...chosen].join(",")}`; } }, "compare chosen");
-  compare.disabled = chosen.size < 2;
-  const changed = () => { section.querySelector("button").disabled = chosen.size < 2; };
+  const compare = el("button", { onclick: () => { location.hash = `#/compare/${[...selected].join(",")}`; } }, "compare selected");
+  compare.disabled = selected.size < 2;
+  const changed = () => { section.querySelector("button").disabled = selected.size < 2; };
   const rows = jobs.map((job) => el("tr", { "data-key": job.id },
-    el("td", {}, choice(job, chosen, changed)),
+    el("td", {}, choice(job, selected, changed)),
     el("td", { class: "name" }, el("a", { href: `#/jobs/${job.id}` }, job.name)),
     el("td", {}, state(job.state)),
     el("td", { class: "num why" }, el("div", { class: "clamped" }, remark(job))),
@@ -96,13 +96,13 @@ function showEnded(section, jobs, chosen) {
     table(["", "job", "state", "result", "took", "ended"], rows, [4]));
 }
 
-function choice(job, chosen, changed) {
+function choice(job, selected, changed) {
   const box = el("input", { type: "checkbox", "aria-label": `compare ${job.name}`, onchange: ({ target }) => {
-    if (target.checked) chosen.add(job.id);
-    else chosen.delete(job.id);
+    if (target.checked) selected.add(job.id);
+    else selected.delete(job.id);
     changed();
   } });
-  box.checked = chosen.has(job.id);
+  box.checked = selected.has(job.id);
   return box;
 }
 

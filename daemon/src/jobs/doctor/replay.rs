@@ -1,5 +1,5 @@
-//! One job told again from its folders: accepted, and each attempt placed, logged and ended. A
-//! runner that lives is left to the next daemon, which finds it as after any other restart.
+//! Restores one job from its folders: accepts it, and places, logs and ends each attempt. A runner
+//! that is alive is left to the next daemon, which attaches to it as after any restart.
 
 use std::fs;
 use std::time::Duration;
@@ -17,9 +17,13 @@ use crate::jobs::store::{Job, NewJob, Store, StoreError};
 use crate::jobs::supervisor;
 use crate::jobs::supervisor::claim::Claim;
 
-const MADE_ANEW: &str = "the store was made anew";
+const REBUILT: &str = "the store was rebuilt";
 
-pub(super) fn retell(store: &Store, mut new: NewJob, run_dir: &RunDir) -> Result<(), StoreError> {
+pub(super) fn replay_job(
+    store: &Store,
+    mut new: NewJob,
+    run_dir: &RunDir,
+) -> Result<(), StoreError> {
     if let Some(before) = &new.after
         && store.get(before).is_err()
     {
@@ -34,45 +38,45 @@ pub(super) fn retell(store: &Store, mut new: NewJob, run_dir: &RunDir) -> Result
         if let Some((attempt, _)) = last {
             store.place_attempt(id, &[], attempt, None)?;
             cancel()?;
-            return unheard(store, run_dir, id);
+            return end_without_log(store, run_dir, id);
         }
-        // It never had a runner.
+        // The job never had a runner.
         return cancel();
     };
-    replay(store, run_dir, &spec)?;
+    replay_events(store, run_dir, &spec)?;
     if store.get(id)?.attempt < spec.attempt {
         begin(store, &spec, spec.attempt, None)?;
     }
     cancel()?;
     match last.filter(|(attempt, _)| *attempt == spec.attempt) {
         Some((_, Claim::Runner(runner))) if Identity::is_alive(&runner) => Ok(()),
-        Some((_, Claim::Runner(runner))) => conclude(store, id, !runner.is_of_this_boot()),
-        // It was placed, and no runner began.
-        _ => store.requeue(id, MADE_ANEW).map(drop),
+        Some((_, Claim::Runner(runner))) => end_attempt(store, id, !runner.is_of_this_boot()),
+        // The job was placed, but no runner started.
+        _ => store.requeue(id, REBUILT).map(drop),
     }
 }
 
-/// Stores what the runners logged, each after its placement. A log that is damaged or missing
-/// tells what it can.
-fn replay(store: &Store, run_dir: &RunDir, spec: &RunSpec) -> Result<(), StoreError> {
+/// Stores the logged events, each attempt's after its placement. Reads a damaged log as far as
+/// possible.
+fn replay_events(store: &Store, run_dir: &RunDir, spec: &RunSpec) -> Result<(), StoreError> {
     let mut offset = 0;
     while let Ok(logged) = run_dir.open_events_log().and_then(|log| log.read_from(offset)) {
         let Some(last) = logged.last() else { break };
         offset = last.next_offset;
-        for of_one in logged.chunk_by(|_, next| attempt(next).is_none()) {
-            let (Some(first), Some(last)) = (of_one.first(), of_one.last()) else { continue };
+        for chunk in logged.chunk_by(|_, next| attempt(next).is_none()) {
+            let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else { continue };
             if let Some(attempt) = attempt(first) {
                 let time = first.event.time.as_ref().map(clock::micros);
                 begin(store, spec, attempt, time)?;
             }
-            let events = of_one.iter().map(|logged| logged.event.clone()).collect();
+            let events = chunk.iter().map(|logged| logged.event.clone()).collect();
             store.record(&spec.job_id, events, last.next_offset)?;
         }
     }
     Ok(())
 }
 
-/// The attempt that begins with this event, if one does.
+/// Returns the attempt that begins with this event, if any.
 fn attempt(logged: &LoggedEvent) -> Option<u32> {
     match &logged.event.kind {
         Some(Kind::Started(started)) => Some(started.attempt),
@@ -80,50 +84,50 @@ fn attempt(logged: &LoggedEvent) -> Option<u32> {
     }
 }
 
-/// Places an attempt. Another one that is under way had come to nothing.
+/// Places an attempt, after ending the one in progress, if any.
 fn begin(store: &Store, spec: &RunSpec, attempt: u32, time: Option<i64>) -> Result<(), StoreError> {
     let (id, job) = (&spec.job_id, store.get(&spec.job_id)?);
     if job.state.is_active() {
         match restart(&job, &failure_of(&job)) {
             Some(restart) => store.restart(id, &restart)?,
-            None => store.requeue(id, MADE_ANEW)?,
+            None => store.requeue(id, REBUILT)?,
         };
     }
-    // A user can write anything into a log.
+    // The log is the user's file, and may contain anything.
     let next = job.attempt + 1;
     let attempt = attempt.clamp(next, spec.attempt.max(next));
     store.place_attempt(id, &spec.cores, attempt, time).map(drop)
 }
 
-/// Ends the attempt that is under way, whose runner is gone.
-fn conclude(store: &Store, id: &str, rebooted: bool) -> Result<(), StoreError> {
+/// Ends the attempt in progress, whose runner has ended.
+fn end_attempt(store: &Store, id: &str, rebooted: bool) -> Result<(), StoreError> {
     let job = store.get(id)?;
     let time = last_time(store, &job)?;
     let outcome = job.finished.as_ref().map(v1::Finished::outcome);
     let job = match outcome {
         Some(v1::Outcome::Completed) => store.settle_at(id, Outcome::Completed, None, time)?,
-        // It had to leave, for the daemon or for another job.
+        // The runner was stopped for a drain or a preemption.
         Some(v1::Outcome::Cancelled) if job.state != JobState::Cancelling => {
-            store.requeue(id, MADE_ANEW)?
+            store.requeue(id, REBUILT)?
         }
-        // It went with its machine.
-        None if rebooted && job.state != JobState::Cancelling => store.requeue(id, MADE_ANEW)?,
+        // The machine went down.
+        None if rebooted && job.state != JobState::Cancelling => store.requeue(id, REBUILT)?,
         None | Some(v1::Outcome::Cancelled) if job.state == JobState::Cancelling => {
             store.settle_at(id, Outcome::Cancelled, None, time)?
         }
         _ => match failure_of(&job) {
-            failure if failure.transient => store.requeue(id, MADE_ANEW)?,
+            failure if failure.transient => store.requeue(id, REBUILT)?,
             failure => return fail(store, &job, failure, time),
         },
     };
-    tracing::debug!(job = job.id, state = %job.state, "told again");
+    tracing::debug!(job = job.id, state = %job.state, "restored");
     Ok(())
 }
 
-/// Ends a job whose runner's folder is gone, and so the runner, whom nobody could hear.
-fn unheard(store: &Store, run_dir: &RunDir, id: &str) -> Result<(), StoreError> {
+/// Ends a job whose run folder is gone, and kills its runner, which could no longer report.
+fn end_without_log(store: &Store, run_dir: &RunDir, id: &str) -> Result<(), StoreError> {
     if let Err(error) = supervisor::end_processes(run_dir, id) {
-        tracing::warn!(job = id, %error, "end what was left of the job's runner");
+        tracing::warn!(job = id, %error, "kill the job's processes");
     }
     let job = store.get(id)?;
     if job.state == JobState::Cancelling {
@@ -132,7 +136,7 @@ fn unheard(store: &Store, run_dir: &RunDir, id: &str) -> Result<(), StoreError> 
     let folder = run_dir.path().display();
     let failure = v1::Failure {
         reason: reasons::RUN_DIRECTORY_FAILED.to_owned(),
-        message: format!("{folder} is gone, and with it what the runner told"),
+        message: format!("{folder} was removed, and with it the runner's event log"),
         ..Default::default()
     };
     fail(store, &job, failure, clock::now())
@@ -145,28 +149,27 @@ fn fail(store: &Store, job: &Job, failure: v1::Failure, time: i64) -> Result<(),
     }
 }
 
-/// The attempt that follows, at once: the job has waited since the store was damaged.
+/// The next attempt, if any. It starts at once: the job has waited since the store was damaged.
 fn restart(job: &Job, failure: &v1::Failure) -> Option<crate::jobs::store::Restart> {
-    let wanted = job.state != JobState::Cancelling;
-    supervisor::restart(job, failure, Duration::ZERO).filter(|_| wanted)
+    supervisor::restart(job, failure, Duration::ZERO).filter(|_| job.state != JobState::Cancelling)
 }
 
 fn failure_of(job: &Job) -> v1::Failure {
-    let told = job.finished.as_ref().and_then(|finished| finished.failure.clone());
-    told.unwrap_or_else(|| v1::Failure {
+    let reported = job.finished.as_ref().and_then(|finished| finished.failure.clone());
+    reported.unwrap_or_else(|| v1::Failure {
         reason: reasons::RUNNER_DIED.to_owned(),
-        message: "how the runner ended was lost with the store".to_owned(),
+        message: "the cause was lost with the store".to_owned(),
         ..Default::default()
     })
 }
 
-/// When the runner was last heard of, in microseconds since 1970.
+/// The time of the newest event, in microseconds since 1970.
 fn last_time(store: &Store, job: &Job) -> Result<i64, StoreError> {
     let last = store.events(job.number, job.last_sequence, 1)?.pop();
     Ok(last.and_then(|event| event.time).map_or_else(clock::now, |time| clock::micros(&time)))
 }
 
-/// The newest attempt that somebody claimed, and who.
+/// Returns the newest attempt that was claimed, with its claim.
 fn last_claim(run_dir: &RunDir) -> Option<(u32, Claim)> {
     let read = |attempt: u32| {
         let bytes = fs::read(run_dir.claim(attempt)).ok()?;
