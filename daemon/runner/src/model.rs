@@ -39,9 +39,10 @@ impl ModelFolder {
         Ok(ModelFolder { path, config: with_labels(config, section) })
     }
 
-    /// The length of the longest row that the model can read.
-    pub(crate) fn positions(&self, section: &ModelSection) -> RunResult<u32> {
-        Ok(registry::build(self.config.clone(), task(section)?)?.max_positions() as u32)
+    /// The length of the longest row that the model can read. Refuses configs that have no model for
+    /// the task.
+    pub(crate) fn max_positions(&self, section: &ModelSection) -> RunResult<u32> {
+        Ok(registry::max_positions(&self.config, task(section)?)? as u32)
     }
 
     /// Opens the tokenizer, which cuts rows to `max_length`, else to its own limit, and never to more
@@ -51,12 +52,8 @@ impl ModelFolder {
         max_length: Option<u32>,
         limit: u32,
     ) -> RunResult<HuggingFaceTokenizer> {
-        let own = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
-        if own.max_length().is_some_and(|length| length <= limit) {
-            return Ok(own);
-        }
-        let options = TokenizerOptions { max_length: Some(limit) };
-        Ok(HuggingFaceTokenizer::open(&self.path, &options)?)
+        let tokenizer = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
+        Ok(tokenizer.limited_to(limit)?)
     }
 
     /// The token that pads rows: the tokenizer's, else the config's.

@@ -47,6 +47,9 @@ pub struct HuggingFaceTokenizer {
     cls_token_id: Option<u32>,
     mask_token_id: Option<u32>,
     vocab_size: u32,
+    /// The hash of the tokenizer's file.
+    content_hash: String,
+    truncation_side: Option<String>,
     fingerprint: String,
 }
 
@@ -81,7 +84,7 @@ impl HuggingFaceTokenizer {
         let pad_token_type_id = config.pad_token_type_id(&tokenizer);
         let post_processor = tokenizer.get_post_processor().cloned();
         let tokenizer = bare(tokenizer, file)?;
-        let built = Self {
+        let mut built = Self {
             padding_side,
             pad_token_id,
             pad_token_type_id,
@@ -90,15 +93,32 @@ impl HuggingFaceTokenizer {
             mask_token_id: config.mask_token_id(&tokenizer),
             vocab_size: vocab_size(&tokenizer),
             post_processor,
-            fingerprint: fingerprint(bytes, max_length, config.truncation_side.as_deref()),
+            content_hash: blake3::hash(bytes).to_hex().to_string(),
+            truncation_side: config.truncation_side.clone(),
+            fingerprint: String::new(),
             truncation_direction: config.truncation_direction(),
             of_words: with_prefix_space(&tokenizer),
             tokenizer,
             file: file.to_path_buf(),
             max_length,
         };
-        built.check_max_length()?;
+        built.set_max_length(max_length)?;
         Ok(built)
+    }
+
+    /// Cuts rows to at most `limit` tokens, special tokens included.
+    pub fn limited_to(mut self, limit: u32) -> Result<Self> {
+        if self.max_length.is_none_or(|max_length| max_length > limit) {
+            self.set_max_length(Some(limit))?;
+        }
+        Ok(self)
+    }
+
+    fn set_max_length(&mut self, max_length: Option<u32>) -> Result<()> {
+        self.max_length = max_length;
+        let (hash, side) = (&self.content_hash, self.truncation_side.as_deref());
+        self.fingerprint = format!("{hash} {max_length:?} {side:?}");
+        self.check_max_length()
     }
 
     fn check_max_length(&self) -> Result<()> {
@@ -333,8 +353,4 @@ fn pieces(encoding: &Encoding, truncated: bool) -> SpannedEncoding {
         end: offsets.1 as u32,
     });
     SpannedEncoding { spans: spans.collect(), encoded: encoded(encoding, truncated) }
-}
-
-fn fingerprint(tokenizer_json: &[u8], max_length: Option<u32>, side: Option<&str>) -> String {
-    format!("{} {max_length:?} {side:?}", blake3::hash(tokenizer_json).to_hex())
 }

@@ -13,6 +13,9 @@ pub trait Family: Sync {
     /// The config keys that it reads.
     fn keys(&self) -> &'static [&'static str];
 
+    /// The length of the longest row that a model with `config` can read.
+    fn max_positions(&self, config: &ModelConfig) -> Result<usize>;
+
     /// The model for a task; `None` where the family has none.
     fn model(&self, task: Task) -> Option<FamilyModel<'_>>;
 }

@@ -18,15 +18,31 @@ const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type
 /// Builds the model of a config for a task. The model's config carries the
 /// class name of that task as its architecture.
 pub fn build(mut config: ModelConfig, task: Task) -> Result<Box<dyn Model>> {
-    let family = find(&config)?;
+    let (_, model) = find_model(&config, task)?;
+    config.set("architectures", vec![model.architecture]);
+    (model.build)(config)
+}
+
+/// The length of the longest row that the model of a config for a task can read, without building
+/// the model.
+pub fn max_positions(config: &ModelConfig, task: Task) -> Result<usize> {
+    let (family, _) = find_model(config, task)?;
+    family.max_positions(config)
+}
+
+/// Finds the family and the model of a config for a task, and checks the overrides.
+fn find_model(
+    config: &ModelConfig,
+    task: Task,
+) -> Result<(&'static dyn Family, FamilyModel<'static>)> {
+    let family = find(config)?;
     let model = family.model(task).ok_or_else(|| Error::UnsupportedTask {
         model_type: family.model_type().to_owned(),
         task: task.name().to_owned(),
         supported: tasks(family).map(Task::name).collect(),
     })?;
-    check_overrides(&config, family)?;
-    config.set("architectures", vec![model.architecture]);
-    (model.build)(config)
+    check_overrides(config, family)?;
+    Ok((family, model))
 }
 
 fn find(config: &ModelConfig) -> Result<&'static dyn Family> {

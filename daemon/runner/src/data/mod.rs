@@ -37,14 +37,14 @@ pub(crate) struct Split {
     pub questions: Arc<Questions>,
 }
 
-/// All splits of the job.
+/// The splits of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
     /// `None` where the job does not train.
     pub train: Option<Split>,
     pub validation: Option<Split>,
     pub test: Option<Split>,
-    /// `None` where rows carry no classes.
+    /// `None` where labels are not classes.
     pub encoder: Option<LabelEncoder>,
 }
 

@@ -1,9 +1,9 @@
-//! Precision, recall and F1 of several classes, averaged as scikit-learn does. What
-//! would be a division by zero is 0.
+//! Precision, recall and F1 of several classes, averaged as scikit-learn does. A division by zero
+//! gives 0.
 
 use super::Metrics;
 
-/// How often a class was predicted, was right, and was both.
+/// The counts of one class: right predictions, all predictions, and labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClassCounts {
     pub correct: u64,
@@ -11,7 +11,7 @@ pub(super) struct ClassCounts {
     pub support: u64,
 }
 
-type Figure = fn(ClassCounts) -> f64;
+type Score = fn(ClassCounts) -> f64;
 
 impl ClassCounts {
     pub(super) fn precision(self) -> f64 {
@@ -35,22 +35,22 @@ impl ClassCounts {
     }
 }
 
-/// `precision`, `recall` and `f1`, each as `_macro`, `_micro` and `_weighted`.
+/// Returns `precision`, `recall` and `f1`, each as `_macro`, `_micro` and `_weighted`.
 pub(super) fn averages(classes: &[ClassCounts]) -> Metrics {
     let total = classes.iter().copied().fold(ClassCounts::default(), ClassCounts::plus);
-    let figures: [Figure; 3] = [ClassCounts::precision, ClassCounts::recall, ClassCounts::f1];
+    let scores: [Score; 3] = [ClassCounts::precision, ClassCounts::recall, ClassCounts::f1];
     let mut metrics = Metrics::new();
-    for (name, figure) in ["precision", "recall", "f1"].into_iter().zip(figures) {
-        let sum: f64 = classes.iter().map(|class| figure(*class)).sum();
-        let weighted: f64 = classes.iter().map(|class| figure(*class) * class.support as f64).sum();
+    for (name, score) in ["precision", "recall", "f1"].into_iter().zip(scores) {
+        let sum: f64 = classes.iter().map(|class| score(*class)).sum();
+        let weighted: f64 = classes.iter().map(|class| score(*class) * class.support as f64).sum();
         metrics.insert(format!("{name}_macro"), ratio(sum, classes.len() as f64));
-        metrics.insert(format!("{name}_micro"), figure(total));
+        metrics.insert(format!("{name}_micro"), score(total));
         metrics.insert(format!("{name}_weighted"), ratio(weighted, total.support as f64));
     }
     metrics
 }
 
-/// Precision, recall and F1 under their plain names.
+/// Returns `precision`, `recall` and `f1`.
 pub(super) fn plain(counts: ClassCounts) -> Metrics {
     Metrics::from([
         ("precision".to_owned(), counts.precision()),

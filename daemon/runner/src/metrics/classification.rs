@@ -1,4 +1,4 @@
-//! Single-label classification: what the confusion matrix tells.
+//! Single-label classification, from the confusion matrix.
 
 use super::Metrics;
 use super::averages::{ClassCounts, averages, plain, ratio};
@@ -20,12 +20,10 @@ impl ConfusionMatrix {
         self.counts[label * self.classes + predicted] += 1;
     }
 
-    /// `accuracy`, `matthews_correlation`, and `precision`, `recall` and `f1`: of class 1
-    /// where there are two classes, else the same as `_macro`; and `_macro`, `_micro` and
-    /// `_weighted`.
+    /// Returns `accuracy`, `matthews_correlation`, the averages of [`averages`], and `precision`,
+    /// `recall` and `f1`: those of class 1 where there are two classes, else the `_macro` averages.
     ///
-    /// As in scikit-learn, averages are over the classes that occur as a label or as a
-    /// prediction.
+    /// As in scikit-learn, averages include only classes that occur as a label or a prediction.
     pub(crate) fn metrics(&self) -> Metrics {
         let classes: Vec<ClassCounts> = (0..self.classes).map(|class| self.class(class)).collect();
         let occurs = |class: &&ClassCounts| class.support + class.predicted > 0;
@@ -60,21 +58,20 @@ impl ConfusionMatrix {
         self.counts.iter().sum::<u64>() as f64
     }
 
-    /// The correlation of labels and predictions (Gorodkin, 2004); 0 where either is the
-    /// same for all rows.
+    /// The correlation of labels and predictions (Gorodkin, 2004); 0 where either is constant.
     fn matthews(&self, classes: &[ClassCounts]) -> f64 {
         let rows = self.rows();
-        let sum = |of: fn(&ClassCounts) -> f64| classes.iter().map(of).sum::<f64>();
+        let sum = |value: fn(&ClassCounts) -> f64| classes.iter().map(value).sum::<f64>();
         let correct = sum(|class| class.correct as f64);
         let both = sum(|class| class.predicted as f64 * class.support as f64);
         let predicted = sum(|class| (class.predicted as f64).powi(2));
         let support = sum(|class| (class.support as f64).powi(2));
-        let spread = (rows * rows - predicted) * (rows * rows - support);
-        ratio(correct * rows - both, spread.sqrt())
+        let variance = (rows * rows - predicted) * (rows * rows - support);
+        ratio(correct * rows - both, variance.sqrt())
     }
 }
 
-/// Index of the largest value, the first of equals, as NumPy's `argmax`.
+/// The index of the largest value, and of the first among equals, as NumPy's `argmax`.
 pub(crate) fn argmax(values: &[f32]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate() {

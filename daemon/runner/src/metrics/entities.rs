@@ -1,18 +1,18 @@
-//! Entities in sentences of labelled tokens, as seqeval counts them in its default mode:
-//! any of the IOB and IOBES schemes, and sequences that break their rules.
+//! Entities in sentences of labelled tokens, as counted by seqeval's default mode: any IOB or IOBES
+//! scheme, including sequences that violate it.
 
 use std::collections::HashSet;
 
 use super::Metrics;
 use super::averages::{ClassCounts, plain, ratio};
 
-/// The labels of a sentence's tokens, and what was predicted for them.
+/// The labels and the predictions for a sentence's tokens.
 pub(crate) type Sentence<'a> = (Vec<&'a str>, Vec<&'a str>);
 
 /// The label of a token outside of all entities.
 const OUTSIDE: Tag<'static> = Tag { mark: 'O', kind: "_" };
 
-/// `precision`, `recall` and `f1` of entities, whose kind, start and end must all be right,
+/// Returns `precision`, `recall` and `f1` of entities, which are right where kind, start and end are,
 /// and the `accuracy` of tokens.
 pub(crate) fn entities(sentences: &[Sentence<'_>]) -> Metrics {
     let mut counts = ClassCounts::default();
@@ -30,7 +30,7 @@ pub(crate) fn entities(sentences: &[Sentence<'_>]) -> Metrics {
     metrics
 }
 
-/// `B-LOC` is the mark `B` of the kind `LOC`.
+/// A label such as `B-LOC`: the mark `B` and the kind `LOC`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tag<'a> {
     mark: char,
@@ -67,17 +67,17 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Kind, first and last token of each entity.
+/// Returns kind, first and last token of each entity.
 fn spans<'a>(labels: &[&'a str]) -> HashSet<(&'a str, usize, usize)> {
     let tags = labels.iter().map(|label| Tag::of(label)).chain([OUTSIDE]);
     let mut spans = HashSet::new();
     let (mut previous, mut first) = (OUTSIDE, 0);
-    for (place, tag) in tags.enumerate() {
+    for (index, tag) in tags.enumerate() {
         if previous.ends_before(tag) {
-            spans.insert((previous.kind, first, place - 1));
+            spans.insert((previous.kind, first, index - 1));
         }
         if tag.begins_after(previous) {
-            first = place;
+            first = index;
         }
         previous = tag;
     }

@@ -1,6 +1,5 @@
-//! Metrics of a whole split, computed on the host from results in dataset
-//! order. Each equals that of scikit-learn, scipy, seqeval or SQuAD's scripts, as the
-//! fixture of `scripts/fixtures/metrics.py` shows.
+//! Metrics of a whole split, computed on the host. Each equals its counterpart in scikit-learn, scipy,
+//! seqeval or SQuAD's scripts, which a fixture of `scripts/fixtures/metrics.py` shows.
 //!
 //! Imports no other room.
 

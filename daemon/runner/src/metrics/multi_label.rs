@@ -1,14 +1,13 @@
-//! Multi-label classification: any number of classes a row.
+//! Multi-label classification: any number of classes in each row.
 
 use super::Metrics;
 use super::averages::{ClassCounts, averages, ratio};
 
-/// `labels` and `logits` hold `classes` values a row. A class is predicted where its logit
-/// is above 0, its probability above a half.
+/// Returns `accuracy`, the share of rows with all classes right, and `precision`, `recall` and `f1` as
+/// `_macro`, `_micro` and `_weighted` averages over all classes; the plain names are `_micro`.
 ///
-/// `accuracy` is the share of rows with all classes right; `precision`, `recall` and `f1`
-/// are averaged over all classes as `_macro`, `_micro` and `_weighted`, and under their
-/// plain names as `_micro`.
+/// `labels` and `logits` have `classes` values in each row. A class is predicted where its logit is
+/// above 0, which is a probability above one half.
 pub(crate) fn multi_label(classes: usize, labels: &[f32], logits: &[f32]) -> Metrics {
     let mut counts = vec![ClassCounts::default(); classes];
     let mut right = 0.0;

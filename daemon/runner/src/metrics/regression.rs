@@ -1,24 +1,24 @@
-//! Regression: distances and correlations of numbers.
+//! Regression: errors and correlations.
 
 use super::Metrics;
 use super::averages::ratio;
 
-/// `mse`, `mae`, `pearson` and `spearmanr` of `width` numbers a row: the mean of what each gives
-/// by itself. A correlation with what is the same for all rows is 0.
+/// Returns `mse`, `mae`, `pearson` and `spearmanr`, each the mean over the `width` columns of a row. A
+/// correlation with a constant is 0.
 pub(crate) fn regression(width: usize, labels: &[f32], predictions: &[f32]) -> Metrics {
     let mut metrics = Metrics::new();
-    for place in 0..width {
+    for index in 0..width {
         let column = |values: &[f32]| -> Vec<f64> {
-            values.iter().skip(place).step_by(width).copied().map(f64::from).collect()
+            values.iter().skip(index).step_by(width).copied().map(f64::from).collect()
         };
-        for (name, value) in of_one(&column(labels), &column(predictions)) {
+        for (name, value) in column_metrics(&column(labels), &column(predictions)) {
             *metrics.entry(name).or_default() += value / width as f64;
         }
     }
     metrics
 }
 
-fn of_one(labels: &[f64], predictions: &[f64]) -> Metrics {
+fn column_metrics(labels: &[f64], predictions: &[f64]) -> Metrics {
     let differences = || predictions.iter().zip(labels).map(|(guess, label)| guess - label);
     let rows = labels.len() as f64;
     let squares: f64 = differences().map(|difference| difference * difference).sum();
@@ -42,7 +42,7 @@ fn centered(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| value - mean).collect()
 }
 
-/// Places in ascending order; equal values share the mean of theirs.
+/// Returns the ranks in ascending order; equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
@@ -50,7 +50,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut first = 0;
     for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
         let mean = first as f64 + (equal.len() - 1) as f64 / 2.0;
-        equal.iter().for_each(|&place| ranks[place] = mean);
+        equal.iter().for_each(|&row| ranks[row] = mean);
         first += equal.len();
     }
     ranks

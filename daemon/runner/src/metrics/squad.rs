@@ -1,11 +1,11 @@
-//! Question answering: SQuAD's scores under the names of its scripts.
+//! Question answering: SQuAD's scores by the names of its scripts.
 
 use traind_loader::squad::{Share, SquadScores};
 
 use super::Metrics;
 
-/// `exact_match` and `f1`; where questions may have no answer `exact`, `f1` and both for
-/// each kind of question. All in percent.
+/// Returns `exact_match` and `f1`, or for version 2 `exact`, `f1` and both for questions with and
+/// without an answer. All are percentages.
 pub(crate) fn squad(scores: &SquadScores, version_2: bool) -> Metrics {
     let exact = if version_2 { "exact" } else { "exact_match" };
     let mut metrics =
@@ -18,9 +18,9 @@ pub(crate) fn squad(scores: &SquadScores, version_2: bool) -> Metrics {
     metrics
 }
 
-/// Questions of one kind.
+/// Returns the scores for questions of one kind.
 fn share(kind: &str, share: &Share) -> Vec<(String, f64)> {
-    let figures = [("exact", share.exact), ("f1", share.f1), ("total", share.total as f64)];
-    let named = figures.map(|(name, value)| (format!("{kind}_{name}"), value));
+    let scores = [("exact", share.exact), ("f1", share.f1), ("total", share.total as f64)];
+    let named = scores.map(|(name, value)| (format!("{kind}_{name}"), value));
     named.to_vec()
 }

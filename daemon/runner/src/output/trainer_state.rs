@@ -37,7 +37,7 @@ pub(crate) struct TrainerState {
     pub trial_params: Option<Value>,
 }
 
-/// A count of steps, which checkpoints of older versions hold as a number with a fraction.
+/// Reads a count of steps, which checkpoints of older versions write with a fraction.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(f64::deserialize(deserializer)? as u64)
 }

@@ -1,9 +1,9 @@
-//! Activations of a step, from its own trace: forward and backward pass are recorded as in
-//! training, and the most bytes that are alive at once are counted.
+//! The memory for the activations of a step, from its trace: forward and backward pass are recorded as
+//! in training, and the peak of the bytes alive at once is returned.
 //!
-//! A compiler fuses element by element arithmetic into what uses it, so such values keep
-//! alive what they were made from and take no memory themselves. What a dot reads is in memory
-//! all the same, since a dot takes nothing into itself.
+//! A compiler fuses elementwise operations into their users, so their results take no memory and keep
+//! their inputs alive instead. The inputs of a dot are always in memory, since nothing is fused into a
+//! dot.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ fn batch(trace: &Trace, model: &dyn Model, rows: usize, positions: usize) -> any
     Ok(batch)
 }
 
-/// The most bytes alive at once, in the order of the trace. `results` are counted elsewhere.
+/// Returns the peak of the bytes alive at once, in the order of the trace, without `results`.
 fn peak(graph: &Graph, results: &HashSet<NodeId>) -> u64 {
     let nodes: Vec<(NodeId, &Node)> = graph.nodes().collect();
     let written = written(&nodes);
@@ -79,14 +79,14 @@ fn peak(graph: &Graph, results: &HashSet<NodeId>) -> u64 {
     most
 }
 
-/// Which results are in memory, by index.
+/// Returns by index which results are in memory.
 fn written(nodes: &[(NodeId, &Node)]) -> Vec<bool> {
     let mut written: Vec<bool> =
         nodes.iter().map(|(_, node)| node.op.storage() == ResultStorage::Written).collect();
     for (_, reader) in nodes.iter().filter(|(_, node)| node.op.reads_memory()) {
         for input in &reader.inputs {
             let read = behind_views(nodes, input.index());
-            // A parameter is there already.
+            // Parameters are counted elsewhere.
             written[read] |= !nodes[read].1.inputs.is_empty();
         }
     }
@@ -101,10 +101,10 @@ fn behind_views(nodes: &[(NodeId, &Node)], mut index: usize) -> usize {
     index
 }
 
-/// Where each node is read last, through nodes that are fused into their readers.
+/// Returns the last reader of each node, through nodes that are fused into their readers.
 fn last_uses(nodes: &[(NodeId, &Node)], written: &[bool]) -> Vec<usize> {
     let mut last_use = vec![0; nodes.len()];
-    // Backward: by the time a node is met, all its readers were.
+    // In reverse order, so that the readers of a node come before it.
     for (index, (_, node)) in nodes.iter().enumerate().rev() {
         let at = if written[index] { index } else { last_use[index].max(index) };
         for input in &node.inputs {

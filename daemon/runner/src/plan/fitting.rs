@@ -1,4 +1,4 @@
-//! The one change that would make a job fit: what costs the least is tried first.
+//! Finds one change that makes a job fit; the changes that cost least are tried first.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use traind_models::Model;
 use super::Change;
 use super::memory::Memory;
 
-/// Below this, shorter rows lose more than they save.
+/// Shorter rows than this lose more than they save.
 const MAX_LENGTH_MIN: u32 = 64;
 
 type Changed = (&'static str, String, JobFile);
@@ -26,8 +26,8 @@ pub(super) fn change(
     Ok(None)
 }
 
-/// Results stay the same but for the batch size, then for the length of rows, then for the
-/// optimizer.
+/// The first changes keep the results the same; later ones change the batch size, the length of rows
+/// and the optimizer.
 fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
     let sharded = (!job.parallel.shard_optimizer_state && job.resources.cores > 1).then(|| {
         let mut changed = job.clone();

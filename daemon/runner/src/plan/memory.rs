@@ -11,7 +11,7 @@ use traind_xla::Shape;
 use super::activations;
 use crate::state::{Layout, mesh};
 
-/// In bytes.
+/// Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Memory {
     pub weights_bytes: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Memory {
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
     pub bytes_per_core: u64,
-    /// The optimizer state of all cores together, as a checkpoint holds it.
+    /// The unsharded optimizer state, as in a checkpoint.
     #[serde(skip)]
     pub optimizer_bytes_whole: u64,
 }
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// What stays on a core from step to step, and the gradients.
+/// The state of a core between steps, and the gradients.
 struct State {
     weights: u64,
     gradients: u64,
@@ -69,7 +69,7 @@ impl State {
             }
             let layout = Layout::of(&spec.shape, shards);
             let held = layout.held_shape(&spec.shape);
-            // A shard has a copy of its own to update.
+            // The optimizer updates a copy of the shard.
             let copy = if layout.is_shard() { held.size_bytes() as u64 } else { 0 };
             state.weights += copy;
             state.gradients += bytes;
@@ -84,7 +84,7 @@ fn slots(optimizer: &dyn Optimizer, shape: &Shape) -> u64 {
     optimizer.slots(shape).iter().map(|slot| slot.shape.size_bytes() as u64).sum()
 }
 
-/// The longest row that the job can have.
+/// The length of the job's longest row.
 pub(crate) fn positions(job: &JobFile, model: &dyn Model) -> usize {
     let most = model.max_positions();
     job.data.max_length.map_or(most, |length| (length as usize).min(most))

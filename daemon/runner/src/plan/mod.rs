@@ -1,9 +1,8 @@
-//! `traind-runner plan`: what a job will take, from its job file and the model's
-//! `config.json` alone. No weights, no data and no device are touched, so it is done in
-//! milliseconds, before the job has any cores; only that of a model on the hub that is not in the
-//! cache has to come first.
+//! `traind-runner plan`: estimates what a job takes from its job file and the model's `config.json`.
+//! It reads no weights and no data and uses no device, so it takes milliseconds, unless the config of
+//! a model on the hub must be fetched first.
 //!
-//! Reads a [`Request`] as JSON on standard input and writes a [`Plan`] on standard output.
+//! Reads a [`Request`] as JSON from standard input and writes a [`Plan`] to standard output.
 //!
 //! Imports `model`, `state` and `step`.
 
@@ -22,50 +21,50 @@ use traind_models::{Model, Task, registry};
 use crate::model;
 use memory::Memory;
 
-/// The question.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
     job: JobFile,
-    /// What a core has for the job; nothing is refused without it.
+    /// The memory of a core; every job fits without it.
     #[serde(default)]
     bytes_per_core_max: Option<u64>,
-    /// Whether the settings of a model on the hub may be asked for there.
+    /// Whether a model's config may be fetched from the hub.
     #[serde(default)]
     may_fetch: bool,
 }
 
-/// The answer. Sizes are in bytes; those of memory are a core's.
+/// Sizes are in bytes, and those of memory are for one core.
 #[derive(Debug, Serialize)]
 pub(crate) struct Plan {
     model_type: String,
     parameters: u64,
-    /// Rows a core and step, and the most tokens of a row.
+    /// The rows of a batch on one core, and the largest number of tokens in a row.
     rows: u32,
     positions: u64,
     #[serde(flatten)]
     memory: Memory,
     checkpoint_bytes: u64,
     output_bytes: u64,
-    /// The output folder with all checkpoints that are there at a time.
+    /// The output folder with as many checkpoints as exist at one time.
     disk_bytes: u64,
-    /// Set where the job does not fit: the change that would make it, or `None` for none.
+    /// Present where the job does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     misfit: Option<Misfit>,
 }
 
 #[derive(Debug, Serialize)]
 struct Misfit {
+    /// The change that makes the job fit, if there is one.
     change: Option<Change>,
 }
 
-/// A key of the job file and another value for it.
+/// A key of the job file and its new value.
 #[derive(Debug, Serialize)]
 struct Change {
     field: String,
     value: String,
 }
 
-/// Answers on standard output.
+/// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
@@ -100,8 +99,8 @@ fn plan(request: &Request) -> anyhow::Result<Plan> {
     })
 }
 
-/// How many checkpoints there are at a time: one more than are kept while the newest is
-/// written. Without a limit their number depends on the data; one is counted.
+/// The number of checkpoints at one time: those that are kept, and the one being written. Without a
+/// limit it depends on the data, and only one is counted.
 fn checkpoints(job: &JobFile) -> u64 {
     match job.train.save_strategy {
         SaveStrategy::No => 0,
@@ -109,7 +108,7 @@ fn checkpoints(job: &JobFile) -> u64 {
     }
 }
 
-/// The model as the job file describes it; labels that only the data know do not matter.
+/// Builds the model of a job file. Labels that only the data determine do not matter.
 fn build(job: &JobFile, may_fetch: bool) -> anyhow::Result<Arc<dyn Model>> {
     let mut config = model::config(&job.model, may_fetch)?;
     if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
@@ -129,7 +128,7 @@ mod tests {
         "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
         "max_position_embeddings": 128, "type_vocab_size": 2}"#;
 
-    /// The plan of a job whose sections are changed by `edit`.
+    /// Plans a job that `edit` has changed.
     fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value)) -> Plan {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_does_not_fit_is_told_what_would() {
+    fn a_job_that_does_not_fit_gets_a_change_that_does() {
         let whole = plan_of(None, |_| {}).memory.bytes_per_core;
         assert!(plan_of(Some(whole), |_| {}).misfit.is_none());
         let change = |bytes| plan_of(Some(bytes), |_| {}).misfit.unwrap().change;

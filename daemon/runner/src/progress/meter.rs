@@ -10,7 +10,7 @@ use traind_proto::v1::StepTime;
 pub(crate) struct StepCounts {
     pub samples: u64,
     pub tokens: u64,
-    /// FLOPs by the Trainer's count: see [`crate::session::trainer_flos`].
+    /// FLOPs as transformers' `floating_point_ops` counts them.
     pub flos: f64,
 }
 

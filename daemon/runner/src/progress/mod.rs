@@ -112,7 +112,7 @@ impl Progress {
             best_model_checkpoint: self.best.checkpoint.map(best_folder),
             epoch: timetable.epoch(self.steps),
             global_step: self.steps,
-            eval_steps: timetable.eval_steps_of_state(&job.train),
+            eval_steps: timetable.trainer_eval_steps(&job.train),
             is_hyper_param_search: false,
             is_local_process_zero: true,
             is_world_process_zero: true,

@@ -13,7 +13,7 @@ use crate::error::RunResult;
 pub(crate) struct Timetable {
     pub steps_per_epoch: u64,
     pub max_steps: u64,
-    /// Epochs that are begun.
+    /// The number of epochs that start.
     pub num_train_epochs: u64,
     pub logging_steps: u64,
     /// Steps between two evaluations; `None` where there are none during training.
@@ -102,9 +102,9 @@ impl Timetable {
         }
     }
 
-    /// `eval_steps` of `trainer_state.json`, where the Trainer has its own default for strategies
-    /// that count no steps.
-    pub(crate) fn eval_steps_of_state(&self, train: &Train) -> u64 {
+    /// `eval_steps` of `trainer_state.json`. The Trainer writes its default where the strategy counts
+    /// no steps.
+    pub(crate) fn trainer_eval_steps(&self, train: &Train) -> u64 {
         const DEFAULT: u64 = 500;
         match (train.eval_steps, train.eval_strategy) {
             (Some(steps), _) => steps.resolve(self.max_steps),
@@ -113,7 +113,7 @@ impl Timetable {
         }
     }
 
-    /// Whether step `done` is logged: by epochs also the last, as in the Trainer.
+    /// Whether step `done` is logged. With the strategy `epoch` the last step is, as in the Trainer.
     pub(crate) fn logs_after(&self, done: u64) -> bool {
         let is_due = match self.logging_strategy {
             LoggingStrategy::No => false,
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(epochs, [0.0, 3.0 / 7.0, 6.0 / 7.0, 1.0, 1.0 + 3.0 / 7.0]);
     }
 
-    /// Settings of a job of `STEPS_PER_EPOCH` steps an epoch and the steps after which the
-    /// Trainer logs, evaluates and saves, as `scripts/fixtures/timetable.py` writes them.
+    /// The settings of a job with `STEPS_PER_EPOCH` steps in each epoch, and the steps after which the
+    /// Trainer logs, evaluates and saves, as written by `scripts/fixtures/timetable.py`.
     #[derive(serde::Deserialize)]
     struct Flow {
         train: serde_json::Map<String, serde_json::Value>,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_evaluations_and_checkpoints_are_those_of_the_trainer() {
+    fn logs_evaluations_and_checkpoints_follow_the_trainer() {
         const STEPS_PER_EPOCH: u64 = 4;
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/timetable.json");
         let cases: Vec<Flow> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_are_those_that_the_steps_begin() {
+    fn an_epoch_counts_once_it_starts() {
         let check = |settings: &str, expect| {
             let timetable = Timetable::new(&train(settings), 8).unwrap();
             assert_eq!(timetable.num_train_epochs, expect, "{settings}");

@@ -39,7 +39,7 @@ impl Inputs {
         let resumed = checkpoint::find(&context.spec, journal)?;
         let downloads = context.downloads();
         let folder = ModelFolder::open(&job.model, &downloads)?;
-        let positions = folder.positions(&job.model)?;
+        let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
         let limit = lengths::limit(job, task.as_ref(), positions);

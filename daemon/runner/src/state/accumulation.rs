@@ -1,5 +1,5 @@
-//! The sums over the batches of a step, on each core those of its own rows, and
-//! the loss scale of `fp16`: both live from one program of a step to the next.
+//! The sums over the batches of a step, on each core for its own rows, and the loss scale of `fp16`.
+//! Both last from one program of a step to the next.
 
 use serde::{Deserialize, Serialize};
 use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
@@ -13,8 +13,7 @@ const GROWTH_FACTOR: f64 = 2.0;
 const BACKOFF_FACTOR: f64 = 0.5;
 const GROWTH_INTERVAL: f64 = 2000.0;
 
-/// Sums over the batches of a step, besides each parameter's own sum of
-/// gradients. They are zero between steps.
+/// Sums over the batches of a step, besides each parameter's gradient sum. They are zero between steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulation {
     /// f32
@@ -30,9 +29,9 @@ impl Accumulation {
     }
 }
 
-/// What the loss is multiplied with, so that gradients in float16 do not vanish:
-/// halved after a step whose gradients are not finite, doubled after 2,000 that
-/// were, as `torch.amp.GradScaler` does it.
+/// The factor of the loss that keeps gradients in float16 from underflowing. As in
+/// `torch.amp.GradScaler`, it is halved after a step whose gradients are not finite and doubled after
+/// 2,000 steps whose gradients are.
 #[derive(Clone, Debug)]
 pub(crate) struct LossScale {
     /// f32
@@ -41,7 +40,7 @@ pub(crate) struct LossScale {
     growth_tracker: Variable,
 }
 
-/// The same on the host.
+/// A [`LossScale`] on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ScaleValues {
     pub scale: f32,
@@ -60,7 +59,7 @@ impl LossScale {
         Ok(LossScale { scale: scalar(start.scale)?, growth_tracker: scalar(start.growth_tracker)? })
     }
 
-    /// Records what follows from a step; returns the new scale.
+    /// Records the change of the scale after a step; returns the new one.
     pub(crate) fn advance(&self, at: &mut Recording<'_>, finite: &Tensor) -> RunResult<Tensor> {
         let (scale, tracker) = (at.read(self.scale)?, at.read(self.growth_tracker)?);
         let tracker = tracker.add_scalar(1.0)?;
@@ -74,7 +73,7 @@ impl LossScale {
         Ok(next)
     }
 
-    /// The values as they are now.
+    /// Copies the values to the host.
     pub(crate) fn values(&self, device: &LazyDevice) -> RunResult<ScaleValues> {
         let value = |variable| -> RunResult<f32> { Ok(device.value(variable, 0)?.to_f32()?[0]) };
         Ok(ScaleValues { scale: value(self.scale)?, growth_tracker: value(self.growth_tracker)? })

@@ -1,4 +1,4 @@
-//! How the optimizer holds a parameter: on every core, or a shard on each.
+//! How the optimizer's state of a parameter is distributed: whole on every core, or sharded.
 
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::ops::ReduceKind;
@@ -7,16 +7,15 @@ use traind_xla::{Shape, Tensor};
 
 use crate::error::RunResult;
 
-/// A parameter smaller than this is not worth a collective of its own twice.
+/// A smaller parameter is not worth two collectives of its own.
 const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
 
-/// How the optimizer holds one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Layout {
     /// Every core updates all of it.
     Whole,
-    /// Each of `shards` cores updates `length` elements of the flattened
-    /// parameter, padded with zeros at its end.
+    /// Each of `shards` cores updates `length` elements of the flattened parameter, which is padded
+    /// with zeros.
     Shard { shards: usize, length: usize },
 }
 
@@ -33,7 +32,7 @@ impl Layout {
         matches!(self, Layout::Shard { .. })
     }
 
-    /// Sums a gradient over the cores; of a shard, each keeps its own part.
+    /// Sums a gradient over the cores; each keeps its own shard, if the layout has any.
     pub(crate) fn reduce(&self, gradient: &Tensor, mesh: &Mesh) -> traind_xla::Result<Tensor> {
         let groups = &mesh.groups(&[Axis::Data]);
         match *self {
@@ -48,7 +47,7 @@ impl Layout {
         }
     }
 
-    /// The whole parameter from what each core holds of it.
+    /// Gathers the whole parameter from the part that each core holds.
     pub(super) fn gather(
         &self,
         held: &Tensor,
@@ -66,7 +65,7 @@ impl Layout {
         }
     }
 
-    /// The shape of what a core holds of a parameter of `shape`.
+    /// The shape of a core's part of a parameter of `shape`.
     pub(crate) fn held_shape(&self, shape: &Shape) -> Shape {
         match self {
             Layout::Whole => shape.clone(),
@@ -74,7 +73,7 @@ impl Layout {
         }
     }
 
-    /// What each core holds of an array: one part a shard, or the array alone.
+    /// Splits an array into one part for each shard, or into the array itself.
     pub(super) fn split(&self, array: &HostArray) -> RunResult<Vec<HostArray>> {
         let Layout::Shard { shards, length } = *self else { return Ok(vec![array.clone()]) };
         let shape = self.held_shape(array.shape());
@@ -86,7 +85,7 @@ impl Layout {
         Ok(parts.collect::<Result<_, _>>()?)
     }
 
-    /// The whole value of a variable in this layout, as it is now.
+    /// Copies the whole value of a variable in this layout to the host.
     pub(super) fn read(
         &self,
         device: &LazyDevice,
@@ -102,7 +101,7 @@ impl Layout {
         self.join(parts, shape)
     }
 
-    /// The array of `shape` that was split.
+    /// Joins the parts of an array of `shape`.
     fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
         let mut bytes: Vec<u8> = Vec::with_capacity(shape.size_bytes());
         for part in &parts {
@@ -112,7 +111,7 @@ impl Layout {
         Ok(HostArray::from_bytes(shape.clone(), bytes)?)
     }
 
-    /// Cores that hold different parts.
+    /// The number of different parts.
     fn parts(&self) -> usize {
         match self {
             Layout::Whole => 1,
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_put_together_as_they_were_split() {
+    fn split_parts_join_to_the_array() {
         let elements = SHARDED_ELEMENTS_MIN + 1;
         let values: Vec<f32> = (0..elements).map(|element| element as f32).collect();
         let array = HostArray::from_f32(&[1, elements], &values).unwrap();

@@ -1,10 +1,9 @@
-//! What lives on the cores from step to step: parameters, optimizer slots and
-//! the few constants that a step reads.
+//! The state on the cores that lasts from step to step: parameters, optimizer slots and a few
+//! constants.
 //!
-//! With `shard_optimizer_state` a large parameter's slots, and the copy that
-//! the optimizer updates, are split over the cores of the `data` axis (ZeRO-1):
-//! gradients are reduce-scattered, each core updates its shard, and the shards
-//! are gathered into the whole parameter again.
+//! With `shard_optimizer_state` the slots of a large parameter, and the copy that the optimizer
+//! updates, are sharded over the `data` axis (ZeRO-1): gradients are reduce-scattered, each core
+//! updates its shard, and the shards are gathered into the whole parameter.
 //!
 //! Imports `error` alone.
 
@@ -38,9 +37,9 @@ pub(crate) struct TrainState {
     pub row_offset: Variable,
     /// f32: infinity where gradients are not clipped.
     pub max_grad_norm: Variable,
-    /// Where a step takes several programs.
+    /// Present where a step takes several programs.
     pub accumulation: Option<Accumulation>,
-    /// With `fp16`.
+    /// Present with `fp16`.
     pub loss_scale: Option<LossScale>,
 }
 
@@ -51,18 +50,18 @@ pub(crate) struct StateSettings {
     pub rows_per_core: usize,
     pub max_grad_norm: f64,
     pub shard_optimizer_state: bool,
-    /// A step takes several programs: see [`TrainStep`].
+    /// Whether a step takes several programs.
     pub accumulates: bool,
-    /// The loss is scaled.
+    /// Whether the loss is scaled.
     pub fp16: bool,
 }
 
-/// Where training begins: from new slots, or on from those of a checkpoint.
+/// The values that training starts from.
 #[derive(Debug, Default)]
 pub(crate) struct StartValues {
     /// In the order of the model's parameters.
     pub parameters: Vec<HostArray>,
-    /// Absent where training begins.
+    /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,
     pub loss_scale: ScaleValues,
 }
@@ -76,7 +75,7 @@ impl TrainState {
         start: &StartValues,
         settings: StateSettings,
     ) -> RunResult<TrainState> {
-        // An optimizer that looks at whole rows or columns cannot hold a shard.
+        // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
         let shards = if sharded { device.cores().mesh().data_shards() } else { 1 };
         let creation = parameter::Creation {
@@ -104,12 +103,12 @@ impl TrainState {
         })
     }
 
-    /// In the model's order.
+    /// The parameters in the model's order.
     pub(crate) fn parameters(&self) -> &[ParameterState] {
         &self.parameters
     }
 
-    /// The value of each parameter when the recorded program starts.
+    /// Records a read of each parameter at the start of the program.
     pub(crate) fn read_parameters(
         &self,
         at: &mut Recording<'_>,
@@ -117,7 +116,7 @@ impl TrainState {
         self.parameters.iter().map(|parameter| parameter.read(at)).collect()
     }
 
-    /// The sum of each trained parameter's gradients over the batches of a step.
+    /// Records a read of each trained parameter's gradient sum.
     pub(crate) fn read_gradient_sums(
         &self,
         at: &mut Recording<'_>,
@@ -126,7 +125,7 @@ impl TrainState {
         sums.collect()
     }
 
-    /// Records that all sums over the batches of a step are zero again.
+    /// Records that all sums over the batches of a step are reset to zero.
     pub(crate) fn reset_sums(&self, at: &mut Recording<'_>) -> RunResult<()> {
         let gradients = self.parameters.iter().filter_map(ParameterState::gradient_sum);
         let sums = self.accumulation.iter().flat_map(|sums| [sums.loss_sum, sums.weight_sum]);
@@ -138,7 +137,7 @@ impl TrainState {
         Ok(())
     }
 
-    /// The optimizer's state as it is now, on the host, whole and by name.
+    /// Copies the optimizer's whole slots to the host.
     pub(crate) fn slots(&self, device: &LazyDevice) -> RunResult<SlotArrays> {
         let mut arrays = SlotArrays::new();
         for parameter in &self.parameters {
@@ -147,7 +146,7 @@ impl TrainState {
         Ok(arrays)
     }
 
-    /// Bytes of a copy of the parameters, and of one of the slots.
+    /// The bytes of all parameters, and of all whole slots.
     pub(crate) fn host_bytes(&self) -> (u64, u64) {
         let parameters = self.parameters.iter().map(ParameterState::size_bytes).sum::<usize>();
         let slots = self.parameters.iter().map(ParameterState::slot_bytes).sum::<usize>();
@@ -155,7 +154,7 @@ impl TrainState {
     }
 }
 
-/// Gives each core what it holds of an array.
+/// Uploads to each core the part of an array that it holds.
 fn upload(device: &mut LazyDevice, layout: &Layout, array: &HostArray) -> RunResult<Variable> {
     if !layout.is_shard() {
         return Ok(device.variable(array)?);
@@ -174,7 +173,7 @@ fn row_offsets(device: &mut LazyDevice, rows_per_core: usize) -> RunResult<Varia
     Ok(device.variable_per_core(&offsets.iter().collect::<Vec<_>>())?)
 }
 
-/// 64 bits of seed in the 32 that device programs work with.
+/// Folds a seed into the 32 bits that device programs use.
 fn fold_seed(seed: u64) -> u32 {
     (seed ^ (seed >> 32)) as u32
 }

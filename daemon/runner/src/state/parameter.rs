@@ -21,7 +21,7 @@ pub(crate) struct ParameterState {
     training: Option<Training>,
 }
 
-/// What the update of a parameter needs.
+/// The state that the update of a parameter needs.
 #[derive(Clone, Debug)]
 struct Training {
     layout: Layout,
@@ -33,10 +33,10 @@ struct Training {
     weight_decay: bool,
 }
 
-/// How the state of each parameter is made.
+/// How the state of each parameter is created.
 pub(super) struct Creation<'a> {
     pub optimizer: &'a dyn Optimizer,
-    /// Cores that share the optimizer's state.
+    /// The number of cores that share the optimizer's state.
     pub shards: usize,
     /// The slots of a checkpoint.
     pub slots: Option<&'a StoredSlots>,
@@ -58,12 +58,12 @@ pub(crate) struct Gradient<'a> {
     pub value: Tensor,
 }
 
-/// What the updates of all parameters share.
+/// The arguments that the updates of all parameters share.
 #[derive(Clone, Copy)]
 pub(crate) struct ParameterUpdate<'a> {
     pub optimizer: &'a dyn Optimizer,
     pub scalars: &'a Scalars,
-    /// Where it is given and does not hold, nothing changes.
+    /// A condition without which nothing changes.
     pub only_if: Option<&'a Tensor>,
     pub mesh: &'a Mesh,
 }
@@ -89,7 +89,7 @@ impl ParameterState {
         self.whole
     }
 
-    /// The whole value as it is now, on the host.
+    /// Copies the whole value to the host.
     pub(crate) fn value(&self, device: &LazyDevice) -> RunResult<HostArray> {
         Layout::Whole.read(device, self.whole, &self.shape)
     }
@@ -98,7 +98,7 @@ impl ParameterState {
         self.shape.size_bytes()
     }
 
-    /// Bytes of the whole slots.
+    /// The bytes of the whole slots.
     pub(super) fn slot_bytes(&self) -> usize {
         let slots = self.training.iter().flat_map(|training| &training.slots);
         slots.map(|slot| slot.shape.size_bytes()).sum()
@@ -170,18 +170,18 @@ impl<'a> Gradient<'a> {
         Ok(gradients.collect())
     }
 
-    /// Whether each core has a shard of it, once it is reduced.
+    /// Whether each core has only a shard of the reduced gradient.
     pub(crate) fn is_shard(&self) -> bool {
         self.training.layout.is_shard()
     }
 
-    /// The sum over all cores; of a shard, each core keeps its own part.
+    /// Sums the gradient over all cores; each keeps its own shard, if there are any.
     pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
         let value = self.training.layout.reduce(&self.value, mesh)?;
         Ok(Gradient { value, ..self })
     }
 
-    /// Records that it is added to the sum of the step's gradients.
+    /// Records that the gradient is added to the step's sum.
     pub(crate) fn accumulate(&self, at: &mut Recording<'_>) -> RunResult<()> {
         let Some(sum) = self.training.gradient_sum else { return Ok(()) };
         let total = at.read(sum)?.add(&self.value)?;

@@ -1,6 +1,5 @@
-//! The optimizer's slots by name, whole on the host and as the layout has it on
-//! the cores: a checkpoint knows nothing of shards, so that any number of cores
-//! can go on from it.
+//! The optimizer's slots by name: whole on the host, in their layout on the cores. A checkpoint has no
+//! shards, so that any number of cores can resume from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,18 +27,18 @@ pub(crate) struct StoredSlots {
 pub(crate) struct HeldSlot {
     pub name: String,
     pub variable: Variable,
-    /// Of the whole slot.
+    /// The shape of the whole slot.
     pub shape: Shape,
 }
 
 impl HeldSlot {
-    /// The whole slot as it is now.
+    /// Copies the whole slot to the host.
     pub(super) fn read(&self, device: &LazyDevice, layout: &Layout) -> RunResult<HostArray> {
         layout.read(device, self.variable, &self.shape)
     }
 }
 
-/// The slots of one parameter: those of a checkpoint, or zeros.
+/// Creates the slots of one parameter, from a checkpoint or as zeros.
 pub(super) fn create(
     device: &mut LazyDevice,
     optimizer: &dyn Optimizer,
@@ -48,7 +47,7 @@ pub(super) fn create(
     stored: Option<&StoredSlots>,
 ) -> RunResult<Vec<HeldSlot>> {
     let mut held = Vec::new();
-    // A slot that is sharded has its parameter's shape.
+    // A sharded slot has the shape of its parameter.
     for Slot { name, shape } in optimizer.slots(&spec.shape) {
         let name = format!("{}.{name}", spec.name);
         let variable = match stored {

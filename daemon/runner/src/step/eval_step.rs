@@ -7,7 +7,7 @@ use super::{ForwardPass, Readout};
 use crate::error::RunResult;
 use crate::state::TrainState;
 
-/// What a step fetches from each core, of its own rows, where they have labels.
+/// Fetched from each core for its own rows, where they have labels.
 pub(crate) const LOSS_SUM: &str = "loss_sum";
 pub(crate) const WEIGHT_SUM: &str = "weight_sum";
 
@@ -18,7 +18,7 @@ pub(crate) struct EvalStep {
 }
 
 impl EvalStep {
-    /// The same step for rows without labels.
+    /// Returns the step for rows without labels.
     pub(crate) fn unlabelled(&self) -> EvalStep {
         let layout = self.forward.layout.without_targets();
         EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }

@@ -1,5 +1,5 @@
-//! What an evaluation step reads back from the cores: as little as the task's metrics
-//! and predictions need.
+//! The results that an evaluation step reads back from the cores: no more than the task's metrics and
+//! predictions need.
 //!
 //! B rows, S positions, C classes.
 
@@ -16,7 +16,7 @@ const BEST_CLASSES: &str = "best_classes";
 const PROBABILITIES: &str = "probabilities";
 const CORRECT_SUM: &str = "correct_sum";
 
-/// What is read back besides the sums of the loss.
+/// The results besides the sums of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readout {
     /// The logits of each row, f32[B, C].
@@ -25,12 +25,12 @@ pub(crate) enum Readout {
     SpanLogits,
     /// The best class of each token, s32[B, S], and its probability, f32[B, S].
     BestClasses,
-    /// How many labels have the largest logit: logits over a vocabulary stay where
-    /// they are.
+    /// The number of labels with the largest logit. Logits over a vocabulary are too large to read
+    /// back.
     CorrectSum,
 }
 
-/// What a row gave; empty where nothing was read back a row.
+/// The results of a row; empty where only sums are read back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RowOutput {
     /// Logits, or the probabilities of `classes`.
@@ -64,8 +64,8 @@ impl Readout {
         Ok(())
     }
 
-    /// The rows of one core's batch, the empty slots among them, by the `spans` of their tokens:
-    /// what stands for a token is that of the row's own ones.
+    /// Returns the rows of one core's batch, empty slots included. `spans` locates the tokens of each
+    /// row: results of padding are dropped.
     pub(crate) fn rows(
         self,
         fetched: &Fetched,
@@ -90,18 +90,17 @@ impl Readout {
             Readout::BestClasses => {
                 let classes = by_row(fetched.per_core(BEST_CLASSES)?[core].to_s32()?, rows);
                 let values = by_row(fetched.per_core(PROBABILITIES)?[core].to_f32()?, rows);
-                let of_tokens = classes.zip(values).zip(spans).map(|((classes, values), span)| {
+                let rows = classes.zip(values).zip(spans).map(|((classes, values), span)| {
                     let classes = classes[span.clone()].to_vec();
                     RowOutput { values: values[span.clone()].to_vec(), classes }
                 });
-                of_tokens.collect()
+                rows.collect()
             }
             Readout::CorrectSum => vec![RowOutput::default(); rows],
         })
     }
 
-    /// How many labels of one core's batch have the largest logit; 0 where that is not
-    /// counted.
+    /// The number of labels in one core's batch with the largest logit; 0 where they are not counted.
     pub(crate) fn correct_sum(self, fetched: &Fetched, core: usize) -> RunResult<f64> {
         match self {
             Readout::CorrectSum => scalar(&fetched.per_core(CORRECT_SUM)?[core]),

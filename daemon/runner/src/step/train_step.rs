@@ -1,11 +1,10 @@
-//! Records a training step: forward, backward, the collectives of the optimizer
-//! step over the `data` axis, clipping and the update.
+//! Records a training step: forward and backward pass, the collectives over the `data` axis, clipping
+//! and the update.
 //!
-//! A step of one batch is one program. A step of several batches is a program
-//! for each, which adds to sums on its core, and one that updates: batches of
-//! one step may have different lengths, and a program for every combination
-//! would be too many to compile. `fp16` takes the same two programs, since the
-//! rate of an update depends on whether the one before was skipped.
+//! A step of one batch is one program. A step of several batches is one program for each, which adds
+//! to sums on its core, and one that updates: the batches of a step may have different lengths, and
+//! there are too many combinations to compile a program for each. `fp16` uses the same two programs,
+//! since the learning rate of an update depends on whether the previous one was skipped.
 
 use std::sync::Arc;
 
@@ -22,30 +21,30 @@ use super::ForwardPass;
 use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
 
-/// The optimizer's scalars, new in each step.
+/// The optimizer's scalars for this step.
 pub(crate) const SCALARS: &str = "scalars";
-/// Steps done before, which seeds the step's random numbers.
+/// The steps done before, which seed the random numbers.
 pub(crate) const STEP: &str = "step";
-/// Rows of the step in the batches before, on all cores.
+/// The number of rows, on all cores, in the step's earlier batches.
 pub(crate) const FIRST_ROW: &str = "first_row";
 
-/// What a step fetches, the same on every core.
+/// Results of a step, the same on every core.
 pub(crate) const LOSS: &str = "loss";
 pub(crate) const GRAD_NORM: &str = "grad_norm";
 /// The loss scale after the step.
 pub(crate) const LOSS_SCALE: &str = "loss_scale";
-/// 1 where weights were updated, else 0.
+/// 1 where parameters were updated, else 0.
 pub(crate) const UPDATED: &str = "updated";
 
-/// Everything that the recorded program depends on besides its shapes.
+/// Everything besides its shapes that a recorded step depends on.
 #[derive(Clone)]
 pub(crate) struct TrainStep {
     pub forward: ForwardPass,
     pub optimizer: Arc<dyn Optimizer>,
     /// All cores of the job.
     pub mesh: Mesh,
-    /// Divides a scaled loss, so that the scale is about that of a mean: a power
-    /// of two, which changes no digit.
+    /// Divides a scaled loss, so that its magnitude is that of a mean. A power of two, which rounds
+    /// nothing.
     pub loss_divisor: f64,
 }
 
@@ -72,7 +71,7 @@ impl TrainStep {
         vec![InputSpec::new(SCALARS, scalars)]
     }
 
-    /// A step in one program.
+    /// Records a step in one program.
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
         let parameters = state.read_parameters(at)?;
         let row_offset = at.read(state.row_offset)?;
@@ -83,7 +82,7 @@ impl TrainStep {
         self.optimize(at, state, &reduced, &weight_sum)
     }
 
-    /// One batch of a step: adds its gradients to those of the batches before.
+    /// Records one batch of a step, which adds its gradients to those of earlier batches.
     pub(crate) fn record_accumulate(
         &self,
         at: &mut Recording<'_>,
@@ -101,7 +100,7 @@ impl TrainStep {
         add(at, sums.weight_sum, &weight_sum)
     }
 
-    /// The end of a step whose batches were added up.
+    /// Records the end of a step of several batches.
     pub(crate) fn record_update(
         &self,
         at: &mut Recording<'_>,
@@ -112,13 +111,13 @@ impl TrainStep {
         let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
         let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
         let reduced = self.reduce(local)?;
-        // The gradients are divided by the scale too.
+        // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         self.optimize(at, state, &reduced, &weight_sum)?;
         state.reset_sums(at)
     }
 
-    /// `value` times the loss scale, where there is one.
+    /// Returns `value` times the loss scale, if there is one.
     fn scaled(
         &self,
         at: &mut Recording<'_>,
@@ -130,7 +129,7 @@ impl TrainStep {
         Ok(value.mul(&scale)?)
     }
 
-    /// Sums of the loss and of the sample weights over this core's rows.
+    /// Returns the sums of the loss and of the sample weights over this core's rows.
     fn forward(
         &self,
         at: &mut Recording<'_>,
@@ -146,9 +145,8 @@ impl TrainStep {
         Ok((loss.loss_sum, loss.weight_sum))
     }
 
-    /// Fetches the mean loss over all cores; returns what it was divided by: the sum of the
-    /// weights, and 1 where nothing has a weight. The loss and the gradients of such a step
-    /// are 0, not 0 divided by 0: then the weights would be lost.
+    /// Fetches the mean loss over all cores. Returns its divisor: the sum of the sample weights, or 1
+    /// where that is 0, so that loss and gradients of a step without labels are 0 and not NaN.
     fn fetch_loss(
         &self,
         at: &mut Recording<'_>,
@@ -163,12 +161,12 @@ impl TrainStep {
         Ok(weight_sum)
     }
 
-    /// The sums over all cores of `local`, the gradients of this core's loss sum.
+    /// Sums the gradients of all cores' loss sums.
     fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
         local.into_iter().map(|gradient| gradient.reduced(&self.mesh)).collect()
     }
 
-    /// Clips and updates. The sums `reduced` become means by `weight_sum`.
+    /// Clips and updates. Dividing by `weight_sum` turns the sums `reduced` into means.
     fn optimize(
         &self,
         at: &mut Recording<'_>,
@@ -178,7 +176,7 @@ impl TrainStep {
     ) -> RunResult<()> {
         let norm = self.norm(at, reduced)?.div(weight_sum)?;
         at.fetch(GRAD_NORM, &norm);
-        // Any gradient that is not finite makes the norm so.
+        // The norm is finite exactly where all gradients are.
         let finite = state.loss_scale.as_ref().map(|_| is_finite(&norm)).transpose()?;
         let max_norm = at.read(state.max_grad_norm)?;
         let factor = clip::coefficient(&norm, &max_norm)?.div(weight_sum)?;
@@ -200,7 +198,7 @@ impl TrainStep {
         Ok(())
     }
 
-    /// The norm of the summed gradients, of which a core may hold only shards.
+    /// The norm of the summed gradients, some of which may be sharded.
     fn norm(&self, at: &Recording<'_>, reduced: &[Gradient<'_>]) -> RunResult<Tensor> {
         let (shards, whole): (Vec<_>, Vec<_>) =
             reduced.iter().partition(|gradient| gradient.is_shard());
@@ -219,13 +217,13 @@ impl TrainStep {
     }
 }
 
-/// Adds to a variable.
+/// Records that `value` is added to a variable.
 fn add(at: &mut Recording<'_>, sum: Variable, value: &Tensor) -> RunResult<()> {
     let total = at.read(sum)?.add(value)?;
     Ok(at.assign(sum, &total)?)
 }
 
-/// Neither infinite nor NaN, for which no comparison holds.
+/// Every comparison with NaN is false, so this covers NaN and both infinities.
 fn is_finite(value: &Tensor) -> RunResult<Tensor> {
     Ok(value.abs()?.le_scalar(f64::from(f32::MAX))?)
 }

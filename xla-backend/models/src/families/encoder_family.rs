@@ -59,6 +59,10 @@ impl Family for EncoderFamily {
         self.keys
     }
 
+    fn max_positions(&self, config: &ModelConfig) -> Result<usize> {
+        Ok((self.resolve)(config)?.encoder.positions.longest_row())
+    }
+
     fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
         Some(match task {
             Task::SequenceClassification => {

@@ -57,6 +57,10 @@ impl Family for Gpt2Family {
         KEYS
     }
 
+    fn max_positions(&self, config: &ModelConfig) -> Result<usize> {
+        Ok(Gpt2Config::resolve(config)?.n_positions)
+    }
+
     fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
         match task {
             Task::CausalLm => Some(FamilyModel::new("GPT2LMHeadModel", causal_lm)),
