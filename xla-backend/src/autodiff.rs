@@ -1,5 +1,5 @@
-//! Reverse-mode differentiation: the reverse walk and nothing else. What an
-//! operation's gradient is, the operation says.
+//! Reverse-mode differentiation: the reverse walk alone. Gradient rules belong to
+//! the operations.
 
 mod rematerialize;
 
@@ -25,7 +25,7 @@ pub fn gradients(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
 struct Walk<'a> {
     trace: &'a Trace,
     wrt: Vec<NodeId>,
-    /// Whether the value of a node depends on a differentiated tensor.
+    /// By node: whether its value depends on a differentiated tensor.
     depends: Vec<bool>,
     cotangents: Vec<Option<Tensor>>,
     rematerialized: Rematerialized,

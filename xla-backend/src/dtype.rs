@@ -12,7 +12,7 @@ pub enum DType {
     F16,
     BF16,
     F32,
-    /// For gradient checks; Neuron has none.
+    /// Used by gradient checks; Neuron has none.
     F64,
 }
 
@@ -67,6 +67,7 @@ impl DType {
         }
     }
 
+    /// Bytes of one element, on the host.
     pub fn size_bytes(self) -> usize {
         match self {
             DType::Pred | DType::U8 => 1,

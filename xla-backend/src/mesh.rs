@@ -16,7 +16,7 @@ pub enum Axis {
     Pipeline,
 }
 
-/// Which cores are neighbours, as SageMaker's model parallel library names it.
+/// The order of the axes over the cores, under the names of SageMaker's model parallel library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// One copy of the model on neighbouring cores: `DPT`.
@@ -24,7 +24,7 @@ pub enum Placement {
     Cluster,
     /// One copy of the model as far apart as can be: `TPD`.
     Spread,
-    /// From the axis that varies slowest with the core number to the fastest.
+    /// The axes by how fast they vary with the core number, the slowest first.
     Order([Axis; 3]),
 }
 
@@ -94,6 +94,7 @@ impl Coordinates {
         Coordinates { data, ..Coordinates::default() }
     }
 
+    /// The coordinate on one axis.
     pub fn along(&self, axis: Axis) -> usize {
         match axis {
             Axis::Data => self.data,
@@ -129,6 +130,7 @@ impl Mesh {
         Mesh::new(cores, 1, 1, Placement::Cluster)
     }
 
+    /// The number of cores along an axis.
     pub fn size(&self, axis: Axis) -> usize {
         match axis {
             Axis::Data => self.data,
@@ -142,11 +144,12 @@ impl Mesh {
         self.data
     }
 
+    /// The number of cores of the job, each of which runs one replica.
     pub fn replica_count(&self) -> usize {
         self.data * self.tensor * self.pipeline
     }
 
-    /// Where a replica stands; `replica` is below [`Mesh::replica_count`].
+    /// The place of a replica; `replica` is below [`Mesh::replica_count`].
     pub fn coordinates(&self, replica: usize) -> Coordinates {
         let mut coordinates = Coordinates::default();
         let mut rest = replica;
@@ -159,8 +162,9 @@ impl Mesh {
 
     /// The replica that stands there.
     pub fn replica(&self, coordinates: Coordinates) -> usize {
-        let step = |number, &axis| number * self.size(axis) + coordinates.along(axis);
-        self.order.iter().fold(0, step)
+        self.order
+            .iter()
+            .fold(0, |number, &axis| number * self.size(axis) + coordinates.along(axis))
     }
 
     /// The replicas that differ along `axes` alone, one group for each place

@@ -26,10 +26,12 @@ impl Shape {
         self.dims.len()
     }
 
+    /// The product of the dimensions; 1 for a scalar.
     pub fn element_count(&self) -> usize {
         self.dims.iter().product()
     }
 
+    /// Bytes of a dense array.
     pub fn size_bytes(&self) -> usize {
         self.element_count() * self.dtype.size_bytes()
     }

@@ -1,5 +1,4 @@
-//! How most models are put together: a body that reads tokens, and a head that
-//! answers one task.
+//! Models of two parts: a body that reads tokens, and the head of one task.
 
 use std::ops::Range;
 
@@ -32,7 +31,7 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         batch: &Batch,
     ) -> Result<HiddenStates>;
 
-    /// What the head reads of the last layer's states, f32[B S, H].
+    /// The input of the head, f32[B S, H], from the last layer's states.
     fn finish(&self, _cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         Ok(states.last.clone())
     }
@@ -41,7 +40,7 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
 
     fn max_positions(&self) -> usize;
 
-    /// Operations of one row.
+    /// Floating-point operations of one row.
     fn forward_flops(&self, positions: usize) -> f64;
 }
 

@@ -5,7 +5,7 @@ use traind_xla::{DType, Tensor, Trace};
 
 use crate::error::Result;
 
-/// What PyTorch adds to the norm before dividing by it.
+/// PyTorch adds it to the norm before dividing by it.
 const EPSILON: f64 = 1e-6;
 
 #[derive(Clone, Debug)]
@@ -36,12 +36,13 @@ pub fn square_sum<'a>(
     Ok(total)
 }
 
-/// What every gradient is multiplied with: `max_norm / norm`, at most one.
+/// The factor of every gradient: `max_norm / norm`, at most one.
 pub fn coefficient(norm: &Tensor, max_norm: &Tensor) -> Result<Tensor> {
     let one = norm.trace().scalar(1.0, norm.dtype())?;
     Ok(max_norm.div(&norm.add_scalar(EPSILON)?)?.minimum(&one)?)
 }
 
+/// Multiplies each gradient with a scalar.
 pub fn scale(gradients: &[Tensor], coefficient: &Tensor) -> Result<Vec<Tensor>> {
     gradients.iter().map(|gradient| Ok(gradient.mul(coefficient)?)).collect()
 }

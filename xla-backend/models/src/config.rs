@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 const FILE_NAME: &str = "config.json";
-/// What transformers assumes where a config says nothing of labels.
+/// The default of transformers for a config without labels.
 const DEFAULT_NUM_LABELS: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl ModelConfig {
         ModelConfig { path: path.into(), keys, overridden: Vec::new() }
     }
 
-    /// The same with other values for some of its keys.
+    /// Replaces the values of some of its keys.
     pub fn with_overrides(mut self, overrides: &Map<String, Value>) -> ModelConfig {
         for (key, value) in overrides {
             if key == "num_labels" {
@@ -52,6 +52,7 @@ impl ModelConfig {
         self
     }
 
+    /// The file or folder that errors name.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -74,6 +75,7 @@ impl ModelConfig {
         self.keys.remove(key);
     }
 
+    /// `model_type`, which names the family.
     pub fn model_type(&self) -> Result<&str> {
         self.string("model_type")
     }
@@ -92,6 +94,7 @@ impl ModelConfig {
         self.need(key, "an integer from 1 to 2147483647", self.size_of(key)?)
     }
 
+    /// A size from 1, with a default where the key is missing.
     pub fn size_or(&self, key: &str, default: usize) -> Result<usize> {
         Ok(self.size_of(key)?.unwrap_or(default))
     }
@@ -104,7 +107,7 @@ impl ModelConfig {
         })
     }
 
-    /// The same with a default where the key is missing; `null` is none.
+    /// Reads the key with a default where it is missing; `null` is none.
     pub fn token_id_or(
         &self,
         key: &str,
@@ -177,6 +180,7 @@ impl ModelConfig {
 
 /// Labels, which transformers keeps as two maps and no count.
 impl ModelConfig {
+    /// The number of labels: of `id2label`, else `num_labels`, else 2.
     pub fn num_labels(&self) -> Result<usize> {
         let labels = self.typed("id2label", "an object", Value::as_object)?;
         match labels {
@@ -191,11 +195,12 @@ impl ModelConfig {
         let Some(names) = self.typed("id2label", "an object", Value::as_object)? else {
             return Ok(default_labels(self.num_labels()?));
         };
-        let name = |id: usize| names.get(&id.to_string()).and_then(Value::as_str);
         (0..self.num_labels()?)
             .map(|id| {
-                let problem = || self.error("id2label", format!("has no name for label {id}"));
-                name(id).map(str::to_owned).ok_or_else(problem)
+                let label = names.get(&id.to_string()).and_then(Value::as_str);
+                label
+                    .map(str::to_owned)
+                    .ok_or_else(|| self.error("id2label", format!("has no name for label {id}")))
             })
             .collect()
     }

@@ -1,4 +1,4 @@
-//! What a family of models is to the registry.
+//! The interface of a family of models to the registry.
 
 use crate::config::ModelConfig;
 use crate::error::Result;

@@ -1,5 +1,5 @@
-//! How many floating-point operations a forward pass is, counting dots only:
-//! the yardstick of utilization. The backward pass is twice as many.
+//! Floating-point operations of a forward pass, counting dots only, by which
+//! utilization is measured. The backward pass has twice as many.
 
 /// A vector of `inputs` times a matrix to `outputs`.
 pub fn dot(inputs: f64, outputs: f64) -> f64 {

@@ -17,19 +17,19 @@ use crate::parameters::ParameterSpec;
 pub trait Model: Send + Sync {
     fn config(&self) -> &ModelConfig;
 
-    /// In the order of the forward pass; the order is stable.
+    /// The parameters in the order of the forward pass; the order is stable.
     fn parameters(&self) -> &[ParameterSpec];
 
     /// The submodule that holds all but the head, as transformers calls it.
     fn base_model_prefix(&self) -> &'static str;
 
-    /// What a batch may hold, in a stable order.
+    /// The inputs of a batch, in a stable order.
     fn inputs(&self) -> Vec<InputSpec>;
 
-    /// What the logits are, for whoever evaluates them.
+    /// The meaning of the logits, for evaluation.
     fn output(&self) -> OutputKind;
 
-    /// How many repeated layers there are.
+    /// The number of repeated layers.
     fn num_layers(&self) -> usize;
 
     /// Traces the first stage: one core's share of the batch as the first layer takes it.
@@ -77,7 +77,7 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// What logits mean: B rows, S positions, C classes.
+/// The meaning of logits: B rows, S positions, C classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputKind {
     /// f32[B, C], to be compared with the row's label or labels.
@@ -153,6 +153,7 @@ impl Batch {
         self.tensors.insert(name.to_owned(), tensor);
     }
 
+    /// The input called `name`; an error where the batch lacks it.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         self.optional(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })
     }
@@ -161,7 +162,7 @@ impl Batch {
         self.tensors.get(name)
     }
 
-    /// How many rows this core has.
+    /// The number of rows of this core.
     pub fn rows(&self) -> Result<usize> {
         Ok(self.get("input_ids")?.dims().first().copied().unwrap_or_default())
     }
@@ -191,12 +192,13 @@ impl ParameterTensors {
         ParameterTensors { compute_dtype: dtype, ..self }
     }
 
+    /// The parameter called `name`; an error where the stage has none.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         self.tensors.get(name).ok_or_else(|| Error::MissingWeight { name: name.to_owned() })
     }
 }
 
-/// What a forward pass runs in.
+/// The context of a forward pass.
 #[derive(Clone, Copy)]
 pub struct Forward<'a> {
     pub trace: &'a Trace,
@@ -213,6 +215,7 @@ impl Forward<'_> {
         self.parameters.compute_dtype
     }
 
+    /// A parameter in float32.
     pub fn parameter(&self, name: &str) -> Result<&Tensor> {
         self.parameters.get(name)
     }
@@ -243,14 +246,14 @@ impl Forward<'_> {
 /// backward pass so far again in each operation that reads it.
 #[derive(Clone, Debug)]
 pub struct HiddenStates {
-    /// Of the sequence that the head reads, f32[B S, H].
+    /// States of the sequence that the head reads, f32[B S, H].
     pub last: Tensor,
-    /// Of the source sequence, to which the layers of a decoder attend, f32[B S', H].
+    /// States of the source sequence, to which the layers of a decoder attend, f32[B S', H].
     pub encoder: Option<Tensor>,
 }
 
 impl HiddenStates {
-    /// Those of a model that reads one sequence.
+    /// States of a model that reads one sequence.
     pub fn of(last: Tensor) -> HiddenStates {
         HiddenStates { last, encoder: None }
     }

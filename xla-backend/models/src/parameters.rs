@@ -32,7 +32,7 @@ pub enum Role {
     Bias,
 }
 
-/// How a dimension may be divided over the cores of the `tensor` axis.
+/// The division of a dimension over the cores of the `tensor` axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partition {
     /// Every core holds all of it.
@@ -63,6 +63,7 @@ pub struct Dimension {
 }
 
 impl Dimension {
+    /// A width that may be divided anywhere.
     pub fn features(size: usize) -> Dimension {
         Dimension { size, partition: Partition::Features }
     }
@@ -72,6 +73,7 @@ impl Dimension {
         Dimension { size, partition: Partition::Heads { num_heads, projections } }
     }
 
+    /// Rows by token id.
     pub fn vocabulary(size: usize) -> Dimension {
         Dimension { size, partition: Partition::Vocabulary }
     }
@@ -91,10 +93,9 @@ pub struct ParameterSpec {
     pub shape: Shape,
     pub init: Init,
     pub role: Role,
-    /// Whether training changes it. A frozen parameter has neither gradient nor
-    /// optimizer state.
+    /// False for a frozen parameter, which has neither gradient nor optimizer state.
     pub trainable: bool,
-    /// How each dimension may be divided.
+    /// The division that each dimension allows.
     pub partitions: Vec<Partition>,
     /// The stages that read it: more than one where it is tied.
     pub stages: Vec<Stage>,
@@ -104,7 +105,7 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// Whether the optimizer decays it: not biases, not normalization layers.
+    /// Returns whether the optimizer decays it: neither biases nor normalization layers.
     pub fn weight_decay(&self) -> bool {
         matches!(self.role, Role::Projection | Role::Embedding)
     }
@@ -120,6 +121,7 @@ pub struct ParameterPath<'a> {
 }
 
 impl<'a> ParameterPath<'a> {
+    /// The top of a module tree, whose parameters are added to `specs`.
     pub fn root(specs: &'a mut Vec<ParameterSpec>) -> ParameterPath<'a> {
         ParameterPath { specs, prefix: String::new(), trainable: true, stage: Stage::Head }
     }
@@ -130,12 +132,12 @@ impl<'a> ParameterPath<'a> {
         ParameterPath { specs: self.specs, prefix, trainable: self.trainable, stage: self.stage }
     }
 
-    /// The same module; what is declared below it is not trained.
+    /// The module with its parameters frozen.
     pub fn frozen(self) -> ParameterPath<'a> {
         ParameterPath { trainable: false, ..self }
     }
 
-    /// The same module; what is declared below it belongs to `stage`.
+    /// The module with its parameters in `stage`.
     pub fn in_stage(self, stage: Stage) -> ParameterPath<'a> {
         ParameterPath { stage, ..self }
     }

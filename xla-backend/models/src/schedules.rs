@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Options of a schedule, at most.
 const OPTIONS_MAX: usize = 2;
 
-/// Where a run stands. The first update has step 0, as in `LambdaLR`; the
+/// The progress of a run. The first update has step 0, as in `LambdaLR`; the
 /// Trainer logs at step k the rate of the k-th update, which has step k - 1.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
@@ -17,7 +17,7 @@ struct Progress {
     warmup_steps: f64,
     /// The rate that the factor is multiplied with.
     base: f64,
-    /// In the order of [`Kind::options`].
+    /// The options in the order of [`Kind::options`].
     options: [f64; OPTIONS_MAX],
 }
 
@@ -122,8 +122,10 @@ fn linear(at: Progress) -> f64 {
 /// Waves that begin at one: half a one unless `num_cycles` says more.
 fn cosine(at: Progress) -> f64 {
     let [num_cycles, _] = at.options;
-    let wave = |progress: f64| 0.5 * (1.0 + (PI * num_cycles * 2.0 * progress).cos());
-    at.warmup().unwrap_or_else(|| wave(at.after_warmup()).max(0.0))
+    at.warmup().unwrap_or_else(|| {
+        let wave = 0.5 * (1.0 + (PI * num_cycles * 2.0 * at.after_warmup()).cos());
+        wave.max(0.0)
+    })
 }
 
 /// `num_cycles` half waves, each from one to zero, and zero behind them.

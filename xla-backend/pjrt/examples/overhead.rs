@@ -214,7 +214,7 @@ fn busy_times() -> Outcome<BTreeMap<PathBuf, u64>> {
     Ok(times)
 }
 
-/// What the threads did, which a loaded machine does not blur as it does wall time.
+/// Processor time of the threads, which other load on the machine affects less than wall time.
 struct Work {
     seconds: f64,
     /// All work over that of the busiest thread.

@@ -89,17 +89,17 @@ impl CompiledProgram {
             (copy_slice(types.output_types, types.num_output_types), ranks, dims)
         };
         let mut rest = dims.as_slice();
-        let mut next_dims = |rank| {
-            let (dims, tail) = rest.split_at(rank);
-            rest = tail;
-            dims_from_raw::<ExecutableOutputDimensionsArgs>(dims)
-        };
-        let spec = |(raw, rank): (i32, usize)| {
-            Ok(Shape {
-                dtype: dtype_from_raw::<ExecutableOutputTypesArgs>(raw)?,
-                dims: next_dims(rank)?,
+        types
+            .into_iter()
+            .zip(ranks)
+            .map(|(raw, rank)| {
+                let (dims, tail) = rest.split_at(rank);
+                rest = tail;
+                Ok(Shape {
+                    dtype: dtype_from_raw::<ExecutableOutputTypesArgs>(raw)?,
+                    dims: dims_from_raw::<ExecutableOutputDimensionsArgs>(dims)?,
+                })
             })
-        };
-        types.into_iter().zip(ranks).map(spec).collect()
+            .collect()
     }
 }

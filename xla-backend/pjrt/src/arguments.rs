@@ -89,9 +89,9 @@ where
     L: AsRef<[B]>,
     B: Borrow<Buffer>,
 {
-    let deleted = |buffer: &B| buffer.borrow().is_deleted().unwrap_or(false);
     arguments.iter().enumerate().find_map(|(device, list)| {
-        let argument = list.as_ref().iter().position(deleted)?;
+        let mut buffers = list.as_ref().iter();
+        let argument = buffers.position(|it| it.borrow().is_deleted().unwrap_or(false))?;
         Some(Error::ArgumentDeleted { device, argument })
     })
 }

@@ -9,7 +9,7 @@ use crate::ffi::{
     BufferReadyEventArgs, BufferUnsafePointerArgs, CStruct, Query, RawBuffer, copy_slice,
 };
 use crate::handle::Handle;
-use crate::{Client, DType, Error, Event, Memory, Placement, Result, Shape};
+use crate::{BufferPlacement, Client, DType, Error, Event, Memory, Result, Shape};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Buffer {
         self.handle.query::<BufferDeleteArgs>().map(drop)
     }
 
-    /// Whether the buffer was deleted or donated.
+    /// Returns whether the buffer was deleted or donated.
     pub fn is_deleted(&self) -> Result<bool> {
         Ok(self.handle.query::<BufferIsDeletedArgs>()?.is_deleted)
     }
@@ -81,7 +81,7 @@ impl Buffer {
     /// Copies to another device of the same client; an error if it is there already.
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
         let (dst_device, _) =
-            Placement::from(device).raw(&self.client(), BufferCopyToDeviceArgs::CALL)?;
+            BufferPlacement::from(device).raw(&self.client(), BufferCopyToDeviceArgs::CALL)?;
         let mut args = BufferCopyToDeviceArgs {
             buffer: self.handle.as_ptr(),
             dst_device,
@@ -96,7 +96,7 @@ impl Buffer {
     /// Copies to another memory, `pinned_host` for example.
     pub fn copy_to_memory(&self, memory: &Memory) -> Result<Buffer> {
         let (_, dst_memory) =
-            Placement::from(memory).raw(&self.client(), BufferCopyToMemoryArgs::CALL)?;
+            BufferPlacement::from(memory).raw(&self.client(), BufferCopyToMemoryArgs::CALL)?;
         let mut args = BufferCopyToMemoryArgs {
             buffer: self.handle.as_ptr(),
             dst_memory,
@@ -121,7 +121,7 @@ impl Buffer {
     }
 
     /// The platform's address of the contents, often the physical one. A number for
-    /// diagnosis: it tells whether two buffers share memory.
+    /// diagnosis: equal addresses mean shared memory.
     pub fn device_address(&self) -> Result<usize> {
         Ok(self.live_query::<BufferUnsafePointerArgs>()?.buffer_pointer)
     }

@@ -69,11 +69,12 @@ impl Client {
         &self.0.platform_name
     }
 
-    /// For people; its form is the plugin's own.
+    /// A text in a form of the plugin's own.
     pub fn platform_version(&self) -> &str {
         &self.0.platform_version
     }
 
+    /// The number of this process among those of the job; 0 where there is one.
     pub fn process_index(&self) -> i32 {
         self.0.process_index
     }

@@ -34,6 +34,7 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
+    /// A program of `num_replicas` replicas on the first devices.
     pub fn replicas(num_replicas: usize) -> Self {
         Self { num_replicas, device_ids: None, env_option_overrides: BTreeMap::new() }
     }

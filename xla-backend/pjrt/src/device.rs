@@ -42,11 +42,12 @@ impl Device {
         self.index
     }
 
-    /// What device assignments name: unique among all devices of the platform.
+    /// The id that device assignments use, unique among all devices of the platform.
     pub fn id(&self) -> i32 {
         self.record().id
     }
 
+    /// The number of the process that the device belongs to.
     pub fn process_index(&self) -> i32 {
         self.record().process_index
     }

@@ -1,4 +1,4 @@
-//! What never changes about a device, read once when the client starts.
+//! The constant properties of a device, read once when the client starts.
 #![allow(unsafe_code)]
 
 use crate::error::if_implemented;

@@ -80,7 +80,7 @@ pub struct HostCopy {
 }
 
 impl HostCopy {
-    /// Whether [`HostCopy::wait`] would return at once.
+    /// Returns whether [`HostCopy::wait`] would return at once.
     pub fn is_ready(&self) -> Result<bool> {
         self.event.is_ready()
     }

@@ -29,7 +29,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// As written in StableHLO's `tensor<...>`.
+            /// The name in StableHLO's `tensor<...>`.
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$name => $text,)* }
             }

@@ -1,4 +1,4 @@
-//! What can go wrong, typed: which call, which code, which argument.
+//! The errors of the binding: call, code and argument.
 
 use crate::{ApiVersion, DType, Shape};
 use std::fmt;
@@ -127,7 +127,7 @@ impl Error {
         }
     }
 
-    /// Whether the plugin lacks this function, rather than failed at it.
+    /// Returns whether the plugin lacks this function, as opposed to a failure in it.
     pub fn is_unimplemented(&self) -> bool {
         self.code() == ErrorCode::Unimplemented
     }

@@ -35,7 +35,7 @@ impl Event {
         self.handle.query::<EventAwaitArgs>().map(drop)
     }
 
-    /// Whether the work is done, well or badly.
+    /// Returns whether the work has ended, in success or failure.
     pub fn is_ready(&self) -> Result<bool> {
         Ok(self.handle.query::<EventIsReadyArgs>()?.is_ready)
     }

@@ -103,11 +103,12 @@ impl Executable {
         self.device_indices.iter().map(|&index| Device { client: Arc::clone(client), index })
     }
 
+    /// The number of devices of this process that it runs on.
     pub fn num_devices(&self) -> usize {
         self.device_indices.len()
     }
 
-    /// What was compiled: statistics, the optimized form, the bytes to store.
+    /// The compiled program: its statistics, optimized form and serialization.
     pub fn program(&self) -> &CompiledProgram {
         &self.program
     }

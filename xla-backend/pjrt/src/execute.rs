@@ -22,7 +22,7 @@ pub struct ExecuteOptions {
     pub non_donatable_inputs: Vec<usize>,
 }
 
-/// What one device makes of an execution. The buffers can be used at once, before
+/// The results of an execution on one device. The buffers can be used at once, before
 /// the device is done.
 #[derive(Debug)]
 pub struct DeviceOutputs {
@@ -156,6 +156,8 @@ where
     L: AsRef<[B]>,
     B: Borrow<Buffer>,
 {
-    let pointers = |list: &[B]| list.iter().map(|buffer| buffer.borrow().handle.as_ptr()).collect();
-    arguments.iter().map(|list| pointers(list.as_ref())).collect()
+    arguments
+        .iter()
+        .map(|list| list.as_ref().iter().map(|buffer| buffer.borrow().handle.as_ptr()).collect())
+        .collect()
 }

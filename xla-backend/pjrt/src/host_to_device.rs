@@ -7,7 +7,7 @@
 use crate::buffer::host_size_bytes;
 use crate::ffi::{self, Args, CStruct, ClientBufferFromHostBufferArgs, EventOnReadyArgs};
 use crate::handle::Handle;
-use crate::{Buffer, Client, DType, Element, Error, Event, Placement, Result, Shape};
+use crate::{Buffer, BufferPlacement, Client, DType, Element, Error, Event, Result, Shape};
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Client {
         &self,
         data: &[T],
         dims: &[usize],
-        placement: impl Into<Placement<'a>>,
+        placement: impl Into<BufferPlacement<'a>>,
     ) -> Result<Buffer> {
         self.buffer_from_bytes(bytemuck::cast_slice(data), T::DTYPE, dims, placement)
     }
@@ -29,7 +29,7 @@ impl Client {
         data: &[u8],
         dtype: DType,
         dims: &[usize],
-        placement: impl Into<Placement<'a>>,
+        placement: impl Into<BufferPlacement<'a>>,
     ) -> Result<Buffer> {
         let semantics = ffi::HOST_IMMUTABLE_ONLY_DURING_CALL;
         let (shape, placement) = (Shape { dtype, dims: dims.to_vec() }, placement.into());
@@ -44,7 +44,7 @@ impl Client {
         &self,
         data: Vec<T>,
         dims: &[usize],
-        placement: impl Into<Placement<'a>>,
+        placement: impl Into<BufferPlacement<'a>>,
     ) -> Result<Buffer> {
         self.buffer_from_owned_bytes(VecBytes(data), T::DTYPE, dims, placement)
     }
@@ -57,10 +57,10 @@ impl Client {
         data: impl AsRef<[u8]> + Send + 'static,
         dtype: DType,
         dims: &[usize],
-        placement: impl Into<Placement<'a>>,
+        placement: impl Into<BufferPlacement<'a>>,
     ) -> Result<Buffer> {
         if !self.plugin().has::<EventOnReadyArgs>() {
-            // Without callbacks nobody could tell when to drop the data.
+            // Without callbacks nothing would report when the data may be dropped.
             return self.buffer_from_bytes(data.as_ref(), dtype, dims, placement);
         }
         // Boxed first, so that the bytes stay where they are.
@@ -84,7 +84,7 @@ impl Client {
         &self,
         data: &[u8],
         shape: Shape,
-        placement: Placement<'_>,
+        placement: BufferPlacement<'_>,
         semantics: c_int,
     ) -> Result<(Buffer, Event)> {
         let (device, memory) = placement.raw(self, ClientBufferFromHostBufferArgs::CALL)?;

@@ -45,11 +45,13 @@ fn find_plugin(plugins: &Path, platform: &str) -> Option<PathBuf> {
 }
 
 fn library_in(folder: &Path) -> Option<PathBuf> {
-    let is_library = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "so");
-    entries(folder).into_iter().filter(is_library).min()
+    entries(folder)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "so"))
+        .min()
 }
 
-/// Nothing, where the folder cannot be read: then nothing is installed there.
+/// The entries of a folder; none where it cannot be read, since nothing is installed there.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.flatten().map(|entry| entry.path()).collect()

@@ -67,7 +67,7 @@ pub use event::Event;
 pub use executable::Executable;
 pub use execute::{DeviceOutputs, ExecuteOptions};
 pub use installed::{installed_plugin, plugin_variable};
-pub use memory::{Memory, Placement};
+pub use memory::{BufferPlacement, Memory};
 pub use optimized_program::{Instruction, OptimizedProgram};
 pub use plugin::{API_VERSION, NEURON_API_VERSION_VARIABLE, Plugin};
 pub use topology::{Topology, TopologyDevice};

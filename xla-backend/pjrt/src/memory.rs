@@ -1,4 +1,4 @@
-//! The memories of a device, and where a buffer goes.
+//! The memories of a device, and the placement of buffers in them.
 
 use crate::ffi::{RawDevice, RawMemory};
 use crate::memory_record::MemoryRecord;
@@ -27,6 +27,8 @@ impl Device {
         })
     }
 
+    /// The memory in which buffers are placed by default; `None` where the platform has no
+    /// notion of memories.
     pub fn default_memory(&self) -> Option<Memory> {
         self.record().default_memory.map(|index| self.memory_at(index))
     }
@@ -72,30 +74,30 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Where a buffer goes: the default memory of a device, or one of its memories.
+/// The destination of a buffer: the default memory of a device, or one of its memories.
 #[derive(Debug, Clone, Copy)]
-pub enum Placement<'a> {
+pub enum BufferPlacement<'a> {
     Device(&'a Device),
     Memory(&'a Memory),
 }
 
-impl<'a> From<&'a Device> for Placement<'a> {
+impl<'a> From<&'a Device> for BufferPlacement<'a> {
     fn from(device: &'a Device) -> Self {
-        Placement::Device(device)
+        BufferPlacement::Device(device)
     }
 }
 
-impl<'a> From<&'a Memory> for Placement<'a> {
+impl<'a> From<&'a Memory> for BufferPlacement<'a> {
     fn from(memory: &'a Memory) -> Self {
-        Placement::Memory(memory)
+        BufferPlacement::Memory(memory)
     }
 }
 
-impl Placement<'_> {
+impl BufferPlacement<'_> {
     pub(crate) fn device(&self) -> &Device {
         match self {
-            Placement::Device(device) => device,
-            Placement::Memory(memory) => &memory.device,
+            BufferPlacement::Device(device) => device,
+            BufferPlacement::Memory(memory) => &memory.device,
         }
     }
 
@@ -110,8 +112,8 @@ impl Placement<'_> {
             return Err(Error::ForeignHandle { call, what: "device or memory" });
         }
         let memory = match self {
-            Placement::Device(_) => std::ptr::null_mut(),
-            Placement::Memory(memory) => memory.record().raw.as_ptr(),
+            BufferPlacement::Device(_) => std::ptr::null_mut(),
+            BufferPlacement::Memory(memory) => memory.record().raw.as_ptr(),
         };
         Ok((self.device().record().raw.as_ptr(), memory))
     }

@@ -1,4 +1,4 @@
-//! What never changes about a memory, read once when the client starts.
+//! The constant properties of a memory, read once when the client starts.
 #![allow(unsafe_code)]
 
 use crate::Result;

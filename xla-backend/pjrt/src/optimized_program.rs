@@ -24,6 +24,7 @@ pub struct Instruction {
 }
 
 impl CompiledProgram {
+    /// The program after the compiler's passes.
     pub fn optimized_program(&self) -> Result<OptimizedProgram> {
         let mut program = Program::new();
         // SAFETY: without a buffer the call only reports the size.

@@ -103,7 +103,7 @@ impl Plugin {
         ApiVersion { major: version.major_version, minor: version.minor_version }
     }
 
-    /// What the plugin says about itself, `xla_version` for example. Empty where
+    /// The plugin's attributes, `xla_version` for example. Empty where
     /// it says nothing.
     pub fn attributes(&self) -> Result<&'static Attributes> {
         if let Some(attributes) = self.0.attributes.get() {
@@ -128,7 +128,7 @@ impl Plugin {
         })
     }
 
-    /// The version of XLA's own interfaces, where the plugin tells it.
+    /// The version of XLA's own interfaces, where the plugin reports it.
     pub fn xla_version(&self) -> Result<Option<i64>> {
         Ok(match self.attributes()?.get("xla_version") {
             Some(Value::Int64(version)) => Some(*version),
@@ -136,7 +136,7 @@ impl Plugin {
         })
     }
 
-    /// Whether the function table has the entry that takes `A`.
+    /// Returns whether the function table has the entry that takes `A`.
     pub(crate) fn has<A: Args>(&self) -> bool {
         A::entry(&self.0.api).is_some()
     }

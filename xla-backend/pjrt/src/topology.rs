@@ -26,7 +26,7 @@ pub struct Topology {
 /// A device of a topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyDevice {
-    /// What device assignments name: unique in the topology.
+    /// The id that device assignments use, unique in the topology.
     pub id: i32,
     /// The vendor's name of this kind of device.
     pub kind: String,

@@ -1,4 +1,4 @@
-//! Named values: options that we give, attributes and figures that we get.
+//! Named values: options for the plugin, attributes and statistics from it.
 #![allow(unsafe_code)]
 
 use crate::ffi::{self, CStruct, NamedPayload, NamedValue, copy_slice, copy_string};

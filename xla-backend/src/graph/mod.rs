@@ -109,6 +109,7 @@ impl Graph {
         &self.nodes[id.index()]
     }
 
+    /// All nodes, operands before their users.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
@@ -121,6 +122,7 @@ impl Graph {
         self.nodes.is_empty()
     }
 
+    /// The program parameters, by argument number.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.parameters
     }

@@ -1,4 +1,4 @@
-//! What a graph asks of an operation. The operations themselves are in
+//! The interface between a graph and its operations. The operations themselves are in
 //! [`crate::ops`].
 
 use std::fmt;
@@ -26,10 +26,10 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// Writes the operation as StableHLO and returns the value of its result.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 
-    /// Where the result is kept, for a plan of memory.
+    /// The storage of the result, for a plan of memory.
     fn storage(&self) -> ResultStorage;
 
-    /// Whether its operands have to be in memory: it takes no other operation into itself.
+    /// Returns whether its operands have to be in memory: no other operation is fused into it.
     fn reads_memory(&self) -> bool {
         false
     }
@@ -40,19 +40,19 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Where the result of an operation is kept, as a plan of memory assumes it before a
-/// compiler has decided.
+/// The storage of an operation's result, as a plan of memory assumes it before a compiler
+/// has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultStorage {
-    /// Nowhere: what reads it computes it, or it is there anyhow.
+    /// None: the operations that read it compute it, or it is in memory already.
     Fused,
-    /// In memory of its own.
+    /// Memory of its own.
     Written,
-    /// In that of its first operand, which it shows in another way.
+    /// The memory of its first operand, under another shape.
     View,
 }
 
-/// Where the reverse walk stands: one node and the cotangent of its result.
+/// The arguments of a gradient rule: a node's operands, its result and the cotangent of that.
 #[derive(Debug)]
 pub struct Backward<'a> {
     pub inputs: &'a [Tensor],

@@ -29,7 +29,7 @@ impl Op for Parameter {
         Ok(Vec::new())
     }
 
-    /// Never asked: lowering puts the argument in its place.
+    /// Unused: lowering puts the argument in its place.
     fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         Value::named(format!("%arg{}", self.index), result.clone())
     }

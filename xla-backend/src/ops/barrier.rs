@@ -16,17 +16,17 @@ struct StopGradient;
 struct OptimizationBarrier;
 
 impl Tensor {
-    /// The same value, through which no gradient flows.
+    /// Returns the value, through which no gradient flows.
     pub fn stop_gradient(&self) -> Result<Tensor> {
         self.apply(StopGradient, &[])
     }
 
-    /// The same value, which the compiler does not merge with another.
+    /// Returns the value, which the compiler does not merge with an equal one.
     pub fn optimization_barrier(&self) -> Result<Tensor> {
         self.apply(OptimizationBarrier, &[])
     }
 
-    /// The same value, on which nothing is computed before `others` are there.
+    /// Returns the value, on which nothing is computed before `others` are there.
     pub fn after(&self, others: &[&Tensor]) -> Result<Tensor> {
         self.apply(OptimizationBarrier, others)
     }

@@ -34,7 +34,7 @@ macro_rules! methods {
                     a.apply(Binary::$kind, &[&b])
                 }
 
-                /// The same with one number on the right.
+                /// Applies the operation with one number on the right.
                 pub fn $scalar(&self, other: f64) -> Result<Tensor> {
                     self.$method(&self.trace().full(other, self.shape().clone())?)
                 }
@@ -53,13 +53,13 @@ methods! {
     /// The smaller of each pair. XLA's CPU backend may drop a NaN.
     minimum, minimum_scalar => Minimum;
     pow, pow_scalar => Pow;
-    /// What a truncating division leaves; it has the sign of the dividend.
+    /// The remainder of a truncating division, with the sign of the dividend.
     remainder, remainder_scalar => Remainder;
-    /// Of preds or of the bits of integers.
+    /// Combines preds, or the bits of integers.
     and, and_scalar => And;
-    /// Of preds or of the bits of integers.
+    /// Combines preds, or the bits of integers.
     or, or_scalar => Or;
-    /// Of preds or of the bits of integers.
+    /// Combines preds, or the bits of integers.
     xor, xor_scalar => Xor;
     /// 0 where the shift is at least the width.
     shift_left, shift_left_scalar => ShiftLeft;

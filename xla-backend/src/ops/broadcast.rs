@@ -87,11 +87,12 @@ impl Op for BroadcastInDim {
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let x = &at.inputs[0];
-        let repeated = |axis: &usize| match self.axes.iter().position(|a| a == axis) {
-            Some(own) => x.dims()[own] != self.dims[*axis],
-            None => true,
-        };
-        let axes: Vec<usize> = (0..self.dims.len()).filter(repeated).collect();
+        let axes: Vec<usize> = (0..self.dims.len())
+            .filter(|axis| match self.axes.iter().position(|own| own == axis) {
+                Some(own) => x.dims()[own] != self.dims[*axis],
+                None => true,
+            })
+            .collect();
         Ok(vec![Some(at.cotangent.sum(&axes)?.reshape(x.dims())?)])
     }
 

@@ -26,7 +26,7 @@ macro_rules! methods {
                     a.apply(Compare::$kind, &[&b])
                 }
 
-                /// The same with one number on the right.
+                /// Compares with one number on the right.
                 pub fn $scalar(&self, other: f64) -> Result<Tensor> {
                     self.$method(&self.trace().full(other, self.shape().clone())?)
                 }

@@ -17,7 +17,7 @@ struct BitcastConvert {
 }
 
 impl Tensor {
-    /// The same numbers as `dtype`; the tensor itself where it already is.
+    /// Converts the numbers to `dtype`; returns the tensor itself where it has it.
     pub fn convert(&self, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {
             return Ok(self.clone());
@@ -25,7 +25,7 @@ impl Tensor {
         self.apply(Convert { to: dtype }, &[])
     }
 
-    /// The same bits as a dtype of the same width.
+    /// Reads the bits as a dtype of equal width.
     pub fn bitcast_convert(&self, dtype: DType) -> Result<Tensor> {
         self.apply(BitcastConvert { to: dtype }, &[])
     }

@@ -20,7 +20,7 @@ impl Tensor {
     }
 }
 
-/// Where the row's own class is, and whether it has one, at size 1.
+/// Masks of the row's own class [N, C], and of the rows that have one [N, 1].
 fn own_class(logits: &Tensor, labels: &Tensor) -> Result<(Tensor, Tensor)> {
     let classes = logits.dims()[1];
     let counted = labels.ge_scalar(0.0)?.and(&labels.lt_scalar(classes as f64)?)?;

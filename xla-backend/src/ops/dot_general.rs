@@ -24,6 +24,8 @@ struct DotGeneral {
 }
 
 impl Tensor {
+    /// Sums products over the contracting axes: batch axes first, then the free axes of `self`,
+    /// then those of `rhs`.
     pub fn dot_general(&self, rhs: &Tensor, dims: DotDims) -> Result<Tensor> {
         self.apply(DotGeneral { dims }, &[rhs])
     }

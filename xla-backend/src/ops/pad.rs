@@ -58,11 +58,13 @@ impl Op for Pad {
         if [self.low.len(), self.high.len(), self.interior.len()] != [x.rank(); 3] {
             return Err("takes a count for each axis".into());
         }
-        let padded = |axis: usize| {
-            let between = x.dims[axis].saturating_sub(1) * self.interior[axis];
-            self.low[axis] + x.dims[axis] + between + self.high[axis]
-        };
-        Ok(x.with_dims((0..x.rank()).map(padded).collect::<Dims>()))
+        let dims: Dims = (0..x.rank())
+            .map(|axis| {
+                let between = x.dims[axis].saturating_sub(1) * self.interior[axis];
+                self.low[axis] + x.dims[axis] + between + self.high[axis]
+            })
+            .collect();
+        Ok(x.with_dims(dims))
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {

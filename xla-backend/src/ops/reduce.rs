@@ -67,8 +67,9 @@ impl Tensor {
     }
 
     fn keep(&self, reduced: Tensor, axes: &[usize]) -> Result<Tensor> {
-        let keep = |(axis, &dim)| if axes.contains(&axis) { 1 } else { dim };
-        let dims: Dims = self.dims().iter().enumerate().map(keep).collect();
+        let dims = self.dims().iter().enumerate();
+        let dims: Dims =
+            dims.map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
         reduced.reshape(&dims)
     }
 }

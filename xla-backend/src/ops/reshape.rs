@@ -1,4 +1,4 @@
-//! The same elements in row-major order under other dimensions.
+//! Reshape: equal elements in row-major order under other dimensions.
 
 use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
@@ -12,6 +12,7 @@ struct Reshape {
 }
 
 impl Tensor {
+    /// The elements under other dimensions of equal product.
     pub fn reshape(&self, dims: &[usize]) -> Result<Tensor> {
         if self.dims() == dims {
             return Ok(self.clone());
@@ -26,7 +27,7 @@ impl Tensor {
         self.reshape(&dims)
     }
 
-    /// Without `axis`, whose size must be 1.
+    /// Removes `axis`, whose size must be 1.
     pub fn squeeze(&self, axis: usize) -> Result<Tensor> {
         let mut dims = self.dims().to_vec();
         if axis < dims.len() {

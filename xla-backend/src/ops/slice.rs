@@ -42,7 +42,7 @@ impl Tensor {
 }
 
 impl Slice {
-    /// What to pad a slice with so that each element is where it came from.
+    /// The padding that puts each element of a slice back in its place.
     fn padding(&self, from: &[usize], part: &[usize]) -> (Dims, Dims, Dims) {
         let interior: Dims = self.strides.iter().map(|stride| stride - 1).collect();
         let high = (0..from.len()).map(|axis| {
@@ -86,11 +86,12 @@ impl Op for Slice {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let range = |axis: usize| match (self.starts[axis], self.limits[axis], self.strides[axis]) {
-            (start, limit, 1) => format!("{start}:{limit}"),
-            (start, limit, stride) => format!("{start}:{limit}:{stride}"),
-        };
-        let ranges: Vec<String> = (0..result.rank()).map(range).collect();
+        let ranges: Vec<String> = (0..result.rank())
+            .map(|axis| match (self.starts[axis], self.limits[axis], self.strides[axis]) {
+                (start, limit, 1) => format!("{start}:{limit}"),
+                (start, limit, stride) => format!("{start}:{limit}:{stride}"),
+            })
+            .collect();
         let (x, ranges) = (&inputs[0], ranges.join(", "));
         let types = format!("({}) -> {}", x.shape.mlir(), result.mlir());
         emitter.emit(&format!("stablehlo.slice {} [{ranges}] : {types}", x.name()), result)

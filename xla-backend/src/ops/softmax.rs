@@ -45,7 +45,7 @@ fn infer(inputs: &[Shape], axis: usize) -> Result<Shape, Problem> {
     Ok(x.clone())
 }
 
-/// How far each element is below the largest of its row, and the logarithm of
+/// The distance of each element to the largest of its row, and the logarithm of
 /// the sum of those differences' exponentials, at size 1.
 pub(super) fn below_largest(x: &Tensor, axis: usize) -> Result<(Tensor, Tensor)> {
     let below = x.sub(&x.max_keep(&[axis])?)?;

@@ -22,13 +22,15 @@ impl Tensor {
         self.apply(Transpose { permutation: permutation.to_vec() }, &[])
     }
 
+    /// Exchanges two axes.
     pub fn swap_axes(&self, a: usize, b: usize) -> Result<Tensor> {
-        let swap = |axis| match axis {
-            _ if axis == a => b,
-            _ if axis == b => a,
-            _ => axis,
-        };
-        let permutation: Vec<usize> = (0..self.rank()).map(swap).collect();
+        let permutation: Vec<usize> = (0..self.rank())
+            .map(|axis| match axis {
+                _ if axis == a => b,
+                _ if axis == b => a,
+                _ => axis,
+            })
+            .collect();
         self.transpose(&permutation)
     }
 }

@@ -60,7 +60,7 @@ methods! {
     sin => Sin;
     /// Negation of a pred, or of every bit of an integer.
     not => Not;
-    /// Whether an element is neither infinite nor NaN, as pred.
+    /// A pred: true for elements that are neither infinite nor NaN.
     is_finite => IsFinite;
 }
 

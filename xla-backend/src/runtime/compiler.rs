@@ -11,7 +11,7 @@ use super::{ExecutableCache, LocalCores};
 use crate::error::Result;
 use crate::stablehlo::Program;
 
-/// Where an executable came from.
+/// The source of an executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutableSource {
     Memory,
@@ -19,7 +19,7 @@ pub enum ExecutableSource {
     Compiled,
 }
 
-/// How an executable was had, and how long that took.
+/// The source of an executable and the seconds that it took.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileReport {
     pub source: ExecutableSource,

@@ -54,7 +54,7 @@ struct LocalCore {
 }
 
 impl LocalCores {
-    /// Those of the job's cores that are devices of `client`, by ascending replica.
+    /// Selects the job's cores that are devices of `client`, by ascending replica.
     pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
         let replicas = job.device_ids.iter().enumerate();
         let cores: Vec<LocalCore> = replicas
@@ -70,13 +70,13 @@ impl LocalCores {
         Ok(LocalCores { client, job: job.into(), cores: cores.into() })
     }
 
-    /// The first devices of the client, which are all cores of the job.
+    /// Takes the first devices of the client as all cores of the job.
     pub fn of_host(client: Client, mesh: Mesh) -> Result<LocalCores> {
         let ids = client.devices().map(|device| device.id()).take(mesh.replica_count()).collect();
         LocalCores::new(client, JobCores::new(mesh, ids)?)
     }
 
-    /// How many cores this process drives.
+    /// The number of cores that this process drives.
     pub fn len(&self) -> usize {
         self.cores.len()
     }

@@ -9,7 +9,7 @@ use traind_pjrt::{Buffer, Executable, ExecuteOptions};
 use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::pending::HandOver;
 use super::platform::dot_precision;
-use super::recording::{Argument, InputSpec, Recorded, Recording};
+use super::recording::{Argument, Recorded, Recording, StepInput};
 use super::variable::Variable;
 use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
@@ -114,6 +114,7 @@ impl LazyDevice {
         self.shapes.iter().map(Shape::size_bytes).sum()
     }
 
+    /// Returns whether a step is installed under `key`.
     pub fn is_prepared(&self, key: &str) -> bool {
         self.steps.contains_key(key)
     }
@@ -121,7 +122,7 @@ impl LazyDevice {
     /// Records and compiles a step without running it. Several threads may do so at once.
     pub fn compile<E: From<Error>>(
         &self,
-        inputs: &[InputSpec],
+        inputs: &[StepInput],
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<CompiledStep, E> {
         let start = Instant::now();
@@ -146,8 +147,7 @@ impl LazyDevice {
     /// cores may still be running when this returns.
     pub fn mark_step(&mut self, key: &str, inputs: &CoreInputs) -> Result<Pending> {
         let start = Instant::now();
-        let unknown = || Error::NotPrepared { key: key.to_owned() };
-        let step = self.steps.get(key).ok_or_else(unknown)?;
+        let step = self.steps.get(key).ok_or_else(|| Error::NotPrepared { key: key.to_owned() })?;
         self.check_inputs(step, inputs)?;
         let arguments = self.arguments(step, inputs);
         let dispatch = start.elapsed();
@@ -185,8 +185,8 @@ impl LazyDevice {
 
     fn check_inputs(&self, step: &Step, inputs: &CoreInputs) -> Result<()> {
         check_count("cores given inputs", self.cores.len(), inputs.len())?;
-        let is_input = |argument: &&Argument| matches!(argument, Argument::Input(_));
-        let expected = step.recorded.arguments.iter().filter(is_input).count();
+        let arguments = step.recorded.arguments.iter();
+        let expected = arguments.filter(|argument| matches!(argument, Argument::Input(_))).count();
         inputs.iter().try_for_each(|core| check_count("inputs of the step", expected, core.len()))
     }
 
@@ -195,8 +195,9 @@ impl LazyDevice {
             Argument::Variable(variable) => &self.buffers[variable.index()][core],
             Argument::Input(index) => &inputs[core][index],
         };
-        let of_core = |core| step.recorded.arguments.iter().map(|a| argument(core, a)).collect();
-        (0..self.cores.len()).map(of_core).collect()
+        (0..self.cores.len())
+            .map(|core| step.recorded.arguments.iter().map(|it| argument(core, it)).collect())
+            .collect()
     }
 
     fn upload(&self, values: &[&HostArray]) -> Result<Vec<Buffer>> {

@@ -22,18 +22,22 @@ impl HostArray {
         Err(Error::Count { what, expected: shape.size_bytes(), got: bytes.len() })
     }
 
+    /// Zeros of a shape.
     pub fn zeros(shape: Shape) -> HostArray {
         HostArray { bytes: vec![0; shape.size_bytes()], shape }
     }
 
+    /// Row-major values; their count must be the product of `dims`.
     pub fn from_f32(dims: &[usize], values: &[f32]) -> Result<HostArray> {
         HostArray::from_values(DType::F32, dims, values)
     }
 
+    /// Row-major values; their count must be the product of `dims`.
     pub fn from_s32(dims: &[usize], values: &[i32]) -> Result<HostArray> {
         HostArray::from_values(DType::S32, dims, values)
     }
 
+    /// Row-major values; their count must be the product of `dims`.
     pub fn from_u32(dims: &[usize], values: &[u32]) -> Result<HostArray> {
         HostArray::from_values(DType::U32, dims, values)
     }
@@ -42,6 +46,7 @@ impl HostArray {
         &self.shape
     }
 
+    /// The elements, little-endian and row-major.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -50,14 +55,17 @@ impl HostArray {
         self.bytes
     }
 
+    /// The elements, row-major; refuses an array of another dtype.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         self.to_values(DType::F32)
     }
 
+    /// The elements, row-major; refuses an array of another dtype.
     pub fn to_s32(&self) -> Result<Vec<i32>> {
         self.to_values(DType::S32)
     }
 
+    /// The elements, row-major; refuses an array of another dtype.
     pub fn to_u32(&self) -> Result<Vec<u32>> {
         self.to_values(DType::U32)
     }

@@ -22,5 +22,5 @@ pub use device::{CompiledStep, LazyDevice};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
-pub use recording::{InputSpec, Recording};
+pub use recording::{Recording, StepInput};
 pub use variable::Variable;

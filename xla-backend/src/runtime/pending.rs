@@ -20,12 +20,12 @@ pub struct Pending {
     pub(super) copies: Vec<Vec<HostCopy>>,
     pub(super) completed: Vec<Event>,
     pub(super) time: HandOver,
-    /// What the assigned variables held before. The step took it over, and some plugins wait for
-    /// the step when it is dropped: so it is kept until then.
+    /// The buffers that the assigned variables had before. The step has taken them over; some
+    /// plugins wait for the step when they are dropped, so they are kept until it has ended.
     pub(super) retired: Vec<Buffer>,
 }
 
-/// Where the time of handing a step over went.
+/// The time that handing a step over took, by its parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HandOver {
     /// Binding arguments and giving the program to the cores.
@@ -46,15 +46,15 @@ impl HandOver {
     }
 }
 
-/// What a step fetched, on the host.
+/// The values that a step fetched, on the host.
 #[derive(Debug)]
 pub struct Fetched {
-    /// By name, an array a local core.
+    /// Arrays by name, one a local core.
     values: BTreeMap<String, Vec<HostArray>>,
 }
 
 impl Pending {
-    /// How long handing the step over took.
+    /// The time that handing the step over took.
     pub fn hand_over(&self) -> HandOver {
         self.time
     }
@@ -82,8 +82,8 @@ impl Pending {
 impl Fetched {
     /// The value of `name` on each local core.
     pub fn per_core(&self, name: &str) -> Result<&[HostArray]> {
-        let missing = || Error::NotFetched { name: name.to_owned() };
-        self.values.get(name).map(Vec::as_slice).ok_or_else(missing)
+        let values = self.values.get(name).map(Vec::as_slice);
+        values.ok_or_else(|| Error::NotFetched { name: name.to_owned() })
     }
 
     /// A scalar that is the same on every core.

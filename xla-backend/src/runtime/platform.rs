@@ -1,11 +1,11 @@
-//! What each platform's compiler is told besides the program.
+//! Compile options of each platform.
 
 use traind_pjrt::{CompileOptions, OptionOverride};
 
 use crate::stablehlo::DotPrecision;
 
 /// Left to itself, XLA rounds the operands of float32 dots to TensorFloat-32 on GPUs that have
-/// it, ten bits of mantissa. PyTorch does so only if told.
+/// it, ten bits of mantissa. PyTorch does so only on request.
 pub(super) fn dot_precision(platform: &str, tensor_float_32: bool) -> DotPrecision {
     match platform {
         "cuda" if !tensor_float_32 => DotPrecision::Highest,

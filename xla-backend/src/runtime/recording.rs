@@ -11,18 +11,18 @@ use crate::tensor::{Tensor, Trace};
 
 /// An input of a step, uploaded anew for each run. The shape is one core's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InputSpec {
+pub struct StepInput {
     pub name: String,
     pub shape: Shape,
 }
 
-impl InputSpec {
-    pub fn new(name: impl Into<String>, shape: Shape) -> InputSpec {
-        InputSpec { name: name.into(), shape }
+impl StepInput {
+    pub fn new(name: impl Into<String>, shape: Shape) -> StepInput {
+        StepInput { name: name.into(), shape }
     }
 }
 
-/// Where a program parameter comes from when the step runs.
+/// The source of a program parameter when the step runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Argument {
     Variable(Variable),
@@ -41,7 +41,7 @@ pub struct Recording<'a> {
     fetched: Vec<(String, Tensor)>,
 }
 
-/// How to bind the arguments and results of a recorded step's program.
+/// The binding of a recorded step's program to variables, inputs and fetched values.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub arguments: Vec<Argument>,
@@ -51,7 +51,7 @@ pub(super) struct Recorded {
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn new(variable_shapes: &'a [Shape], inputs: &[InputSpec]) -> Result<Self> {
+    pub(super) fn new(variable_shapes: &'a [Shape], inputs: &[StepInput]) -> Result<Self> {
         let mut recording = Recording {
             trace: Trace::new(),
             variable_shapes,
@@ -69,6 +69,7 @@ impl<'a> Recording<'a> {
         Ok(recording)
     }
 
+    /// The trace that the step is recorded in.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }

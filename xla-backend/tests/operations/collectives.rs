@@ -7,7 +7,7 @@ use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers};
 
-/// What each of four replicas has after `build`, from its own input.
+/// The result of `build` on each of four replicas, from its own input.
 fn on_four(
     dims: &[usize],
     inputs: [&[f64]; 4],

@@ -5,7 +5,7 @@ use traind_xla::{DType, Error, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Numbers, evaluate, spread_numbers};
 
-/// What `build` gives, in a program of its own.
+/// Evaluates the result of `build` in a program of its own.
 fn values(build: impl FnOnce(&Trace) -> Result<Tensor>) -> Numbers {
     let trace = Trace::new();
     let result = build(&trace).unwrap();

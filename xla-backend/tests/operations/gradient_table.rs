@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) inputs: &'static [Input],
     pub(crate) replicas: usize,
-    /// Of the relative error, or the absolute one of gradients under 1.
+    /// Bound of the relative error, or of the absolute one for gradients under 1.
     pub(crate) tolerance: f64,
     pub(crate) build: fn(&Trace, &[Tensor]) -> Result<Tensor>,
 }

@@ -1,4 +1,4 @@
-//! What the operations compute, on the CPU plugin: values, gradients, bits and
+//! The operations on the CPU plugin: values, gradients, bits and
 //! the text of programs.
 
 // Helpers of tests may unwrap as the tests do.

@@ -85,7 +85,7 @@ fn bad_meshes_are_refused() {
     assert_eq!(error, "mesh data 2 × tensor 0 × pipeline 1: every axis has at least one core");
 }
 
-/// Of four cores on two hosts, this process drives the second and the fourth.
+/// Four cores on two hosts: this process drives the second and the fourth.
 #[test]
 fn local_cores_are_the_job_s_that_the_client_has() {
     let [first, second] = [0, 1].map(|index| CLIENT.device(index).unwrap().id());

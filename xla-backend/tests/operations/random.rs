@@ -55,7 +55,7 @@ fn heads_of_a_row_draw_by_their_number() {
     assert_eq!(got, (0..120).map(reference).collect::<Numbers>());
 }
 
-/// What is drawn for a place hangs on no axis but that of the features.
+/// The bits of a place depend on no axis but that of the features.
 #[test]
 fn padded_rows_draw_what_they_draw_without_padding() {
     let draws = |dims: &[usize]| {

@@ -3,7 +3,7 @@
 
 use traind_loader::{ArrayValues, BatchAxis, BatchSizes, CoreBatch, ModelInputs};
 use traind_models::{Batch, InputDim, InputSpec, Model};
-use traind_xla::runtime::{HostArray, InputSpec as StepInput, Recording};
+use traind_xla::runtime::{HostArray, Recording, StepInput};
 use traind_xla::{DType, Shape};
 
 use crate::error::{RunError, RunResult};

@@ -1,7 +1,7 @@
 //! Records an evaluation step: the forward pass without dropout.
 
 use traind_loader::BatchSizes;
-use traind_xla::runtime::{InputSpec, Recording};
+use traind_xla::runtime::{Recording, StepInput};
 
 use super::{ForwardPass, Readout};
 use crate::error::RunResult;
@@ -24,7 +24,7 @@ impl EvalStep {
         EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }
     }
 
-    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
         self.forward.layout.step_inputs(sizes)
     }
 

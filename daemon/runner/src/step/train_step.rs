@@ -14,7 +14,7 @@ use traind_models::optimizers::{Optimizer, Scalars};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
-use traind_xla::runtime::{InputSpec, Recording, Variable};
+use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
 use super::ForwardPass;
@@ -50,25 +50,25 @@ pub(crate) struct TrainStep {
 
 impl TrainStep {
     /// The inputs of a step in one program, in the order in which they are uploaded.
-    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
         let mut inputs = self.forward.layout.step_inputs(sizes);
         inputs.extend(self.update_inputs());
-        inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
+        inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
         inputs
     }
 
     /// The inputs of one batch of a step.
-    pub(crate) fn accumulate_inputs(&self, sizes: &BatchSizes) -> Vec<InputSpec> {
+    pub(crate) fn accumulate_inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
         let mut inputs = self.forward.layout.step_inputs(sizes);
-        inputs.push(InputSpec::new(STEP, Shape::scalar(DType::U32)));
-        inputs.push(InputSpec::new(FIRST_ROW, Shape::scalar(DType::U32)));
+        inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
+        inputs.push(StepInput::new(FIRST_ROW, Shape::scalar(DType::U32)));
         inputs
     }
 
     /// The inputs of the program that ends a step of several.
-    pub(crate) fn update_inputs(&self) -> Vec<InputSpec> {
+    pub(crate) fn update_inputs(&self) -> Vec<StepInput> {
         let scalars = Shape::new(DType::F32, [self.optimizer.scalar_names().len()]);
-        vec![InputSpec::new(SCALARS, scalars)]
+        vec![StepInput::new(SCALARS, scalars)]
     }
 
     /// Records a step in one program.

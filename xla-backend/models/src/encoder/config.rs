@@ -1,4 +1,4 @@
-//! What makes one family's encoder differ from another's.
+//! The differences between the encoders of families: names and settings.
 
 use crate::layers::{Activation, AttentionConfig, LayerNorm, Linear};
 use crate::parameters::{Dimension, ParameterPath};
@@ -9,7 +9,7 @@ use crate::parameters::{Dimension, ParameterPath};
 pub(crate) struct EncoderNames {
     pub prefix: &'static str,
     pub layers: &'static str,
-    /// Of queries, keys and values.
+    /// Names of the projections to queries, keys and values.
     pub projections: [&'static str; 3],
     pub attention_output: &'static str,
     pub attention_norm: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct EncoderConfig {
     pub attention: AttentionConfig,
 }
 
-/// How tokens find their rows of the position table.
+/// The rows of the position table that tokens take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Positions {
     /// Token i of a row has position i.

@@ -1,6 +1,5 @@
-//! The tasks of a family that is an encoder: what BERT, DistilBERT and RoBERTa
-//! have in common. A family says how its parts are called and how its config
-//! reads.
+//! Families that are encoders, such as BERT, DistilBERT and RoBERTa: their tasks.
+//! A family gives the names of its parts and resolves its config.
 //!
 //! B rows, S positions, C labels, V `vocab_size`.
 
@@ -20,12 +19,12 @@ use crate::tasks::{SequenceClassification, Task};
 #[derive(Debug)]
 pub(crate) struct EncoderFamily {
     pub(super) model_type: &'static str,
-    /// With what the classes of transformers begin: `Bert` of `BertForMaskedLM`.
+    /// The beginning of the classes' names in transformers: `Bert` of `BertForMaskedLM`.
     pub(super) class: &'static str,
     /// The config keys that it reads.
     pub(super) keys: &'static [&'static str],
     pub(super) encoder: EncoderNames,
-    /// Of the dense layer and of the one that gives the logits.
+    /// Names of the dense layer and of the one that gives the logits.
     pub(super) pooled_classifier: [&'static str; 2],
     pub(super) masked_lm: MaskedLmNames,
     pub(super) resolve: fn(&ModelConfig) -> Result<FamilyConfig>,

@@ -38,7 +38,7 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     },
 };
 
-/// The same under another name, with weights of other languages.
+/// XLM-RoBERTa has RoBERTa's modules under another name.
 pub(crate) const XLM_FAMILY: EncoderFamily =
     EncoderFamily { model_type: "xlm-roberta", class: "XLMRoberta", ..FAMILY };
 

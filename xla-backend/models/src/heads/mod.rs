@@ -1,4 +1,4 @@
-//! What follows a body: from hidden states to the logits and the loss of one
+//! Heads: from the hidden states of a body to the logits and the loss of one
 //! task. Families give a head its names and sizes.
 //!
 //! B rows, S positions, H hidden size, C classes, V vocabulary.

@@ -36,6 +36,7 @@ impl Activation {
         })
     }
 
+    /// Applies the function to each element.
     pub fn forward(self, x: &Tensor) -> Result<Tensor> {
         Ok(match self {
             Activation::Gelu => x.gelu(),

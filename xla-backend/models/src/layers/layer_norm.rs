@@ -21,6 +21,7 @@ impl LayerNorm {
         LayerNorm { weight, bias, epsilon }
     }
 
+    /// [..., width] to [..., width]: normalized over the last axis, scaled and shifted.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         Ok(x.layer_norm(cx.parameter(&self.weight)?, cx.parameter(&self.bias)?, self.epsilon)?)
     }

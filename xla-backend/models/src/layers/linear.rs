@@ -25,7 +25,7 @@ impl Linear {
         Linear { weight, bias: Some(path.bias("bias", outputs)) }
     }
 
-    /// The same without `bias`.
+    /// A layer without `bias`.
     pub fn without_bias(
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
@@ -40,7 +40,7 @@ impl Linear {
         Linear { weight: weight.to_owned(), bias: None }
     }
 
-    /// The same with a bias called `name` below `path`.
+    /// Adds a bias called `name` below `path`.
     pub fn with_bias(
         self,
         path: &mut ParameterPath<'_>,

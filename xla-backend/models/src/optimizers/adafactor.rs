@@ -31,7 +31,7 @@ impl Adafactor {
 }
 
 impl Optimizer for Adafactor {
-    /// Of a matrix, or a stack of them, a mean for each row and each column.
+    /// A matrix, or a stack of them, has a mean for each row and each column.
     fn slots(&self, shape: &Shape) -> Vec<Slot> {
         let slot = |name, shape| Slot { name, shape };
         match shape.dims.split_last_chunk() {

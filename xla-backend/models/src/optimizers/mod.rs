@@ -40,18 +40,19 @@ pub struct Slot {
     pub shape: Shape,
 }
 
+/// The arithmetic of an optimizer: state, scalars of a step and update.
 pub trait Optimizer: Send + Sync {
     /// The state of a parameter, or of a shard of one, of `shape`.
     fn slots(&self, shape: &Shape) -> Vec<Slot>;
 
-    /// What [`Optimizer::scalars`] gives, by name and in its order.
+    /// The names of [`Optimizer::scalars`], in its order.
     fn scalar_names(&self) -> &'static [&'static str];
 
     /// The scalars of one update. `step` counts updates from 1.
     fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32>;
 
-    /// Whether a part of a parameter is updated as it would be in the whole: so
-    /// it is where an update goes element by element.
+    /// Returns whether a part of a parameter is updated as it would be in the whole,
+    /// which holds for updates that are computed element by element.
     fn shardable(&self) -> bool {
         true
     }
@@ -66,10 +67,10 @@ pub trait Optimizer: Send + Sync {
 pub struct Update<'a> {
     pub parameter: &'a Tensor,
     pub gradient: &'a Tensor,
-    /// In the order of [`Optimizer::slots`].
+    /// The state in the order of [`Optimizer::slots`].
     pub slots: &'a [Tensor],
     pub scalars: &'a Scalars,
-    /// Whether this parameter is decayed at all.
+    /// False for parameters that are not decayed.
     pub weight_decay: bool,
 }
 
@@ -91,10 +92,10 @@ impl Scalars {
     /// buffer a step, since handing over many small ones costs time.
     pub fn split(optimizer: &dyn Optimizer, packed: &Tensor) -> Result<Scalars> {
         let names = optimizer.scalar_names().iter().enumerate();
-        let scalar = |(index, name): (usize, &&'static str)| {
-            Ok((*name, packed.slice(0, index, index + 1)?.squeeze(0)?))
-        };
-        Ok(Scalars { tensors: names.map(scalar).collect::<Result<_>>()? })
+        let tensors = names
+            .map(|(index, name)| Ok((*name, packed.slice(0, index, index + 1)?.squeeze(0)?)))
+            .collect::<Result<_>>()?;
+        Ok(Scalars { tensors })
     }
 
     pub fn get(&self, name: &str) -> Result<&Tensor> {
@@ -104,7 +105,7 @@ impl Scalars {
 
 type Build = fn(&Settings) -> Result<Box<dyn Optimizer>>;
 
-/// By TrainingArguments' `optim`; fused is the same arithmetic.
+/// The optimizers by TrainingArguments' `optim`; the fused one has equal arithmetic.
 const OPTIMIZERS: &[(&str, Build)] = &[
     ("adamw_torch", adamw::build),
     ("adamw_torch_fused", adamw::build),

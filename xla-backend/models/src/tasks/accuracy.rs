@@ -1,5 +1,5 @@
-//! How often the largest logit is the label's: what is counted on the device where
-//! logits are too many to be read back.
+//! Accuracy, counted on the device: logits over a vocabulary are too many to be
+//! read back.
 
 use traind_xla::{DType, Tensor};
 

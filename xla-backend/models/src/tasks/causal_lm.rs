@@ -15,7 +15,7 @@ pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
-/// What the Trainer divides the loss of a training step by (`num_items_in_batch`): it counts the
+/// The divisor of a training step's loss in the Trainer (`num_items_in_batch`): it counts the
 /// labels before they are shifted, so the first of each row too, which nothing predicts. `None`
 /// for outputs whose labels are not shifted.
 pub fn num_items_in_batch(kind: OutputKind, batch: &Batch) -> Result<Option<Tensor>> {

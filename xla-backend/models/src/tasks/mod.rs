@@ -1,5 +1,5 @@
-//! What a model is trained to do. A task knows its labels and its loss; a
-//! family brings the logits.
+//! The objectives of training. A task defines the labels and the loss; a family
+//! computes the logits.
 
 mod accuracy;
 pub(crate) mod causal_lm;
@@ -46,6 +46,7 @@ impl Task {
         }
     }
 
+    /// The task with a name of the job file.
     pub fn from_name(name: &str) -> Option<Task> {
         Task::ALL.into_iter().find(|task| task.name() == name)
     }

@@ -1,5 +1,5 @@
-//! Where in its row an answer starts and ends: two classifications over the
-//! positions.
+//! Extractive question answering: two classifications over the positions of a
+//! row, for the start and the end of its answer.
 //!
 //! B rows, S positions.
 

@@ -34,11 +34,13 @@ impl ProblemType {
         }
     }
 
+    /// The problem type with one of transformers' names.
     pub fn from_name(name: &str) -> Option<ProblemType> {
         ProblemType::ALL.into_iter().find(|problem| problem.name() == name)
     }
 
-    /// That of a config: where it has none, one label is a number and several are classes.
+    /// Reads `problem_type` of a config. Without the key, one label is a number and several
+    /// are classes.
     pub fn of(config: &ModelConfig) -> Result<ProblemType> {
         match config.optional_string(PROBLEM_TYPE)? {
             Some(name) => ProblemType::from_name(name).ok_or_else(|| {

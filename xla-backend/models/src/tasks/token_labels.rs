@@ -25,7 +25,7 @@ pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
-/// Labels and what each token counts for.
+/// Labels and the weight of each token in the loss.
 pub(super) struct TokenLabels {
     /// s32[B S].
     pub labels: Tensor,
@@ -59,13 +59,13 @@ impl TokenLabels {
         })
     }
 
-    /// From labels s32[B].
+    /// Takes labels s32[B].
     fn of_rows(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;
         Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&sample_weights(batch)?)? })
     }
 
-    /// From labels s32[B, S].
+    /// Takes labels s32[B, S].
     pub(super) fn new(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;
         let weights = counted.mul(&sample_weights(batch)?.unsqueeze(1)?)?;
@@ -75,7 +75,7 @@ impl TokenLabels {
     }
 }
 
-/// Where a label is from 0 up to but not `classes`.
+/// A pred: true for labels from 0 up to but not `classes`.
 pub(super) fn is_class(labels: &Tensor, classes: usize) -> Result<Tensor> {
     Ok(labels.ge_scalar(0.0)?.and(&labels.lt_scalar(classes as f64)?)?)
 }

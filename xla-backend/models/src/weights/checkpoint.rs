@@ -15,11 +15,12 @@ pub(super) const INDEX: &str = "model.safetensors.index.json";
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Vec<SafetensorsFile>,
-    /// From a tensor's name to its file's place in `files`.
+    /// The place in `files` of each tensor's file.
     places: BTreeMap<String, usize>,
 }
 
 impl Checkpoint {
+    /// Opens `model.safetensors`, or the files of `model.safetensors.index.json`.
     pub fn open(folder: &Path) -> Result<Checkpoint> {
         let single = folder.join(SINGLE);
         let index = folder.join(INDEX);
@@ -44,8 +45,8 @@ impl Checkpoint {
 
     /// The file that holds the tensor `name`.
     pub fn file(&self, name: &str) -> Result<&SafetensorsFile> {
-        let missing = || Error::MissingWeight { name: name.to_owned() };
-        self.places.get(name).map(|&place| &self.files[place]).ok_or_else(missing)
+        let file = self.places.get(name).map(|&place| &self.files[place]);
+        file.ok_or_else(|| Error::MissingWeight { name: name.to_owned() })
     }
 }
 

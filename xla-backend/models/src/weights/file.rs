@@ -27,6 +27,7 @@ pub struct SafetensorsFile {
 }
 
 impl SafetensorsFile {
+    /// Reads the header and checks it against the size of the file.
     pub fn open(path: &Path) -> Result<SafetensorsFile> {
         let mut file = open(path)?;
         let size = file.metadata().map_err(|source| io("read", path, source))?.len();
@@ -74,8 +75,8 @@ impl SafetensorsFile {
     }
 
     fn info(&self, name: &str) -> Result<&TensorInfo> {
-        let missing = || corrupt(&self.path, format!("it has no tensor {name}"));
-        self.metadata.info(name).ok_or_else(missing)
+        let info = self.metadata.info(name);
+        info.ok_or_else(|| corrupt(&self.path, format!("it has no tensor {name}")))
     }
 
     fn read_bytes(&self, info: &TensorInfo) -> Result<Vec<u8>> {
@@ -89,7 +90,7 @@ impl SafetensorsFile {
     }
 }
 
-/// The same numbers as f32, or `None` where they are no floats.
+/// Converts the numbers to f32; `None` where they are no floats.
 fn to_f32(dtype: Dtype, bytes: Vec<u8>) -> Option<Vec<u8>> {
     match dtype {
         Dtype::F32 => Some(bytes),

@@ -37,9 +37,10 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
 /// A config may ask for more than the host has: that is an error, no abort.
 fn reserve(name: &str, shape: &Shape) -> Result<Vec<f32>> {
     let mut values = Vec::new();
-    let no_memory = |_| Error::OutOfMemory { name: name.to_owned(), shape: shape.clone() };
-    values.try_reserve_exact(shape.element_count()).map_err(no_memory)?;
-    Ok(values)
+    match values.try_reserve_exact(shape.element_count()) {
+        Ok(()) => Ok(values),
+        Err(_) => Err(Error::OutOfMemory { name: name.to_owned(), shape: shape.clone() }),
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +50,7 @@ struct Stream {
 
 impl Stream {
     fn new(seed: u64, name: &str) -> Stream {
-        let mix_byte = |key, byte: &u8| mix(key ^ u64::from(*byte));
-        Stream { key: name.as_bytes().iter().fold(mix(seed), mix_byte) }
+        Stream { key: name.bytes().fold(mix(seed), |key, byte| mix(key ^ u64::from(byte))) }
     }
 
     fn normals(self, count: usize, std: f64) -> impl Iterator<Item = f32> {
@@ -64,7 +64,7 @@ impl Stream {
         [radius * cos, radius * sin]
     }
 
-    /// From 0 up to but not 1, in steps of 2^-53.
+    /// A number from 0 up to but not 1, in steps of 2^-53.
     fn uniform(self, index: u64) -> f64 {
         let state = self.key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN_GAMMA));
         (mix(state) >> 11) as f64 * 2f64.powi(-53)

@@ -27,7 +27,7 @@ use crate::parameters::ParameterSpec;
 /// The parameters of a model and where each came from.
 #[derive(Debug)]
 pub struct Loaded {
-    /// In the order of [`Model::parameters`].
+    /// The arrays in the order of [`Model::parameters`].
     pub arrays: Vec<HostArray>,
     pub report: LoadReport,
 }

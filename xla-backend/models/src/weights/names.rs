@@ -21,25 +21,35 @@ pub(super) struct Matched {
 
 pub(super) fn match_names(specs: &[ParameterSpec], stored: &[&str], prefix: &str) -> Matched {
     let by_name: HashMap<String, &str> = stored.iter().map(|name| (modern(name), *name)).collect();
-    let find = |spec: &ParameterSpec| {
-        let tied = spec.tied.iter().flat_map(|name| candidates(name, prefix));
-        let mut names = candidates(&spec.name, prefix).into_iter().chain(tied);
-        names.find_map(|name| by_name.get(&name).copied())
-    };
-    let is_tied =
-        |name: &str| specs.iter().any(|spec| spec.tied.iter().any(|tied| *tied == modern(name)));
-    let found: Vec<Option<&str>> = specs.iter().map(find).collect();
+    let found: Vec<Option<&str>> = specs
+        .iter()
+        .map(|spec| {
+            let tied = spec.tied.iter().flat_map(|name| candidates(name, prefix));
+            let mut names = candidates(&spec.name, prefix).into_iter().chain(tied);
+            names.find_map(|name| by_name.get(&name).copied())
+        })
+        .collect();
     let used: BTreeSet<&str> = found.iter().flatten().copied().collect();
     let all: BTreeSet<&str> = stored.iter().copied().collect();
-    let ignored = |name: &str| IGNORED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-    let unexpected = all.difference(&used).filter(|name| !ignored(name) && !is_tied(name));
+    let unexpected =
+        all.difference(&used).filter(|name| !is_ignored(name) && !is_tied(specs, name));
     Matched {
         unexpected: unexpected.map(|name| (*name).to_owned()).collect(),
         stored: found.into_iter().map(|name| name.map(str::to_owned)).collect(),
     }
 }
 
-/// What is left of `name` below the module `prefix`.
+fn is_ignored(stored: &str) -> bool {
+    IGNORED_SUFFIXES.iter().any(|suffix| stored.ends_with(suffix))
+}
+
+/// Returns whether a stored tensor is the other name of a tied parameter.
+fn is_tied(specs: &[ParameterSpec], stored: &str) -> bool {
+    let name = modern(stored);
+    specs.iter().any(|spec| spec.tied.contains(&name))
+}
+
+/// The rest of `name` below the module `prefix`.
 pub(super) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix)?.strip_prefix('.')
 }

@@ -1,6 +1,6 @@
 //! Writing what `from_pretrained` loads: `config.json` and weights.
-//! Each file appears whole or not at all; whoever wants its name to outlive a crash syncs the
-//! folder when all are there.
+//! Each file appears whole or not at all; for its name to outlive a crash, the caller syncs
+//! the folder when all are there.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! How many labels have the largest logit, for each kind of logits that has labels.
+//! The count of labels with the largest logit, for each kind of logits that has labels.
 
 use traind_models::tasks::correct_sum;
 use traind_models::{Batch, OutputKind};

@@ -80,7 +80,7 @@ impl Fixture {
         Traced { batch, weights, logits: output.logits, loss, gradients }
     }
 
-    /// What [`Traced`]'s parameters stand for: the inputs, then the weights.
+    /// The values of [`Traced`]'s parameters: the inputs, then the weights.
     pub(crate) fn arguments(&self) -> Vec<HostArray> {
         let inputs = self.inputs.iter().map(|(_, array)| array.clone());
         inputs.chain(self.weights.iter().cloned()).collect()

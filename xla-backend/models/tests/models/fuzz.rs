@@ -22,7 +22,7 @@ const WORDS: [&[u8]; 12] = [
     b"\0\0\0\0\0\0\0\0",
 ];
 
-/// Of several types, a scalar and one without values among them.
+/// Tensors of several types, a scalar and one without values among them.
 fn good() -> Vec<u8> {
     let header = serde_json::json!({
         "__metadata__": {"format": "pt"},

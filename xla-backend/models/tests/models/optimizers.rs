@@ -11,7 +11,7 @@ use traind_xla::{DType, Shape, Trace};
 use crate::fixture::{floats, folder_of};
 use crate::support::{Program, check_close};
 
-/// What `scripts/fixtures/optimizers.py` trains with.
+/// The settings of `scripts/fixtures/optimizers.py`.
 const RATES: [f64; 5] = [1e-3, 2e-3, 3e-3, 1e-3, 5e-4];
 const WEIGHT_DECAY: f64 = 0.05;
 /// Name, dims and whether it is decayed.

@@ -9,7 +9,7 @@ use traind_xla::{DType, Shape, Tensor, Trace};
 use crate::fixture::{Fixture, folder_of};
 use crate::support::{Program, check_close};
 
-/// What `scripts/fixtures/reference.py` trains with.
+/// The settings of `scripts/fixtures/reference.py`.
 const STEPS: u64 = 5;
 const LEARNING_RATE: f64 = 1e-3;
 const WEIGHT_DECAY: f64 = 0.01;

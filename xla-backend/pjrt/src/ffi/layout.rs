@@ -7,7 +7,7 @@
 /// Implemented by [`c_structs!`] only, for `repr(C)` structs of integers, floats,
 /// bools, raw pointers, nullable function pointers and structs of those.
 pub(crate) unsafe trait CStruct: Sized {
-    /// What goes in `struct_size`: the offset past the last field, without the
+    /// The value of `struct_size`: the offset past the last field, without the
     /// padding that `size_of` adds.
     const STRUCT_SIZE: usize;
 

@@ -125,7 +125,7 @@ impl Drop for Watched {
     }
 }
 
-/// The buffer, whether it stands where the data stood, and whether that is gone.
+/// Returns the buffer, whether it has the data's address, and whether the data was deleted.
 fn lend(client: &Client, offset: usize) -> (Buffer, bool, Arc<AtomicBool>) {
     let watched = Watched::new(offset);
     let (address, dropped) = (watched.as_ref().as_ptr() as usize, Arc::clone(&watched.dropped));

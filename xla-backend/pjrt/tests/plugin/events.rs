@@ -1,4 +1,4 @@
-//! Waiting and being told.
+//! Waiting for events, and callbacks.
 
 use crate::support::{compile, cpu_client, doubling};
 use std::sync::mpsc;

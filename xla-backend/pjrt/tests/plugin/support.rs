@@ -1,4 +1,4 @@
-//! What most tests need: a client, a program, a run.
+//! Shared by the tests: a client, a program, a run.
 
 use traind_pjrt::{
     Buffer, Client, CompileOptions, CreateOptions, Element, Executable, ExecuteOptions, Plugin,

@@ -16,7 +16,7 @@ fn handles_go_between_threads() {
     check::<Executable>();
 }
 
-/// Each thread doubles its own number again and again, donating as it goes.
+/// Each thread doubles its own number repeatedly and donates the previous value.
 fn double_repeatedly(client: &Client, executable: &Executable, start: f32) -> Vec<f32> {
     let device = client.device(0).unwrap();
     let mut state = client.buffer_from_slice(&[start; 4], &[4], &device).unwrap();

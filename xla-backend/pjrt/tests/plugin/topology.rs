@@ -3,7 +3,7 @@
 use crate::support::{SUM_OF_TWO, cpu_plugin};
 use traind_pjrt::{CompileOptions, CreateOptions, Plugin, Topology};
 
-/// An H100 (SXM) as XLA's `GpuTargetConfigProto` describes it; figures from NVIDIA's data sheet.
+/// An H100 (SXM) as XLA's `GpuTargetConfigProto` describes it; numbers from NVIDIA's data sheet.
 const H100: &str = "
 gpu_device_info {
   threads_per_block_limit: 1024

@@ -21,7 +21,7 @@ impl Tensor {
 }
 
 impl AllReduce {
-    /// Those that have the extreme value share the cotangents of all.
+    /// The replicas that have the extreme value share the cotangents of all.
     fn extreme_gradient(&self, at: &Backward<'_>, total: &Tensor) -> Result<Tensor> {
         let extreme = at.inputs[0].eq(at.output)?.convert(total.dtype())?;
         let count = extreme.all_reduce(ReduceKind::Sum, &self.groups)?;

@@ -12,7 +12,7 @@ mod all_to_all;
 mod collective_permute;
 mod reduce_scatter;
 
-/// How values that meet are combined.
+/// The combination of values that meet in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceKind {
     Sum,
