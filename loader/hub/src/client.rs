@@ -16,7 +16,7 @@ const ENDPOINT: &str = "https://huggingface.co";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For each response and each part of a body, unless HF_HUB_DOWNLOAD_TIMEOUT is set.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The same for a plan, which a user waits for.
+/// [`TIMEOUT`] of a plan, which a user waits for.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(4);
 /// Well above the size of any `config.json`.
 const SMALL_FILE_BYTES_MAX: u64 = 4 << 20;

@@ -26,7 +26,7 @@ pub struct Hub {
     pub observer: Arc<dyn DownloadObserver>,
 }
 
-/// Where the files of a repository come from.
+/// The origin of a repository's files.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
     /// The requested revision is this commit.

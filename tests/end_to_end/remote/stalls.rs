@@ -95,7 +95,9 @@ async fn a_download_without_progress_fails_the_job() {
     assert_eq!(failure.reason, reasons::FILE_UNREADABLE);
     let message = message(&history);
     assert!(
-        message.starts_with("model org/tiny: the hub cannot be reached: model.safetensors"),
+        message.starts_with(
+            "model org/tiny: the hub cannot be reached: the download of model.safetensors"
+        ),
         "{message}"
     );
 }

@@ -85,10 +85,7 @@ impl CheckpointWriter {
     fn join(&mut self) -> RunResult<()> {
         self.snapshots = None;
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        let panicked = |panic: Box<dyn std::any::Any + Send>| {
-            Err(RunError::Panicked(panic_message(panic.as_ref())))
-        };
-        thread.join().unwrap_or_else(panicked)
+        thread.join().unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))))
     }
 }
 

@@ -150,8 +150,7 @@ impl BusyMeter {
     }
 
     fn add(&mut self, interval: (Instant, Instant)) {
-        let is_old = |end: Instant| interval.1.duration_since(end) > HISTORY;
-        while self.ended.front().is_some_and(|(_, end)| is_old(*end)) {
+        while self.ended.front().is_some_and(|(_, end)| interval.1.duration_since(*end) > HISTORY) {
             self.ended.pop_front();
         }
         self.ended.push_back(interval);

@@ -1,4 +1,4 @@
-//! Where the parts of a run report what they do.
+//! The handles by which the parts of a run report events and status.
 
 use super::{Activity, Journal};
 

@@ -61,7 +61,7 @@ impl Splits {
     }
 }
 
-/// Where a run reads and reports its data.
+/// The job, and the handles by which its data are read and reported.
 pub(crate) struct DataSource<'a> {
     pub job: &'a JobFile,
     pub cache_dir: &'a Path,

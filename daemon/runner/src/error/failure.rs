@@ -1,4 +1,4 @@
-//! What a run's last event says about its error.
+//! The failure that a run's last event reports.
 
 use std::error::Error as StdError;
 

@@ -1,5 +1,5 @@
-//! How far a run is and what comes when: everything that a later attempt has to know besides
-//! weights and optimizer state.
+//! The progress of a run and its timetable: everything besides weights and optimizer state that a
+//! later attempt needs.
 //!
 //! Imports `evaluation`, `output`, `metrics`, `control` and `error`.
 

@@ -1,4 +1,5 @@
-//! What a run is started with. Only this room passes it around: others take the parts they need.
+//! Everything that a run starts with. Only this room passes it around; others take the parts that they
+//! need.
 
 use std::path::PathBuf;
 use std::time::Instant;

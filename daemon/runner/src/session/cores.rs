@@ -1,4 +1,4 @@
-//! Opens the cores of a job, and says how much memory one has.
+//! Opens the cores of a job, and finds the memory of one.
 
 use traind_job_file::RunSpec;
 use traind_pjrt::{Client, CreateOptions, Plugin};

@@ -231,7 +231,7 @@ impl Session {
         parameters.map(|parameter| parameter.value(&self.device)).collect()
     }
 
-    /// Replaces the parameters for evaluation. The optimizer's copies stay as they are, so training
+    /// Replaces the parameters for evaluation. The optimizer's copies are not replaced, so training
     /// must not continue.
     pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
         let mut parameters = self.state.parameters().iter().zip(arrays);

@@ -15,13 +15,13 @@ pub(crate) struct BatchLayout {
 }
 
 impl BatchLayout {
-    /// The inputs of `model` that the tokenizer gives, with the targets.
+    /// Selects the inputs of `model` that the tokenizer provides, and the targets.
     pub(crate) fn of(model: &dyn Model, given: ModelInputs) -> BatchLayout {
         let specs = model.inputs().into_iter().filter(|spec| given.gives(spec.name));
         BatchLayout { specs: specs.collect() }
     }
 
-    /// The same inputs without the targets, which rows to predict on lack.
+    /// Returns the layout without the targets, which rows to predict lack.
     pub(crate) fn without_targets(&self) -> BatchLayout {
         let specs = self.specs.iter().filter(|spec| !spec.is_target()).cloned();
         BatchLayout { specs: specs.collect() }

@@ -42,25 +42,33 @@ impl QuestionAnswering {
     /// Predicts the answer to each question from all of its windows.
     fn predict(&self, scored: &Scored<'_>) -> RunResult<Vec<Prediction>> {
         let Scored { set, questions, .. } = *scored;
-        let options = self.options();
-        let mut windows: Vec<Vec<usize>> = vec![Vec::new(); questions.all().len()];
+        let mut rows_by_question: Vec<Vec<usize>> = vec![Vec::new(); questions.all().len()];
         for row in 0..set.len() {
             let index = questions.index(set.source_row(row));
-            if let Some(windows) = index.and_then(|index| windows.get_mut(index)) {
-                windows.push(row);
+            if let Some(rows) = index.and_then(|index| rows_by_question.get_mut(index)) {
+                rows.push(row);
             }
         }
-        let answer = |(question, rows): (&Question, &Vec<usize>)| {
-            let offsets = rows.iter().map(|&row| Ok(set.context_offsets(row)?.unwrap_or_default()));
-            let offsets = offsets.collect::<RunResult<Vec<_>>>()?;
-            let windows = rows.iter().zip(&offsets).map(|(&row, context_offsets)| {
-                let values = &scored.outputs.rows[row].values;
-                let (start_logits, end_logits) = values.split_at(values.len() / 2);
-                WindowLogits { context_offsets, start_logits, end_logits }
-            });
-            Ok(squad::predict(question, &windows.collect::<Vec<_>>(), &options))
-        };
-        questions.all().iter().zip(&windows).map(answer).collect()
+        let questions = questions.all().iter().zip(&rows_by_question);
+        questions.map(|(question, rows)| self.predict_one(scored, question, rows)).collect()
+    }
+
+    /// Predicts the answer to a question, whose windows are `rows` of the split.
+    fn predict_one(
+        &self,
+        scored: &Scored<'_>,
+        question: &Question,
+        rows: &[usize],
+    ) -> RunResult<Prediction> {
+        let offsets =
+            rows.iter().map(|&row| Ok(scored.set.context_offsets(row)?.unwrap_or_default()));
+        let offsets = offsets.collect::<RunResult<Vec<_>>>()?;
+        let windows = rows.iter().zip(&offsets).map(|(&row, context_offsets)| {
+            let values = &scored.outputs.rows[row].values;
+            let (start_logits, end_logits) = values.split_at(values.len() / 2);
+            WindowLogits { context_offsets, start_logits, end_logits }
+        });
+        Ok(squad::predict(question, &windows.collect::<Vec<_>>(), &self.options()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What interrupts training between two steps: evaluations and checkpoints.
+//! The interruptions of training between two steps: evaluations and checkpoints.
 
 use std::time::Instant;
 

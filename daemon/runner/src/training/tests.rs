@@ -20,7 +20,7 @@ use crate::control::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::error::RunResult;
 use crate::progress::{Progress, StepCounts, Timetable};
 
-/// What the device and the pauses did, in order.
+/// The calls of the device and of the pauses, in order.
 type Calls = Rc<RefCell<Vec<String>>>;
 
 /// A device whose steps have given results.
