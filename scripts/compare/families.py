@@ -5,12 +5,19 @@ import sys
 import both
 
 ENCODER_TASKS = ["sequence-classification", "token-classification", "question-answering", "masked-lm"]
+DECODER_TASKS = ["sequence-classification", "causal-lm"]
 FAMILIES = {
     "bert": ENCODER_TASKS,
     "distilbert": ENCODER_TASKS,
     "roberta": ENCODER_TASKS,
     "xlm-roberta": ENCODER_TASKS,
-    "gpt2": ["sequence-classification", "causal-lm"],
+    "gpt2": DECODER_TASKS,
+    "llama": DECODER_TASKS,
+    "mistral": DECODER_TASKS,
+    "qwen2": DECODER_TASKS,
+    "qwen3": DECODER_TASKS,
+    "gemma": DECODER_TASKS,
+    "phi3": DECODER_TASKS,
 }
 # As peers/features.py prepares the rows for transformers.
 DATA = {

@@ -31,12 +31,27 @@ DROPOUT = {
     "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"],
     "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
 }
+# Decoders have no dropout unless asked for.
+DECODERS = {
+    "llama": transformers.LlamaConfig,
+    "mistral": transformers.MistralConfig,
+    "qwen2": transformers.Qwen2Config,
+    "qwen3": transformers.Qwen3Config,
+    "gemma": transformers.GemmaConfig,
+    "phi3": transformers.Phi3Config,
+}
 
 
 def config(family, task, tokenizer, small=False):
     labels = 2 if task == "question-answering" else 3
     common = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
     size = SMALL if small else TINY
+    if family in DECODERS:
+        return DECODERS[family](
+            hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+            num_key_value_heads=size["heads"] // 2, intermediate_size=size["inner"], max_position_embeddings=POSITIONS,
+            bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
+        )  # fmt: skip
     if not small:
         common |= dict.fromkeys(DROPOUT.get(family, DROPOUT["bert"]), 0.0)
     if family == "distilbert":

@@ -80,6 +80,11 @@ impl ModelConfig {
         self.string("model_type")
     }
 
+    /// The class in transformers, the first of `architectures`.
+    pub fn architecture(&self) -> Option<&str> {
+        self.keys.get("architectures")?.get(0)?.as_str()
+    }
+
     /// An error about `key` of this file.
     pub fn error(&self, key: &str, problem: impl Into<String>) -> Error {
         Error::Config { path: self.path.clone(), key: key.to_owned(), problem: problem.into() }
@@ -150,6 +155,32 @@ impl ModelConfig {
 
     pub fn optional_string(&self, key: &str) -> Result<Option<&str>> {
         self.typed(key, "a string", Value::as_str)
+    }
+
+    /// A size, where there is one.
+    pub fn optional_size(&self, key: &str) -> Result<Option<usize>> {
+        self.size_of(key)
+    }
+
+    /// A count, which may be 0.
+    pub fn count_or(&self, key: &str, default: usize) -> Result<usize> {
+        let count = self.typed(key, "an integer of 0 or more", Value::as_u64)?;
+        Ok(count.map_or(default, |count| count as usize))
+    }
+
+    /// Whether the file has the key and gives it no value.
+    pub fn is_null(&self, key: &str) -> bool {
+        self.keys.get(key).is_some_and(Value::is_null)
+    }
+
+    pub fn object(&self, key: &str) -> Result<Option<&Map<String, Value>>> {
+        self.typed(key, "an object", Value::as_object)
+    }
+
+    pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>> {
+        self.typed(key, "a list of strings", |value| {
+            value.as_array()?.iter().map(Value::as_str).collect()
+        })
     }
 
     fn size_of(&self, key: &str) -> Result<Option<usize>> {

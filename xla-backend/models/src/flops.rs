@@ -25,6 +25,30 @@ impl EncoderLayer {
     }
 }
 
+/// One layer of a decoder: four projections, of which keys and values may be narrower
+/// than queries, scores, weighted values and a gated feed-forward network.
+#[derive(Clone, Copy, Debug)]
+pub struct DecoderLayer {
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    /// The joined width of all heads of queries.
+    pub queries_size: usize,
+    /// The joined width of all heads of keys, and of values.
+    pub keys_size: usize,
+}
+
+impl DecoderLayer {
+    /// Operations of one row of `positions`.
+    pub fn forward(&self, positions: usize) -> f64 {
+        let (hidden, inner) = (self.hidden_size as f64, self.intermediate_size as f64);
+        let (queries, keys) = (self.queries_size as f64, self.keys_size as f64);
+        let positions = positions as f64;
+        let projections = 2.0 * (dot(hidden, queries) + dot(hidden, keys));
+        let attention = 2.0 * dot(positions, queries);
+        positions * (projections + 3.0 * dot(hidden, inner) + attention)
+    }
+}
+
 /// A training step: forward and backward.
 pub fn training(forward: f64) -> f64 {
     3.0 * forward

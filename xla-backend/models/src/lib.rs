@@ -12,6 +12,7 @@
 mod body;
 pub mod clip;
 pub mod config;
+mod decoder;
 mod encoder;
 pub mod error;
 mod families;

@@ -3,14 +3,25 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::families::{bert, distilbert, gpt2, roberta};
+use crate::families::{bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta};
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
 
 /// Every family, by its file.
-pub const FAMILIES: &[&dyn Family] =
-    &[&bert::FAMILY, &distilbert::FAMILY, &roberta::FAMILY, &roberta::XLM_FAMILY, &gpt2::FAMILY];
+pub const FAMILIES: &[&dyn Family] = &[
+    &bert::FAMILY,
+    &distilbert::FAMILY,
+    &roberta::FAMILY,
+    &roberta::XLM_FAMILY,
+    &gpt2::FAMILY,
+    &llama::FAMILY,
+    &mistral::FAMILY,
+    &qwen2::FAMILY,
+    &qwen3::FAMILY,
+    &gemma::FAMILY,
+    &phi3::FAMILY,
+];
 
 /// Keys that a task reads, whatever the family.
 const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type"];

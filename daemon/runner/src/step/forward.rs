@@ -50,7 +50,7 @@ impl ForwardPass {
         }
         if random.is_some()
             && let Some(loss) = &mut output.loss
-            && let Some(items) = num_items_in_batch(self.model.output(), &batch)?
+            && let Some(items) = num_items_in_batch(self.model.as_ref(), &batch)?
         {
             loss.weight_sum = items;
         }

@@ -271,7 +271,7 @@ impl Body for Gpt2 {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let mask = causal_mask(batch.get("attention_mask")?)?;
+        let mask = causal_mask(batch.get("attention_mask")?, None)?;
         let mut x = states.last;
         for index in layers {
             let layer = &self.blocks[index];

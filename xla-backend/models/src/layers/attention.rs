@@ -92,20 +92,48 @@ pub fn attend(
     let rows = mask.dims()[0];
     let split = |x: &Tensor| split_heads(x, rows, heads.num_heads);
     let (query, key, value) = (split(projected[0])?, split(projected[1])?, split(projected[2])?);
-    let scores = scores(&query, &key)?.convert(DType::F32)?;
+    attend_heads(cx, [&query, &key, &value], mask, heads)
+}
+
+/// Queries [B, S, N, D], keys and values [B, T, K, D] to [B S, N D], where K divides N:
+/// each key and value serves N / K queries.
+pub fn attend_heads(
+    cx: &Forward<'_>,
+    [query, key, value]: [&Tensor; 3],
+    mask: &Tensor,
+    heads: &Heads,
+) -> Result<Tensor> {
+    let &[rows, positions, num_heads, size] = query.dims() else { return Ok(query.clone()) };
+    let scores = scores(query, key)?.convert(DType::F32)?;
     let shares = scores.mul_scalar(heads.scale)?.add(mask)?.softmax(3)?;
     let shares = dropout(cx, &shares, heads.dropout)?.convert(value.dtype())?;
-    Ok(weighted(&shares, &value)?.reshape(projected[0].dims())?)
+    Ok(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
 }
 
 /// [B S, H] to [B, S, N, D].
-fn split_heads(x: &Tensor, rows: usize, num_heads: usize) -> Result<Tensor> {
+pub fn split_heads(x: &Tensor, rows: usize, num_heads: usize) -> Result<Tensor> {
     let &[tokens, hidden] = x.dims() else { return Ok(x.clone()) };
     Ok(x.reshape(&[rows, tokens / rows, num_heads, hidden / num_heads])?)
 }
 
-/// [B, S, N, D] and [B, T, N, D] to [B, N, S, T].
+/// [B, S, N, D] and [B, T, K, D] to [B, N, S, T].
 fn scores(query: &Tensor, key: &Tensor) -> Result<Tensor> {
+    let (&[rows, positions, heads, size], &[_, keys, shared, _]) = (query.dims(), key.dims())
+    else {
+        return Ok(query.clone());
+    };
+    if shared < heads {
+        // The queries of one key stand side by side, as rows of one product.
+        let query = query.swap_axes(1, 2)?;
+        let grouped = query.reshape(&[rows, shared, heads / shared * positions, size])?;
+        let dims = DotDims {
+            lhs_batch: vec![0, 1],
+            rhs_batch: vec![0, 2],
+            lhs_contracting: vec![3],
+            rhs_contracting: vec![3],
+        };
+        return Ok(grouped.dot_general(key, dims)?.reshape(&[rows, heads, positions, keys])?);
+    }
     Ok(query.dot_general(
         key,
         DotDims {
@@ -117,9 +145,14 @@ fn scores(query: &Tensor, key: &Tensor) -> Result<Tensor> {
     )?)
 }
 
-/// [B, N, S, T] and [B, T, N, D] to [B, S, N, D].
+/// [B, N, S, T] and [B, T, K, D] to [B, S, N, D].
 fn weighted(shares: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let heads = shares.dot_general(
+    let (&[rows, heads, positions, keys], &[_, _, shared, size]) = (shares.dims(), value.dims())
+    else {
+        return Ok(shares.clone());
+    };
+    let grouped = shares.reshape(&[rows, shared, heads / shared * positions, keys])?;
+    let values = grouped.dot_general(
         value,
         DotDims {
             lhs_batch: vec![0, 1],
@@ -128,7 +161,7 @@ fn weighted(shares: &Tensor, value: &Tensor) -> Result<Tensor> {
             rhs_contracting: vec![1],
         },
     )?;
-    Ok(heads.swap_axes(1, 2)?)
+    Ok(values.reshape(&[rows, heads, positions, size])?.swap_axes(1, 2)?)
 }
 
 /// What is added to a score that must not count. Not infinity: where nothing
@@ -142,14 +175,19 @@ pub fn additive_mask(mask: &Tensor) -> Result<Tensor> {
     Ok(hidden.mul_scalar(-HIDDEN)?.unsqueeze(1)?.unsqueeze(1)?)
 }
 
-/// The same where a token also sees none behind itself: f32[B, 1, S, S].
-pub fn causal_mask(mask: &Tensor) -> Result<Tensor> {
+/// The same where a token also sees none behind itself and, with a window, only so many
+/// up to itself: f32[B, 1, S, S].
+pub fn causal_mask(mask: &Tensor, window: Option<usize>) -> Result<Tensor> {
     let &[rows, positions] = mask.dims() else { return additive_mask(mask) };
     let trace = mask.trace();
     let square = [positions, positions];
     let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
     let present = mask.ne_scalar(0.0)?.reshape(&[rows, 1, 1, positions])?;
     let dims = [rows, 1, positions, positions];
-    let visible = key.le(&query)?.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?;
+    let mut near = key.le(&query)?;
+    if let Some(window) = window {
+        near = near.and(&query.sub(&key)?.lt_scalar(window as f64)?)?;
+    }
+    let visible = near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?;
     Ok(visible.select(&trace.scalar(0.0, DType::F32)?, &trace.scalar(HIDDEN, DType::F32)?)?)
 }

@@ -10,10 +10,13 @@ mod embedding;
 mod layer_norm;
 mod linear;
 mod offset_position_embedding;
+mod rms_norm;
+mod rotary;
 
 pub use activation::Activation;
 pub use attention::{
-    Attention, AttentionConfig, Heads, additive_mask, attend, causal_mask, check_heads,
+    Attention, AttentionConfig, Heads, additive_mask, attend, attend_heads, causal_mask,
+    check_heads, split_heads,
 };
 pub use conv1d::Conv1d;
 pub use dropout::dropout;
@@ -21,6 +24,8 @@ pub use embedding::{Embedding, PositionEmbedding};
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use offset_position_embedding::OffsetPositionEmbedding;
+pub use rms_norm::{RmsNorm, Scale};
+pub use rotary::{Rotary, RotaryTable};
 
 use traind_xla::Tensor;
 

@@ -5,7 +5,7 @@ use traind_xla::Tensor;
 use super::sample_weights::weighted;
 use super::token_labels::{TokenLabels, next};
 use crate::error::Result;
-use crate::model::{Batch, LossSum, OutputKind};
+use crate::model::{Batch, LossSum, Model, OutputKind};
 
 /// The loss of `logits` f32[B S, V], where the batch holds `labels` s32[B, S];
 /// those stand at their own tokens, and are shifted here.
@@ -15,12 +15,20 @@ pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
-/// The divisor of a training step's loss in the Trainer (`num_items_in_batch`): it counts the
-/// labels before they are shifted, so the first of each row too, which nothing predicts. `None`
-/// for outputs whose labels are not shifted.
-pub fn num_items_in_batch(kind: OutputKind, batch: &Batch) -> Result<Option<Tensor>> {
-    let (OutputKind::NextToken { classes }, Some(labels)) = (kind, batch.optional("labels")) else {
+/// The divisor of the loss of a training step (the Trainer's `num_items_in_batch`) where it is not
+/// the number of predicted labels.
+///
+/// The Trainer learns from a class's name whether its labels are shifted. Where the name lacks
+/// `ForCausalLM`, as `GPT2LMHeadModel` does, it also counts the first label of each row, which
+/// nothing predicts.
+pub fn num_items_in_batch(model: &dyn Model, batch: &Batch) -> Result<Option<Tensor>> {
+    let (OutputKind::NextToken { classes }, Some(labels)) =
+        (model.output(), batch.optional("labels"))
+    else {
         return Ok(None);
     };
+    if model.config().architecture().is_some_and(|name| name.contains("ForCausalLM")) {
+        return Ok(None);
+    }
     Ok(Some(TokenLabels::new(labels, classes, batch)?.weights.sum(&[0])?))
 }

@@ -162,7 +162,7 @@ fn unknown_families_and_tasks_list_the_known() {
     check_error(
         json!({"model_type": "bart"}),
         "config.json: model_type bart is unknown, known are bert, distilbert, roberta, \
-         xlm-roberta, gpt2",
+         xlm-roberta, gpt2, llama, mistral, qwen2, qwen3, gemma, phi3",
     );
     let error = build(json!({}), Task::Seq2SeqLm).err().unwrap().to_string();
     assert_eq!(

@@ -50,6 +50,21 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("gpt2-regression", Task::SequenceClassification),
     ("gpt2-regression-of-two", Task::SequenceClassification),
     ("gpt2-multi-label", Task::SequenceClassification),
+    ("llama-causal-lm", Task::CausalLm),
+    ("llama-3-causal-lm", Task::CausalLm),
+    ("llama-yarn-causal-lm", Task::CausalLm),
+    ("llama-linear-causal-lm", Task::CausalLm),
+    ("llama-sequence-classification", Task::SequenceClassification),
+    ("mistral-causal-lm", Task::CausalLm),
+    ("mistral-sequence-classification", Task::SequenceClassification),
+    ("qwen2-causal-lm", Task::CausalLm),
+    ("qwen2-sequence-classification", Task::SequenceClassification),
+    ("qwen3-causal-lm", Task::CausalLm),
+    ("qwen3-sequence-classification", Task::SequenceClassification),
+    ("gemma-causal-lm", Task::CausalLm),
+    ("gemma-sequence-classification", Task::SequenceClassification),
+    ("phi3-causal-lm", Task::CausalLm),
+    ("phi3-sequence-classification", Task::SequenceClassification),
 ];
 
 /// All fixtures of one family compute what transformers computes.
@@ -97,6 +112,12 @@ families! {
     roberta_is_that_of_transformers: "roberta",
     xlm_roberta_is_that_of_transformers: "xlm-roberta",
     gpt2_is_that_of_transformers: "gpt2",
+    llama_is_that_of_transformers: "llama",
+    mistral_is_that_of_transformers: "mistral",
+    qwen2_is_that_of_transformers: "qwen2",
+    qwen3_is_that_of_transformers: "qwen3",
+    gemma_is_that_of_transformers: "gemma",
+    phi3_is_that_of_transformers: "phi3",
 }
 
 #[test]

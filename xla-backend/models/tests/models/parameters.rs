@@ -19,7 +19,8 @@ fn embeddings_are_those_of_transformers() {
     for spec in parameters() {
         let module = spec.name.strip_suffix(".weight").unwrap_or_default();
         let module = module.rsplit('.').next().unwrap();
-        let expect = module.ends_with("_embeddings") || module == "wte" || module == "wpe";
+        let expect =
+            module.ends_with("_embeddings") || ["wte", "wpe", "embed_tokens"].contains(&module);
         assert_eq!(spec.role == Role::Embedding, expect, "{}", spec.name);
     }
 }
@@ -29,24 +30,30 @@ fn embeddings_are_those_of_transformers() {
 const DIVIDED: &[(&str, usize, Partition)] = &[
     ("word_embeddings.weight", 0, Partition::Vocabulary),
     ("cls.predictions.bias", 0, Partition::Vocabulary),
-    ("self.query.weight", 0, heads(1)),
-    ("self.query.bias", 0, heads(1)),
-    ("attention.output.dense.weight", 1, heads(1)),
-    ("attention.out_lin.weight", 1, heads(1)),
+    ("self.query.weight", 0, heads(2, 1)),
+    ("self.query.bias", 0, heads(2, 1)),
+    ("attention.output.dense.weight", 1, heads(2, 1)),
+    ("attention.out_lin.weight", 1, heads(2, 1)),
     ("intermediate.dense.weight", 0, Partition::Features),
     ("intermediate.dense.bias", 0, Partition::Features),
     (".lin2.weight", 1, Partition::Features),
-    ("attn.c_attn.weight", 1, heads(3)),
-    ("attn.c_attn.bias", 0, heads(3)),
-    ("attn.c_proj.weight", 0, heads(1)),
+    ("attn.c_attn.weight", 1, heads(2, 3)),
+    ("attn.c_attn.bias", 0, heads(2, 3)),
+    ("attn.c_proj.weight", 0, heads(2, 1)),
     ("mlp.c_fc.weight", 1, Partition::Features),
     ("mlp.c_proj.weight", 0, Partition::Features),
     ("wte.weight", 0, Partition::Vocabulary),
     ("lm_head.weight", 0, Partition::Vocabulary),
+    ("embed_tokens.weight", 0, Partition::Vocabulary),
+    ("q_proj.weight", 0, heads(4, 1)),
+    ("o_proj.weight", 1, heads(4, 1)),
+    ("gate_proj.weight", 0, Partition::Features),
+    (".up_proj.weight", 0, Partition::Features),
+    ("down_proj.weight", 1, Partition::Features),
 ];
 
-const fn heads(projections: usize) -> Partition {
-    Partition::Heads { num_heads: 2, projections }
+const fn heads(num_heads: usize, projections: usize) -> Partition {
+    Partition::Heads { num_heads, projections }
 }
 
 #[test]

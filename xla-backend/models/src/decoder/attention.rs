@@ -1,0 +1,109 @@
+//! Self-attention of a decoder: rotary positions, and keys and values that
+//! several queries share.
+//!
+//! B rows, S positions, H hidden, N heads of queries, K of keys and values, D head size.
+
+use traind_xla::Tensor;
+
+use super::config::{DecoderAttentionConfig, DecoderConfig};
+use super::linear;
+use crate::error::Result;
+use crate::layers::{Heads, Linear, RmsNorm, RotaryTable, attend_heads, split_heads};
+use crate::model::Forward;
+use crate::parameters::ParameterPath;
+
+#[derive(Debug)]
+pub(super) struct Attention {
+    config: DecoderAttentionConfig,
+    projections: Projections,
+    /// Of queries and of keys.
+    norms: Option<[RmsNorm; 2]>,
+    output: Linear,
+}
+
+/// How queries, keys and values are projected.
+#[derive(Debug)]
+enum Projections {
+    Apart([Linear; 3]),
+    /// One behind the other in one matrix.
+    Joined(Linear),
+}
+
+impl Attention {
+    pub(super) fn new(mut path: ParameterPath<'_>, config: &DecoderConfig) -> Attention {
+        let (attention, hidden) = (&config.attention, config.hidden_size);
+        let std = config.initializer_range;
+        let projections = Projections::new(&mut path, config);
+        let norms = attention.norm.then(|| {
+            ["q_norm", "k_norm"].map(|name| config.rms_norm(path.at(name), attention.head_dim))
+        });
+        let output = path.at("o_proj");
+        let output = linear(output, attention.queries(), hidden, attention.output_bias, std);
+        Attention { config: attention.clone(), projections, norms, output }
+    }
+
+    /// `x` [B S, H] attends to itself; `mask` f32[B, 1, S, S] is added to the scores.
+    pub(super) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &Tensor,
+        rotary: &RotaryTable,
+    ) -> Result<Tensor> {
+        let rows = mask.dims()[0];
+        let [query, key, value] = self.projections.forward(cx, x, &self.config)?;
+        let (heads, shared) = (self.config.num_attention_heads, self.config.num_key_value_heads);
+        let (mut query, mut key) =
+            (split_heads(&query, rows, heads)?, split_heads(&key, rows, shared)?);
+        if let Some([query_norm, key_norm]) = &self.norms {
+            (query, key) = (query_norm.forward(cx, &query)?, key_norm.forward(cx, &key)?);
+        }
+        let turned = |x: &Tensor| Ok(rotary.rotate(x)?.convert(cx.compute_dtype())?);
+        let (query, key): (Result<Tensor>, Result<Tensor>) = (turned(&query), turned(&key));
+        let value = split_heads(&value, rows, shared)?;
+        let heads = Heads {
+            num_heads: heads,
+            scale: (self.config.head_dim as f64).powf(-0.5),
+            dropout: self.config.dropout,
+        };
+        let attended = attend_heads(cx, [&query?, &key?, &value], mask, &heads)?;
+        self.output.forward(cx, &attended)
+    }
+}
+
+impl Projections {
+    fn new(path: &mut ParameterPath<'_>, config: &DecoderConfig) -> Projections {
+        let (attention, hidden) = (&config.attention, config.hidden_size);
+        let (bias, std) = (attention.input_bias, config.initializer_range);
+        if config.fused_projections {
+            // Heads of unlike counts stand in one dimension: every core holds it whole.
+            let width = attention.queries().size + 2 * attention.keys().size;
+            return Projections::Joined(linear(path.at("qkv_proj"), hidden, width, bias, std));
+        }
+        let (queries, keys) = (attention.queries(), attention.keys());
+        let parts = [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)];
+        Projections::Apart(
+            parts.map(|(name, width)| linear(path.at(name), hidden, width, bias, std)),
+        )
+    }
+
+    /// Queries [B S, N D], keys and values [B S, K D].
+    fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        config: &DecoderAttentionConfig,
+    ) -> Result<[Tensor; 3]> {
+        match self {
+            Projections::Apart([query, key, value]) => {
+                Ok([query.forward(cx, x)?, key.forward(cx, x)?, value.forward(cx, x)?])
+            }
+            Projections::Joined(joined) => {
+                let joined = joined.forward(cx, x)?;
+                let (queries, keys) = (config.queries().size, config.keys().size);
+                let part = |from: usize, width: usize| joined.slice(1, from, from + width);
+                Ok([part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?])
+            }
+        }
+    }
+}

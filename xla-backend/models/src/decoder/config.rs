@@ -1,0 +1,79 @@
+//! The differences between the families of decoders.
+
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::layers::{Activation, RmsNorm, Rotary, Scale};
+use crate::parameters::{Dimension, ParameterPath};
+
+/// A config, resolved: transformers' defaults where the file is silent.
+#[derive(Clone, Debug)]
+pub(crate) struct DecoderConfig {
+    pub vocab_size: usize,
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    pub max_position_embeddings: usize,
+    pub hidden_act: Activation,
+    pub mlp_bias: bool,
+    /// Whether queries, keys and values are one matrix, and gate and up another.
+    pub fused_projections: bool,
+    pub attention: DecoderAttentionConfig,
+    pub norm_scale: Scale,
+    pub rms_norm_eps: f64,
+    /// The factor of the word embeddings, where there is one.
+    pub embedding_scale: Option<f64>,
+    pub residual_dropout: f64,
+    pub rotary: Rotary,
+    /// The positions that a token of each layer sees, itself among them; `None` for all.
+    pub windows: Vec<Option<usize>>,
+    pub initializer_range: f64,
+    pub pad_token_id: Option<usize>,
+    pub tie_word_embeddings: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DecoderAttentionConfig {
+    pub num_attention_heads: usize,
+    /// Each key and value serves several queries (Ainslie et al., 2023).
+    pub num_key_value_heads: usize,
+    pub head_dim: usize,
+    pub dropout: f64,
+    /// Of queries, keys and values.
+    pub input_bias: bool,
+    pub output_bias: bool,
+    /// Whether queries and keys are normalized head by head.
+    pub norm: bool,
+}
+
+impl DecoderConfig {
+    pub(super) fn rms_norm(&self, path: ParameterPath<'_>, width: usize) -> RmsNorm {
+        RmsNorm::new(path, width, self.rms_norm_eps, self.norm_scale)
+    }
+
+    pub(super) fn num_hidden_layers(&self) -> usize {
+        self.windows.len()
+    }
+}
+
+impl DecoderAttentionConfig {
+    /// Refuses key and value heads that do not divide the heads of queries.
+    pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
+        let (heads, shared) = (self.num_attention_heads, self.num_key_value_heads);
+        if heads.is_multiple_of(shared) {
+            return Ok(());
+        }
+        let problem = format!("{shared} does not divide num_attention_heads ({heads})");
+        Err(config.error("num_key_value_heads", problem))
+    }
+
+    /// The joined width of the queries.
+    pub(super) fn queries(&self) -> Dimension {
+        let heads = self.num_attention_heads;
+        Dimension::heads(heads * self.head_dim, heads, 1)
+    }
+
+    /// The joined width of the keys, and of the values.
+    pub(super) fn keys(&self) -> Dimension {
+        let heads = self.num_key_value_heads;
+        Dimension::heads(heads * self.head_dim, heads, 1)
+    }
+}

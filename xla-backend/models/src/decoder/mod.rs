@@ -1,0 +1,161 @@
+//! The decoder of Llama and of the families that descend from it: word embeddings,
+//! then layers of rotary attention and a gated feed-forward network, each behind a
+//! root-mean-square norm.
+//!
+//! B rows, S positions, H `hidden_size`, I `intermediate_size`.
+
+mod attention;
+mod config;
+mod layer;
+mod mlp;
+mod rope;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use traind_xla::{DType, Tensor};
+
+pub(crate) use config::{DecoderAttentionConfig, DecoderConfig};
+pub(crate) use rope::resolve as resolve_rope;
+
+use crate::body::Body;
+use crate::error::{Error, Result};
+use crate::flops;
+use crate::layers::{Embedding, Linear, RmsNorm, causal_mask, flatten_tokens};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec};
+use crate::parameters::{Dimension, ParameterPath, Stage};
+use layer::Layer;
+
+/// What transformers calls the decoder in a model with a head.
+pub(crate) const PREFIX: &str = "model";
+/// The word embeddings, which a head may share.
+pub(crate) const WORDS: &str = "model.embed_tokens.weight";
+
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    config: DecoderConfig,
+    words: Embedding,
+    layers: Vec<Layer>,
+    norm: RmsNorm,
+}
+
+impl Decoder {
+    pub(crate) fn new(root: &mut ParameterPath<'_>, config: DecoderConfig) -> Decoder {
+        let mut path = root.at(PREFIX);
+        let words = Embedding::with_padding(
+            path.at("embed_tokens").in_stage(Stage::Embeddings),
+            Dimension::vocabulary(config.vocab_size),
+            config.hidden_size,
+            config.initializer_range,
+            config.pad_token_id,
+        );
+        let layers = (0..config.num_hidden_layers())
+            .map(|index| {
+                let path = path.at(&format!("layers.{index}")).in_stage(Stage::Layer(index));
+                Layer::new(path, &config)
+            })
+            .collect();
+        let norm = config.rms_norm(path.at("norm"), config.hidden_size);
+        Decoder { config, words, layers, norm }
+    }
+
+    fn embed(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+        let words = flatten_tokens(&self.words.forward(cx, ids)?)?;
+        match self.config.embedding_scale {
+            None => Ok(words),
+            Some(scale) => Ok(words.mul_scalar(scale)?),
+        }
+    }
+
+    /// A mask f32[B, 1, S, S] for each window that some of `layers` has.
+    fn masks(
+        &self,
+        present: &Tensor,
+        layers: Range<usize>,
+    ) -> Result<BTreeMap<Option<usize>, Tensor>> {
+        let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
+        windows.into_iter().map(|window| Ok((window, causal_mask(present, window)?))).collect()
+    }
+}
+
+impl Body for Decoder {
+    fn prefix(&self) -> &'static str {
+        PREFIX
+    }
+
+    /// `input_ids` and `attention_mask`, each s32[B, S].
+    fn inputs(&self) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        ["input_ids", "attention_mask"]
+            .map(|name| InputSpec::required(name, DType::S32, &dims))
+            .to_vec()
+    }
+
+    fn num_layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        let ids = batch.get("input_ids")?;
+        let (positions, max_positions) = (ids.dims()[1], self.max_positions());
+        if positions > max_positions {
+            return Err(Error::TooManyPositions { positions, max_positions });
+        }
+        Ok(HiddenStates::of(self.embed(cx, ids)?))
+    }
+
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates> {
+        let present = batch.get("attention_mask")?;
+        let rotary = self.config.rotary.table(cx.trace, present.dims()[1])?;
+        let masks = self.masks(present, layers.clone())?;
+        let mut x = states.last;
+        for index in layers {
+            let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);
+            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, mask, &rotary))?;
+        }
+        Ok(HiddenStates::of(x))
+    }
+
+    fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
+        self.norm.forward(cx, &states.last)
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.config.vocab_size
+    }
+
+    fn max_positions(&self) -> usize {
+        self.config.max_position_embeddings
+    }
+
+    fn forward_flops(&self, positions: usize) -> f64 {
+        let attention = &self.config.attention;
+        let layer = flops::DecoderLayer {
+            hidden_size: self.config.hidden_size,
+            intermediate_size: self.config.intermediate_size,
+            queries_size: attention.num_attention_heads * attention.head_dim,
+            keys_size: attention.num_key_value_heads * attention.head_dim,
+        };
+        self.layers.len() as f64 * layer.forward(positions)
+    }
+}
+
+/// A linear layer with or without bias.
+fn linear(
+    path: ParameterPath<'_>,
+    inputs: impl Into<Dimension>,
+    outputs: impl Into<Dimension>,
+    bias: bool,
+    std: f64,
+) -> Linear {
+    match bias {
+        true => Linear::new(path, inputs, outputs, std),
+        false => Linear::without_bias(path, inputs, outputs, std),
+    }
+}

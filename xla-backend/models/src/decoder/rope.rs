@@ -1,0 +1,163 @@
+//! Reads a config's rotary embedding: `rope_parameters`, or `rope_theta` and
+//! `rope_scaling` as configs had them before transformers 5. The formulas are those
+//! of transformers' `modeling_rope_utils`.
+
+use std::f64::consts::PI;
+
+use serde_json::{Map, Value};
+
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::layers::Rotary;
+
+const DEFAULT_THETA: f64 = 10_000.0;
+
+/// The rotary embedding of a config for heads of `head_dim`.
+pub(crate) fn resolve(config: &ModelConfig, head_dim: usize) -> Result<Rotary> {
+    let rope = RopeConfig::read(config)?;
+    let share = rope.number_or("partial_rotary_factor", 1.0)?;
+    let dim = (head_dim as f64 * share) as usize;
+    if dim < 2 || !dim.is_multiple_of(2) || dim > head_dim {
+        let problem = format!("{share} of head size {head_dim} is not an even width");
+        return Err(rope.error("partial_rotary_factor", problem));
+    }
+    let theta = rope.number_or("rope_theta", DEFAULT_THETA)?;
+    let plain = frequencies(theta, dim);
+    let mut attention_factor = 1.0;
+    let inverse_frequencies = match rope.kind()? {
+        "default" => plain,
+        "linear" => divided(plain, rope.number("factor")?),
+        // Rows never exceed `max_position_embeddings`, up to which it is the plain one.
+        "dynamic" => plain,
+        "llama3" => llama3(&plain, &rope)?,
+        "yarn" => {
+            attention_factor = yarn_attention_factor(&rope)?;
+            yarn(&plain, theta, &rope)?
+        }
+        other => {
+            let problem =
+                format!("expected one of default, linear, dynamic, llama3, yarn, found {other}");
+            return Err(rope.error("rope_type", problem));
+        }
+    };
+    Ok(Rotary { inverse_frequencies, attention_factor })
+}
+
+/// theta^(-2i/dim), rounded to float32 as transformers computes it.
+fn frequencies(theta: f64, dim: usize) -> Vec<f64> {
+    (0..dim / 2).map(|i| f64::from(theta.powf(-2.0 * i as f64 / dim as f64) as f32)).collect()
+}
+
+fn divided(frequencies: Vec<f64>, factor: f64) -> Vec<f64> {
+    frequencies.into_iter().map(|frequency| frequency / factor).collect()
+}
+
+/// Long waves are stretched, short ones are not, and those between are mixed.
+fn llama3(plain: &[f64], rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
+    let factor = rope.number("factor")?;
+    let (low, high) = (rope.number("low_freq_factor")?, rope.number("high_freq_factor")?);
+    if high <= low {
+        return Err(rope.error("high_freq_factor", "must be above low_freq_factor"));
+    }
+    let positions = rope.number("original_max_position_embeddings")?;
+    Ok(plain
+        .iter()
+        .map(|frequency| {
+            let waves = positions * frequency / (2.0 * PI);
+            let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
+            frequency * (kept + (1.0 - kept) / factor)
+        })
+        .collect())
+}
+
+/// Yarn (Peng et al., 2023): coordinates that turn slowly are stretched.
+fn yarn(plain: &[f64], theta: f64, rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
+    let factor = rope.number("factor")?;
+    let positions = rope.number("original_max_position_embeddings")?;
+    let dim = 2.0 * plain.len() as f64;
+    let coordinate = |turns: f64| dim * (positions / (turns * 2.0 * PI)).ln() / (2.0 * theta.ln());
+    let mut low = coordinate(rope.number_or("beta_fast", 32.0)?);
+    let mut high = coordinate(rope.number_or("beta_slow", 1.0)?);
+    if rope.flag_or("truncate", true)? {
+        (low, high) = (low.floor(), high.ceil());
+    }
+    (low, high) = (low.max(0.0), high.min(dim - 1.0));
+    if low == high {
+        high += 0.001;
+    }
+    let stretched = |i: usize| ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+    let mixed = plain.iter().enumerate().map(|(i, frequency)| {
+        let share = stretched(i);
+        frequency * (1.0 - share) + frequency / factor * share
+    });
+    Ok(mixed.collect())
+}
+
+fn yarn_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
+    if let Some(given) = rope.optional_number("attention_factor")? {
+        return Ok(given);
+    }
+    let factor = rope.number("factor")?;
+    let scale = |weight: f64| if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 };
+    let mscale = rope.optional_number("mscale")?;
+    Ok(match (mscale, rope.optional_number("mscale_all_dim")?) {
+        (Some(mscale), Some(all_dim)) => scale(mscale) / scale(all_dim),
+        _ => scale(1.0),
+    })
+}
+
+/// The keys of a rotary embedding, wherever the file has them.
+struct RopeConfig<'a> {
+    config: &'a ModelConfig,
+    section: &'static str,
+    keys: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> RopeConfig<'a> {
+    fn read(config: &'a ModelConfig) -> Result<RopeConfig<'a>> {
+        let section = match config.object("rope_scaling")? {
+            Some(_) => "rope_scaling",
+            None => "rope_parameters",
+        };
+        Ok(RopeConfig { config, section, keys: config.object(section)? })
+    }
+
+    /// `rope_type`, which was once `type`.
+    fn kind(&self) -> Result<&'a str> {
+        let named = ["rope_type", "type"].iter().find_map(|key| self.get(key));
+        let Some(value) = named else { return Ok("default") };
+        value.as_str().ok_or_else(|| self.error("rope_type", format!("{value} is not a string")))
+    }
+
+    fn number(&self, key: &str) -> Result<f64> {
+        self.optional_number(key)?.ok_or_else(|| self.error(key, "expected a number, found none"))
+    }
+
+    fn number_or(&self, key: &str, default: f64) -> Result<f64> {
+        Ok(self.optional_number(key)?.unwrap_or(default))
+    }
+
+    /// A number above zero, of the section or else of the config itself.
+    fn optional_number(&self, key: &str) -> Result<Option<f64>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        match value.as_f64().filter(|number| number.is_finite() && *number > 0.0) {
+            Some(number) => Ok(Some(number)),
+            None => Err(self.error(key, format!("expected a number above 0, found {value}"))),
+        }
+    }
+
+    fn flag_or(&self, key: &str, default: bool) -> Result<bool> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        let problem = || self.error(key, format!("expected true or false, found {value}"));
+        value.as_bool().ok_or_else(problem)
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let own = self.keys.and_then(|keys| keys.get(key));
+        own.or_else(|| self.config.keys().get(key)).filter(|value| !value.is_null())
+    }
+
+    fn error(&self, key: &str, problem: impl Into<String>) -> crate::Error {
+        self.config.error(&format!("{}.{key}", self.section), problem)
+    }
+}

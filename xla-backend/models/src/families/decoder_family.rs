@@ -1,0 +1,252 @@
+//! The tasks of a family that is a decoder: what Llama, Mistral, Qwen, Gemma and
+//! Phi-3 have in common. A family says how its config reads.
+//!
+//! B rows, S positions, C labels, V `vocab_size`.
+
+use crate::body::assemble;
+use crate::config::ModelConfig;
+use crate::decoder::{Decoder, DecoderAttentionConfig, DecoderConfig, WORDS, resolve_rope};
+use crate::error::Result;
+use crate::family::{Family, FamilyModel};
+use crate::heads::{CausalLmHead, LastTokenClassifier};
+use crate::layers::{Activation, Linear, Scale, check_heads};
+use crate::model::Model;
+use crate::parameters::Dimension;
+use crate::tasks::{SequenceClassification, Task};
+
+#[derive(Debug)]
+pub(crate) struct DecoderFamily {
+    pub(super) model_type: &'static str,
+    /// The prefix of the classes in transformers: `Llama` of `LlamaForCausalLM`.
+    pub(super) class: &'static str,
+    /// The keys of a `config.json` that bear on its computation.
+    pub(super) keys: &'static [&'static str],
+    pub(super) resolve: fn(&ModelConfig) -> Result<DecoderConfig>,
+}
+
+impl Family for DecoderFamily {
+    fn model_type(&self) -> &'static str {
+        self.model_type
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        self.keys
+    }
+
+    fn max_positions(&self, config: &ModelConfig) -> Result<usize> {
+        Ok((self.resolve)(config)?.max_position_embeddings)
+    }
+
+    fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
+        Some(match task {
+            Task::CausalLm => self.headed("CausalLM", Self::causal_lm),
+            Task::SequenceClassification => {
+                self.headed("SequenceClassification", Self::sequence_classification)
+            }
+            Task::TokenClassification
+            | Task::QuestionAnswering
+            | Task::MaskedLm
+            | Task::Seq2SeqLm => return None,
+        })
+    }
+}
+
+impl DecoderFamily {
+    fn headed<'a>(
+        &'a self,
+        head: &str,
+        build: fn(&'a DecoderFamily, ModelConfig) -> Result<Box<dyn Model>>,
+    ) -> FamilyModel<'a> {
+        FamilyModel::new(format!("{}For{head}", self.class), move |config| build(self, config))
+    }
+
+    /// Logits f32[B, S, V].
+    fn causal_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        assemble(config, |config, root| {
+            let resolved = (self.resolve)(config)?;
+            let (hidden_size, vocab_size) = (resolved.hidden_size, resolved.vocab_size);
+            let (std, tied) = (resolved.initializer_range, resolved.tie_word_embeddings);
+            let body = Decoder::new(root, resolved);
+            let decoder = if tied {
+                root.tie(WORDS, "lm_head.weight");
+                Linear::sharing(WORDS)
+            } else {
+                let vocabulary = Dimension::vocabulary(vocab_size);
+                Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
+            };
+            Ok((body, CausalLmHead { decoder, hidden_size, vocab_size }))
+        })
+    }
+
+    /// Logits f32[B, C].
+    fn sequence_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        assemble(config, |config, root| {
+            let resolved = (self.resolve)(config)?;
+            let task = SequenceClassification::new(config)?;
+            let pad_token_id = resolved.pad_token_id.ok_or_else(|| {
+                let problem = "sequence classification needs it to find the last token of a row";
+                config.error("pad_token_id", problem)
+            })?;
+            let (hidden_size, std) = (resolved.hidden_size, resolved.initializer_range);
+            let body = Decoder::new(root, resolved);
+            let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
+            Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
+        })
+    }
+}
+
+/// The config keys that all decoders read.
+macro_rules! decoder_keys {
+    ($($own:literal),* $(,)?) => {
+        &[
+            "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+            "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
+            "max_position_embeddings", "initializer_range", "rms_norm_eps", "pad_token_id",
+            "tie_word_embeddings", "attention_dropout", "rope_theta", "rope_scaling",
+            "rope_parameters", "partial_rotary_factor", $($own),*
+        ]
+    };
+}
+pub(super) use decoder_keys;
+
+/// The windows of `num_hidden_layers` layers that all see `sliding_window` positions.
+pub(super) fn sliding_windows(
+    config: &ModelConfig,
+    layers: usize,
+    default: Option<usize>,
+) -> Result<Vec<Option<usize>>> {
+    let window = match config.is_null("sliding_window") {
+        true => None,
+        false => config.optional_size("sliding_window")?.or(default),
+    };
+    Ok(vec![window; layers])
+}
+
+/// The windows of Qwen's layers: `layer_types`, or all layers from `max_window_layers` on
+/// where `use_sliding_window` is set.
+pub(super) fn qwen_windows(config: &ModelConfig, layers: usize) -> Result<Vec<Option<usize>>> {
+    if !config.bool_or("use_sliding_window", false)? {
+        return Ok(vec![None; layers]);
+    }
+    let window = sliding_windows(config, 1, Some(4096))?[0];
+    let first = config.count_or("max_window_layers", 28)?;
+    let Some(types) = config.strings("layer_types")? else {
+        return Ok((0..layers).map(|layer| window.filter(|_| layer >= first)).collect());
+    };
+    if types.len() != layers {
+        let problem = format!("names {} layers, num_hidden_layers is {layers}", types.len());
+        return Err(config.error("layer_types", problem));
+    }
+    types
+        .into_iter()
+        .map(|kind| match kind {
+            "sliding_attention" => Ok(window),
+            "full_attention" => Ok(None),
+            other => Err(config.error("layer_types", format!("{other} is not supported"))),
+        })
+        .collect()
+}
+
+/// The values of keys that a `config.json` lacks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Defaults {
+    pub vocab_size: usize,
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    pub num_hidden_layers: usize,
+    pub num_attention_heads: usize,
+    /// As many as `num_attention_heads` where `None`.
+    pub num_key_value_heads: Option<usize>,
+    /// `hidden_size` divided by `num_attention_heads` where `None`.
+    pub head_dim: Option<usize>,
+    pub max_position_embeddings: usize,
+    pub rms_norm_eps: f64,
+    pub hidden_act: &'static str,
+    pub pad_token_id: Option<usize>,
+    pub tie_word_embeddings: bool,
+}
+
+pub(super) const LLAMA: Defaults = Defaults {
+    vocab_size: 32_000,
+    hidden_size: 4096,
+    intermediate_size: 11_008,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: None,
+    head_dim: None,
+    max_position_embeddings: 2048,
+    rms_norm_eps: 1e-6,
+    hidden_act: "silu",
+    pad_token_id: None,
+    tie_word_embeddings: false,
+};
+
+/// Resolves the keys of `LlamaConfig`, from which the other families differ in a few.
+pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
+    let vocab_size = config.size_or("vocab_size", defaults.vocab_size)?;
+    let hidden_size = config.size_or("hidden_size", defaults.hidden_size)?;
+    let attention = resolve_attention(config, defaults, hidden_size)?;
+    let pad_token_id = match defaults.pad_token_id {
+        Some(id) => config.token_id_or("pad_token_id", vocab_size, id)?,
+        None => config.token_id("pad_token_id", vocab_size)?,
+    };
+    Ok(DecoderConfig {
+        vocab_size,
+        hidden_size,
+        intermediate_size: config.size_or("intermediate_size", defaults.intermediate_size)?,
+        max_position_embeddings: config
+            .size_or("max_position_embeddings", defaults.max_position_embeddings)?,
+        hidden_act: Activation::from_config(config, "hidden_act", defaults.hidden_act)?,
+        mlp_bias: false,
+        fused_projections: false,
+        rotary: resolve_rope(config, attention.head_dim)?,
+        attention,
+        norm_scale: Scale::Weight,
+        rms_norm_eps: config.positive_or("rms_norm_eps", defaults.rms_norm_eps)?,
+        embedding_scale: None,
+        residual_dropout: 0.0,
+        windows: vec![None; config.size_or("num_hidden_layers", defaults.num_hidden_layers)?],
+        initializer_range: config.positive_or("initializer_range", 0.02)?,
+        pad_token_id,
+        tie_word_embeddings: config.bool_or("tie_word_embeddings", defaults.tie_word_embeddings)?,
+    })
+}
+
+fn resolve_attention(
+    config: &ModelConfig,
+    defaults: &Defaults,
+    hidden_size: usize,
+) -> Result<DecoderAttentionConfig> {
+    let heads = config.size_or("num_attention_heads", defaults.num_attention_heads)?;
+    let shared = defaults.num_key_value_heads.unwrap_or(heads);
+    let head_dim = match config.optional_size("head_dim")?.or(defaults.head_dim) {
+        Some(head_dim) => head_dim,
+        None => {
+            check_heads(config, "num_attention_heads", heads, hidden_size)?;
+            hidden_size / heads
+        }
+    };
+    let num_key_value_heads = match config.is_null("num_key_value_heads") {
+        true => heads,
+        false => config.size_or("num_key_value_heads", shared)?,
+    };
+    let attention = DecoderAttentionConfig {
+        num_attention_heads: heads,
+        num_key_value_heads,
+        head_dim,
+        dropout: config.dropout_or("attention_dropout", 0.0)?,
+        input_bias: false,
+        output_bias: false,
+        norm: false,
+    };
+    attention.check(config)?;
+    Ok(attention)
+}
+
+/// Sets the biases of all projections of attention as `attention_bias` has it.
+pub(super) fn set_attention_bias(config: &ModelConfig, decoder: &mut DecoderConfig) -> Result<()> {
+    let bias = config.bool_or("attention_bias", false)?;
+    decoder.attention.input_bias = bias;
+    decoder.attention.output_bias = bias;
+    Ok(())
+}

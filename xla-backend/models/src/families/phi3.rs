@@ -1,0 +1,34 @@
+//! Phi-3 (Abdin et al., 2024), as transformers' `Phi3Model` computes it: a Llama whose
+//! projections are joined and whose residuals are dropped out.
+
+use super::decoder_family::{
+    DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows,
+};
+use crate::config::ModelConfig;
+use crate::decoder::DecoderConfig;
+use crate::error::Result;
+
+pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
+    model_type: "phi3",
+    class: "Phi3",
+    keys: decoder_keys!["sliding_window", "resid_pdrop"],
+    resolve,
+};
+
+const DEFAULTS: Defaults = Defaults {
+    vocab_size: 32_064,
+    hidden_size: 3072,
+    intermediate_size: 8192,
+    max_position_embeddings: 4096,
+    rms_norm_eps: 1e-5,
+    pad_token_id: Some(32_000),
+    ..LLAMA
+};
+
+fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
+    let mut phi = resolve_llama(config, &DEFAULTS)?;
+    phi.windows = sliding_windows(config, phi.windows.len(), None)?;
+    phi.fused_projections = true;
+    phi.residual_dropout = config.dropout_or("resid_pdrop", 0.0)?;
+    Ok(phi)
+}
