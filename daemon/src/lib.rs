@@ -12,8 +12,6 @@
 //! The rooms, each importing only those above it: `access`, `host`, `settings`, `jobs`,
 //! `control`, `interfaces`, `cli`.
 
-#![warn(clippy::print_stdout, clippy::print_stderr)]
-
 mod access;
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "commands print their results")]
 pub mod cli;

@@ -3,6 +3,8 @@
 //!
 //! `cargo run -p traind-loader --example prepare -- MODEL_FOLDER CACHE_DIR TEXT LABEL FILE...`
 
+#![allow(clippy::print_stdout)]
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -136,32 +136,32 @@ mod tests {
     fn keeps_two_batches_ready_and_no_more() {
         let transferred = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&transferred);
-        let mut batches = spawn(100, move |_| Ok(counter.fetch_add(1, Ordering::SeqCst)));
-        let settle = |expect| {
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while transferred.load(Ordering::SeqCst) < expect && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
+        let mut batches = spawn(100, move |_| Ok(counter.fetch_add(1, Ordering::SeqCst) + 1));
+        for taken in 0..98 {
+            while transferred.load(Ordering::SeqCst) < taken + 2 {
+                std::thread::yield_now();
             }
-            std::thread::sleep(Duration::from_millis(30));
-            assert_eq!(transferred.load(Ordering::SeqCst), expect);
-        };
-        settle(2);
-        batches.next().unwrap().unwrap();
-        settle(3);
+            assert_eq!(transferred.load(Ordering::SeqCst), taken + 2);
+            batches.next().unwrap().unwrap();
+        }
     }
 
     #[test]
-    fn the_time_waited_is_told() {
-        let slow = Duration::from_millis(200);
-        let mut batches = spawn(3, move |_| {
-            std::thread::sleep(slow);
+    fn the_time_waited_is_reported() {
+        let (release, released) = std::sync::mpsc::channel();
+        let batches = spawn(20, move |_| {
+            released.recv().unwrap();
             Ok(())
         });
-        let first = batches.next().unwrap().unwrap();
-        assert!(first.waited >= slow / 2, "{:?}", first.waited);
-        std::thread::sleep(3 * slow);
-        let second = batches.next().unwrap().unwrap();
-        assert!(second.waited < slow / 2, "{:?}", second.waited);
+        let mut waited = Duration::ZERO;
+        let start = Instant::now();
+        // A batch is released only when it is asked for, so that each one is waited for.
+        release.send(()).unwrap();
+        for batch in batches {
+            waited += batch.unwrap().waited;
+            let _ = release.send(());
+        }
+        assert!(waited > Duration::ZERO && waited <= start.elapsed(), "{waited:?}");
     }
 
     #[test]

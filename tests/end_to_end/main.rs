@@ -1,7 +1,7 @@
 //! End-to-end tests: the real binaries, real unix sockets, the real CPU plugin, and jobs that train.
 
 // A failed helper fails its test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod accumulation;
 mod arguments;

@@ -1,7 +1,7 @@
 //! Tests of the real binary over a real unix socket, with shell scripts as runners.
 
 // Failed helpers fail the test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod access;
 mod answers;

@@ -86,7 +86,7 @@ fn file_entries(folder: &Path) -> Result<Vec<Entry>> {
         }
         let last_use = metadata.modified().map_err(Error::io(&path, "read the last use of"))?;
         if path.extension().is_some_and(|extension| extension == UNFINISHED) {
-            if last_use.elapsed().is_ok_and(|age| age > UNFINISHED_AGE_MAX) {
+            if is_abandoned(last_use) {
                 let _ = fs::remove_file(&path);
             }
             continue;
@@ -141,6 +141,12 @@ fn remove(path: &Path) -> Result<bool> {
     fs::rename(path, &removing).map_err(Error::io(path, "remove"))?;
     fs::remove_dir_all(&removing).map_err(Error::io(&removing, "remove"))?;
     Ok(true)
+}
+
+/// Whether an unfinished file was last written so long ago that no run writes it any more.
+#[expect(clippy::disallowed_methods, reason = "times of files are those of the wall clock")]
+fn is_abandoned(last_write: SystemTime) -> bool {
+    last_write.elapsed().is_ok_and(|age| age > UNFINISHED_AGE_MAX)
 }
 
 #[cfg(test)]

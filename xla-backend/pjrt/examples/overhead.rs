@@ -8,6 +8,8 @@
 //! `transfers`: host to device and back. `parallel`: products on one and on two
 //! devices, and how many threads do the work; set `XLA_FLAGS` or `NPROC` to compare.
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;

@@ -1,6 +1,7 @@
 //! Models on the CPU plugin and checkpoints on disk.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a test may print its measurements")]
 
 mod accuracy;
 mod clip;
