@@ -124,16 +124,34 @@ fn check_schedule(train: &Train, problems: &mut Problems) {
             Some((_, range)) if !range.contains(*value) => {
                 problems.violation(&path, format!("must be {range}, not {value}"));
             }
-            Some(("lr_end", _)) if *value >= train.learning_rate => {
+            Some(("lr_end" | "min_lr", _)) if *value >= train.learning_rate => {
                 problems.violation(&path, "must be below train.learning_rate");
             }
             Some(_) => {}
         }
     }
+    check_required_options(train, problems);
     if train.lr_scheduler_type == LrSchedulerType::Constant && !train.warmup_steps.is_zero() {
         let description = "has no effect with the scheduler `constant`; \
             `constant_with_warmup` warms up";
         problems.warning(FIELD_UNUSED, "train.warmup_steps", description);
+    }
+}
+
+/// Options without a default, as transformers has them.
+fn check_required_options(train: &Train, problems: &mut Problems) {
+    let count = |names: &[&str]| {
+        train.lr_scheduler_kwargs.iter().filter(|(name, _)| names.contains(name)).count()
+    };
+    let path = "train.lr_scheduler_kwargs";
+    match train.lr_scheduler_type {
+        LrSchedulerType::CosineWithMinLr if count(&["min_lr", "min_lr_rate"]) != 1 => {
+            problems.violation(path, "needs `min_lr` or `min_lr_rate`, and not both");
+        }
+        LrSchedulerType::WarmupStableDecay if count(&["num_decay_steps"]) == 0 => {
+            problems.violation(path, "needs `num_decay_steps`");
+        }
+        _ => {}
     }
 }
 

@@ -51,3 +51,35 @@ async fn a_cancelled_job_leaves_no_checkpoint() {
     assert_eq!(history.job.state(), JobState::Cancelled);
     assert_eq!(checkpoints(&draft.output("out")), [0; 0]);
 }
+
+#[tokio::test]
+async fn a_drained_job_that_saves_only_models_resumes_from_a_whole_checkpoint() {
+    let mut host = Host::started(1).await;
+    let [whole, drained] = ["whole", "drained"].map(|name| {
+        draft(&host, name).set("train.save_only_model", true).set("train.save_steps", 10)
+    });
+    host.complete(&whole).await;
+    let gate = host.gate("drained", STOP_STEP);
+    let job = host.create(&drained).await.unwrap();
+    host.until_at(&job.id, &gate).await;
+    assert_eq!(host.cli(drained.folder(), &["drain"]).code, Some(0));
+    assert_eq!(checkpoints(&drained.output("out")), [10, 20, STOP_STEP]);
+    let resumes = |step: u64| {
+        let folder = drained.path(&format!("out/checkpoint-{step}"));
+        let files = ["optimizer.safetensors", "training_state.json"];
+        assert!(
+            folder.join("model.safetensors").exists() && folder.join("trainer_state.json").exists()
+        );
+        files.map(|name| folder.join(name).exists())
+    };
+    assert_eq!([20, STOP_STEP].map(resumes), [[false; 2], [true; 2]]);
+
+    host.wait_for_end().await;
+    gate.open();
+    host.start().await;
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&job.id));
+    assert_eq!(history.resumed()[0].step, STOP_STEP);
+    let (whole, drained) = (whole.output("out"), drained.output("out"));
+    assert_eq!(weights(drained.folder()), weights(whole.folder()));
+}

@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 use crate::error::{Error, Result};
 
 /// Options of a schedule, at most.
-const OPTIONS_MAX: usize = 2;
+const OPTIONS_MAX: usize = 3;
 
 /// The progress of a run. The first update has step 0, as in `LambdaLR`; the
 /// Trainer logs at step k the rate of the k-th update, which has step k - 1.
@@ -35,12 +35,22 @@ const KINDS: &[Kind] = &[
     Kind { name: "linear", options: &[], factor: linear },
     Kind { name: "cosine", options: &[("num_cycles", 0.5)], factor: cosine },
     Kind {
+        name: "cosine_with_min_lr",
+        options: &[("num_cycles", 0.5), ("min_lr", 0.0), ("min_lr_rate", 0.0)],
+        factor: cosine_with_min_lr,
+    },
+    Kind {
         name: "cosine_with_restarts",
         options: &[("num_cycles", 1.0)],
         factor: cosine_with_restarts,
     },
     Kind { name: "polynomial", options: &[("lr_end", 1e-7), ("power", 1.0)], factor: polynomial },
     Kind { name: "inverse_sqrt", options: &[("timescale", OF_WARMUP)], factor: inverse_sqrt },
+    Kind {
+        name: "warmup_stable_decay",
+        options: &[("num_decay_steps", 0.0), ("min_lr_ratio", 0.0), ("num_cycles", 0.5)],
+        factor: warmup_stable_decay,
+    },
     Kind { name: "constant", options: &[], factor: |_| 1.0 },
     Kind { name: "constant_with_warmup", options: &[], factor: |at| at.warmup().unwrap_or(1.0) },
 ];
@@ -121,16 +131,44 @@ fn linear(at: Progress) -> f64 {
 
 /// Waves that begin at one: half a one unless `num_cycles` says more.
 fn cosine(at: Progress) -> f64 {
-    let [num_cycles, _] = at.options;
+    let [num_cycles, ..] = at.options;
     at.warmup().unwrap_or_else(|| {
         let wave = 0.5 * (1.0 + (PI * num_cycles * 2.0 * at.after_warmup()).cos());
         wave.max(0.0)
     })
 }
 
+/// As `cosine`, down to a last rate: `min_lr`, or the share `min_lr_rate` of the base rate.
+fn cosine_with_min_lr(at: Progress) -> f64 {
+    let [num_cycles, min_lr, min_lr_rate] = at.options;
+    let last = if min_lr > 0.0 { min_lr / at.base } else { min_lr_rate };
+    let wave = |progress: f64| 0.5 * (1.0 + (PI * num_cycles * 2.0 * progress).cos());
+    at.warmup().unwrap_or_else(|| (wave(at.after_warmup()) * (1.0 - last) + last).max(0.0))
+}
+
+/// Up from the share `min_lr_ratio`, level, and back to it in the last `num_decay_steps` along
+/// half a cosine.
+fn warmup_stable_decay(at: Progress) -> f64 {
+    let [num_decay_steps, min_lr_ratio, num_cycles] = at.options;
+    let above = |factor: f64| (factor * (1.0 - min_lr_ratio) + min_lr_ratio).max(0.0);
+    if let Some(warmup) = at.warmup() {
+        return above(warmup);
+    }
+    // Before the first step where decay is longer than the run.
+    let decay_from = at.total_steps - num_decay_steps;
+    match at.step {
+        step if step < decay_from => 1.0,
+        step if step < at.total_steps => {
+            let progress = (step - decay_from) / num_decay_steps.max(1.0);
+            above(0.5 * (1.0 + (PI * num_cycles * 2.0 * progress).cos()))
+        }
+        _ => min_lr_ratio,
+    }
+}
+
 /// `num_cycles` half waves, each from one to zero, and zero behind them.
 fn cosine_with_restarts(at: Progress) -> f64 {
-    let [num_cycles, _] = at.options;
+    let [num_cycles, ..] = at.options;
     at.warmup().unwrap_or_else(|| match at.after_warmup() {
         progress if progress >= 1.0 => 0.0,
         progress => (0.5 * (1.0 + (PI * (num_cycles * progress % 1.0)).cos())).max(0.0),
@@ -140,7 +178,7 @@ fn cosine_with_restarts(at: Progress) -> f64 {
 /// Down to a last rate that stays, along a power of what is left. A base rate
 /// below the last one, which transformers refuses, stays as it is.
 fn polynomial(at: Progress) -> f64 {
-    let [lr_end, power] = at.options;
+    let [lr_end, power, _] = at.options;
     let last = (lr_end / at.base).min(1.0);
     at.warmup().unwrap_or_else(|| {
         let left = (1.0 - at.after_warmup()).max(0.0);
@@ -153,7 +191,7 @@ fn polynomial(at: Progress) -> f64 {
 fn inverse_sqrt(at: Progress) -> f64 {
     const WITHOUT_WARMUP: f64 = 10_000.0;
     let timescale = match at.options {
-        [timescale, _] if timescale != OF_WARMUP => timescale,
+        [timescale, ..] if timescale != OF_WARMUP => timescale,
         _ if at.warmup_steps > 0.0 => at.warmup_steps,
         _ => WITHOUT_WARMUP,
     };
@@ -180,8 +218,9 @@ mod tests {
         let error = Schedule::new("linar", []).unwrap_err().to_string();
         assert_eq!(
             error,
-            "lr_scheduler_type linar is unknown, known are linear, cosine, \
-             cosine_with_restarts, polynomial, inverse_sqrt, constant, constant_with_warmup"
+            "lr_scheduler_type linar is unknown, known are linear, cosine, cosine_with_min_lr, \
+             cosine_with_restarts, polynomial, inverse_sqrt, warmup_stable_decay, constant, \
+             constant_with_warmup"
         );
         let error = Schedule::new("polynomial", [("num_cycles", 2.0)]).unwrap_err().to_string();
         assert_eq!(error, "lr_scheduler_kwargs num_cycles is unknown, known are lr_end, power");

@@ -10,7 +10,7 @@ use traind_models::weights;
 
 use super::list::partial_folder;
 use super::manifest::Manifest;
-use super::snapshot::Snapshot;
+use super::snapshot::{Resumption, Snapshot};
 use super::training_state::{OPTIMIZER, TRAINER_STATE, TRAINING_STATE};
 use crate::error::RunResult;
 use crate::model::OpenModel;
@@ -38,11 +38,12 @@ pub(super) fn write(
 
 fn write_files(folder: &Path, open: &OpenModel, snapshot: &Snapshot) -> RunResult<()> {
     open.save_weights(folder, &snapshot.parameters)?;
-    let slots = snapshot.slots.iter().map(|(name, array)| (name.as_str(), array));
-    weights::save_tensors(&folder.join(OPTIMIZER), slots)?;
     output::copy_tokenizer(&open.folder, folder)?;
     write_json(&folder.join(TRAINER_STATE), &snapshot.trainer)?;
-    write_json(&folder.join(TRAINING_STATE), &snapshot.training)
+    let Some(Resumption { slots, training }) = &snapshot.resumption else { return Ok(()) };
+    let slots = slots.iter().map(|(name, array)| (name.as_str(), array));
+    weights::save_tensors(&folder.join(OPTIMIZER), slots)?;
+    write_json(&folder.join(TRAINING_STATE), training)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> RunResult<()> {

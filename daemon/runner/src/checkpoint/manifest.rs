@@ -67,6 +67,11 @@ impl Manifest {
         }
     }
 
+    /// Whether a file is part of the checkpoint.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file.name == name)
+    }
+
     /// Compares every file of `folder` with the manifest.
     pub(super) fn check(&self, folder: &Path) -> Result<(), CheckpointProblem> {
         for expected in &self.files {

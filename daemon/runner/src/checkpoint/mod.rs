@@ -44,6 +44,7 @@ pub(crate) struct Checkpoints {
     reporter: Reporter,
     writer: CheckpointWriter,
     recipe: Recipe,
+    /// The newest from which a run can resume.
     newest: Option<u64>,
 }
 
@@ -74,15 +75,17 @@ impl Checkpoints {
         Ok(Some(Checkpoints { job, reporter, writer, recipe, newest }))
     }
 
-    /// Whether the newest checkpoint is that of `step`.
-    pub(crate) fn has(&self, step: u64) -> bool {
+    /// Whether a run can resume from the newest checkpoint, and at `step`.
+    pub(crate) fn resumes_at(&self, step: u64) -> bool {
         self.newest == Some(step)
     }
 
     /// Copies the state of the run to the host and starts to write it. No step may be in flight.
-    /// Returns the time for which training stalled.
+    /// `resumes` includes the state that a run resumes from. Returns the time for which training
+    /// stalled.
     pub(crate) fn save(
         &mut self,
+        resumes: bool,
         session: &Session,
         timetable: &Timetable,
         progress: &Progress,
@@ -91,10 +94,13 @@ impl Checkpoints {
         self.reporter.activity.enter(Phase::Checkpoint);
         // Keeps one copy in memory at a time.
         self.writer.wait()?;
-        let mut snapshot = Snapshot::take(&self.job, session, &self.recipe, timetable, progress)?;
+        let mut snapshot =
+            Snapshot::take(&self.job, resumes, session, &self.recipe, timetable, progress)?;
         let stall = start.elapsed();
         snapshot.stall_seconds = stall.as_secs_f64();
-        self.newest = Some(snapshot.step);
+        if resumes {
+            self.newest = Some(snapshot.step);
+        }
         self.writer.write(snapshot)?;
         Ok(stall)
     }

@@ -66,7 +66,7 @@ fn newest(
 ) -> RunResult<Option<Resumed>> {
     for (_, folder) in list::newest_first(output_dir)? {
         let opened = match Manifest::read(&folder) {
-            Ok(manifest) if !accepts(&manifest) => continue,
+            Ok(manifest) if !accepts(&manifest) || !manifest.has(TRAINING_STATE) => continue,
             Ok(manifest) => open(&folder, &manifest),
             Err(problem) => Err(problem),
         };
@@ -84,6 +84,9 @@ fn newest(
 /// Checks all files of a checkpoint and reads its counts.
 fn open(folder: &Path, manifest: &Manifest) -> Result<Resumed, CheckpointProblem> {
     manifest.check(folder)?;
+    if !manifest.has(TRAINING_STATE) {
+        return Err(CheckpointProblem::ModelOnly);
+    }
     let training: TrainingState = read_json(folder, TRAINING_STATE)?;
     if training.step != manifest.step {
         let (found, expected) = (training.step, manifest.step);

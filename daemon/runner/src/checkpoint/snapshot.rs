@@ -15,8 +15,8 @@ pub(super) struct Snapshot {
     pub step: u64,
     /// In the order of the model's parameters.
     pub parameters: Vec<HostArray>,
-    pub slots: SlotArrays,
-    pub training: TrainingState,
+    /// What a run resumes from besides; absent with `save_only_model`.
+    pub resumption: Option<Resumption>,
     pub trainer: TrainerState,
     /// The steps of the best checkpoint so far.
     pub best: Option<u64>,
@@ -24,14 +24,37 @@ pub(super) struct Snapshot {
     pub stall_seconds: f64,
 }
 
+/// The state of the optimizer and of training.
+#[derive(Debug)]
+pub(super) struct Resumption {
+    pub slots: SlotArrays,
+    pub training: TrainingState,
+}
+
 impl Snapshot {
+    /// Without `resumes`, no run can resume from it.
     pub(super) fn take(
         job: &JobFile,
+        resumes: bool,
         session: &Session,
         recipe: &Recipe,
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Snapshot> {
+        let resumption = resumes.then(|| Resumption::take(session, recipe, progress));
+        Ok(Snapshot {
+            step: progress.steps,
+            parameters: session.parameters()?,
+            resumption: resumption.transpose()?,
+            trainer: progress.trainer_state(job, timetable),
+            best: progress.best.checkpoint,
+            stall_seconds: 0.0,
+        })
+    }
+}
+
+impl Resumption {
+    fn take(session: &Session, recipe: &Recipe, progress: &Progress) -> RunResult<Resumption> {
         let loss_scale = session.state.loss_scale.as_ref();
         let training = TrainingState {
             step: progress.steps,
@@ -41,14 +64,6 @@ impl Snapshot {
             best: progress.best.clone(),
             loss_scale: loss_scale.map(|scale| scale.values(&session.device)).transpose()?,
         };
-        Ok(Snapshot {
-            step: progress.steps,
-            parameters: session.parameters()?,
-            slots: session.state.slots(&session.device)?,
-            training,
-            trainer: progress.trainer_state(job, timetable),
-            best: progress.best.checkpoint,
-            stall_seconds: 0.0,
-        })
+        Ok(Resumption { slots: session.state.slots(&session.device)?, training })
     }
 }

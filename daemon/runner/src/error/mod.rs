@@ -104,6 +104,9 @@ pub(crate) enum CheckpointProblem {
 
     #[error("it is of step {found}, not {expected}")]
     OtherStep { found: u64, expected: u64 },
+
+    #[error("it was saved with save_only_model and has no state to resume from")]
+    ModelOnly,
 }
 
 impl From<PjrtError> for RunError {

@@ -125,6 +125,7 @@ fn trainer<'a>(
             checkpoints: Checkpoints::start(&context.spec, reporter, open, recipe, resumed)?,
             best_rule: BestRule::of(&job.train),
             save_strategy: job.train.save_strategy,
+            save_only_model: job.train.save_only_model,
             eval_on_start: job.train.eval_on_start,
         },
         log: StepLog::new(reporter.journal.clone(), tensorboard, timetable.clone()),

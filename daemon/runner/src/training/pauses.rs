@@ -47,6 +47,7 @@ pub(crate) struct EvaluationsAndCheckpoints<'a> {
     pub checkpoints: Option<Checkpoints>,
     pub best_rule: Option<BestRule>,
     pub save_strategy: SaveStrategy,
+    pub save_only_model: bool,
     pub eval_on_start: bool,
 }
 
@@ -75,12 +76,13 @@ impl EvaluationsAndCheckpoints<'_> {
         self.checkpoints.is_some() && self.timetable.saves_after(done)
     }
 
-    fn save(&mut self, session: &Session, progress: &mut Progress) -> RunResult<()> {
+    /// `resumes` includes the state that a run resumes from.
+    fn save(&mut self, resumes: bool, session: &Session, progress: &mut Progress) -> RunResult<()> {
         let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
         if progress.best.step == Some(progress.steps) {
             progress.best.checkpoint = progress.best.step;
         }
-        let stall = checkpoints.save(session, &self.timetable, progress)?;
+        let stall = checkpoints.save(resumes, session, &self.timetable, progress)?;
         progress.meter.exclude(stall);
         Ok(())
     }
@@ -121,7 +123,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
             }
         }
         if self.checkpoint_is_due(steps) || (is_best && self.save_strategy == SaveStrategy::Best) {
-            self.save(session, progress)?;
+            self.save(!self.save_only_model, session, progress)?;
         }
         Ok(())
     }
@@ -136,7 +138,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
         progress: &mut Progress,
     ) -> RunResult<()> {
         let steps = progress.steps;
-        let is_saved = self.checkpoints.as_ref().is_none_or(|checkpoints| checkpoints.has(steps));
-        if steps == 0 || is_saved { Ok(()) } else { self.save(session, progress) }
+        let is_saved = self.checkpoints.as_ref().is_none_or(|it| it.resumes_at(steps));
+        if steps == 0 || is_saved { Ok(()) } else { self.save(true, session, progress) }
     }
 }

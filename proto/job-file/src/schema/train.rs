@@ -46,8 +46,10 @@ section! {
         /// How the learning rate goes down after warm-up.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
         /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
-        /// `cosine_with_restarts` (1: half waves), `power` (1) and `lr_end` (1e-7) of
-        /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without).
+        /// `cosine_with_restarts` (1: half waves), `min_lr` or `min_lr_rate` of
+        /// `cosine_with_min_lr`, `power` (1) and `lr_end` (1e-7) of
+        /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without),
+        /// `num_decay_steps`, `min_lr_ratio` (0) and `num_cycles` (0.5) of `warmup_stable_decay`.
         lr_scheduler_kwargs: Mapping<f64> = Mapping::default();
         /// Steps in which the learning rate goes up from 0; below 1, a share of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
@@ -97,6 +99,9 @@ section! {
         save_strategy: SaveStrategy = SaveStrategy::Steps;
         /// Steps between two checkpoints; below 1, a share of all steps.
         save_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
+        /// Leave the state of the optimizer and of training out of checkpoints. A job that is started
+        /// again then resumes only where it was asked to leave, and saved all of it.
+        save_only_model: bool = false;
         /// Checkpoints to keep, the newest and the best among them; all where it is left out.
         save_total_limit: Option<u32> = None, in 1.0..;
         /// End with the best checkpoint instead of the last.
@@ -141,6 +146,8 @@ spelled! {
         Linear = "linear",
         /// Down to 0 as half a cosine.
         Cosine = "cosine",
+        /// As `cosine`, down to a last rate.
+        CosineWithMinLr = "cosine_with_min_lr",
         /// As `cosine`, several times.
         CosineWithRestarts = "cosine_with_restarts",
         /// Down along a power.
@@ -151,6 +158,8 @@ spelled! {
         ConstantWithWarmup = "constant_with_warmup",
         /// Down with the inverse square root of the steps.
         InverseSqrt = "inverse_sqrt",
+        /// Unchanged after warm-up, and down in the last steps.
+        WarmupStableDecay = "warmup_stable_decay",
     }
 }
 
@@ -159,6 +168,16 @@ impl LrSchedulerType {
     pub(crate) fn kwargs(self) -> Vec<(&'static str, Range)> {
         match self {
             Self::Cosine | Self::CosineWithRestarts => vec![("num_cycles", Range::new(above(0.0)))],
+            Self::CosineWithMinLr => vec![
+                ("num_cycles", Range::new(above(0.0))),
+                ("min_lr", Range::new(above(0.0))),
+                ("min_lr_rate", Range::new(0.0..1.0)),
+            ],
+            Self::WarmupStableDecay => vec![
+                ("num_decay_steps", Range::new(1.0..)),
+                ("min_lr_ratio", Range::new(0.0..1.0)),
+                ("num_cycles", Range::new(above(0.0))),
+            ],
             Self::Polynomial => {
                 vec![("lr_end", Range::new(0.0..)), ("power", Range::new(above(0.0)))]
             }

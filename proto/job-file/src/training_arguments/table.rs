@@ -66,7 +66,6 @@ const EVALUATION: &[Argument] = arguments! {
 const SAVING: &[Argument] = arguments! {
     save_on_each_node: "false", NoEffect("a job writes one output folder");
     enable_jit_checkpoint: "false", NoEffect("a job that is asked to leave saves a checkpoint");
-    save_only_model: "false", Refused("a restarted job resumes from the training state in a checkpoint; leave it out");
     ignore_data_skip: "false", Refused("a resumed run continues with its next row; leave it out");
     restore_callback_states_from_checkpoint: "false", NoEffect("checkpoints hold the state of early stopping");
 };
