@@ -1,4 +1,4 @@
-"""Drives the web page in headless Chromium through ChromeDriver,.
+"""Drives the web page in headless Chromium through ChromeDriver.
 
 Prints what it saw as a JSON object. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL RUNNING WAITING FIRST SECOND SCREENSHOTS
 where RUNNING to SECOND are job ids, the last two of jobs that have completed.
@@ -185,7 +185,7 @@ def compare(browser):
         browser.until("the job's row", row)
         browser.run(row.replace("return ", "") + ".click()")
     press = "const found = [...document.querySelectorAll('button')].find((one) => one.innerText === 'compare selected')"
-    browser.run(press + "; found.click()")
+    browser.until("the button", press + "; found?.click(); return found")
     browser.until("two curves", "return document.querySelectorAll('.tall .line').length === 2")
     browser.screenshot("compare")
     return {
