@@ -1,4 +1,4 @@
-"""Runs the same fine-tuning job on every side in turns, and prints medians, ratios and where traind's time goes.
+"""Runs the same fine-tuning job on every side in turn, and prints medians, ratios and a breakdown of traind's time.
 
 The machine's speed drifts, so a side is compared with the others of its round, and the order turns each round.
 """
@@ -30,13 +30,13 @@ SIDES = {
     "jax-grouped": peer_sides.jax_grouped,
 }
 FAMILIES = ["bert", "distilbert", "gpt2"]
-# JAX's side is a BERT.
+# The JAX side implements BERT only.
 FAMILY_SIDES = ["traind", "trainer"]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every side is to do."""
+    """The options that all sides share."""
 
     model: Path
     train: Path
@@ -76,7 +76,7 @@ def bench(options, scratch):
 
 
 def small_model(options, scratch):
-    """A model of the family with random weights, of MiniLM's shape."""
+    """A randomly initialized model of the family with MiniLM's shape."""
     out = scratch / "model"
     arguments = [options.family, "sequence-classification", options.model, out, "small"]
     subprocess.run([options.peers_python, peer_sides.PEERS / "random_model.py", *map(str, arguments)], check=True)
@@ -96,7 +96,7 @@ def parse_options():
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--sides", type=parse_sides, help=f"of {', '.join(SIDES)}")
     parser.add_argument("--family", choices=FAMILIES, help="a small model with random weights, not the one of --model")
-    parser.add_argument("--out", type=Path, help="write every run's figures here as JSON")
+    parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
     options = parser.parse_args()
     options.sides = options.sides or (FAMILY_SIDES if options.family else list(SIDES))
     return options
@@ -111,16 +111,16 @@ def parse_sides(text):
 
 
 def alternate(options, work, scratch):
-    """{side: [figures of each round]}"""
+    """{side: [measurements of each round]}"""
     results = {side: [] for side in options.sides}
     for index in range(options.rounds):
         turn = index % len(options.sides)
         for side in options.sides[turn:] + options.sides[:turn]:
-            figures = SIDES[side](options, work, scratch)
-            results[side].append(figures)
+            measurements = SIDES[side](options, work, scratch)
+            results[side].append(measurements)
             print(
-                f"round {index + 1} {side}: {figures['samples_per_second']:.1f} samples/s, "
-                f"accuracy {figures['accuracy']:.4f}",
+                f"round {index + 1} {side}: {measurements['samples_per_second']:.1f} samples/s, "
+                f"accuracy {measurements['accuracy']:.4f}",
                 file=sys.stderr,
             )
     return results

@@ -1,4 +1,4 @@
-"""Memory and time that the loader takes for sets of two sizes."""
+"""The loader's memory and time for data sets of two sizes."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import generated_text
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TEXTS_A_ROW = 4
-# What a row may keep in memory, by the loader's own word "some bytes a row", with room for a sampler and an allocator.
+# Limit on the memory per row, including the sampler and the allocator.
 BYTES_A_ROW_MAX = 160
 MEGABYTE = 1 << 20
 
@@ -26,11 +26,11 @@ def main():
     small, large = (int(size) for size in arguments.megabytes.split(","))
     program = arguments.program or build()
     with tempfile.TemporaryDirectory(prefix="traind-large-set-") as folder:
-        figures = [measure(program, arguments.tokenizer, pathlib.Path(folder), size) for size in (small, large)]
-    more = (figures[1]["peak"] - figures[0]["peak"]) / (figures[1]["rows"] - figures[0]["rows"])
+        measurements = [measure(program, arguments.tokenizer, pathlib.Path(folder), size) for size in (small, large)]
+    more = (measurements[1]["peak"] - measurements[0]["peak"]) / (measurements[1]["rows"] - measurements[0]["rows"])
     print(f"{more:.1f} bytes of memory for each row more")
     if more > BYTES_A_ROW_MAX:
-        sys.exit(f"more than {BYTES_A_ROW_MAX} bytes a row")
+        sys.exit(f"more than {BYTES_A_ROW_MAX} bytes per row")
 
 
 def build():
@@ -44,19 +44,21 @@ def build():
 
 
 def measure(program, tokenizer, folder, megabytes):
-    """Prepares a set in a process of its own; prints and returns its figures."""
+    """Prepares a set in a separate process; prints and returns its measurements."""
     file = folder / f"{megabytes}.jsonl"
     rows = write(file, megabytes * MEGABYTE)
     command = [program, tokenizer, str(folder / "cache"), "text", "label", str(file)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    figures = dict(line.split(": ", 1) for line in said.splitlines() if line.startswith(("prepared", "epoch", "peak")))
+    measurements = dict(
+        line.split(": ", 1) for line in said.splitlines() if line.startswith(("prepared", "epoch", "peak"))
+    )
     file.unlink()
-    print(f"{megabytes} MB of text, {rows} rows: {', '.join(f'{name} {text}' for name, text in figures.items())}")
-    return {"rows": rows, "peak": float(figures["peak"].removesuffix(" MB")) * MEGABYTE}
+    print(f"{megabytes} MB of text, {rows} rows: {', '.join(f'{name} {text}' for name, text in measurements.items())}")
+    return {"rows": rows, "peak": float(measurements["peak"].removesuffix(" MB")) * MEGABYTE}
 
 
 def write(file, size):
-    """Rows until the file has `size` bytes; tells how many."""
+    """Writes rows until the file has `size` bytes; returns their number."""
     sample = generated_text.rows(20_000)
     texts = [" ".join(text for text, _ in sample[at : at + TEXTS_A_ROW]) for at in range(0, 20_000 - TEXTS_A_ROW)]
     rows = 0

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: the temporaries of the largest program, as the compiler counts them, and the losses."""
+"""Gradient checkpointing: the compiler's count of the largest program's temporaries, and the losses."""
 
 import service
 import stubs
@@ -10,13 +10,14 @@ cores, cores_grpc = stubs.load("cores")
 
 
 def measure(options, work, scratch):
-    """{whether activations are recomputed: temporary bytes of a core, seconds a step and losses}"""
+    """Temporary bytes per core, seconds per step and losses, by whether activations are recomputed."""
     return {
-        name: figures(options, work, scratch / name, on) for name, on in {"kept": False, "recomputed": True}.items()
+        name: measurements(options, work, scratch / name, on)
+        for name, on in {"kept": False, "recomputed": True}.items()
     }
 
 
-def figures(options, work, output, recomputed):
+def measurements(options, work, output, recomputed):
     train = {"max_steps": STEPS, "eval_strategy": "no", "logging_steps": 1, "gradient_checkpointing": recomputed}
     seen = []
     with service.Daemon(options.traind) as daemon:

@@ -1,4 +1,4 @@
-"""The sides that are not traind: each a Python program that writes its figures as JSON."""
+"""The other sides: Python programs that write their measurements as JSON."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def jax_grouped(options, work, scratch):
 
 
 def run(python, script, work, scratch, *arguments):
-    out = scratch / "figures.json"
+    out = scratch / "measurements.json"
     command = [
         python, PEERS / script, "--model", work.model, "--train", work.train, "--validation", work.validation,
         "--labels", work.labels, "--epochs", work.epochs, "--batch", work.batch,

@@ -1,4 +1,4 @@
-"""The benchmark's figures as text."""
+"""Formats the benchmark's measurements."""
 
 from statistics import median
 
@@ -6,34 +6,34 @@ from statistics import median
 def sides(results):
     lines = [f"{'':12} {'samples/s':>10} {'(range)':>17} {'accuracy':>9} {'peak MiB':>9} {'traind / it':>12}"]
     for side, runs in results.items():
-        speeds = figures(runs, "samples_per_second")
+        speeds = measurements(runs, "samples_per_second")
         lines.append(
             f"{side:12} {median(speeds):10.1f} {f'{min(speeds):.1f}-{max(speeds):.1f}':>17} "
-            f"{median(figures(runs, 'accuracy')):9.4f} {median(figures(runs, 'memory_bytes_peak')) / 2**20:9.0f} "
+            f"{median(measurements(runs, 'accuracy')):9.4f} {median(measurements(runs, 'memory_bytes_peak')) / 2**20:9.0f} "
             f"{ratio(results, side):>12}"
         )
     lines += [compilation(side, runs) for side, runs in results.items() if "compile_seconds" in runs[0]]
     return "\n".join(lines)
 
 
-def figures(runs, name):
+def measurements(runs, name):
     return [run[name] for run in runs]
 
 
 def ratio(results, side):
-    """The ratio of medians of samples a second."""
+    """The ratio of the medians of samples per second."""
     if "traind" not in results or side == "traind":
         return ""
-    speed = lambda name: median(figures(results[name], "samples_per_second"))
+    speed = lambda name: median(measurements(results[name], "samples_per_second"))
     return f"{speed('traind') / speed(side):.2f}x"
 
 
 def compilation(side, runs):
-    return f"{side}: compiled {runs[0]['programs']} programs in {median(figures(runs, 'compile_seconds')):.1f} s before"
+    return f"{side}: compiled {runs[0]['programs']} programs in {median(measurements(runs, 'compile_seconds')):.1f} s before"
 
 
 def step_time(runs):
-    """traind's mean step by parts, the median run's."""
+    """The parts of traind's mean step in the median run."""
     run = sorted(runs, key=lambda run: run["samples_per_second"])[len(runs) // 2]
     total = sum(run["step_time"].values())
     lines = [f"\ntraind's step: {total * 1e3:.1f} ms"]
@@ -49,7 +49,7 @@ def saving(measured):
     return (
         f"\na checkpoint of {measured['bytes'] / 2**20:.0f} MiB: steps stall {measured['stall_seconds'] * 1e3:.1f} ms, "
         f"{measured['stall_share']:.2%} of {measured['steps_between']} steps; "
-        f"written in {measured['write_seconds']:.2f} s while training goes on"
+        f"written in {measured['write_seconds']:.2f} s while training continues"
     )
 
 
@@ -58,8 +58,10 @@ def memory(measured):
     pairs = zip(kept["losses"], recomputed["losses"], strict=True)
     difference = max(abs(one - other) / abs(one) for one, other in pairs)
     lines = [f"\n{'activations':12} {'temporaries MiB':>16} {'s/step':>8}"]
-    for name, figures in measured.items():
-        lines.append(f"{name:12} {figures['temporary_bytes'] / 2**20:16.1f} {figures['seconds_per_step']:8.3f}")
+    for name, measurements in measured.items():
+        lines.append(
+            f"{name:12} {measurements['temporary_bytes'] / 2**20:16.1f} {measurements['seconds_per_step']:8.3f}"
+        )
     lines.append(f"largest relative difference of the losses of {len(kept['losses'])} steps: {difference:.1e}")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""What checkpoints cost: the time in which no step could run, since the weights were being copied."""
+"""The cost of checkpoints: the time during which weights were copied and no step could run."""
 
 import service
 import traind_side
@@ -8,7 +8,7 @@ SAVE_STEPS = 10
 
 
 def measure(options, work, scratch):
-    """Mean seconds of a stall, its share of the time between two checkpoints, and of the writing behind it."""
+    """The mean stall in seconds, its share of the time between two checkpoints, and the mean time of background writing."""
     train = {"max_steps": STEPS, "save_steps": SAVE_STEPS, "eval_strategy": "no", "logging_steps": 1}
     with service.Daemon(options.traind) as daemon:
         done = daemon.run(traind_side.job(work, scratch / "saving", **train))

@@ -1,4 +1,4 @@
-"""Time from submitting a job to its first step, with empty caches and again with full ones."""
+"""The time from a job's submission to its first step, with empty and with full caches."""
 
 import service
 import traind_side

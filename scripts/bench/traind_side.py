@@ -1,4 +1,4 @@
-"""traind's side: runs the job and takes its figures from the job's events.
+"""traind's side: runs the job and reads its measurements from the job's events.
 
 The clock is that of the events, from the last preparation before the first step to the end of the last
 step, evaluations in between left out: what the other sides time.
@@ -18,7 +18,7 @@ def run(options, work, scratch):
     memory = Memory()
     with service.Daemon(options.traind) as daemon:
         done = daemon.run(job(work, scratch / "output"), on_event=memory.see)
-    return figures(done, work) | {"memory_bytes_peak": memory.bytes_peak}
+    return measurements(done, work) | {"memory_bytes_peak": memory.bytes_peak}
 
 
 def job(work, output, **train):
@@ -42,13 +42,13 @@ def job(work, output, **train):
         }
         | train,
         "resources": {"platform": "cpu", "cores": 2},
-        # CPU cores share one memory: two whole optimizers are two times its traffic.
+        # CPU cores share memory, where two complete optimizers double the traffic.
         "parallel": {"shard_optimizer_state": True},
         "output_dir": str(output),
     }
 
 
-def figures(done, work):
+def measurements(done, work):
     steps = done.of_kind("step")
     evaluations = done.of_kind("evaluated")
     seconds = train_seconds(done, steps, evaluations)
@@ -77,7 +77,7 @@ def step_time(messages):
 
 
 class Memory:
-    """The runner's largest resident set, read from the kernel whenever an event arrives."""
+    """The runner's peak resident set, read from the kernel at every event."""
 
     def __init__(self):
         self.status = None

@@ -106,9 +106,11 @@ def run_traind(options, task, model, rows, output, arguments):
 
 
 def report(family, task, arguments, pairs, complaints):
-    figures = ", ".join(f"{field} {steps.largest_difference(pairs, field):.1e}" for field in steps.FIELDS)
+    differences = ", ".join(f"{field} {steps.largest_difference(pairs, field):.1e}" for field in steps.FIELDS)
     settings = ", ".join(f"{name}: {value}" for name, value in arguments.items()) or "as usual"
-    print(f"{family}, {task}, {settings}\n    {'not the Trainer' if complaints else 'equal'}: {figures}", flush=True)
+    print(
+        f"{family}, {task}, {settings}\n    {'not the Trainer' if complaints else 'equal'}: {differences}", flush=True
+    )
     for complaint in complaints:
         print(f"    {complaint}", flush=True)
 

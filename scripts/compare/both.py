@@ -1,4 +1,4 @@
-"""What the comparisons with the Trainer share: running the peers' programs, and a traind job that the Trainer can follow."""
+"""Shared by the comparisons with the Trainer: running the peers' programs, and traind jobs that the Trainer can repeat."""
 
 import argparse
 import subprocess
@@ -12,14 +12,14 @@ import service
 
 
 def parser(doc, batch):
-    """The options that all of them have."""
+    """Adds the options that all comparisons share."""
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--traind", required=True, type=Path)
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--model", required=True, type=Path, help="a folder with a model and its tokenizer")
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=batch, help="rows a step, over all cores")
+    parser.add_argument("--batch", type=int, default=batch, help="rows per step, over all cores")
     return parser
 
 
@@ -28,7 +28,7 @@ def peers(options, script, *arguments):
 
 
 def run_traind(options, name, model, data, learning_rate, steps, output, **train):
-    """Trains on the rows in their order, with more of the section `train`; returns what was logged of each step."""
+    """Trains on the rows in order, with more keys of the section `train`; returns the log entries of the steps."""
     return run_job(options, name, model, data, learning_rate, steps, output, **train).trainer_state()["log_history"]
 
 
@@ -53,7 +53,7 @@ def run_job(options, name, model, data, learning_rate, steps, output, **train):
 
 
 def run(main):
-    """Runs a comparison; a job that did not complete ends it with one line."""
+    """Runs a comparison. A job that does not complete ends it with a one-line error."""
     try:
         main()
     except service.JobFailed as failure:

@@ -74,14 +74,14 @@ def summary(results):
     columns = ["loss, step 1", "loss", "gradient norm", "loss, saved"]
     lines = [f"\n{'':35}" + "".join(f"{column:>15}" for column in columns)]
     for (family, task), runs in results.items():
-        figures = [
+        differences = [
             steps.largest_difference(runs.first[:1], "loss"),
             steps.largest_difference(runs.first, "loss"),
             steps.largest_difference(runs.first, "grad_norm"),
             steps.largest_difference(runs.more, "loss"),
         ]
         verdict = "not the Trainer's run" if runs.complaints() else "equal"
-        lines.append(f"{family:12} {task:23}" + "".join(f"{figure:15.1e}" for figure in figures) + f"  {verdict}")
+        lines.append(f"{family:12} {task:23}" + "".join(f"{figure:15.1e}" for figure in differences) + f"  {verdict}")
     lines.append(f"(relative; limits: {steps.LIMIT_FIRST} at a first step, {steps.LIMIT} later)")
     return "\n".join(lines)
 

@@ -48,9 +48,9 @@ def reload(options, family, task):
     complaints += [f"{name} is not in several files" for name in whole]
     # Written so that a NaN, which compares false with all, is a complaint.
     complaints += [f"{name} differs" for name in differences if not differences[name] <= LIMIT]
-    figures = ", ".join(f"{name} {difference:.1e}" for name, difference in differences.items())
+    differences_text = ", ".join(f"{name} {difference:.1e}" for name, difference in differences.items())
     files = "several files" if shards else "one file"
-    print(f"{family:12} {task:23} {files:13} {'; '.join(complaints) or 'equal'}: {figures}", flush=True)
+    print(f"{family:12} {task:23} {files:13} {'; '.join(complaints) or 'equal'}: {differences_text}", flush=True)
     return complaints
 
 

@@ -1,4 +1,4 @@
-"""Trains a real BERT in float32, bfloat16 and float16 on the same batches, and tells how far the losses are from those of
+"""Trains a real BERT in float32, bfloat16 and float16 on the same batches, and prints how far the losses are from those of
 float32, and how float16's losses were scaled. Weights are float32 in all of them.
 
 Exits with 1 where a loss is farther than LIMIT from float32's, or is no number.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Where scripts keep what they fetch: the folder traind itself caches in.
+# The cache folder of the scripts, which is traind's own.
 
 set -euo pipefail
 shopt -s inherit_errexit
@@ -12,7 +12,7 @@ say() { printf '%s\n' "$*" >&2; }
 heading() { printf '\n== %s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
 
-# with_lock NAME COMMAND...: one at a time over all processes that share the cache folder.
+# with_lock NAME COMMAND...: runs the command under a lock that all processes with this cache folder share.
 with_lock() {
   local lock=$CACHE_DIR/locks/$1
   shift

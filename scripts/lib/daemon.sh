@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A private daemon in a scratch folder, for scripts that run one job: nothing of it outlives the script.
+# A private daemon in a scratch folder, for scripts that run one job. It ends with the script.
 
 source "$(dirname "${BASH_SOURCE[0]}")/binaries.sh"
 
@@ -7,9 +7,8 @@ CHILD=      # the process the script waits for
 DAEMON=     # the daemon's process
 SCRATCH=    # its socket, state and log
 
-# run COMMAND...: like the command itself, but a signal to the script is acted on at once and ends all that the
-# command started. A process group of its own serves both: bash puts off traps while a foreground command
-# runs, and Ctrl-C reaches the script alone.
+# run COMMAND...: runs the command in its own process group. A signal to the script is handled at once, because bash
+# defers traps only for foreground commands, and ends all processes of the group; Ctrl-C reaches the script alone.
 run() {
   set -m
   "$@" &
@@ -37,14 +36,14 @@ start_daemon() {
   die "the daemon did not start"
 }
 
-# Ends what the script started, in the order that lets each end cleanly. Runners outlive a daemon by
-# design; their command names their run folder, which is this script's alone.
+# Ends the processes that the script started, in an order in which each can exit cleanly. Runners outlive a daemon by
+# design; their command lines contain their run folder, which belongs to this script.
 stop_everything() {
   trap '' INT TERM HUP
   if [[ -n $CHILD ]]; then end "$CHILD"; fi
   end_runners
   if [[ -n $DAEMON ]]; then end "$DAEMON"; fi
-  end_runners # one may have been starting
+  end_runners # started in the meantime
   CHILD='' DAEMON=''
 }
 
@@ -64,7 +63,7 @@ runners() {
   done
 }
 
-# end PID: asks the processes of a group to end, and insists after ten seconds.
+# end PID: sends SIGTERM to a process group, and SIGKILL after ten seconds.
 end() {
   kill -TERM -- "-$1" 2> /dev/null || return 0
   for _ in {1..100}; do

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Labelled text for the quickstart, the comparisons and the benchmarks: made once, kept in the cache folder.
+# Labelled text for the quickstart, the comparisons and the benchmarks: made once and kept in the cache folder.
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 

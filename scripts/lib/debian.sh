@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Programs that Debian carries, for checks that need them: the machine's own, or unpacked into the cache folder.
+# Programs from Debian packages: the installed ones, or unpacked into the cache folder.
 
 source "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
-# debian_program PACKAGE PROGRAM: prints the program's path; nothing where it can neither be found nor had.
+# debian_program PACKAGE PROGRAM: prints the program's path, or nothing if it is not available.
 debian_program() {
   local package=$1 program=$2 folder=$CACHE_DIR/debian/$1
   if command -v "$program"; then return; fi
@@ -11,7 +11,7 @@ debian_program() {
   if [[ -x $folder/usr/bin/$program ]]; then printf '%s\n' "$folder/usr/bin/$program"; fi
 }
 
-# Needs no root and installs nothing: the package is unpacked beside the folder and renamed.
+# Needs no root: the package is unpacked under another name and renamed, not installed.
 fetch_debian() {
   local package=$1 folder=$2
   [[ -d $folder ]] && return

@@ -49,7 +49,7 @@ def labelled_rows(count, apt_folder):
 
 
 def shuffled(rows):
-    """An order that depends on each row's text alone: the same on every machine with the same packages."""
+    """A sort key that depends only on the row's text, and so is the same on every machine with the same packages."""
     return sorted(rows, key=lambda row: hashlib.sha256(row[0].encode()).digest())
 
 

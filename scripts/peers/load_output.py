@@ -1,4 +1,4 @@
-"""Loads an output folder with the task's Auto class; fails where transformers misses a weight or finds one too many.
+"""Loads an output folder with the task's Auto class; fails if transformers finds a missing or an unexpected weight.
 
 usage: load_output.py TASK OUTPUT_DIR
 """

@@ -74,11 +74,11 @@ def config(family, task, tokenizer, small=False):
 
 
 def behind_padding(tokenizer):
-    """RoBERTa counts positions from behind the padding token's id."""
+    """RoBERTa counts positions from the padding token's id plus one."""
     return tokenizer.pad_token_id + 1
 
 
-# Class, segments, positions beyond those of a row's tokens.
+# The class, the number of segments, and the positions beyond a row's tokens.
 ENCODERS = {
     "bert": (transformers.BertConfig, 2, lambda tokenizer: 0),
     "roberta": (transformers.RobertaConfig, 1, behind_padding),

@@ -138,10 +138,10 @@ def others(ours, theirs):
 
 
 def question_answering(found):
-    """Of each question: whether the span that traind gives has the logits that it tells, and is the best there is."""
+    """Whether each span has the logits that traind reports for it, and is the best span of its question."""
     best = json.loads((found.output / "nbest_predictions.json").read_text())
     texts = json.loads((found.output / "predictions.json").read_text())
-    told, behind = 0.0, 0.0
+    reported, behind = 0.0, 0.0
     windows = list(zip(found.examples, found.logits, strict=True))
     for row, prediction in zip(found.rows, found.predictions(), strict=True):
         candidate = best[row["id"]][0]
@@ -150,9 +150,9 @@ def question_answering(found):
             raise SystemExit(f"{row['id']}: the files give different answers")
         mine = [window for window in windows if window[0]["id"] == row["id"]]
         ours = torch.tensor([candidate["start_logit"], candidate["end_logit"]])
-        told = max(told, min(largest(ours, logits) for logits in logits_of(span, mine)))
+        reported = max(reported, min(largest(ours, logits) for logits in logits_of(span, mine)))
         behind = max(behind, (best_score(mine) - ours.sum()).item())
-    return {"logits": told, "behind the best": behind}
+    return {"logits": reported, "behind the best": behind}
 
 
 def logits_of(span, windows):

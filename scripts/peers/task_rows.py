@@ -1,4 +1,4 @@
-"""Rows of every task, made from texts by rules that anyone can follow: what is compared is arithmetic, not learning.
+"""Makes rows of every task from texts by fixed rules, since the comparison is about arithmetic and not about learning.
 
 usage: task_rows.py TASK TEXTS.parquet|TEXTS.csv OUT.jsonl [ROWS]
 """
@@ -41,7 +41,7 @@ def word_label(word):
 
 @rows_of("question-answering")
 def answered(text, index):
-    """Asks for the word in the middle of the text by the one before it."""
+    """A question that asks for the word in the middle of the text by the preceding word."""
     words = text.split()
     middle = len(words) // 2
     start = len(" ".join(words[:middle])) + (1 if middle else 0)

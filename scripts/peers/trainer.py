@@ -1,6 +1,6 @@
 """Fine-tunes a sequence classifier with Hugging Face's Trainer on the CPU and writes what came of it as JSON.
 
-One script for the comparisons, which want every step's figures, and for the benchmark, which wants the time.
+One script for the comparisons, which want every step's measurements, and for the benchmark, which wants the time.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main():
 
 
 def samples(trainer, options):
-    """Rows trained on, each counted as often as it was."""
+    """The number of rows trained on, with repetitions."""
     if options.max_steps > 0:
         return options.max_steps * options.batch
     return len(trainer.train_dataset) * options.epochs

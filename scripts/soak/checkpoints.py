@@ -1,4 +1,4 @@
-"""Runners that are killed, and checkpoints that are damaged: what goes on must end with the bits of a run left alone.
+"""Kills runners and corrupts checkpoints. Resumed runs must end with the bits of an uninterrupted one.
 
 Runs the runner without a daemon: it needs none. Every attempt is a process of its own on the same run folder.
 """
@@ -53,7 +53,7 @@ class Soak:
         return Run(self.arguments, self.folder, name, train)
 
     def kill_at_random(self, kills):
-        """Each run is killed up to five times and then left alone."""
+        """Kills each run up to five times and then lets it end."""
         done, runs, lost = 0, 0, 0
         while done < kills:
             run = self.run(f"killed-{runs}")
@@ -64,7 +64,7 @@ class Soak:
         report("kills at random", done, f"{runs} runs", lost)
 
     def kill_while_saving(self, kills):
-        """Kills within the time in which a checkpoint is written and older ones are removed."""
+        """Kills runs while a checkpoint is written or older ones are removed."""
         done, runs, lost = 0, 0, 0
         while done < kills:
             run = self.run(f"saving-{runs}")
@@ -75,7 +75,7 @@ class Soak:
         report("kills while saving", done, f"{runs} runs", lost)
 
     def check(self, run):
-        """Leaves a run alone to its end; 1 where it differs from the one that was never killed."""
+        """Lets a run end. Returns 1 if it differs from the uninterrupted one."""
         run.end(check=True)
         passed_over = "CHECKPOINT_CORRUPT" in run.log()
         differs = run.result() != self.whole.result()
@@ -86,7 +86,7 @@ class Soak:
         return int(passed_over or differs)
 
     def flip_bits(self, flips):
-        """Flips one bit of one file of a checkpoint at a time, in every file."""
+        """Flips one bit at a time, in every file of a checkpoint."""
         newest = max(self.whole.checkpoints(), key=lambda path: int(path.name.split("-")[1]))
         files = sorted(path for path in newest.iterdir())
         missed = 0
@@ -105,7 +105,7 @@ class Soak:
 
 
 class Run:
-    """One job and its attempts."""
+    """A job and its attempts."""
 
     def __init__(self, arguments, folder, name, train):
         self.runner, self.folder, self.attempt = arguments.runner, folder / name, 0
@@ -151,7 +151,7 @@ class Run:
         return [path for path in (self.folder / "out").glob("checkpoint-*") if path.suffix != ".partial"]
 
     def result(self):
-        """What must be the same: the logs without times, and the weights."""
+        """The results that must be equal: the logs without times, and the weights."""
         out = self.folder / "out"
         history = json.loads((out / "trainer_state.json").read_text())["log_history"]
         trace = [[entry[key] for key in TRACED] for entry in history if "loss" in entry]
@@ -203,7 +203,7 @@ def write_inputs(folder, fixture):
 
 
 def kill(process):
-    """1 where the process was still there to be killed."""
+    """Returns 1 if the process was still running."""
     alive = process.poll() is None
     if alive:
         process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""traind's figures in the benchmark, from a job's events."""
+"""traind's measurements in the benchmark, from a job's events."""
 
 import sys
 import unittest
@@ -52,20 +52,20 @@ def finished_run():
 
 class Figures(unittest.TestCase):
     def setUp(self):
-        self.figures = traind_side.figures(finished_run(), SimpleNamespace(rows=100, epochs=2))
+        self.measurements = traind_side.measurements(finished_run(), SimpleNamespace(rows=100, epochs=2))
 
     def test_training_is_timed_without_preparation_and_evaluation(self):
-        self.assertAlmostEqual(self.figures["train_seconds"], 131 - 3 - 105 - 3)
-        self.assertAlmostEqual(self.figures["samples_per_second"], 200 / 20)
+        self.assertAlmostEqual(self.measurements["train_seconds"], 131 - 3 - 105 - 3)
+        self.assertAlmostEqual(self.measurements["samples_per_second"], 200 / 20)
 
     def test_the_last_evaluation_counts(self):
-        self.assertEqual(self.figures["accuracy"], 0.75)
+        self.assertEqual(self.measurements["accuracy"], 0.75)
 
     def test_a_compilation_during_training_is_told(self):
-        self.assertEqual(self.figures["late_compilations"], 1)
+        self.assertEqual(self.measurements["late_compilations"], 1)
 
     def test_parts_of_a_step_are_means(self):
-        self.assertEqual(self.figures["step_time"], {"input_wait": 0, "dispatch": 2, "compute": 3, "read_back": 0})
+        self.assertEqual(self.measurements["step_time"], {"input_wait": 0, "dispatch": 2, "compute": 3, "read_back": 0})
 
     def test_startup_ends_with_the_first_step(self):
         marks = startup.marks(finished_run())
