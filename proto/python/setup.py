@@ -19,7 +19,7 @@ class BuildWithStubs(build_py):
 
 
 def run_time_packages():
-    """What grpcio-tools says of grpcio and protobuf: it makes code for these versions."""
+    """Requirements of grpcio-tools on grpcio and protobuf: it generates code for these versions."""
     wanted = requires("grpcio-tools") or []
     return [requirement for requirement in wanted if requirement.startswith(("grpcio", "protobuf"))]
 

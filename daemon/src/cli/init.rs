@@ -1,5 +1,5 @@
 //! `traind init`: writes a job file from a model folder, the first line of a data file and a few
-//! questions. Works without a daemon, with the rights of whoever runs it.
+//! questions. Works without a daemon, with the rights of its user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
@@ -14,14 +14,14 @@ use super::exit::Exit;
 /// Longest first line of a data file that is looked at.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Write a job file, asking for what cannot be seen
+/// Write a job file from a model, a data file and a few questions
 #[derive(clap::Args)]
 pub(crate) struct Init {
     /// Model folder, or hub id such as org/name
     model: Option<String>,
     /// File to train on, or data set of the hub
     data: Option<String>,
-    /// What the model learns, such as sequence-classification
+    /// Task of the model, such as sequence-classification
     #[arg(long)]
     task: Option<String>,
     /// File to evaluate on; without, a tenth of the training rows
@@ -123,7 +123,7 @@ impl<R: BufRead> Dialogue<R> {
     }
 }
 
-/// What the first line of a file says; nothing of files that are not here.
+/// Guesses task and columns from the first line of a local file.
 fn guess_of(data: &str) -> anyhow::Result<Guess> {
     let path = Path::new(data);
     if !path.is_file() {
@@ -144,7 +144,7 @@ fn config(model: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// A folder that is here begins with `./`, which tells it from a hub id.
+/// Prefixes an existing folder with `./`, which distinguishes it from a hub id.
 fn folder_or_id(model: &str) -> String {
     let is_folder = Path::new(model).is_dir() && !model.starts_with(['.', '/']);
     if is_folder { format!("./{model}") } else { model.to_owned() }

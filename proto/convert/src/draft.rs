@@ -10,7 +10,7 @@ use traind_job_file::JobFile;
 use crate::Refused;
 use crate::values::parse;
 
-/// A key of the source with what became of it.
+/// A key of the source that was dropped, changed or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Key of the source, or path of a field; empty for the settings as a whole.
@@ -138,7 +138,7 @@ impl Draft {
         name.chars().filter(|c| !c.is_control()).take(128).collect()
     }
 
-    /// What every job has to say and the source did not.
+    /// Refuses the draft where it lacks a field that every job needs.
     fn check_required(&mut self) {
         let trains = self.get("train.do_train") != Some(&Value::Bool(false));
         let required = ["model.name_or_path", "model.task", "data.train"];

@@ -1,4 +1,5 @@
-//! What a data file's columns and a model's configuration say about a job, for `traind init`.
+//! Guesses the task and the columns of a job from the first line of a data file and the model's
+//! configuration, for `traind init`.
 
 use serde_json::{Map, Value};
 

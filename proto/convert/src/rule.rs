@@ -9,7 +9,7 @@ use crate::values::{is_off, plain, shown};
 /// A changed value, or the reason why there is none.
 pub(crate) type Change = fn(&Value) -> Result<Value, String>;
 
-/// What becomes of a key.
+/// Treatment of a key.
 pub(crate) enum Rule {
     /// A field of the job file, with the same value.
     Field(&'static str),

@@ -1,4 +1,4 @@
-"""A daemon that says what a test tells it to, on a real unix socket, or through TLS."""
+"""A daemon with scripted answers, on a real unix socket or through TLS."""
 
 import tempfile
 from concurrent import futures

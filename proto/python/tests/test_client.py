@@ -1,4 +1,4 @@
-"""The client against a daemon that says what each test tells it to."""
+"""The client against a daemon with scripted answers."""
 
 import asyncio
 import io

@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """What a daemon on the network is shown and what it has to show, as files."""
+    """Credentials of the caller and the authorities that the daemon's certificate needs."""
 
     ca: StrPath | None = None
     client_cert: StrPath | None = None

@@ -70,7 +70,7 @@ class Core:
 
 
 def as_dict(message: Message) -> dict[str, Any]:
-    """A message's fields by name; absent ones that can be told from empty ones are left out."""
+    """A message's fields by name; absent optional ones are left out."""
     return {
         field.name: _value(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields

@@ -32,7 +32,7 @@ class Failure:
 
 
 class JobView:
-    """What is known of a job; `refresh` of its subclasses brings it up to date."""
+    """The job as of the last call; `refresh` of its subclasses updates it."""
 
     _message: jobs_pb2.Job
 
@@ -118,7 +118,7 @@ class JobView:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about its job file."""
+        """Warnings about its job file."""
         return [warning.message for warning in self._message.warnings]
 
     @property

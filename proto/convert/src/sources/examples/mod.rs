@@ -17,7 +17,7 @@ pub(crate) use arguments::{DATA, MODEL};
 /// An example script.
 pub(crate) struct Script {
     name: &'static str,
-    /// What it trains, by the job file's name.
+    /// Task, by its name in the job file.
     pub task: &'static str,
     /// Why it cannot be converted.
     pub unsupported: Option<&'static str>,
@@ -146,7 +146,7 @@ fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
     } else if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, arguments, draft);
     }
-    // run_glue cuts texts after 128 tokens unless it is told otherwise.
+    // The default of run_glue.
     if script.task == "sequence-classification" {
         draft.imply("data.max_length", 128);
     }

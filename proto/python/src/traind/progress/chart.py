@@ -14,7 +14,7 @@ Point = tuple[float, float]
 _WIDTH, _HEIGHT = 640, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 28
 _TICKS = 4
-#: Most points of a line; more cannot be told apart at this width.
+#: Most points of a line; more are indistinguishable at this width.
 _POINTS_MAX = 400
 _COLORS = {"loss": "#1f77b4", "eval_loss": "#d62728"}
 

@@ -9,7 +9,7 @@ from traind.errors import UnsupportedArgument
 
 
 class Devices(NamedTuple):
-    """What a job asks for."""
+    """Devices that a job asks for."""
 
     platform: str
     cores: int
