@@ -3,11 +3,14 @@
 //! Switching requires all of the capabilities in [`NEEDED`]. A process that has switched keeps
 //! none of them and cannot regain any.
 
+use std::collections::HashMap;
 use std::ffi::{CString, OsString};
 use std::fmt;
 use std::io;
 use std::num::ParseIntError;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid, User, getgrouplist, setfsgid, setfsuid};
 use rustix::process::getgid;
@@ -24,6 +27,9 @@ const NEEDED: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::CHOWN)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::KILL);
+
+/// How long a user's name is cached.
+const NAME_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A user id and the group id of the user's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -132,17 +138,43 @@ impl Entry {
     }
 }
 
-/// Returns the user's name, or the user id of a user without a name.
+/// Returns the user's name, or the user id of a user without a name or whose lookup fails.
 pub(crate) fn user_name(uid: u32) -> String {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = passwd.lines().find_map(|line| name_of(line, uid));
-    name.map_or_else(|| uid.to_string(), str::to_owned)
+    look_up_name(uid).unwrap_or_else(|_| uid.to_string())
 }
 
-fn name_of(line: &str, uid: u32) -> Option<&str> {
-    let mut fields = line.split(':');
-    let name = fields.next()?;
-    (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+/// Asks the system's user databases, which may include directory servers.
+fn look_up_name(uid: u32) -> io::Result<String> {
+    let user = User::from_uid(Uid::from_raw(uid))?;
+    Ok(user.map_or_else(|| uid.to_string(), |user| user.name))
+}
+
+/// Names of users, cached since a lookup may ask a directory server; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UserNames {
+    known: Arc<Mutex<HashMap<u32, (Instant, String)>>>,
+}
+
+impl UserNames {
+    /// Returns the user's name, or the user id of a user without a name. Blocks the calling task, and
+    /// no other, during a lookup.
+    pub(crate) fn get(&self, uid: u32) -> io::Result<String> {
+        if let Some((read, name)) = self.known().get(&uid)
+            && read.elapsed() < NAME_AGE_MAX
+        {
+            return Ok(name.clone());
+        }
+        // A directory server may be slow to answer, and must not block other calls.
+        let name = tokio::task::block_in_place(|| look_up_name(uid))?;
+        let mut known = self.known();
+        known.retain(|_, (read, _)| read.elapsed() < NAME_AGE_MAX);
+        known.insert(uid, (Instant::now(), name.clone()));
+        Ok(name)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u32, (Instant, String)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Whether this process may switch to other users.
@@ -198,10 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_passwd_gives_its_name() {
-        assert_eq!(name_of("ann:x:1000:1000::/home/ann:/bin/sh", 1000), Some("ann"));
-        assert_eq!(name_of("ann:x:1000:1000::/home/ann:/bin/sh", 1001), None);
-        assert_eq!(name_of("broken", 0), None);
+    fn users_have_names_and_others_numbers() {
+        let names = UserNames::default();
+        for _ in 0..2 {
+            assert_eq!(names.get(0).unwrap(), "root");
+            assert_eq!(names.get(4_200_000_000).unwrap(), "4200000000");
+        }
+        assert_eq!(user_name(0), "root");
     }
 
     #[test]

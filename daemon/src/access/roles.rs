@@ -136,8 +136,7 @@ impl Access {
 }
 
 fn look_up(name: &str) -> Result<Option<Account>, AccessError> {
-    let error = |source| AccessError::LookUp { name: name.to_owned(), source };
-    Account::named(name).map_err(error)
+    Account::named(name).map_err(|source| AccessError::LookUp { name: name.to_owned(), source })
 }
 
 fn required(path: &str) -> Role {

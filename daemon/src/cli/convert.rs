@@ -1,4 +1,4 @@
-//! `traind convert`: works without a daemon.
+//! `traind convert`: converts other tools' settings, without a daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ Examples:
   traind convert training_args.json --set model.name_or_path=org/name --set model.task=masked-lm \\
     --set data.train=texts.txt";
 
-/// Make a job file of another tool's settings
+/// Convert another tool's settings to a job file
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
@@ -24,7 +24,7 @@ pub(crate) struct Convert {
     /// a shell script (.sh) that runs an example of transformers; - is standard input
     #[arg(required_unless_present = "command")]
     file: Option<PathBuf>,
-    /// The tool, where its keys do not tell
+    /// The tool [default: recognized by the keys]
     #[arg(long, value_enum, value_name = "TOOL")]
     from: Option<Tool>,
     /// Set a value of the job file, such as data.train=train.csv
@@ -79,7 +79,8 @@ impl Convert {
     }
 }
 
-/// The notes are comments of the job file; they are shown too where that goes to a file.
+/// Writes the job file, whose comments contain the notes. The notes are also printed if it goes to a
+/// file.
 fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
     let Some(path) = output else {
         print!("{}", converted.job_file);

@@ -11,7 +11,7 @@ use traind_convert::guess::{self, Guess};
 
 use super::exit::Exit;
 
-/// Longest first line of a data file that is looked at.
+/// Most bytes of a data file's first line that are read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Write a job file from a model, a data file and a few questions
@@ -24,7 +24,7 @@ pub(crate) struct Init {
     /// Task of the model, such as sequence-classification
     #[arg(long)]
     task: Option<String>,
-    /// File to evaluate on; without, a tenth of the training rows
+    /// File to evaluate on [default: a tenth of the training rows]
     #[arg(long, value_name = "FILE")]
     validation: Option<String>,
     /// Number of cores
@@ -44,9 +44,9 @@ impl Init {
         let path = self.output.display();
         match written {
             Ok(written) => written.with_context(|| format!("write {path}"))?,
-            Err(error) => bail!("write {path}: {error}; --output names another file"),
+            Err(error) => bail!("write {path}: {error}; choose another file with --output"),
         }
-        eprintln!("wrote {path}; submit it: traind submit {path} --watch");
+        eprintln!("wrote {path}; submit it with: traind submit {path} --watch");
         Ok(Exit::Done)
     }
 
@@ -58,7 +58,7 @@ impl Init {
         let task = task.or_else(|| guess::task_of_model(&config(&model)));
         let task = dialogue.ask("task", "--task", given(&self.task), task)?;
         let validation = dialogue.ask(
-            "file to evaluate on, or the share of training rows to keep aside",
+            "file to evaluate on, or share of the training rows",
             "--validation",
             given(&self.validation),
             Some("0.1"),
@@ -85,7 +85,7 @@ impl Init {
     }
 }
 
-/// Questions on a terminal. Elsewhere defaults are taken, and what has none is an error.
+/// Asks questions on a terminal. Without one, uses defaults, and fails if there is none.
 struct Dialogue<R> {
     input: R,
     terminal: bool,
@@ -104,7 +104,7 @@ impl<R: BufRead> Dialogue<R> {
         }
         if !self.terminal {
             return default.map(str::to_owned).with_context(|| {
-                format!("{question}: standard input is no terminal; give {argument}")
+                format!("{question}: standard input is not a terminal; set {argument}")
             });
         }
         let hint = default.map(|default| format!(" [{default}]")).unwrap_or_default();
@@ -112,7 +112,7 @@ impl<R: BufRead> Dialogue<R> {
             eprint!("{question}{hint}: ");
             let mut answer = String::new();
             if self.input.read_line(&mut answer).context("read the answer")? == 0 {
-                bail!("{question}: there is no answer");
+                bail!("{question}: no answer");
             }
             match (answer.trim(), default) {
                 ("", Some(default)) => return Ok(default.to_owned()),
@@ -138,7 +138,7 @@ fn guess_of(data: &str) -> anyhow::Result<Guess> {
     Ok(names.map(|names| guess::columns(&names)).unwrap_or_default())
 }
 
-/// The model's configuration, where it is here.
+/// The configuration of a local model; null if there is none.
 fn config(model: &str) -> Value {
     let text = std::fs::read(Path::new(model).join("config.json")).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -150,7 +150,7 @@ fn folder_or_id(model: &str) -> String {
     if is_folder { format!("./{model}") } else { model.to_owned() }
 }
 
-/// Columns whose names differ from the job file's own.
+/// Settings for columns whose names differ from the defaults.
 fn named(columns: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     let path = |key: &str| match key {
         "text_pair" => "data.text_pair",
@@ -166,7 +166,7 @@ fn named(columns: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     differ.map(|(key, name)| (path(key), text(name))).collect()
 }
 
-/// Text as YAML.
+/// Quotes text for YAML.
 fn text(value: &str) -> String {
     Value::from(value).to_string()
 }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_and_configuration_answer_what_they_can() {
+    fn columns_and_configuration_determine_settings() {
         let folder = folder();
         let job = init(folder.path(), Some("bert"), "tweets.csv", "").unwrap();
         assert_eq!(job["model"]["task"], "sequence-classification");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_asked_for_on_a_terminal() {
+    fn missing_settings_are_asked_for_on_a_terminal() {
         let folder = folder();
         let job =
             init(folder.path(), None, "texts.txt", "\norg/name\ncausal-lm\ndev.txt\n2\n").unwrap();
@@ -234,6 +234,6 @@ mod tests {
         assert_eq!(job["data"]["validation"], serde_json::json!(["/base/dev.txt"]));
         assert_eq!(job["resources"]["cores"], 2);
         let error = init(folder.path(), None, "texts.txt", "").unwrap_err().to_string();
-        assert!(error.contains("give MODEL"), "{error}");
+        assert!(error.contains("set MODEL"), "{error}");
     }
 }

@@ -126,7 +126,7 @@ pub(crate) struct Serve {
     /// Drain when EC2 announces that it will reclaim this instance
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
-    /// Directory in which tests make runs wait after chosen steps
+    /// Folder with which tests make runs wait after selected steps
     #[arg(long, value_name = "DIR", hide = true)]
     test_step_gates: Option<PathBuf>,
 }

@@ -149,13 +149,14 @@ impl Daemon {
     /// Plans a job, and refuses one that does not fit this host.
     pub(crate) async fn plan(self: &Arc<Daemon>, submission: Submission) -> Result<Plan, Error> {
         let daemon = self.clone();
-        let work = move || -> Result<Plan, Error> {
-            let (new, job) = admission::admit(&submission, &daemon.settings)?;
-            let plan = daemon.planner.plan(&daemon.settings, &job, new.run_as, true)?;
-            admission::refuse_misfit(&plan, &job)?;
-            Ok(plan)
-        };
-        self.store.run(move |_| work()).await
+        self.store.run(move |_| daemon.plan_blocking(&submission)).await
+    }
+
+    fn plan_blocking(&self, submission: &Submission) -> Result<Plan, Error> {
+        let (new, job) = admission::admit(submission, &self.settings)?;
+        let plan = self.planner.plan(&self.settings, &job, new.run_as, true)?;
+        admission::refuse_misfit(&plan, &job)?;
+        Ok(plan)
     }
 
     /// Finds a job by its id, a prefix of the id, or its name, among those of `owner` or all.

@@ -45,7 +45,7 @@ pub enum Error {
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
     Access(#[from] crate::access::AccessError),
-    #[error("switch to the user's account: {0}")]
+    #[error("look up or switch to the user's account: {0}")]
     Switch(std::io::Error),
     #[error(transparent)]
     Denied(#[from] crate::access::Denied),

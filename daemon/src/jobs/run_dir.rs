@@ -80,12 +80,13 @@ impl RunDir {
 
     /// Attempts with a claim, in ascending order.
     pub(crate) fn claimed_attempts(&self) -> Vec<u32> {
-        let attempt = |entry: fs::DirEntry| {
-            let name = entry.file_name().into_string().ok()?;
-            name.strip_prefix("runner-")?.strip_suffix(".json")?.parse().ok()
-        };
         let entries = fs::read_dir(&self.records).into_iter().flatten().flatten();
-        let mut attempts: Vec<u32> = entries.filter_map(attempt).collect();
+        let mut attempts: Vec<u32> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                name.strip_prefix("runner-")?.strip_suffix(".json")?.parse().ok()
+            })
+            .collect();
         attempts.sort_unstable();
         attempts
     }

@@ -139,7 +139,6 @@ impl From<v1::Job> for JobView {
 
 impl From<v1::DataPrepared> for SplitView {
     fn from(data: v1::DataPrepared) -> SplitView {
-        let class = |count: v1::ClassCount| ClassView { label: count.label, rows: count.rows };
         SplitView {
             split: data.split,
             rows: data.rows,
@@ -147,7 +146,11 @@ impl From<v1::DataPrepared> for SplitView {
             tokens: data.tokens,
             truncated_rows: data.truncated_rows,
             lengths: data.lengths.map(LengthsView::from),
-            classes: data.classes.into_iter().map(class).collect(),
+            classes: data
+                .classes
+                .into_iter()
+                .map(|count| ClassView { label: count.label, rows: count.rows })
+                .collect(),
         }
     }
 }

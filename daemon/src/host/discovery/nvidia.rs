@@ -54,8 +54,9 @@ impl Discovery for Nvidia {
 
     fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         let count = self.library().ok().and_then(|library| library.device_count().ok());
-        let of_device = |index| Some((index, read(&self.device(index)?)));
-        (0..count.unwrap_or(0)).filter_map(of_device).collect()
+        (0..count.unwrap_or(0))
+            .filter_map(|index| Some((index, read(&self.device(index)?))))
+            .collect()
     }
 }
 

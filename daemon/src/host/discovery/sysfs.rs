@@ -164,8 +164,10 @@ fn physical_cores(device: &Path) -> u32 {
     let reported = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
     reported.filter(|count| (1..=CORES_PER_DEVICE_MAX).contains(count)).unwrap_or_else(|| {
         let entries = fs::read_dir(device).into_iter().flatten().flatten();
-        let is_core = |name: &str| name.starts_with("neuron_core");
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_core)).count() as u32
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with("neuron_core"))
+            .count() as u32
     })
 }
 
@@ -180,11 +182,12 @@ fn logical_cores_of(device_name: &str) -> u32 {
 /// Memory by category. The folders beside `total` are categories: constants, model_code, tensors ...
 fn categories(memory: &Path) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(memory).into_iter().flatten().flatten();
-    let read = |entry: fs::DirEntry| {
-        let bytes = count(&entry.path().join("total"))?;
-        Some((entry.file_name().into_string().ok()?, bytes))
-    };
-    entries.filter_map(read).collect()
+    entries
+        .filter_map(|entry| {
+            let bytes = count(&entry.path().join("total"))?;
+            Some((entry.file_name().into_string().ok()?, bytes))
+        })
+        .collect()
 }
 
 fn count(path: &Path) -> Option<u64> {

@@ -7,6 +7,9 @@ use crate::clock;
 use crate::jobs::state::JobState;
 use crate::jobs::store::Job;
 
+/// Most waiting jobs with series of their own.
+const WAITING_SERIES_MAX: usize = 500;
+
 type Labels<'a> = [(&'static str, &'a str); 4];
 
 pub(super) fn describe(gauges: &mut Gauges, states: &[(String, u64)], unfinished: &[Job]) {
@@ -16,9 +19,17 @@ pub(super) fn describe(gauges: &mut Gauges, states: &[(String, u64)], unfinished
     }
     let queued = unfinished.iter().filter(|job| job.state == JobState::Pending).count();
     gauges.set::<&str>("traind_queue_length", "Jobs that wait for cores", &[], queued as f64);
-    for job in unfinished {
+    for job in with_series(unfinished) {
         job_metrics(gauges, job);
     }
+}
+
+/// The jobs that get series of their own: all active ones, and the oldest waiting ones, since a queue
+/// may be long.
+fn with_series(unfinished: &[Job]) -> impl Iterator<Item = &Job> {
+    let is_waiting = |job: &&Job| job.state == JobState::Pending;
+    let active = unfinished.iter().filter(move |job| !is_waiting(job));
+    active.chain(unfinished.iter().filter(is_waiting).take(WAITING_SERIES_MAX))
 }
 
 fn job_metrics(gauges: &mut Gauges, job: &Job) {
@@ -29,7 +40,7 @@ fn job_metrics(gauges: &mut Gauges, job: &Job) {
         ("platform", &job.platform),
     ];
     let mut set = |name, help, value| gauges.set(name, help, &labels, value);
-    set("traind_job_cores", "Cores that the job asked for", f64::from(job.core_count));
+    set("traind_job_cores", "Cores that the job requests", f64::from(job.core_count));
     set("traind_job_restarts", "Restarts after failures", f64::from(job.restarts));
     if job.state == JobState::Pending {
         let seconds = (clock::now() - job.create_time) as f64 / 1e6;
@@ -70,5 +81,22 @@ fn times(gauges: &mut Gauges, labels: &Labels<'_>, step: &Step) {
     for (part, seconds) in parts {
         let labels: Vec<_> = labels.iter().copied().chain([("part", part)]).collect();
         gauges.set("traind_job_step_seconds", "Mean time of the parts of a step", &labels, seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::store::{NewJob, Store};
+
+    #[test]
+    fn series_of_waiting_jobs_are_limited() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let waiting = store.create(&NewJob { id: "a".into(), ..NewJob::default() }).unwrap();
+        let active = Job { state: JobState::Running, ..waiting.clone() };
+        let mut unfinished = vec![waiting; WAITING_SERIES_MAX + 7];
+        unfinished.extend([active.clone(), active]);
+        assert_eq!(with_series(&unfinished).count(), WAITING_SERIES_MAX + 2);
     }
 }

@@ -169,8 +169,11 @@ fn finished(finished: &v1::Finished) -> String {
 
 /// Describes metrics in the order of their names.
 pub(crate) fn metrics(metrics: &BTreeMap<String, f64>) -> String {
-    let pair = |(name, value): (&String, &f64)| format!("{name} {}", number(*value));
-    metrics.iter().map(pair).collect::<Vec<_>>().join(", ")
+    metrics
+        .iter()
+        .map(|(name, value)| format!("{name} {}", number(*value)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

@@ -175,8 +175,9 @@ pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
 
 fn account(row: &Row<'_>) -> rusqlite::Result<Option<Account>> {
     let text: Option<String> = row.get("run_as")?;
-    let parse = |text: String| serde_json::from_str(&text);
-    text.map(parse).transpose().map_err(|error| unreadable(Type::Text, error))
+    text.map(|text| serde_json::from_str(&text))
+        .transpose()
+        .map_err(|error| unreadable(Type::Text, error))
 }
 
 fn parsed<T, E>(

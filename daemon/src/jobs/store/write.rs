@@ -226,8 +226,9 @@ impl<'a> Draft<'a> {
 
     fn apply(&mut self, transition: Transition, reason: &str) -> Result<(), StoreError> {
         let from = self.job.state;
-        let illegal = |source| StoreError::Illegal { id: self.job.id.clone(), source };
-        let to = from.after(transition).map_err(illegal)?;
+        let to = from
+            .after(transition)
+            .map_err(|source| StoreError::Illegal { id: self.job.id.clone(), source })?;
         if to == from {
             return Ok(());
         }

@@ -37,8 +37,8 @@ pub(super) struct Evidence {
 
 /// The runner's last event decides; a runner that died without one failed, unless it was cancelled.
 pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
-    let completed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Completed;
-    if evidence.trouble.is_some() && !evidence.finished.as_ref().is_some_and(completed) {
+    let outcome = evidence.finished.as_ref().map(v1::Finished::outcome);
+    if evidence.trouble.is_some() && outcome != Some(v1::Outcome::Completed) {
         return (Outcome::Failed, evidence.trouble);
     }
     match evidence.finished {

@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use super::body::{observed, take_until};
 use super::rights;
 use crate::access::Caller;
-use crate::access::account::user_name;
+use crate::access::account::UserNames;
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
@@ -45,6 +45,7 @@ pub(crate) struct Guard {
     lateness: Lateness,
     long_handled: Arc<Semaphore>,
     of_users: Quota,
+    names: UserNames,
 }
 
 #[derive(Clone)]
@@ -71,6 +72,7 @@ impl Guard {
             lateness: Lateness::default(),
             long_handled: semaphore(LONG_HANDLED_MAX),
             of_users,
+            names: UserNames::default(),
         }
     }
 
@@ -113,7 +115,7 @@ impl Guard {
     fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Bearer, Error> {
         let named = |user| Bearer { user, role_max: None, token_id: None };
         match peer {
-            Peer::User(account) => Ok(named(user_name(account.uid))),
+            Peer::User(account) => self.names.get(account.uid).map(named).map_err(Error::Switch),
             Peer::Network { name } => match headers.get(AUTHORIZATION) {
                 Some(value) if self.daemon.settings.accepts_tokens() => {
                     let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));

@@ -26,11 +26,8 @@ fn read(run_dir: &RunDir, step: u64) -> io::Result<Option<v1::Samples>> {
     };
     let Some(ledger) = SampleLedger::of_file(file)?.filter(|_| step > 0) else { return Ok(None) };
     let rows = ledger.step(step)?;
-    let sample = |row: &traind_proto::sample_ledger::LedgerRow| v1::Sample {
-        file: row.file as u32,
-        row: row.row,
-    };
-    let samples: Vec<v1::Sample> = rows.iter().map(sample).collect();
+    let samples: Vec<v1::Sample> =
+        rows.iter().map(|row| v1::Sample { file: row.file as u32, row: row.row }).collect();
     let files = ledger.head().files.iter().map(|(path, _)| path.clone()).collect();
     Ok((!samples.is_empty()).then_some(v1::Samples { step, files, samples }))
 }
