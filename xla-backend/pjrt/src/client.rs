@@ -2,13 +2,13 @@
 #![allow(unsafe_code)]
 
 use crate::capabilities::Capabilities;
-use crate::device_record::{self, DeviceRecord};
 use crate::ffi::{
     CStruct, ClientAddressableDevicesArgs, ClientCreateArgs, ClientDevicesArgs,
     ClientPlatformNameArgs, ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient,
     copy_slice, copy_string,
 };
 use crate::handle::{Borrowed, Handle};
+use crate::records::{self, DeviceRecord};
 use crate::{CreateOptions, Plugin, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -124,7 +124,7 @@ fn read_devices(handle: &Handle<RawClient>) -> Result<Vec<DeviceRecord>> {
             // SAFETY: the client owns the device, and keeps the record.
             let raw =
                 unsafe { Borrowed::new::<ClientAddressableDevicesArgs>(handle.plugin(), pointer) }?;
-            device_record::read(handle.plugin(), raw)
+            records::read(handle.plugin(), raw)
         })
         .collect()
 }
@@ -138,7 +138,7 @@ fn read_job_device_ids(handle: &Handle<RawClient>) -> Result<Vec<i32>> {
         .map(|pointer| {
             // SAFETY: the client owns the device, and the handle is dropped first.
             let raw = unsafe { Borrowed::new::<ClientDevicesArgs>(handle.plugin(), pointer) }?;
-            device_record::read_id(handle.plugin(), &raw)
+            records::read_id(handle.plugin(), &raw)
         })
         .collect()
 }

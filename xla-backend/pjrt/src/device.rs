@@ -1,9 +1,9 @@
 //! Devices, as their users see them.
 
 use crate::client::ClientInner;
-use crate::device_record::DeviceRecord;
 use crate::error::if_implemented;
 use crate::ffi::DeviceMemoryStatsArgs;
+use crate::records::DeviceRecord;
 use crate::value::Attributes;
 use crate::{Client, Result};
 use std::fmt;

@@ -23,52 +23,40 @@
 //!
 //! All types are `Send` and `Sync`, free what they own, and keep their client.
 
-mod analysis;
 mod api_version;
-mod arguments;
 mod buffer;
 mod capabilities;
 mod client;
-mod compile_options;
-mod compiled_program;
 mod create_options;
 mod device;
-mod device_record;
-mod device_to_host;
 mod dtype;
 mod error;
 mod event;
-mod executable;
-mod execute;
 mod ffi;
 mod handle;
-mod host_to_device;
 mod installed;
 mod memory;
-mod memory_record;
-mod optimized_program;
 mod plugin;
+mod program;
+mod records;
 mod topology;
 mod value;
 
-pub use analysis::CompiledMemoryStats;
 pub use api_version::ApiVersion;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, HostCopy};
 pub use capabilities::Capabilities;
 pub use client::Client;
-pub use compile_options::{CompileOptions, OptionOverride};
-pub use compiled_program::CompiledProgram;
 pub use create_options::CreateOptions;
 pub use device::{Device, DeviceMemoryStats};
-pub use device_to_host::HostCopy;
 pub use dtype::{DType, Element, Shape};
 pub use error::{Error, ErrorCode, Result};
 pub use event::Event;
-pub use executable::Executable;
-pub use execute::{DeviceOutputs, ExecuteOptions};
 pub use installed::{installed_plugin, plugin_variable};
 pub use memory::{BufferPlacement, Memory};
-pub use optimized_program::{Instruction, OptimizedProgram};
 pub use plugin::{API_VERSION, NEURON_API_VERSION_VARIABLE, Plugin};
+pub use program::{
+    CompileOptions, CompiledMemoryStats, CompiledProgram, DeviceOutputs, Executable,
+    ExecuteOptions, Instruction, OptimizedProgram, OptionOverride,
+};
 pub use topology::{Topology, TopologyDevice};
 pub use value::{Attributes, Value};

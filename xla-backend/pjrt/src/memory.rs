@@ -1,7 +1,7 @@
 //! The memories of a device, and the placement of buffers in them.
 
 use crate::ffi::{RawDevice, RawMemory};
-use crate::memory_record::MemoryRecord;
+use crate::records::MemoryRecord;
 use crate::{Client, Device, Error, Result};
 use std::fmt;
 use std::sync::Arc;

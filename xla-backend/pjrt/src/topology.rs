@@ -6,13 +6,13 @@
 //! `XLA_FLAGS=--xla_gpu_cuda_data_dir`.
 #![allow(unsafe_code)]
 
-use crate::compiled_program::{CompiledProgram, Source};
 use crate::ffi::{
     CStruct, CompileArgs, DescriptionIdArgs, DescriptionKindArgs, RawTopologyDescription,
     TopologyCreateArgs, TopologyDescriptionsArgs, TopologyPlatformNameArgs, copy_slice,
     copy_string,
 };
 use crate::handle::{Borrowed, Handle};
+use crate::program::{CompiledProgram, Source};
 use crate::{CompileOptions, CreateOptions, Plugin, Result};
 use std::fmt;
 

@@ -1,6 +1,11 @@
 //! Arrays on devices.
 #![allow(unsafe_code)]
 
+mod device_to_host;
+mod host_to_device;
+
+pub use device_to_host::HostCopy;
+
 use crate::client::ClientInner;
 use crate::device::Device;
 use crate::ffi::{

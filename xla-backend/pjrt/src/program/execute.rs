@@ -1,7 +1,7 @@
 //! Running an executable on all of its devices at once.
 #![allow(unsafe_code)]
 
-use crate::arguments;
+use super::arguments;
 use crate::buffer::read_shape;
 use crate::ffi::{CStruct, ExecuteOptionsStruct, LoadedExecutableExecuteArgs, RawBuffer, RawEvent};
 use crate::handle::Handle;

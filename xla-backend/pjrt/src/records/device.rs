@@ -1,6 +1,7 @@
 //! The constant properties of a device, read once when the client starts.
 #![allow(unsafe_code)]
 
+use super::memory::{self, MemoryRecord};
 use crate::error::if_implemented;
 use crate::ffi::{
     DescriptionAttributesArgs, DescriptionDebugStringArgs, DescriptionIdArgs, DescriptionKindArgs,
@@ -9,7 +10,6 @@ use crate::ffi::{
     copy_slice, copy_string,
 };
 use crate::handle::Borrowed;
-use crate::memory_record::{self, MemoryRecord};
 use crate::value::{self, Attributes};
 use crate::{Plugin, Result};
 
@@ -92,7 +92,7 @@ fn read_memories(
         .into_iter()
         .map(|pointer| {
             // SAFETY: the memory lives as long as its device.
-            memory_record::read(unsafe {
+            memory::read(unsafe {
                 Borrowed::new::<DeviceAddressableMemoriesArgs>(plugin, pointer)
             }?)
         })

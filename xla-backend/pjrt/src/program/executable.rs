@@ -1,8 +1,8 @@
 //! Compiled programs: making, storing and loading them.
 #![allow(unsafe_code)]
 
+use super::compiled_program::{CompiledProgram, Source};
 use crate::client::ClientInner;
-use crate::compiled_program::{CompiledProgram, Source};
 use crate::ffi::{
     Args, CStruct, ClientCompileArgs, ExecutableDeserializeAndLoadArgs,
     LoadedExecutableDevicesArgs, LoadedExecutableGetExecutableArgs, RawLoadedExecutable,

@@ -1,0 +1,9 @@
+//! The constant properties of devices and memories, read once when a client starts.
+//!
+//! Imports handles and the C API; the client holds these records.
+
+mod device;
+mod memory;
+
+pub(crate) use device::{DeviceRecord, read, read_id};
+pub(crate) use memory::MemoryRecord;
