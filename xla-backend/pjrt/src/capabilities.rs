@@ -2,7 +2,10 @@
 //! the presence of an entry says little: many answer UNIMPLEMENTED.
 
 use crate::error::if_implemented;
-use crate::{Client, CompileOptions, Device, Executable, ExecuteOptions, Result};
+use crate::{
+    Client, CompileOptions, Device, Executable, ExecuteOptions, Kernel, KernelCall, KernelError,
+    Result,
+};
 
 /// See [`Client::capabilities`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Capabilities {
     pub compiled_memory_stats: bool,
     pub optimized_program: bool,
     pub device_memory_stats: bool,
+    /// Programs can call kernels of ours: see [`Client::register_kernel`].
+    pub custom_calls: bool,
     /// Kinds of memory to which buffers can be copied, the default one left out.
     pub copy_to_memory: Vec<String>,
 }
@@ -28,6 +33,30 @@ module @capability_probe {
     return %y : tensor<4xf32>
   }
 }";
+
+const CALLING_PROGRAM: &str = "
+module @custom_call_probe {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = stablehlo.custom_call @traind.probe(%x)
+      {api_version = 4 : i32, backend_config = {factor = 2.0 : f32}}
+      : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}";
+
+struct Doubling;
+
+impl Kernel for Doubling {
+    const NAME: &'static str = "traind.probe";
+
+    fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
+        let (x, factor) = (call.operand::<f32>(0)?, call.attribute::<f32>("factor")?);
+        for (y, x) in call.result::<f32>(0)?.iter_mut().zip(x) {
+            *y = factor * x;
+        }
+        Ok(())
+    }
+}
 
 impl Client {
     /// Compiles and runs a program of one instruction on the first device, the
@@ -52,6 +81,7 @@ impl Client {
             compiled_memory_stats: program.compiled_memory_stats()?.is_some(),
             optimized_program: if_implemented(program.optimized_program())?.is_some(),
             device_memory_stats: device.map(Device::memory_stats).transpose()?.flatten().is_some(),
+            custom_calls: self.probe_custom_calls(),
             copy_to_memory: device.map_or(Ok(Vec::new()), |device| self.probe_copies(device))?,
         })
     }
@@ -77,6 +107,22 @@ impl Client {
             .and_then(|bytes| self.deserialize(&bytes, None))
             .and_then(|loaded| self.probe_donation(&loaded, device))
             .is_ok()
+    }
+
+    /// Any failure means that programs must do without.
+    fn probe_custom_calls(&self) -> bool {
+        let run = || -> Result<bool> {
+            if !self.register_kernel::<Doubling>()? {
+                return Ok(false);
+            }
+            let executable = self.compile(CALLING_PROGRAM, &CompileOptions::default())?;
+            let Some(device) = executable.devices().next() else { return Ok(false) };
+            let argument = self.buffer_from_slice(&VALUES, &[VALUES.len()], &device)?;
+            let outputs = executable.execute(&[[&argument]], &ExecuteOptions::default())?;
+            let result = outputs.first().and_then(|outputs| outputs.buffers.first());
+            Ok(result.map(|buffer| buffer.to_vec::<f32>()).transpose()? == Some(DOUBLED.to_vec()))
+        };
+        run().unwrap_or(false)
     }
 
     fn probe_copies(&self, device: &Device) -> Result<Vec<String>> {

@@ -9,7 +9,7 @@ use crate::ffi::{
 };
 use crate::handle::{Borrowed, Handle};
 use crate::records::{self, DeviceRecord};
-use crate::{CreateOptions, Plugin, Result};
+use crate::{CreateOptions, Kernel, Plugin, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -72,6 +72,17 @@ impl Client {
     /// A text in a form of the plugin's own.
     pub fn platform_version(&self) -> &str {
         &self.0.platform_version
+    }
+
+    /// Lets the programs of this client call `K` by its name, in a custom call with
+    /// `api_version = 4`. False where the platform takes none: only CPU devices work in
+    /// host memory. See [`Capabilities::custom_calls`].
+    pub fn register_kernel<K: Kernel>(&self) -> Result<bool> {
+        const HOST_MEMORY: &str = "cpu";
+        match self.platform_name() {
+            HOST_MEMORY => self.plugin().register_kernel::<K>(HOST_MEMORY),
+            _ => Ok(false),
+        }
     }
 
     /// The number of this process among those of the job; 0 where there is one.

@@ -35,6 +35,7 @@ mod event;
 mod ffi;
 mod handle;
 mod installed;
+mod kernel;
 mod memory;
 mod plugin;
 mod program;
@@ -52,6 +53,7 @@ pub use dtype::{DType, Element, Shape};
 pub use error::{Error, ErrorCode, Result};
 pub use event::Event;
 pub use installed::{installed_plugin, plugin_variable};
+pub use kernel::{Kernel, KernelCall, KernelError};
 pub use memory::{BufferPlacement, Memory};
 pub use plugin::{API_VERSION, NEURON_API_VERSION_VARIABLE, Plugin};
 pub use program::{

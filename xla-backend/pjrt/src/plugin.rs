@@ -1,14 +1,18 @@
 //! Loading a plugin, and the one function through which all calls go.
 #![allow(unsafe_code)]
 
+use crate::ffi::custom_call::{
+    EXTENSION_FFI, ExtensionBase, FfiExtension, REGISTER_HANDLER_SIZE, RegisterHandlerArgs,
+};
 use crate::ffi::{
     self, Api, Args, CStruct, ErrorDestroyArgs, ErrorGetCodeArgs, ErrorMessageArgs, EventAwaitArgs,
     PluginAttributesArgs, PluginInitializeArgs, Query, RawError, copy_string,
 };
+use crate::kernel::{self, Kernel};
 use crate::value::{self, Attributes};
 use crate::{ApiVersion, Error, ErrorCode, Result, Value};
 use libloading::Library;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -35,10 +39,12 @@ struct Loaded {
     path: PathBuf,
     api: Api,
     attributes: OnceLock<Attributes>,
+    /// The custom calls that were registered, with their platform.
+    kernels: Mutex<HashSet<(&'static str, String)>>,
 }
 
 // SAFETY: the table is read-only, and PJRT's functions may be called from any
-// thread. The extension chain is never followed.
+// thread. The chain of extensions is as constant as the table.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
@@ -79,6 +85,7 @@ impl Plugin {
             path: path.to_path_buf(),
             api,
             attributes: OnceLock::new(),
+            kernels: Mutex::default(),
         })));
         if !plugin.has::<EventAwaitArgs>() {
             // Memory that the plugin writes to is kept until it says that it is done.
@@ -134,6 +141,49 @@ impl Plugin {
             Some(Value::Int64(version)) => Some(*version),
             _ => None,
         })
+    }
+
+    /// Lets programs for `platform`, whose devices work in host memory, call `K` by its name.
+    /// False where the plugin takes no custom calls. XLA drops registrations that it does
+    /// not like without an error: [`crate::Capabilities::custom_calls`] says whether they work.
+    pub(crate) fn register_kernel<K: Kernel>(&self, platform: &str) -> Result<bool> {
+        const CALL: &str = "PJRT_FFI_Register_Handler";
+        let Some(register) = self.ffi_extension().and_then(|ffi| ffi.register_handler) else {
+            return Ok(false);
+        };
+        let mut kernels = self.0.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kernels.insert((K::NAME, platform.to_owned())) {
+            return Ok(true);
+        }
+        let mut args = RegisterHandlerArgs {
+            struct_size: REGISTER_HANDLER_SIZE,
+            target_name: K::NAME.as_ptr().cast(),
+            target_name_size: K::NAME.len(),
+            handler: kernel::handler::<K>,
+            platform_name: platform.as_ptr().cast(),
+            platform_name_size: platform.len(),
+            traits: 0,
+        };
+        // SAFETY: the entry takes these arguments, and copies both names. The handler is a
+        // function of this program, which lives as long as the process.
+        let error = unsafe { register(&mut args) };
+        // SAFETY: the plugin gave us this error to own.
+        unsafe { self.take_error(CALL, error) }.map(|()| true)
+    }
+
+    fn ffi_extension(&self) -> Option<&'static FfiExtension> {
+        let mut extension = self.0.api.extension_start.cast::<ExtensionBase>();
+        // SAFETY: the plugin's extensions live as long as it does, the last one has no
+        // successor, and what says that it is this kind and this large is it.
+        unsafe {
+            while let Some(base) = extension.as_ref() {
+                if base.kind == EXTENSION_FFI && base.struct_size >= size_of::<FfiExtension>() {
+                    return extension.cast::<FfiExtension>().as_ref();
+                }
+                extension = base.next;
+            }
+        }
+        None
     }
 
     /// Returns whether the function table has the entry that takes `A`.

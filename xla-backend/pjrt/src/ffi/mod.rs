@@ -9,7 +9,9 @@ mod layout;
 mod api;
 mod buffer;
 mod client;
+#[macro_use]
 mod core;
+pub(crate) mod custom_call;
 mod device;
 mod enums;
 mod event;

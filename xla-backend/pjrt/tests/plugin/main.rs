@@ -9,6 +9,7 @@ mod devices;
 mod donation;
 mod errors;
 mod events;
+mod kernels;
 mod loading;
 mod serialization;
 mod support;

@@ -1,0 +1,264 @@
+//! Times training steps of a BERT with random weights on CPU devices:
+//!
+//! ```text
+//! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS]
+//! ```
+//!
+//! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Prints the median of the
+//! steps' wall time and the processor time of a step.
+
+use std::error::Error;
+use std::fs;
+use std::time::Instant;
+
+use serde_json::json;
+use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
+use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, Task, Weights};
+use traind_models::{clip, registry, weights};
+use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::autodiff::gradients;
+use traind_xla::ops::{Random, ReduceKind};
+use traind_xla::runtime::{Cores, HostArray, InputSpec, LazyDevice, Recording, Variable};
+use traind_xla::{DType, Shape, Tensor};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+const LEARNING_RATE: f64 = 5e-5;
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |index: usize, default: &str| {
+        arguments.get(index).cloned().unwrap_or_else(|| default.to_owned())
+    };
+    let number = |index: usize, default: &str| argument(index, default).parse::<usize>();
+    let model = model(&argument(0, "minilm"))?;
+    let size = Size { rows: number(1, "16")?, positions: number(2, "64")? };
+    let (cores, steps) = (number(3, "1")?, number(4, "20")?);
+    let mut bench = Bench::new(&*model, size, cores)?;
+    let (mut seconds, mut loss) = (Vec::new(), 0.0);
+    let before = processor_seconds()?;
+    for step in 1..=steps {
+        let start = Instant::now();
+        loss = bench.step(step as u64)?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let busy = (processor_seconds()? - before) / steps as f64;
+    seconds.sort_by(f64::total_cmp);
+    println!("{:.4} s wall, {busy:.4} s busy a step; last loss {loss}", seconds[steps / 2]);
+    Ok(())
+}
+
+fn model(name: &str) -> Outcome<Box<dyn Model>> {
+    let (layers, hidden, inner) = match name {
+        "minilm" => (6, 384, 1536),
+        "bert-base" => (12, 768, 3072),
+        other => return Err(format!("no model {other}").into()),
+    };
+    let keys = json!({
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "vocab_size": 30522,
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 12,
+        "intermediate_size": inner,
+        "num_labels": 2,
+        "id2label": {"0": "a", "1": "b"},
+        "label2id": {"a": 0, "b": 1},
+    });
+    let keys = keys.as_object().cloned().unwrap_or_default();
+    Ok(registry::build(ModelConfig::new("config.json", keys), Task::SequenceClassification)?)
+}
+
+#[derive(Clone, Copy)]
+struct Size {
+    rows: usize,
+    positions: usize,
+}
+
+struct Bench {
+    device: LazyDevice,
+    optimizer: Box<dyn Optimizer>,
+    inputs: Vec<HostArray>,
+}
+
+impl Bench {
+    fn new(model: &dyn Model, size: Size, cores: usize) -> Outcome<Bench> {
+        let path = traind_pjrt::installed_plugin("cpu").ok_or("no CPU plugin is installed")?;
+        let options = CreateOptions::new().with("cpu_device_count", cores as i64);
+        let client = Client::new(Plugin::load(path)?, &options)?;
+        let mut device = LazyDevice::new(Cores::new(client, cores)?, None, false);
+        let settings = Settings { weight_decay: 0.01, ..Settings::default() };
+        let optimizer = optimizers::build("adamw_torch", &settings)?;
+        let state = State::new(&mut device, model, &*optimizer)?;
+        let named = inputs(model, size)?;
+        let mut specs: Vec<InputSpec> = named
+            .iter()
+            .map(|(name, array)| InputSpec::new(name.clone(), array.shape().clone()))
+            .collect();
+        let scalars = Shape::new(DType::F32, [optimizer.scalar_names().len()]);
+        specs.push(InputSpec::new("scalars", scalars));
+        specs.push(InputSpec::new("step", Shape::scalar(DType::U32)));
+        let record =
+            |at: &mut Recording<'_>| record(at, model, &*optimizer, &state, size).map_err(Failure);
+        let compiled = device.compile(&specs, record)?;
+        println!("compiled in {:.1} s", compiled.compile.seconds);
+        device.install("step", compiled);
+        let inputs = named.into_iter().map(|(_, array)| array).collect();
+        Ok(Bench { device, optimizer, inputs })
+    }
+
+    fn step(&mut self, step: u64) -> Outcome<f32> {
+        let scalars = self.optimizer.scalars(step, LEARNING_RATE);
+        let scalars = HostArray::from_f32(&[scalars.len()], &scalars)?;
+        let number = HostArray::from_u32(&[], &[step as u32])?;
+        let arrays: Vec<&HostArray> = self.inputs.iter().chain([&scalars, &number]).collect();
+        let cores = self.device.cores();
+        let upload = |core| arrays.iter().map(|array| cores.upload(core, array)).collect();
+        let inputs = (0..cores.len()).map(upload).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.device.mark_step("step", &inputs)?.fetch()?.scalar_f32("loss")?)
+    }
+}
+
+#[derive(Debug)]
+struct Failure(Box<dyn Error>);
+
+impl From<traind_xla::Error> for Failure {
+    fn from(error: traind_xla::Error) -> Failure {
+        Failure(error.into())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Failure {}
+
+/// The variables of a parameter.
+struct State {
+    parameters: Vec<Variable>,
+    slots: Vec<Vec<Variable>>,
+    row_offset: Variable,
+    cores: usize,
+}
+
+impl State {
+    fn new(
+        device: &mut LazyDevice,
+        model: &dyn Model,
+        optimizer: &dyn Optimizer,
+    ) -> Outcome<State> {
+        let values = weights::initialize(model.parameters(), 1)?;
+        let parameters = values.iter().map(|value| device.variable(value));
+        let parameters = parameters.collect::<Result<_, _>>()?;
+        let mut slots = Vec::new();
+        for spec in model.parameters() {
+            let of_one = optimizer.slots(&spec.shape).into_iter();
+            let of_one = of_one.map(|slot| device.variable(&HostArray::zeros(slot.shape)));
+            slots.push(of_one.collect::<Result<_, _>>()?);
+        }
+        let row_offset = device.variable(&HostArray::from_u32(&[], &[0])?)?;
+        Ok(State { parameters, slots, row_offset, cores: device.cores().len() })
+    }
+}
+
+/// Random words, and no padding.
+fn inputs(model: &dyn Model, size: Size) -> Outcome<Vec<(String, HostArray)>> {
+    let mut inputs = Vec::new();
+    for spec in model.inputs() {
+        let dims: Vec<usize> = spec
+            .dims
+            .iter()
+            .map(|dim| match *dim {
+                InputDim::Rows => size.rows,
+                InputDim::Positions => size.positions,
+                InputDim::Size(size) => size,
+            })
+            .collect();
+        let count = dims.iter().product();
+        let array = match spec.name {
+            "attention_mask" => HostArray::from_s32(&dims, &vec![1; count])?,
+            "input_ids" => {
+                let words = (0..count as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 17) as i32);
+                HostArray::from_s32(&dims, &words.map(|word| word % 30000).collect::<Vec<_>>())?
+            }
+            "weights" => HostArray::from_f32(&dims, &vec![1.0; count])?,
+            _ if spec.dtype == DType::S32 => HostArray::from_s32(&dims, &vec![0; count])?,
+            _ => continue,
+        };
+        inputs.push((spec.name.to_owned(), array));
+    }
+    Ok(inputs)
+}
+
+fn record(
+    at: &mut Recording<'_>,
+    model: &dyn Model,
+    optimizer: &dyn Optimizer,
+    state: &State,
+    size: Size,
+) -> Outcome {
+    let missing = |name: &str| format!("no input {name}");
+    let read = |at: &mut Recording<'_>, list: &[Variable]| -> Outcome<Vec<Tensor>> {
+        list.iter().map(|&variable| Ok(at.read(variable)?)).collect()
+    };
+    let parameters = read(at, &state.parameters)?;
+    let trace = at.trace().clone();
+    let step = at.input("step").cloned().ok_or_else(|| missing("step"))?;
+    let offset = at.read(state.row_offset)?;
+    let seed = trace.scalar(7.0, DType::U32)?;
+    let random = Random::new(&seed, &step, &offset)?.with_rows(size.rows);
+    let mut batch = Batch::new();
+    for spec in model.inputs() {
+        if let Some(tensor) = at.input(spec.name) {
+            batch.insert(spec.name, tensor.clone());
+        }
+    }
+    let by_name = Weights::new(model.parameters(), parameters.clone());
+    let cx = Forward {
+        trace: &trace,
+        weights: &by_name,
+        random: Some(&random),
+        gradient_checkpointing: false,
+    };
+    let loss = model.forward(&cx, &batch)?.loss.ok_or("no labels")?;
+    let loss = loss.loss_sum.div(&loss.weight_sum)?;
+    at.fetch("loss", &loss);
+    let groups = vec![(0..state.cores).collect::<Vec<usize>>()];
+    let wrt: Vec<&Tensor> = parameters.iter().collect();
+    let reduced: Vec<Tensor> = gradients(&loss, &wrt)?
+        .iter()
+        .map(|gradient| gradient.all_reduce(ReduceKind::Sum, &groups))
+        .collect::<Result<_, _>>()?;
+    let clipped = clip::clip_by_global_norm(&reduced, &trace.scalar(1.0, DType::F32)?)?;
+    let packed = at.input("scalars").cloned().ok_or_else(|| missing("scalars"))?;
+    let scalars = Scalars::split(optimizer, &packed)?;
+    for (index, spec) in model.parameters().iter().enumerate() {
+        let slots = read(at, &state.slots[index])?;
+        let updated = optimizer.update(&Update {
+            parameter: &parameters[index],
+            gradient: &clipped.gradients[index],
+            slots: &slots,
+            scalars: &scalars,
+            weight_decay: spec.weight_decay,
+        })?;
+        at.assign(state.parameters[index], &updated.parameter)?;
+        for (&variable, slot) in state.slots[index].iter().zip(&updated.slots) {
+            at.assign(variable, slot)?;
+        }
+    }
+    Ok(())
+}
+
+/// User and system time of this process, by Linux's account.
+fn processor_seconds() -> Outcome<f64> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
+        nanoseconds += schedstat.split(' ').next().ok_or("an empty schedstat")?.parse::<u64>()?;
+    }
+    Ok(nanoseconds as f64 / 1e9)
+}
