@@ -7,6 +7,7 @@
 //! with the verbs of an emitter. Below it are [`DType`], [`Shape`] and [`error`].
 //! Above it, each knowing only what stands before it:
 //!
+//! - [`kernels`]: code of our own that programs call on CPU devices.
 //! - [`ops`]: one small file per operation (shape rule, gradient rule, lowering).
 //! - [`autodiff`] and [`verify`]: the reverse walk over a graph, and its checks.
 //! - [`mesh`]: named axes over cores and the replica groups they give.
@@ -16,6 +17,7 @@ pub mod autodiff;
 mod dtype;
 pub mod error;
 pub mod graph;
+pub mod kernels;
 pub mod mesh;
 pub mod ops;
 pub mod runtime;

@@ -13,11 +13,22 @@ use crate::graph::{DType, Graph, NodeId, Op, Shape};
 #[derive(Clone, Default, Debug)]
 pub struct Trace {
     graph: Rc<RefCell<Graph>>,
+    kernels: bool,
 }
 
 impl Trace {
     pub fn new() -> Trace {
         Trace::default()
+    }
+
+    /// A trace whose program may call kernels: what is one kernel is recorded as one operation.
+    pub fn with_kernels(kernels: bool) -> Trace {
+        Trace { kernels, ..Trace::default() }
+    }
+
+    /// Whether the program may call kernels.
+    pub fn calls_kernels(&self) -> bool {
+        self.kernels
     }
 
     /// The graph recorded so far.

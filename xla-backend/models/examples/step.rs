@@ -4,8 +4,8 @@
 //! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS]
 //! ```
 //!
-//! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Prints the median of the
-//! steps' wall time and the processor time of a step.
+//! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Steps with and without the
+//! kernels of traind, which need `TRAIND_KERNELS=on`, alternate; prints medians of wall and of processor time, and their ratios.
 
 use std::error::Error;
 use std::fs;
@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use serde_json::json;
 use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
-use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, Task, Weights};
+use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, ParameterTensors, Task};
 use traind_models::{clip, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::autodiff::gradients;
+use traind_xla::mesh::Mesh;
 use traind_xla::ops::{Random, ReduceKind};
-use traind_xla::runtime::{Cores, HostArray, InputSpec, LazyDevice, Recording, Variable};
+use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -34,18 +35,39 @@ fn main() -> Outcome {
     let model = model(&argument(0, "minilm"))?;
     let size = Size { rows: number(1, "16")?, positions: number(2, "64")? };
     let (cores, steps) = (number(3, "1")?, number(4, "20")?);
-    let mut bench = Bench::new(&*model, size, cores)?;
-    let (mut seconds, mut loss) = (Vec::new(), 0.0);
-    let before = processor_seconds()?;
+    let mut sides =
+        [Bench::new(&*model, size, cores, false)?, Bench::new(&*model, size, cores, true)?];
     for step in 1..=steps {
-        let start = Instant::now();
-        loss = bench.step(step as u64)?;
-        seconds.push(start.elapsed().as_secs_f64());
+        for side in &mut sides {
+            side.timed_step(step as u64)?;
+        }
     }
-    let busy = (processor_seconds()? - before) / steps as f64;
-    seconds.sort_by(f64::total_cmp);
-    println!("{:.4} s wall, {busy:.4} s busy a step; last loss {loss}", seconds[steps / 2]);
+    let [plain, kernels] = sides.map(|side| side.summary());
+    for (name, side) in [("without kernels", &plain), ("with kernels", &kernels)] {
+        println!(
+            "{name:16} {:.4} s, busy {:.4} s a step; last loss {}",
+            side.wall, side.busy, side.loss
+        );
+    }
+    println!(
+        "ratio {:.3} of wall, {:.3} of busy time",
+        plain.wall / kernels.wall,
+        plain.busy / kernels.busy
+    );
     Ok(())
+}
+
+/// Medians, and the last loss.
+struct Summary {
+    wall: f64,
+    busy: f64,
+    loss: f32,
+}
+
+fn median(list: &[f64]) -> f64 {
+    let mut sorted = list.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 fn model(name: &str) -> Outcome<Box<dyn Model>> {
@@ -80,32 +102,53 @@ struct Bench {
     device: LazyDevice,
     optimizer: Box<dyn Optimizer>,
     inputs: Vec<HostArray>,
+    /// Of each step: wall and processor seconds, and the loss.
+    wall: Vec<f64>,
+    busy: Vec<f64>,
+    loss: f32,
 }
 
 impl Bench {
-    fn new(model: &dyn Model, size: Size, cores: usize) -> Outcome<Bench> {
+    fn new(model: &dyn Model, size: Size, cores: usize, kernels: bool) -> Outcome<Bench> {
         let path = traind_pjrt::installed_plugin("cpu").ok_or("no CPU plugin is installed")?;
         let options = CreateOptions::new().with("cpu_device_count", cores as i64);
         let client = Client::new(Plugin::load(path)?, &options)?;
-        let mut device = LazyDevice::new(Cores::new(client, cores)?, None, false);
+        let mut device =
+            LazyDevice::new(LocalCores::of_host(client, Mesh::data_parallel(cores)?)?, None, false);
+        if !kernels {
+            device = device.without_kernels();
+        }
         let settings = Settings { weight_decay: 0.01, ..Settings::default() };
         let optimizer = optimizers::build("adamw_torch", &settings)?;
         let state = State::new(&mut device, model, &*optimizer)?;
         let named = inputs(model, size)?;
-        let mut specs: Vec<InputSpec> = named
+        let mut specs: Vec<StepInput> = named
             .iter()
-            .map(|(name, array)| InputSpec::new(name.clone(), array.shape().clone()))
+            .map(|(name, array)| StepInput::new(name.clone(), array.shape().clone()))
             .collect();
         let scalars = Shape::new(DType::F32, [optimizer.scalar_names().len()]);
-        specs.push(InputSpec::new("scalars", scalars));
-        specs.push(InputSpec::new("step", Shape::scalar(DType::U32)));
+        specs.push(StepInput::new("scalars", scalars));
+        specs.push(StepInput::new("step", Shape::scalar(DType::U32)));
         let record =
             |at: &mut Recording<'_>| record(at, model, &*optimizer, &state, size).map_err(Failure);
         let compiled = device.compile(&specs, record)?;
         println!("compiled in {:.1} s", compiled.compile.seconds);
         device.install("step", compiled);
         let inputs = named.into_iter().map(|(_, array)| array).collect();
-        Ok(Bench { device, optimizer, inputs })
+        let (wall, busy) = (Vec::new(), Vec::new());
+        Ok(Bench { device, optimizer, inputs, wall, busy, loss: 0.0 })
+    }
+
+    fn timed_step(&mut self, step: u64) -> Outcome {
+        let (start, before) = (Instant::now(), processor_seconds()?);
+        self.loss = self.step(step)?;
+        self.wall.push(start.elapsed().as_secs_f64());
+        self.busy.push(processor_seconds()? - before);
+        Ok(())
+    }
+
+    fn summary(&self) -> Summary {
+        Summary { wall: median(&self.wall), busy: median(&self.busy), loss: self.loss }
     }
 
     fn step(&mut self, step: u64) -> Outcome<f32> {
@@ -217,10 +260,11 @@ fn record(
             batch.insert(spec.name, tensor.clone());
         }
     }
-    let by_name = Weights::new(model.parameters(), parameters.clone());
+    let names = model.parameters().iter().map(|spec| spec.name.clone());
+    let by_name = ParameterTensors::new(names.zip(parameters.clone()));
     let cx = Forward {
         trace: &trace,
-        weights: &by_name,
+        parameters: &by_name,
         random: Some(&random),
         gradient_checkpointing: false,
     };
@@ -243,7 +287,7 @@ fn record(
             gradient: &clipped.gradients[index],
             slots: &slots,
             scalars: &scalars,
-            weight_decay: spec.weight_decay,
+            weight_decay: spec.weight_decay(),
         })?;
         at.assign(state.parameters[index], &updated.parameter)?;
         for (&variable, slot) in state.slots[index].iter().zip(&updated.slots) {

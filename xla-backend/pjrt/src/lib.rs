@@ -1,5 +1,5 @@
 //! A safe binding of the PJRT C API: the one way in which traind reaches devices,
-//! and the only crate with `unsafe` code.
+//! and the crate with nearly all `unsafe` code.
 //!
 //! ```no_run
 //! use traind_pjrt::{Client, CreateOptions, CompileOptions, ExecuteOptions, Plugin};

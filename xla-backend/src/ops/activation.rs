@@ -4,9 +4,14 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 use super::composite::Composite;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
-use crate::error::Result;
-use crate::graph::Shape;
+use crate::error::{Error, Result};
+use crate::graph::{DType, Shape};
+use crate::kernels::{GeluBackward, GeluForward, KernelUse};
 use crate::tensor::Tensor;
+
+/// The operand of GELU and its result's cotangent give the operand's.
+#[derive(Clone, Copy, Debug)]
+struct GeluGradient;
 
 #[derive(Clone, Copy, Debug)]
 enum Activation {
@@ -123,8 +128,48 @@ impl Composite for Activation {
         self.value(&inputs[0].widen()?)?.convert(inputs[0].dtype())
     }
 
+    fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
+        let has_kernel = matches!(self, Activation::Gelu) && inputs[0].dtype == DType::F32;
+        has_kernel.then(|| KernelUse::of::<GeluForward>(String::new()))
+    }
+
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        if matches!(self, Activation::Gelu) {
+            return Ok(vec![Some(at.inputs[0].apply(GeluGradient, &[at.cotangent])?)]);
+        }
         let gradient = self.backward(&at.inputs[0].widen()?, &at.cotangent.widen()?)?;
         Ok(vec![Some(gradient.convert(at.output.dtype())?)])
+    }
+}
+
+impl Composite for GeluGradient {
+    fn name(&self) -> &'static str {
+        "gelu_gradient"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Fused
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x, cotangent] = operands(inputs)?;
+        check_float(x)?;
+        if x != cotangent {
+            return Err("takes an operand and a cotangent of one shape".into());
+        }
+        Ok(x.clone())
+    }
+
+    fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        let gradient = Activation::Gelu.backward(&inputs[0].widen()?, &inputs[1].widen()?)?;
+        gradient.convert(inputs[0].dtype())
+    }
+
+    fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
+        (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<GeluBackward>(String::new()))
+    }
+
+    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::{Backward, Op, Problem, ResultStorage};
 use crate::error::Result;
-use crate::graph::Shape;
+use crate::graph::{NodeId, Shape};
+use crate::kernels::KernelUse;
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::{Tensor, Trace};
 
@@ -14,11 +15,28 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
 
     fn storage(&self) -> ResultStorage;
 
+    /// See [`Op::reads_memory`].
+    fn reads_memory(&self) -> bool {
+        false
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
 
     /// The value, in terms of other operations. It must not fail on shapes
     /// that `infer` accepts.
     fn expand(&self, inputs: &[Tensor]) -> Result<Tensor>;
+
+    /// All results, for an operation that has several: [`Tensor::part`] names the others.
+    fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        Ok(vec![self.expand(inputs)?])
+    }
+
+    /// The kernel that computes all results from the operands, where there is one for these
+    /// shapes.
+    fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
+        let _ = inputs;
+        None
+    }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>>;
 }
@@ -32,6 +50,10 @@ impl<C: Composite> Op for C {
         Composite::storage(self)
     }
 
+    fn reads_memory(&self) -> bool {
+        Composite::reads_memory(self)
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         Composite::infer(self, inputs)
     }
@@ -43,13 +65,20 @@ impl<C: Composite> Op for C {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         let trace = Trace::new();
         let parameter = |value: &Value| trace.parameter("", value.shape.clone());
-        let output = inputs
+        let outputs = inputs
             .iter()
             .map(parameter)
             .collect::<Result<Vec<Tensor>>>()
-            .and_then(|parameters| self.expand(&parameters))
+            .and_then(|parameters| self.expand_all(&parameters))
             .expect("the shape rule has accepted these operands");
-        let mut values = emitter.inline(&trace.graph(), &[output.node()], inputs);
-        values.remove(0)
+        if emitter.calls_kernels() {
+            let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
+            if let Some(kernel) = self.kernel(&shapes) {
+                let results: Vec<Shape> = outputs.iter().map(|o| o.shape().clone()).collect();
+                return emitter.call_kernel(&kernel, inputs, &results);
+            }
+        }
+        let nodes: Vec<NodeId> = outputs.iter().map(Tensor::node).collect();
+        Value::with_parts(emitter.inline(&trace.graph(), &nodes, inputs))
     }
 }

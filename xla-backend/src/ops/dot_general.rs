@@ -3,6 +3,7 @@
 use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
+use crate::kernels::{KernelUse, TransposedProduct};
 use crate::stablehlo::{DotPrecision, Emitter, Value, list};
 use crate::tensor::Tensor;
 
@@ -52,6 +53,13 @@ fn free_axes(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> 
 }
 
 impl DotGeneral {
+    /// Whether the product sums over the rows of two float32 matrices.
+    fn is_transposed_product(&self, inputs: &[Value]) -> bool {
+        let matrices = inputs.iter().all(|x| x.shape.rank() == 2 && x.shape.dtype == DType::F32);
+        let first_axes = self.dims.lhs_contracting == [0] && self.dims.rhs_contracting == [0];
+        matrices && first_axes && self.dims.lhs_batch.is_empty()
+    }
+
     /// The gradient of the operand `wanted`, whose partner is `other`, and
     /// `theirs` the places of the partner's free axes in the cotangent. The
     /// order of the two factors is the one that leaves the fewest axes to
@@ -171,6 +179,10 @@ impl Op for DotGeneral {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        if emitter.calls_kernels() && self.is_transposed_product(inputs) {
+            let kernel = KernelUse::of::<TransposedProduct>(String::new());
+            return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));
+        }
         let dims = &self.dims;
         let pair = |left: &[usize], right: &[usize]| format!("{} x {}", list(left), list(right));
         let batch = pair(&dims.lhs_batch, &dims.rhs_batch);

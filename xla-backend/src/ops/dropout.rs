@@ -20,7 +20,12 @@ impl Tensor {
         if rate == 0.0 {
             return Ok(self.clone());
         }
-        self.apply(Dropout { rate }, &[&random.bits(self.dims())?])
+        self.dropped(rate, &random.bits(self.dims())?)
+    }
+
+    /// Dropout by these u32 bits, one for each element.
+    pub(super) fn dropped(&self, rate: f64, bits: &Tensor) -> Result<Tensor> {
+        self.apply(Dropout { rate }, &[bits])
     }
 }
 

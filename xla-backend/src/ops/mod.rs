@@ -7,6 +7,7 @@ use crate::graph::Shape;
 
 mod activation;
 mod argmax;
+mod attention;
 mod barrier;
 mod binary;
 mod broadcast;
@@ -23,6 +24,7 @@ mod iota;
 mod layer_norm;
 mod matmul;
 mod pad;
+mod part;
 pub mod random;
 mod reduce;
 mod reshape;
@@ -37,6 +39,7 @@ mod transpose;
 mod unary;
 
 pub use crate::graph::{Backward, Op, Problem, ResultStorage};
+pub use attention::AttentionSpec;
 pub use collectives::ReduceKind;
 pub use dot_general::DotDims;
 pub use random::Random;
@@ -50,6 +53,8 @@ pub const NAMES: &[&str] = &[
     "all_reduce",
     "all_to_all",
     "and",
+    "attention",
+    "attention_gradient",
     "bitcast_convert",
     "broadcast_in_dim",
     "collective_permute",
@@ -66,6 +71,7 @@ pub const NAMES: &[&str] = &[
     "exponential",
     "floor",
     "gelu",
+    "gelu_gradient",
     "gelu_tanh",
     "iota",
     "is_finite",
@@ -83,6 +89,7 @@ pub const NAMES: &[&str] = &[
     "or",
     "pad",
     "parameter",
+    "part",
     "power",
     "reduce_max",
     "reduce_min",

@@ -66,6 +66,17 @@ impl Random {
         hash(&numbered(self.row_offset.trace(), places)?, &keys)?.reshape(dims)
     }
 
+    /// What [`block_bits`] makes of these keys is what [`Random::bits`] would draw for `dims`, at
+    /// least three: u32 `[2, batch rows, blocks of a row]`.
+    pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {
+        let site = self.site.replace(self.site.get() + 1);
+        let by_row = self.dims_by_row(dims);
+        let blocks = &by_row[..by_row.len() - 2];
+        let count = blocks[1..].iter().product();
+        let key = |key| self.block_keys(key, site, blocks)?.reshape(&[1, blocks[0], count]);
+        self.row_offset.trace().concatenate(&[&key(&self.keys[0])?, &key(&self.keys[1])?], 0)
+    }
+
     /// `[rows, blocks of a row…, places, places]`.
     fn dims_by_row(&self, dims: &[usize]) -> Vec<usize> {
         let first = dims.first().copied().unwrap_or(1);
@@ -87,6 +98,14 @@ impl Random {
         }
         keys.reshape(&[blocks, &[1, 1]].concat())
     }
+}
+
+/// The bits of each place of each block, `[rows, blocks of a row, places, places]`, from
+/// [`Random::keys`].
+pub(super) fn block_bits(keys: &Tensor, places: [usize; 2]) -> Result<Tensor> {
+    let [rows, blocks] = [keys.dims()[1], keys.dims()[2]];
+    let key = |index| keys.slice(0, index, index + 1)?.reshape(&[rows, blocks, 1, 1]);
+    hash(&numbered(keys.trace(), &places)?, &[key(0)?, key(1)?])
 }
 
 /// The number of each place of a block.

@@ -9,6 +9,7 @@ use traind_pjrt::{CompileOptions, Executable};
 use super::platform::with_platform_options;
 use super::{ExecutableCache, LocalCores};
 use crate::error::Result;
+use crate::kernels::KERNELS_VERSION;
 use crate::stablehlo::Program;
 
 /// The source of an executable.
@@ -108,6 +109,7 @@ impl Compiler {
         add(client.platform_name().as_bytes());
         add(client.platform_version().as_bytes());
         add(self.cores.device(0).kind().as_bytes());
+        add(KERNELS_VERSION.as_bytes());
         add(&host_features());
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
         Ok(hash.finalize().to_hex().to_string())

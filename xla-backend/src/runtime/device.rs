@@ -14,7 +14,8 @@ use super::variable::Variable;
 use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::stablehlo::DotPrecision;
+use crate::kernels::enable_kernels;
+use crate::stablehlo::Lowering;
 
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl CompiledStep {
 pub struct LazyDevice {
     cores: LocalCores,
     compiler: Compiler,
-    dots: DotPrecision,
+    lowering: Lowering,
     shapes: Vec<Shape>,
     /// `[variable][local core]`; empty while a step that assigns it is handed over.
     buffers: Vec<Vec<Buffer>>,
@@ -59,13 +60,27 @@ impl LazyDevice {
         tensor_float_32: bool,
     ) -> LazyDevice {
         LazyDevice {
-            dots: dot_precision(cores.client().platform_name(), tensor_float_32),
+            lowering: Lowering {
+                dots: dot_precision(cores.client().platform_name(), tensor_float_32),
+                kernels: enable_kernels(cores.client()),
+            },
             compiler: Compiler::new(cores.clone(), disk),
             cores,
             shapes: Vec::new(),
             buffers: Vec::new(),
             steps: HashMap::new(),
         }
+    }
+
+    /// The same with programs that XLA compiles as a whole.
+    pub fn without_kernels(mut self) -> LazyDevice {
+        self.lowering.kernels = false;
+        self
+    }
+
+    /// Whether programs call kernels of ours.
+    pub fn calls_kernels(&self) -> bool {
+        self.lowering.kernels
     }
 
     pub fn cores(&self) -> &LocalCores {
@@ -126,10 +141,10 @@ impl LazyDevice {
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<CompiledStep, E> {
         let start = Instant::now();
-        let mut recording = Recording::new(&self.shapes, inputs)?;
+        let mut recording = Recording::new(&self.shapes, inputs, self.lowering.kernels)?;
         record(&mut recording)?;
         let (recorded, program) =
-            recording.cut("step", self.cores.mesh().replica_count(), self.dots);
+            recording.cut("step", self.cores.mesh().replica_count(), self.lowering);
         let trace_seconds = start.elapsed().as_secs_f64();
         let (executable, compile) = self.compiler.compile(&program)?;
         let step = Step { executable, recorded };

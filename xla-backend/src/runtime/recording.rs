@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::variable::Variable;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::stablehlo::{self, DotPrecision, Output, Program};
+use crate::stablehlo::{self, Lowering, Output, Program};
 use crate::tensor::{Tensor, Trace};
 
 /// An input of a step, uploaded anew for each run. The shape is one core's.
@@ -51,9 +51,13 @@ pub(super) struct Recorded {
 }
 
 impl<'a> Recording<'a> {
-    pub(super) fn new(variable_shapes: &'a [Shape], inputs: &[StepInput]) -> Result<Self> {
+    pub(super) fn new(
+        variable_shapes: &'a [Shape],
+        inputs: &[StepInput],
+        kernels: bool,
+    ) -> Result<Self> {
         let mut recording = Recording {
-            trace: Trace::new(),
+            trace: Trace::with_kernels(kernels),
             variable_shapes,
             arguments: Vec::new(),
             read: HashMap::new(),
@@ -116,7 +120,7 @@ impl<'a> Recording<'a> {
         self,
         name: &str,
         num_replicas: usize,
-        dots: DotPrecision,
+        lowering: Lowering,
     ) -> (Recorded, Program) {
         let position =
             |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
@@ -126,7 +130,7 @@ impl<'a> Recording<'a> {
         });
         let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
         let outputs: Vec<Output> = assigned.chain(fetched).collect();
-        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas, dots);
+        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas, lowering);
         let recorded = Recorded {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),

@@ -4,19 +4,36 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::DotPrecision;
+use super::{DotPrecision, Lowering};
 use crate::graph::{DType, Graph, NodeId, Shape};
+use crate::kernels::KernelUse;
 
 /// An SSA value of the module being written.
 #[derive(Clone, Debug)]
 pub struct Value {
     name: String,
     pub shape: Shape,
+    /// The other results of the same operation.
+    parts: Vec<Value>,
 }
 
 impl Value {
     pub fn named(name: String, shape: Shape) -> Value {
-        Value { name, shape }
+        Value { name, shape, parts: Vec::new() }
+    }
+
+    /// The first of several results, which gives access to the others.
+    pub(crate) fn with_parts(mut results: Vec<Value>) -> Value {
+        let first = results.remove(0);
+        Value { parts: results, ..first }
+    }
+
+    /// Result `index` of the operation whose first one, number 0, this is.
+    pub(crate) fn part(&self, index: usize) -> Value {
+        match index {
+            0 => self.clone(),
+            index => self.parts[index - 1].clone(),
+        }
     }
 
     /// The name as the text refers to it, such as `%7`.
@@ -29,17 +46,22 @@ impl Value {
 pub struct Emitter {
     body: String,
     next: usize,
-    dots: DotPrecision,
+    lowering: Lowering,
 }
 
 impl Emitter {
-    pub(super) fn new(dots: DotPrecision) -> Emitter {
-        Emitter { body: String::new(), next: 0, dots }
+    pub(super) fn new(lowering: Lowering) -> Emitter {
+        Emitter { body: String::new(), next: 0, lowering }
+    }
+
+    /// Whether operations may lower to kernels.
+    pub(crate) fn calls_kernels(&self) -> bool {
+        self.lowering.kernels
     }
 
     /// How exactly dots of float32 are to be computed.
     pub fn dot_precision(&self) -> DotPrecision {
-        self.dots
+        self.lowering.dots
     }
 
     /// Writes `%n = text` and returns `%n`. `text` ends with its type.
@@ -47,7 +69,7 @@ impl Emitter {
         let name = format!("%{}", self.next);
         self.next += 1;
         let _ = writeln!(self.body, "    {name} = {text}");
-        Value { name, shape: result.clone() }
+        Value::named(name, result.clone())
     }
 
     /// An operation whose operands and result share one type, such as `add`.
@@ -144,7 +166,41 @@ impl Emitter {
         let name = format!("%{}", self.next);
         self.next += 1;
         let _ = writeln!(self.body, "    {name}:{} = {text}", inputs.len());
-        Value { name: format!("{name}#0"), shape }
+        Value::named(format!("{name}#0"), shape)
+    }
+
+    /// A call of a kernel, whose operands and results are row-major.
+    pub(crate) fn call_kernel(
+        &mut self,
+        kernel: &KernelUse,
+        inputs: &[Value],
+        results: &[Shape],
+    ) -> Value {
+        let inputs: Vec<&Value> = inputs.iter().collect();
+        let from: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
+        let to: Vec<&Shape> = results.iter().collect();
+        let name = format!("%{}", self.next);
+        self.next += 1;
+        let count = if to.len() == 1 { String::new() } else { format!(":{}", to.len()) };
+        let _ = writeln!(
+            self.body,
+            "    {name}{count} = stablehlo.custom_call @{}({}) {{api_version = 4 : i32, \
+             backend_config = {{{}}}, operand_layouts = [{}], result_layouts = [{}]}} : ({}) -> {}",
+            kernel.target,
+            names(&inputs),
+            kernel.attributes,
+            row_major(&from),
+            row_major(&to),
+            types(&from),
+            if to.len() == 1 { to[0].mlir() } else { format!("({})", types(&to)) },
+        );
+        if to.len() == 1 {
+            return Value::named(name, results[0].clone());
+        }
+        let part = |(index, shape): (usize, &Shape)| {
+            Value::named(format!("{name}#{index}"), shape.clone())
+        };
+        Value::with_parts(results.iter().enumerate().map(part).collect())
     }
 
     /// Writes the nodes of `graph` that `roots` depend on, with `arguments` as
@@ -216,6 +272,20 @@ fn live_nodes(graph: &Graph, roots: &[NodeId]) -> Vec<bool> {
 pub fn list(items: &[usize]) -> String {
     let items: Vec<String> = items.iter().map(usize::to_string).collect();
     format!("[{}]", items.join(", "))
+}
+
+fn types(shapes: &[&Shape]) -> String {
+    shapes.iter().map(|shape| shape.mlir()).collect::<Vec<_>>().join(", ")
+}
+
+/// The layout of each shape in which its last axis varies fastest.
+fn row_major(shapes: &[&Shape]) -> String {
+    let layout = |shape: &&Shape| {
+        let axes: Vec<usize> = (0..shape.rank()).rev().collect();
+        let axes = if axes.is_empty() { String::new() } else { list(&axes) };
+        format!("dense<{axes}> : tensor<{}xindex>", shape.rank())
+    };
+    shapes.iter().map(layout).collect::<Vec<_>>().join(", ")
 }
 
 fn names(values: &[&Value]) -> String {

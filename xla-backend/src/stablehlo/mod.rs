@@ -36,6 +36,21 @@ pub enum DotPrecision {
     Highest,
 }
 
+/// The choices that lowering leaves to the platform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lowering {
+    pub dots: DotPrecision,
+    /// Operations that have a kernel lower to a call of it:
+    /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may.
+    pub kernels: bool,
+}
+
+impl From<DotPrecision> for Lowering {
+    fn from(dots: DotPrecision) -> Lowering {
+        Lowering { dots, kernels: false }
+    }
+}
+
 /// A lowered program, ready to be compiled.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -51,9 +66,9 @@ pub fn lower(
     name: &str,
     outputs: &[Output],
     num_replicas: usize,
-    dots: DotPrecision,
+    lowering: impl Into<Lowering>,
 ) -> Program {
-    let body = lower_body(graph, outputs, dots);
+    let body = lower_body(graph, outputs, lowering.into());
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -72,8 +87,8 @@ pub fn lower(
     Program { text, parameters, outputs: results, num_replicas }
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output], dots: DotPrecision) -> String {
-    let mut emitter = Emitter::new(dots);
+fn lower_body(graph: &Graph, outputs: &[Output], lowering: Lowering) -> String {
+    let mut emitter = Emitter::new(lowering);
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
     };

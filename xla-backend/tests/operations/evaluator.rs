@@ -8,8 +8,9 @@ use traind_pjrt::{
     Buffer, Client, CompileOptions, CompiledMemoryStats, CreateOptions, Device, Executable,
     ExecuteOptions, Plugin,
 };
+use traind_xla::kernels::register_kernels;
 use traind_xla::runtime::with_platform_options;
-use traind_xla::stablehlo::{DotPrecision, Output, Program, lower};
+use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, lower};
 use traind_xla::verify::verify;
 use traind_xla::{DType, Shape, Tensor};
 
@@ -35,10 +36,20 @@ pub(crate) fn evaluate(outputs: &[&Tensor]) -> Vec<Numbers> {
 
 impl Compiled {
     pub(crate) fn new(outputs: &[&Tensor], num_replicas: usize) -> Compiled {
+        Compiled::lowered(outputs, num_replicas, DotPrecision::Highest.into())
+    }
+
+    /// The same program with kernels where operations have them.
+    pub(crate) fn with_kernels(outputs: &[&Tensor]) -> Compiled {
+        assert!(register_kernels(&CLIENT), "the CPU plugin calls no kernels");
+        Compiled::lowered(outputs, 1, Lowering { dots: DotPrecision::Highest, kernels: true })
+    }
+
+    fn lowered(outputs: &[&Tensor], num_replicas: usize, lowering: Lowering) -> Compiled {
         let graph = outputs[0].trace().graph();
         verify(&graph).unwrap();
         let outputs: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let program = lower(&graph, "test", &outputs, num_replicas, DotPrecision::Highest);
+        let program = lower(&graph, "test", &outputs, num_replicas, lowering);
         let options = CompileOptions::replicas(num_replicas);
         let options = with_platform_options(options, CLIENT.platform_name());
         let executable = CLIENT

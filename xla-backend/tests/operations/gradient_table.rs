@@ -2,7 +2,8 @@
 //! operation stands. Operations without a gradient stand as a factor, which is
 //! constant around the inputs.
 
-use traind_xla::ops::{DotDims, Random, ReduceKind};
+use traind_xla::autodiff::gradients;
+use traind_xla::ops::{AttentionSpec, DotDims, Random, ReduceKind};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 /// A differentiated f64 input, with numbers between `low` and `high`.
@@ -47,6 +48,7 @@ const fn on_two(
     Row { name, inputs, replicas: 2, tolerance: TOLERANCE, build }
 }
 
+const ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 4]), any(&[6, 4])];
 const ONE: &[Input] = &[any(&[2, 3])];
 const TWO: &[Input] = &[any(&[2, 3]), any(&[2, 3])];
 
@@ -56,6 +58,25 @@ pub(crate) const TABLE: &[Row] = &[
     row("splat", ONE, |t, x| t.full(2.5, Shape::new(DType::F64, [2, 3]))?.mul(&x[0])),
     row("constant", ONE, |t, x| t.constant(DType::F64, &[3], &[1.0, -2.0, 3.0])?.mul(&x[0])),
     row("iota", ONE, |t, x| t.iota(DType::F64, &[2, 3], 1)?.mul(&x[0])),
+    // Several results.
+    row("attention", ATTENTION, |t, x| {
+        let scalar = |n: f64| t.scalar(n, DType::U32);
+        let random = Random::new(&scalar(1.0)?, &scalar(2.0)?, &scalar(0.0)?)?;
+        let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.3 };
+        let mask = t.constant(DType::F32, &[2, 1, 1, 3], &[0.0, -1.0, 0.0, 0.5, 0.0, -9.0])?;
+        x[0].attention(&x[1], &x[2], &mask, spec, Some(&random))
+    }),
+    row("attention_gradient", ATTENTION, |t, x| {
+        let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
+        let mask = t.full(0.0, Shape::new(DType::F32, [2, 1, 3, 3]))?;
+        let fixed = t.iota(DType::F64, &[6, 4], 0)?;
+        let attended = fixed.attention(&fixed, &fixed, &mask, spec, None)?;
+        gradients(&attended.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])
+    }),
+    row("gelu_gradient", ONE, |t, x| {
+        let fixed = t.iota(DType::F64, &[2, 3], 1)?;
+        gradients(&fixed.gelu()?.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])
+    }),
     // One element at a time.
     row("neg", ONE, |_, x| x[0].neg()),
     row("abs", ONE, |_, x| x[0].abs()),

@@ -13,7 +13,7 @@ const STEP: f64 = 1e-5;
 
 /// A row's loss, a fixed weighting of its result's elements, and its inputs.
 fn trace_row(row: &Row) -> Result<(Tensor, Vec<Tensor>)> {
-    let trace = Trace::new();
+    let trace = Trace::with_kernels(true);
     let parameter = |input: &crate::gradient_table::Input| {
         trace.parameter("", Shape::new(DType::F64, input.dims))
     };

@@ -9,6 +9,7 @@ mod evaluator;
 mod forward;
 mod gradient_table;
 mod gradients;
+mod kernels;
 mod lowering;
 mod mesh;
 mod random;

@@ -3,7 +3,7 @@
 //!
 //! A compiler fuses elementwise operations into their users, so their results take no memory and keep
 //! their inputs alive instead. The inputs of a dot are always in memory, since nothing is fused into a
-//! dot.
+//! dot, nor into a kernel.
 
 use std::collections::HashSet;
 
@@ -23,8 +23,9 @@ pub(crate) fn bytes(
     positions: usize,
     gradient_checkpointing: bool,
     bf16: bool,
+    kernels: bool,
 ) -> anyhow::Result<u64> {
-    let trace = Trace::new();
+    let trace = Trace::with_kernels(kernels);
     let specs = model.parameters();
     let tensors: Vec<Tensor> = specs
         .iter()

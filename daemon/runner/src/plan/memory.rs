@@ -7,6 +7,7 @@ use traind_job_file::JobFile;
 use traind_models::Model;
 use traind_models::optimizers::{self, Optimizer};
 use traind_xla::Shape;
+use traind_xla::kernels::are_kernels_expected;
 
 use super::activations;
 use crate::state::{Layout, mesh};
@@ -34,6 +35,7 @@ impl Memory {
             positions(job, model.as_ref()),
             job.train.gradient_checkpointing,
             job.train.bf16,
+            are_kernels_expected(&job.resources.platform.to_string()),
         )?;
         Ok(Memory {
             weights_bytes: state.weights,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use traind_cache::CacheFolders;
 use traind_loader::{Collator, Sampler, panic_message};
+use traind_xla::kernels::KERNELS_VERSION;
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::Context;
@@ -116,6 +117,12 @@ impl Inputs {
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let mut device = LazyDevice::new(cores, Some(cache), job.train.tf32);
         let settings = settings::state(job);
+        if device.calls_kernels() {
+            context
+                .reporter
+                .journal
+                .info(format!("Programs call traind's kernels {KERNELS_VERSION}"))?;
+        }
         let state = TrainState::create(&mut device, model, &optimizer, &start, settings)?;
         let reporter = context.reporter.clone();
         Ok(Session::new(device, state, train, evaluate, reporter, &context.run_dir))

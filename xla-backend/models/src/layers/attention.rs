@@ -3,7 +3,7 @@
 //!
 //! B rows, S queries, T keys, H hidden, N heads, D head size (H = N D).
 
-use traind_xla::ops::DotDims;
+use traind_xla::ops::{AttentionSpec, DotDims};
 use traind_xla::{DType, Tensor};
 
 use super::{Linear, dropout};
@@ -89,6 +89,12 @@ pub fn attend(
     mask: &Tensor,
     heads: &Heads,
 ) -> Result<Tensor> {
+    let [query, key, value] = projected;
+    if cx.trace.calls_kernels() && query.dtype() == DType::F32 {
+        let Heads { num_heads, scale, dropout } = *heads;
+        let spec = AttentionSpec { num_heads, scale, dropout };
+        return Ok(query.attention(key, value, mask, spec, cx.random)?);
+    }
     let rows = mask.dims()[0];
     let split = |x: &Tensor| split_heads(x, rows, heads.num_heads);
     let (query, key, value) = (split(projected[0])?, split(projected[1])?, split(projected[2])?);

@@ -34,7 +34,7 @@ fn padded_logits(
     .clone();
     let config = ModelConfig::new("config.json", keys);
     let model = registry::build(config, Task::SequenceClassification).unwrap();
-    let trace = Trace::new();
+    let trace = Trace::with_kernels(true);
     let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
     let seeds = ["seed", "step", "row_offset"].map(scalar);
     let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(rows);

@@ -79,7 +79,7 @@ fn check_family(model_type: &str) {
 fn check(folder: &Path, task: Task, gradient_checkpointing: bool) {
     println!("{}", folder.display());
     let fixture = Fixture::load(folder, task);
-    let trace = Trace::new();
+    let trace = Trace::with_kernels(true);
     let traced = fixture.trace(&trace, gradient_checkpointing, DType::F32);
     let outputs: Vec<&Tensor> =
         [&traced.logits, &traced.loss].into_iter().chain(&traced.gradients).collect();

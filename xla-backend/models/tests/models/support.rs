@@ -1,9 +1,10 @@
 //! Runs traced tensors on one CPU device, and compares what comes out.
 
 use traind_pjrt::{Client, CompileOptions, CreateOptions, ExecuteOptions, Plugin, Value};
+use traind_xla::kernels::register_kernels;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
-use traind_xla::stablehlo::{self, DotPrecision, Output};
+use traind_xla::stablehlo::{self, DotPrecision, Lowering, Output};
 use traind_xla::{Tensor, Trace};
 
 /// A compiled trace: arguments in, values of the chosen tensors out.
@@ -15,10 +16,21 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn compile(trace: &Trace, outputs: &[&Tensor]) -> Program {
+        Program::lowered(trace, outputs, true)
+    }
+
+    /// Without kernels, whose operations XLA does not count.
+    pub(crate) fn compile_plain(trace: &Trace, outputs: &[&Tensor]) -> Program {
+        Program::lowered(trace, outputs, false)
+    }
+
+    fn lowered(trace: &Trace, outputs: &[&Tensor], kernels: bool) -> Program {
         traind_xla::verify::verify(&trace.graph()).unwrap();
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, DotPrecision::Platform);
         let cores = cores();
+        let kernels = kernels && register_kernels(cores.client());
+        let lowering = Lowering { dots: DotPrecision::Platform, kernels };
+        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, lowering);
         let platform = cores.client().platform_name();
         let options = with_platform_options(CompileOptions::default(), platform);
         let executable = cores.client().compile(&program.text, &options).unwrap();

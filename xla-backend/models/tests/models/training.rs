@@ -56,7 +56,7 @@ impl Step {
     fn trace(fixture: &Fixture) -> Step {
         let settings = Settings { weight_decay: WEIGHT_DECAY, ..Settings::default() };
         let optimizer = optimizers::build("adamw_torch", &settings).unwrap();
-        let trace = Trace::new();
+        let trace = Trace::with_kernels(true);
         let traced = fixture.trace(&trace, false, DType::F32);
         let parameter = |name: &str, shape: &Shape| trace.parameter(name, shape.clone()).unwrap();
         let count = optimizer.scalar_names().len();

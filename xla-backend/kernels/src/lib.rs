@@ -1,0 +1,27 @@
+//! The arithmetic of CPU devices where XLA's own is slow: functions over slices in
+//! host memory, on the calling thread alone. They know neither graphs nor plugins.
+//!
+//! - [`matrix`]: products of matrices in any layout.
+//! - [`attention`]: attention forward and backward, a head at a time.
+//! - [`gelu`]: the activation and its gradient.
+//! - [`hash`]: the random bits of dropout.
+//!
+//! Slices of wrong lengths panic: what calls these functions has checked its shapes.
+
+pub mod attention;
+pub mod gelu;
+pub mod hash;
+pub mod matrix;
+
+mod dispatch;
+mod math;
+mod scratch;
+
+/// The version of the kernels' interface, which compiled programs depend on.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-1");
+
+/// Whether this processor has the instructions that make the kernels fast: fused
+/// multiply-add on vectors.
+pub fn are_supported() -> bool {
+    dispatch::Level::of_processor() != dispatch::Level::Portable
+}

@@ -1,0 +1,110 @@
+//! Products of float32 matrices, which may be transposed or parts of larger ones.
+
+use gemm_common::Parallelism;
+
+/// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    elements: &'a [f32],
+    layout: Layout,
+}
+
+/// A matrix whose rows are contiguous, to be written.
+#[derive(Debug)]
+pub struct MatrixMut<'a> {
+    elements: &'a mut [f32],
+    layout: Layout,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl Layout {
+    /// Panics where an element would lie outside of `len` elements.
+    fn check(self, len: usize) -> Layout {
+        if self.rows > 0 && self.columns > 0 {
+            let last = (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride;
+            assert!(last < len, "{self:?} does not fit into {len} elements");
+        }
+        self
+    }
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows that are contiguous, `row_stride` elements from one to the next.
+    pub fn new(elements: &'a [f32], [rows, columns]: [usize; 2], row_stride: usize) -> Matrix<'a> {
+        let layout = Layout { rows, columns, row_stride, column_stride: 1 };
+        Matrix { layout: layout.check(elements.len()), elements }
+    }
+
+    pub fn transposed(self) -> Matrix<'a> {
+        let Layout { rows, columns, row_stride, column_stride } = self.layout;
+        let layout = Layout {
+            rows: columns,
+            columns: rows,
+            row_stride: column_stride,
+            column_stride: row_stride,
+        };
+        Matrix { layout, ..self }
+    }
+}
+
+impl<'a> MatrixMut<'a> {
+    /// Panics where rows would overlap.
+    pub fn new(
+        elements: &'a mut [f32],
+        [rows, columns]: [usize; 2],
+        row_stride: usize,
+    ) -> MatrixMut<'a> {
+        assert!(rows <= 1 || row_stride >= columns, "rows overlap");
+        let layout = Layout { rows, columns, row_stride, column_stride: 1 };
+        MatrixMut { layout: layout.check(elements.len()), elements }
+    }
+}
+
+/// `to = lhs rhs`, or with `accumulate` added to what is there.
+#[allow(unsafe_code, reason = "the product of the crate gemm takes pointers and strides")]
+pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
+    let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);
+    assert_eq!(rhs.layout.rows, depth, "the operands do not match");
+    assert_eq!(
+        [to.layout.rows, to.layout.columns],
+        [rows, columns],
+        "the result has another shape"
+    );
+    let strides = |layout: Layout| (layout.row_stride as isize, layout.column_stride as isize);
+    let (to_row, to_column) = strides(to.layout);
+    let (lhs_row, lhs_column) = strides(lhs.layout);
+    let (rhs_row, rhs_column) = strides(rhs.layout);
+    // The product is fastest where columns of the result are contiguous. Here rows are: so the
+    // transposed product is computed, with both operands transposed and in reverse order.
+    // SAFETY: the layouts are inside of their slices, and the result's elements are distinct.
+    unsafe {
+        gemm_f32::gemm::f32::get_gemm_fn()(
+            columns,
+            rows,
+            depth,
+            to.elements.as_mut_ptr(),
+            to_row,
+            to_column,
+            accumulate,
+            rhs.elements.as_ptr(),
+            rhs_row,
+            rhs_column,
+            lhs.elements.as_ptr(),
+            lhs_row,
+            lhs_column,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}

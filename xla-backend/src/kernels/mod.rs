@@ -1,0 +1,68 @@
+//! Kernels that programs for CPU devices call where XLA's own code is slow: each binds a
+//! function of `traind-kernels` to the name by which operations lower to it. Programs
+//! contain the name alone, so that an executable from a cache runs this process's code.
+
+mod attention;
+mod gelu;
+mod product;
+
+use std::env;
+
+use traind_kernels::are_supported;
+use traind_pjrt::{Client, Kernel};
+
+pub(crate) use attention::{AttentionBackward, AttentionForward};
+pub(crate) use gelu::{GeluBackward, GeluForward};
+pub(crate) use product::TransposedProduct;
+
+/// Set to `on`, it lets programs call kernels; else they keep to what XLA compiles.
+pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
+
+/// What compiled programs depend on besides their text.
+pub const KERNELS_VERSION: &str = traind_kernels::VERSION;
+
+/// Whether the operations of programs for `client` lower to kernels, which are then
+/// registered: [`KERNELS_VARIABLE`] is `on`, and the client [can call them](register_kernels).
+pub fn enable_kernels(client: &Client) -> bool {
+    are_kernels_expected(client.platform_name()) && register_kernels(client)
+}
+
+/// Registers the kernels where programs for `client` can call them: the platform calls
+/// functions in host memory, and the processor has fast vector instructions.
+pub fn register_kernels(client: &Client) -> bool {
+    let capable = || client.capabilities().is_ok_and(|found| found.custom_calls);
+    are_supported() && capable() && register_all(client)
+}
+
+/// What [`enable_kernels`] will answer for a client of `platform` on this host, as far as
+/// that is known without one.
+pub fn are_kernels_expected(platform: &str) -> bool {
+    const IN_HOST_MEMORY: &str = "cpu";
+    let wanted = env::var(KERNELS_VARIABLE).is_ok_and(|value| value == "on");
+    platform == IN_HOST_MEMORY && wanted && are_supported()
+}
+
+fn register_all(client: &Client) -> bool {
+    fn register<K: Kernel>(client: &Client) -> bool {
+        client.register_kernel::<K>().unwrap_or(false)
+    }
+    register::<AttentionForward>(client)
+        && register::<AttentionBackward>(client)
+        && register::<GeluForward>(client)
+        && register::<GeluBackward>(client)
+        && register::<TransposedProduct>(client)
+}
+
+/// A call of a kernel, as lowering writes it.
+#[derive(Debug)]
+pub(crate) struct KernelUse {
+    pub(crate) target: &'static str,
+    /// `name = value : type`, separated by commas.
+    pub(crate) attributes: String,
+}
+
+impl KernelUse {
+    pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {
+        KernelUse { target: K::NAME, attributes }
+    }
+}

@@ -1,0 +1,111 @@
+//! Kernels against the plain lowering of the same operations.
+
+use traind_xla::autodiff::gradients;
+use traind_xla::ops::{AttentionSpec, DotDims, Random};
+use traind_xla::{DType, Result, Shape, Tensor, Trace};
+
+use crate::evaluator::{Compiled, Numbers, spread_numbers};
+
+fn f32(dims: &[usize]) -> Shape {
+    Shape::new(DType::F32, dims)
+}
+
+/// Results and gradients with kernels are those without, but for float32 rounding; and the
+/// program calls `targets`.
+fn check(
+    targets: &[&str],
+    inputs: &[&[usize]],
+    build: impl Fn(&Trace, &[Tensor]) -> Result<Tensor>,
+) {
+    let trace = Trace::with_kernels(true);
+    let inputs: Vec<Tensor> =
+        inputs.iter().map(|dims| trace.parameter("x", f32(dims)).unwrap()).collect();
+    let result = build(&trace, &inputs).unwrap();
+    let weights = spread_numbers(result.shape().element_count(), 7, -0.8, 1.8);
+    let weights = trace.constant(DType::F32, result.dims(), &weights).unwrap();
+    let axes: Vec<usize> = (0..result.rank()).collect();
+    let loss = result.mul(&weights).unwrap().sum(&axes).unwrap();
+    let wrt: Vec<&Tensor> = inputs.iter().collect();
+    let gradients = gradients(&loss, &wrt).unwrap();
+    let outputs: Vec<&Tensor> = std::iter::once(&result).chain(&gradients).collect();
+    let numbers =
+        |(n, input): (usize, &Tensor)| spread_numbers(input.shape().element_count(), n, -1.9, 2.1);
+    let arguments: Vec<Numbers> = inputs.iter().enumerate().map(numbers).collect();
+    let plain = Compiled::new(&outputs, 1);
+    let called = Compiled::with_kernels(&outputs);
+    for target in targets {
+        assert!(called.program.text.contains(&format!("@{target}(")), "{}", called.program.text);
+        assert!(!plain.program.text.contains("custom_call"));
+    }
+    let expected = plain.run(std::slice::from_ref(&arguments)).remove(0);
+    for (place, (got, expected)) in called.run(&[arguments])[0].iter().zip(&expected).enumerate() {
+        let largest = expected.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+        for (got, expected) in got.iter().zip(expected) {
+            let off = (got - expected).abs();
+            assert!(off <= 5e-6 * largest, "output {place}: {got}, without kernels {expected}");
+        }
+    }
+}
+
+const ATTENTION: [&str; 2] = ["traind.attention", "traind.attention_backward"];
+
+fn attention(dims: [usize; 3], heads: usize, dropout: f64, causal: bool) {
+    let [rows, positions, hidden] = dims;
+    let operand: &[usize] = &[rows * positions, hidden];
+    check(&ATTENTION, &[operand; 3], |trace, x| {
+        let scalar = |n: f64| trace.scalar(n, DType::U32);
+        let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?.with_rows(rows);
+        // The site is not the first one.
+        random.bits(&[rows, 2])?;
+        let queries = if causal { positions } else { 1 };
+        let hidden = |index: usize| {
+            let (query, key) = (index / positions % queries, index % positions);
+            let padding = key > 0 && key + index / positions / queries >= positions;
+            if padding || (causal && key > query) { f64::from(f32::MIN) } else { 0.0 }
+        };
+        let mask: Numbers = (0..rows * queries * positions).map(hidden).collect();
+        let mask = trace.constant(DType::F32, &[rows, 1, queries, positions], &mask)?;
+        let spec = AttentionSpec { num_heads: heads, scale: 0.4, dropout };
+        x[0].attention(&x[1], &x[2], &mask, spec, Some(&random))
+    });
+}
+
+#[test]
+fn attention_with_padding() {
+    attention([3, 7, 12], 3, 0.0, false);
+}
+
+#[test]
+fn attention_drops_the_same_shares() {
+    attention([2, 33, 24], 2, 0.1, false);
+}
+
+#[test]
+fn causal_attention_with_one_head() {
+    attention([2, 18, 8], 1, 0.5, true);
+}
+
+#[test]
+fn gelu() {
+    check(&["traind.gelu", "traind.gelu_backward"], &[&[5, 37]], |_, x| x[0].gelu());
+}
+
+#[test]
+fn gradients_of_weights() {
+    check(&["traind.transposed_product"], &[&[9, 21], &[9, 34]], |_, x| {
+        let axes =
+            DotDims { lhs_contracting: vec![0], rhs_contracting: vec![0], ..DotDims::default() };
+        x[0].dot_general(&x[1], axes)
+    });
+    check(&["traind.transposed_product"], &[&[9, 21], &[34, 21], &[34]], |_, x| {
+        x[0].linear(&x[1], Some(&x[2]))
+    });
+}
+
+#[test]
+fn half_precision_has_no_kernels() {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::BF16, [4, 4])).unwrap();
+    let gelu = x.gelu().unwrap();
+    assert!(!Compiled::with_kernels(&[&gelu]).program.text.contains("custom_call"));
+}
