@@ -11,6 +11,7 @@ mod command_line;
 mod converting;
 mod core_metrics;
 mod data_parallel;
+mod documents;
 mod evaluation;
 mod examples;
 mod faults;
