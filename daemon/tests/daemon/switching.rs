@@ -352,7 +352,7 @@ async fn a_planner_reads_with_the_submitters_permissions() {
 }
 
 #[tokio::test]
-async fn a_daemon_may_be_told_to_run_all_as_itself() {
+async fn run_as_daemon_runs_all_jobs_as_the_daemon() {
     if !may_switch() {
         return;
     }
@@ -364,7 +364,7 @@ async fn a_daemon_may_be_told_to_run_all_as_itself() {
 }
 
 #[tokio::test]
-async fn callers_from_the_network_have_the_accounts_that_the_access_file_gives_them() {
+async fn callers_from_the_network_have_the_accounts_of_the_access_file() {
     if !may_switch() {
         return;
     }

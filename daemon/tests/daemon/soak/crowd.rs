@@ -33,7 +33,7 @@ fn resident_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// How long those waited who were served, and how many were told that there is too much.
+/// The number of served calls, their 99th percentile, and the number of refused calls.
 fn summary(answers: &[Answer]) -> (usize, Duration, usize) {
     let served = answers.iter().filter(|answer| answer.served);
     let mut served: Vec<Duration> = served.map(|answer| answer.took).collect();

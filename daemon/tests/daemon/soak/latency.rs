@@ -35,7 +35,7 @@ async fn a_job_starts_soon_after_it_is_submitted() {
 }
 
 #[tokio::test]
-async fn calls_are_answered_at_once_while_jobs_run() {
+async fn calls_are_answered_quickly_while_jobs_run() {
     let host = Host::started(2, STOPS_WHEN_ASKED).await;
     for name in ["first", "second"] {
         let id = host.submit(name, 1).await.id;
