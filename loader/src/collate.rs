@@ -4,9 +4,18 @@ use std::sync::Arc;
 
 use crate::batch::{ArraySpec, RowData};
 use crate::{
-    BatchAxis, BatchPlan, CoreBatch, HostBatch, Masking, Padding, Result, ScheduledBatch,
-    TokenizedSet,
+    BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch, TokenizedSet,
 };
+
+/// A global batch on the host: its plan and its arrays.
+#[derive(Clone, Debug)]
+pub struct HostBatch {
+    pub scheduled: ScheduledBatch,
+    /// The arrays of each core.
+    pub cores: Vec<CoreBatch>,
+    /// Tokens of the global batch, padding not counted.
+    pub tokens: u64,
+}
 
 /// Collates the rows of one set.
 #[derive(Clone, Debug)]

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What every fallible function of this crate returns.
+/// The result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where a row lies. Rows count from 0 as in pandas and `datasets`; lines count from 1 as in an
-/// editor, and only text formats have them.
+/// The location of a row. Rows count from 0 as in pandas and `datasets`. Lines count from 1 as in
+/// an editor; only text formats have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub file: PathBuf,
@@ -17,7 +17,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// The place of `row` in `file`, without a line number.
+    /// The location of `row` in `file`, without a line number.
     pub fn of_row(file: &Path, row: u64) -> Self {
         Self { file: file.to_path_buf(), row, line: None }
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// What can go wrong between a file name and a batch.
+/// Why data files cannot be turned into batches.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no data files were given")]
@@ -80,7 +80,7 @@ pub enum Error {
     Cache(#[from] traind_cache::Error),
     #[error("{url}: {problem}")]
     Object { url: String, problem: Box<ObjectProblem> },
-    #[error("the rows are not wanted any more")]
+    #[error("reading was cancelled")]
     Abandoned,
     #[error("{}: changed while it was being read", .file.display())]
     FileChanged { file: PathBuf },
@@ -95,13 +95,13 @@ pub enum Error {
     #[error("column {column:?} has more than {max} different labels; is it the column of labels?")]
     TooManyLabels { column: String, max: usize },
     #[error(
-        "column {column:?} has the one label {label:?} in all rows; to tell classes apart takes two, \
-         or model.num_labels where these rows have not all"
+        "column {column:?} has the one label {label:?} in all rows; a classifier needs two, or \
+         model.num_labels if these rows lack some"
     )]
     OneLabel { column: String, label: String },
     #[error(
         "column {column:?} has numbers such as {found}; to regress on them, set model.num_labels to \
-         1, to take them for classes, to how many there are"
+         1; to use them as classes, set it to the number of classes"
     )]
     LabelsAreNumbers { column: String, found: f64 },
     #[error(
@@ -170,7 +170,7 @@ impl Error {
         }
     }
 
-    /// The same error about a data file that goes by another name.
+    /// The same error with another name for the data file.
     pub(crate) fn renamed(mut self, name: &Path) -> Self {
         match &mut self {
             Self::Io { file, .. }

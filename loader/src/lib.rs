@@ -32,11 +32,9 @@ mod tasks;
 mod testing;
 mod tokenize;
 
-pub use batch::{
-    ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, HostBatch, PadTo, Padding,
-};
+pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
 pub use buckets::Buckets;
-pub use collate::Collator;
+pub use collate::{Collator, HostBatch};
 pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
 pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
 pub use guard::panic_message;
@@ -52,7 +50,7 @@ pub use sampler::{
 };
 pub use source::{
     CastType, Columns, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
-    data_format,
+    data_format, data_formats,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{

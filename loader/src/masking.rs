@@ -38,13 +38,13 @@ impl Masking {
         Ok(Self { seed, mlm_probability, whole_word_mask, mask_token_id, vocab_size })
     }
 
-    /// Masks `ids` in place and returns the targets, one a token. `parts` are the tokens' parts in
-    /// words; where there are none, every token is a word.
+    /// Masks `ids` in place and returns the target of each token. `parts` are the tokens' parts in
+    /// words; without them, every token is a word.
     pub(crate) fn mask(&self, ids: &mut [i32], parts: &[u8], epoch: u64, row: u64) -> Vec<i32> {
         let mut random = SplitMix64::of_row(self.seed, epoch, row);
         let mut picked = false;
         let targets = ids.iter_mut().enumerate().map(|(place, id)| {
-            // Drawn whatever becomes of the token, so that its fate does not hang on others'.
+            // Always drawn, so that the result for one token does not depend on the others.
             let (pick, fate) = (random.unit(), random.unit());
             let other = random.below(u64::from(self.vocab_size.max(1)));
             let target = *id;

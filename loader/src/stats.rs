@@ -1,8 +1,8 @@
-//! What a set looks like: the figures of a job's first event.
+//! Statistics of a set, which a job's first event reports.
 
 use crate::{BatchPlan, Labels, Result, TokenizedSet};
 
-/// Figures of one set.
+/// Statistics of one set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetStats {
     pub rows: u64,
@@ -39,7 +39,7 @@ impl SetStats {
 }
 
 impl LengthPercentiles {
-    /// Of row lengths in any order; all zero where there are none.
+    /// The percentiles of row lengths in any order; all zero without rows.
     pub fn of(mut lengths: Vec<u32>) -> Self {
         lengths.sort_unstable();
         let percentile = |percent: usize| {

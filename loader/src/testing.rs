@@ -1,4 +1,4 @@
-//! What the tests of several areas share.
+//! Helpers for the tests of several modules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{
     TaskSpec, TextTokenizer, TokenSpan, TokenizedSet, WindowOptions, prepare,
 };
 
-/// A folder of data files that goes when the test ends.
+/// A folder of data files, removed when the test ends.
 pub(crate) struct DataFolder {
     folder: tempfile::TempDir,
 }
@@ -111,7 +111,7 @@ pub(crate) fn set_of(rows: &[&[u32]], labels: &[i32]) -> TokenizedSet {
     Arc::into_inner(prepared.unwrap().set).unwrap()
 }
 
-/// One token a word, whose id a function tells; 9 stands between the texts of a pair.
+/// One token per word, with the id that a function returns; 9 separates the texts of a pair.
 pub(crate) struct WordTokenizer {
     id_of: fn(&str) -> u32,
 }

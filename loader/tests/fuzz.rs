@@ -1,5 +1,5 @@
-//! Damaged files of every format that the loader reads. Parsers of others panic on some of them,
-//! which stays inside.
+//! Damaged files of every format that the loader reads. Third-party parsers panic on some of them;
+//! the panics become errors.
 
 // What cannot be set up is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -11,10 +11,10 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use traind_fuzz::{Format, Outcome, cases, fuzz};
 use traind_loader::{
     DatasetOptions, Error, HuggingFaceTokenizer, LabelKind, LabelSpec, SequenceClassification,
-    Source, TaskSpec, TextTokenizer, TokenizerOptions, prepare,
+    Source, TaskSpec, TextTokenizer, TokenizerOptions, data_formats, prepare,
 };
 
-/// Errors that only all rows together tell name the files in their text, or a setting.
+/// Returns true for errors about all rows together, which name a column or a setting.
 fn is_about_rows(error: &Error) -> bool {
     matches!(
         error,
@@ -104,13 +104,36 @@ const SQUAD_WORDS: [&[u8]; 8] = [
 const TOKENIZER_WORDS: [&[u8]; 8] =
     [b"\"", b"null", b"[", b"}", b"-1", b"1e400", b"\"[UNK]\"", b"\"type\":\"BPE\","];
 
+/// Every format's name ends the name of a file in one of the tests below.
+#[test]
+fn every_format_is_here() {
+    for format in data_formats() {
+        let file = format!(".{format}\",");
+        assert!(
+            include_str!("fuzz.rs").contains(&file),
+            "the data format {format} has no test with damaged files: add one to loader/tests/fuzz.rs"
+        );
+    }
+}
+
+fn delimited(delimiter: char) -> Vec<u8> {
+    let row = |(row, text): (usize, &&str)| {
+        format!("\"{}\"{delimiter}{}\n", text.replace('"', "\"\""), row % 3)
+    };
+    let rows: String = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
+    format!("text{delimiter}label\n{rows}").into_bytes()
+}
+
 #[test]
 fn csv() {
-    let row =
-        |(row, text): (usize, &&str)| format!("\"{}\",{}\n", text.replace('"', "\"\""), row % 3);
-    let rows: String = TEXTS.iter().cycle().take(60).enumerate().map(row).collect();
-    let good = format!("text,label\n{rows}").into_bytes();
+    let good = delimited(',');
     fuzz_data(&Format { file: "a.csv", good, words: &TEXT_WORDS, cases: cases(1_500) });
+}
+
+#[test]
+fn tsv() {
+    let good = delimited('\t');
+    fuzz_data(&Format { file: "a.tsv", good, words: &TEXT_WORDS, cases: cases(500) });
 }
 
 fn json_rows() -> Vec<serde_json::Value> {

@@ -1,5 +1,4 @@
-//! What tasks make of rows equals what transformers and `datasets` make of them: the fixture is
-//! written by `scripts/fixtures/loader_tasks.py`.
+//! Tasks make of rows what transformers and `datasets` make of them. The fixture is written by `scripts/fixtures/loader_tasks.py`.
 
 // A fixture of another shape is a failed test.
 #![allow(clippy::unwrap_used)]

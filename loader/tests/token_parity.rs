@@ -72,7 +72,7 @@ fn texts_of_all_kinds() {
     }
 }
 
-/// What older folders hold instead of a `tokenizer.json`.
+/// The files of older folders that have no `tokenizer.json`.
 #[test]
 fn vocabularies_give_the_same_ids() {
     let cases = std::fs::read_to_string(fixtures().join("cases.json")).unwrap();
@@ -151,7 +151,7 @@ fn a_thousand_package_descriptions() {
     }
 }
 
-/// The ids by Python; the error says why this machine cannot tell.
+/// The ids by Python; the error says why they cannot be computed here.
 fn descriptions(folder: &Path) -> Result<Vec<Description>, String> {
     let python = std::env::var("TRAIND_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/fixtures/token_parity.py");

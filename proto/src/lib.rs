@@ -1,5 +1,5 @@
-//! What processes of traind say to each other: the gRPC services and messages
-//! of `traind.v1`, the durable event log that a runner writes and the daemon
+//! The communication of traind's processes: the gRPC services and messages of
+//! `traind.v1`, the durable event log that a runner writes and the daemon
 //! reads, and the machine-readable reasons of errors. Imports nothing of ours.
 
 pub mod error_chain;

@@ -44,11 +44,11 @@ reasons! {
     UNAUTHENTICATED
     /// The daemon has as many calls or connections as it takes; `RetryInfo` says when to ask again.
     BUSY
-    /// A core of this host has too little memory for the job; the message tells what would fit.
+    /// A core of this host has too little memory for the job; the message states what would fit.
     MEMORY_EXCEEDED
     /// The disk has too little room for the job's output.
     DISK_EXCEEDED
-    /// What the job would take cannot be told; the message says why.
+    /// The resources of the job cannot be determined; the message says why.
     PLAN_FAILED
     /// No token has this id.
     TOKEN_NOT_FOUND
@@ -64,7 +64,7 @@ reasons! {
     RUNNER_START_FAILED
     /// The runner ended without saying how; the message names the signal or code.
     RUNNER_DIED
-    /// The runner lived and got nowhere; the message names its phase, step and cores.
+    /// The runner was alive but made no progress; the message names its phase, step and cores.
     RUNNER_HUNG
     /// The job ran longer than its resources.max_run_seconds.
     MAX_RUN_EXCEEDED
@@ -72,7 +72,7 @@ reasons! {
     EVENT_LOG_CORRUPT
     /// No PJRT plugin of the platform is installed.
     PLUGIN_NOT_FOUND
-    /// The library is not a PJRT plugin, or not one of a version that works here.
+    /// The library is not a PJRT plugin, or has an unsupported version.
     PLUGIN_INVALID
     /// The plugin has fewer devices than the job was given cores.
     DEVICE_NOT_FOUND
@@ -82,9 +82,9 @@ reasons! {
     COMPILE_FAILED
     /// Device or host memory ran out.
     OUT_OF_MEMORY
-    /// A file is not there, or no file matches the pattern.
+    /// A file does not exist, or no file matches the pattern.
     FILE_NOT_FOUND
-    /// A file is there and cannot be read.
+    /// A file exists but cannot be read.
     FILE_UNREADABLE
     /// The name of a data file does not end in a known format.
     DATA_FORMAT_UNKNOWN
@@ -122,13 +122,13 @@ reasons! {
     OUTPUT_FAILED
     /// The disk of the output folder has no room for what the job will write.
     DISK_FULL
-    /// No checkpoint to resume from is there.
+    /// There is no checkpoint to resume from.
     CHECKPOINT_NOT_FOUND
     /// A file of the checkpoint is damaged or missing.
     CHECKPOINT_CORRUPT
     /// The checkpoint is of another model or optimizer.
     CHECKPOINT_MISMATCH
-    /// The metric that tells the best model is not one that is computed.
+    /// The metric for the best model is not computed.
     METRIC_NOT_FOUND
     /// A defect of traind.
     INTERNAL

@@ -19,10 +19,10 @@ const MAGIC: &[u8; 8] = b"TRNDSMP1";
 const HEAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const WORD_BYTES: u64 = 4;
 
-/// What the rows of a ledger are counted in.
+/// The files and sizes that a ledger refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerHead {
-    /// Most rows of a step.
+    /// The largest number of rows of a step.
     pub rows_per_step: u32,
     /// The files in order, each with the number of its rows.
     pub files: Vec<(String, u64)>,

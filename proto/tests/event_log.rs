@@ -1,4 +1,4 @@
-//! What a log must survive: torn tails, flipped bits, a reader beside a writer.
+//! Faults that a log must survive: torn tails, flipped bits, a reader beside a writer.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// A crash leaves a prefix of what was being written: all whole events are
-    /// read, the next writer cuts the rest and goes on.
+    /// read, the next writer cuts off the rest and continues.
     #[test]
     fn torn_tail(messages in messages(), cut in any::<prop::sample::Index>()) {
         let dir = TempDir::new().unwrap();

@@ -17,18 +17,6 @@ pub use sizes::{BatchAxis, BatchSizes};
 pub(crate) use sizes::{POSITIONS, ROWS, fixed};
 pub(crate) use spec::ArraySpec;
 
-use crate::ScheduledBatch;
-
-/// A global batch on the host: its plan and its arrays.
-#[derive(Clone, Debug)]
-pub struct HostBatch {
-    pub scheduled: ScheduledBatch,
-    /// The arrays of each core.
-    pub cores: Vec<CoreBatch>,
-    /// Tokens of the global batch, padding not counted.
-    pub tokens: u64,
-}
-
 /// The arrays of one core in one batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreBatch {

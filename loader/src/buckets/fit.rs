@@ -1,7 +1,7 @@
 //! The ladder that pads a known set of batches least: a shortest path over the sorted lengths,
 //! one edge a rung.
 
-/// Lengths are told apart in at most this many classes, which bounds the search.
+/// Lengths are rounded to at most this many classes, which bounds the search.
 const CLASSES: u32 = 256;
 
 /// At most `rungs_max` rungs, ascending, that pad `longest` (the longest row of each batch) with

@@ -41,7 +41,7 @@ impl Buckets {
         Self::with_ladder(fit::fit(longest_rows, last, rungs_max))
     }
 
-    /// A ladder of the caller's: positive and ascending. Its last entry is the longest row it takes.
+    /// The given ladder, which must be positive and ascending.
     pub fn with_ladder(ladder: Vec<u32>) -> Result<Self> {
         let ascending = ladder.windows(2).all(|pair| pair[0] < pair[1]);
         if ladder.first().is_none_or(|&first| first == 0) || !ascending {

@@ -28,7 +28,7 @@ pub(super) struct Array<T> {
     items: PhantomData<T>,
 }
 
-/// What an array file must be, to tell a damaged one.
+/// The length and checksum of an array file, to detect damage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Seal {
     pub(super) name: String,

@@ -1,5 +1,5 @@
 //! Reads and tokenizes all rows in one pass with bounded memory: a thread reads some rows ahead,
-//! the pool tokenizes those of one batch at a time, and what they became goes to disk, in data
+//! the pool tokenizes those of one chunk at a time, and the examples are written to disk in data
 //! set order.
 
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::source::Row;
 use crate::tasks::{Example, Preprocessor, SetContext};
 use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
 
-/// Batches read ahead: one waits while another is read.
-const BATCHES_READY: usize = 1;
+/// Chunks of rows read ahead: one waits while another is read.
+const CHUNKS_READY: usize = 1;
 
 /// Bytes of tokens between two checks of the free disk space.
 const CHECK_EVERY_BYTES: u64 = 64 << 20;
@@ -29,7 +29,7 @@ const CHECK_EVERY_BYTES: u64 = 64 << 20;
 /// Rows and examples of a set are numbered by 32 bits.
 const ROWS_MAX: u64 = u32::MAX as u64;
 
-/// A set with the seals of those of its arrays that are on disk already.
+/// A set, with the seals of the arrays that are on disk already.
 pub(super) struct Built {
     pub(super) set: TokenizedSet,
     pub(super) seals: Vec<Seal>,
@@ -50,24 +50,24 @@ pub(super) fn build(
     let context = SetContext { tokenizer, labels };
     let mut builder = Builder::new(source, folder)?;
     std::thread::scope(|scope| {
-        let (sender, batches) = sync_channel(BATCHES_READY);
+        let (sender, chunks) = sync_channel(CHUNKS_READY);
         scope.spawn(|| read_ahead(source, &columns, sender));
-        builder.take_all(batches, preprocessor, &context, watch)
+        builder.take_all(chunks, preprocessor, &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
 
-/// Rows that came from one part of the files, or why there are no more.
-type Batch = Result<(Part, Records)>;
+/// Rows from one part of the files, or why there are no more.
+type Chunk = Result<(Part, Records)>;
 
-/// Reads until the end, the first error, or until nobody takes the batches any more.
-fn read_ahead(source: &Source, columns: &[&str], sender: SyncSender<Batch>) {
+/// Reads until the end, the first error, or until the receiver is dropped.
+fn read_ahead(source: &Source, columns: &[&str], sender: SyncSender<Chunk>) {
     let read = source.parts().into_iter().try_for_each(|part| {
         let send = |records| sender.send(Ok((part, records))).map_err(|_| Error::Abandoned);
         source.read(part, columns, &mut { send }).map(drop)
     });
     if let Err(error) = read {
-        // Nobody to tell is nobody to mind.
+        // The receiver is gone only after an error of its own.
         let _ = sender.send(Err(error));
     }
 }
@@ -104,13 +104,13 @@ impl<'source> Builder<'source> {
 
     fn take_all(
         &mut self,
-        batches: Receiver<Batch>,
+        chunks: Receiver<Chunk>,
         task: &dyn Preprocessor,
         context: &SetContext<'_>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
-        for batch in batches {
-            let (part, records) = batch?;
+        for chunk in chunks {
+            let (part, records) = chunk?;
             let source = self.source;
             let encode = |record| {
                 let row = Row { source, part, records: &records, record };
@@ -190,7 +190,7 @@ fn no_rows(files: &[FileRows]) -> Error {
     Error::NoRows { files: paths.collect::<Vec<_>>().join(", ") }
 }
 
-/// A label without id, with the row that it stands in.
+/// The error for a label without id, with its row.
 fn label_error(
     bad: BadLabel,
     reader: Option<&LabelReader<'_>>,

@@ -22,7 +22,7 @@ use super::unfinished::Unfinished;
 use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Result, Source, TaskSpec};
 
-/// Raise it whenever the layout or the meaning of an entry changes.
+/// Must be raised whenever the layout or the meaning of an entry changes.
 pub(super) const FORMAT_VERSION: u32 = 6;
 
 /// In the cache folder.
@@ -44,7 +44,7 @@ pub(super) struct Cache {
     task: TaskSpec,
 }
 
-/// What the cache holds for a key.
+/// The content of the cache for a key.
 pub(super) enum Lookup {
     Found(Box<TokenizedSet>),
     Absent,
@@ -153,8 +153,8 @@ impl Cache {
         seal.map(|seal| Array::open(&self.entry, seal)).transpose()
     }
 
-    /// Completes the set in `folder` and gives it its name. An error is a warning, because what
-    /// was built is there all the same.
+    /// Completes the set in `folder` and gives it its name. An error is a warning, because the
+    /// set that was built is usable without the cache.
     pub(super) fn store(
         &self,
         built: &Built,
@@ -171,7 +171,7 @@ impl Cache {
 
     fn rename(&self, unfinished: &Path) -> std::io::Result<()> {
         if fs::rename(unfinished, &self.entry).is_err() && self.read().is_err() {
-            // A corrupt entry is in the way. A sound one is another process's, and as good.
+            // A corrupt entry is replaced. A valid one of another process is as good.
             fs::remove_dir_all(&self.entry)?;
             fs::rename(unfinished, &self.entry)?;
         }

@@ -13,7 +13,7 @@ use crate::{Error, Result, Source, TextTokenizer};
 /// Bytes hashed at a time, by all threads of the pool.
 const CHUNK: usize = 16 << 20;
 
-/// What a set is made from, as it was when hashed.
+/// The inputs of a set, as they were when hashed.
 pub(super) struct Identity {
     pub(super) key: String,
     metadata: Vec<Metadata>,
@@ -57,7 +57,7 @@ fn metadata(file: &Path) -> Result<Metadata> {
     std::fs::metadata(file).map_err(Error::io(file, "look at"))
 }
 
-/// By reading, not by mapping: a file that shrinks meanwhile must not kill the process.
+/// Hashes by reading, not by mapping: a file that shrinks meanwhile must not kill the process.
 fn hash_of(file: &Path) -> Result<String> {
     let mut reader = File::open(file).map_err(Error::io(file, "open"))?;
     let mut hasher = blake3::Hasher::new();

@@ -27,7 +27,7 @@ use cache::{Cache, Lookup};
 use identity::Identity;
 use unfinished::Unfinished;
 
-/// What to prepare.
+/// The set to prepare.
 #[derive(Clone, Debug)]
 pub struct DatasetOptions {
     pub files: Files,
@@ -42,7 +42,7 @@ pub struct DatasetOptions {
 pub struct Prepared {
     pub set: Arc<TokenizedSet>,
     pub cache_hit: bool,
-    /// What did not go well and did not matter, such as a corrupt cache entry.
+    /// Faults that did not prevent the set, such as a corrupt cache entry.
     pub warnings: Vec<String>,
     pub duration: Duration,
 }
@@ -56,8 +56,8 @@ pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Resul
     prepare_watched(options, tokenizer, &mut |_| true)
 }
 
-/// The same for sets that take long: `watch` is told how many rows are tokenized, every some
-/// thousand, and ends the work with [`Error::Abandoned`] by false.
+/// The same for sets that take long: calls `watch` with the number of rows tokenized, every few
+/// thousand rows. It returns false to stop with [`Error::Abandoned`].
 pub fn prepare_watched(
     options: &DatasetOptions,
     tokenizer: &dyn TextTokenizer,
@@ -90,7 +90,7 @@ pub fn prepare_watched(
     Ok(Prepared { set: Arc::new(set), cache_hit, warnings, duration: start.elapsed() })
 }
 
-/// The folder of the arrays goes when they are built: what has them open reads on.
+/// The folder of the arrays is removed once they are built; the set keeps their files open.
 fn without_cache(
     source: &Source,
     options: &DatasetOptions,

@@ -1,4 +1,4 @@
-//! Where the rows of a set lie in its token arrays: some bytes a row, kept in memory.
+//! The spans of a set's rows in its token arrays, kept in memory at a few bytes per row.
 
 use std::ops::Range;
 
@@ -50,8 +50,8 @@ impl Rows {
         }
     }
 
-    /// Whether each array has a place for each row, and all rows lie within `tokens` and came
-    /// from one of `file_rows` rows.
+    /// Returns true if each array has an entry for each row, and all rows lie within `tokens` and
+    /// came from one of `file_rows` rows.
     pub(super) fn fit(&self, tokens: u64, file_rows: u64) -> bool {
         let ends = self.starts.iter().zip(&self.lengths);
         let inside = |(start, length): (&u64, &u32)| {

@@ -22,7 +22,7 @@ pub struct TokenizedSet {
     pub(super) about: About,
 }
 
-/// What is known of a set besides its arrays.
+/// The description of a set besides its arrays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) files: Vec<FileRows>,
@@ -31,7 +31,7 @@ pub(super) struct About {
     pub(super) labels: LabelArrays,
 }
 
-/// A file and how many rows it gave.
+/// A file and its number of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRows {
     pub path: PathBuf,
@@ -39,12 +39,12 @@ pub struct FileRows {
 }
 
 impl TokenizedSet {
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is no row, which [`super::prepare`] rules out.
+    /// Returns true if there is no row, which [`super::prepare`] rules out.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -64,15 +64,15 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.token_type_ids, self.rows.span(row))
     }
 
-    /// The tokens of a row with which words begin, where the task told words apart.
+    /// The tokens of a row that words begin with, if the task recorded the words.
     pub fn first_tokens_of_words(&self, row: usize) -> Result<Vec<usize>> {
         let parts = self.masking(row)?;
         let parts = parts.iter().enumerate().filter(|(_, part)| **part == STARTS_WORD);
         Ok(parts.map(|(token, _)| token).collect())
     }
 
-    /// Each token's part in its word and so in masking, see `tasks/masked_lm.rs`; empty where
-    /// the task told no words apart.
+    /// Each token's part in its word and so in masking, see `tasks/masked_lm.rs`; empty if
+    /// the task did not record the words.
     pub(crate) fn masking(&self, row: usize) -> Result<Vec<u8>> {
         Ok(Tokens::read(&self.tokens.masking, self.rows.span(row))?.unwrap_or_default())
     }
@@ -83,7 +83,7 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.context_offsets, self.rows.span(row))
     }
 
-    /// The token count of every row: what the sampler needs.
+    /// The token count of every row.
     pub fn lengths(&self) -> &[u32] {
         &self.rows.lengths
     }
@@ -103,7 +103,7 @@ impl TokenizedSet {
         self.task.preprocessor().arrays(&self.labels, padding)
     }
 
-    /// How raw labels became ids; give it to the other splits.
+    /// The rule from raw labels to ids, for the other splits.
     pub fn label_encoder(&self) -> Option<&LabelEncoder> {
         self.about.label_encoder.as_ref()
     }
@@ -113,7 +113,7 @@ impl TokenizedSet {
         &self.about.files
     }
 
-    /// How many rows were cut to the tokenizer's `max_length`.
+    /// The number of rows that were cut to the tokenizer's `max_length`.
     pub fn truncated_rows(&self) -> u64 {
         self.about.truncated_rows
     }
@@ -129,7 +129,7 @@ impl TokenizedSet {
         (row < self.len()).then(|| origin(&self.about.files, self.source_row(row))).flatten()
     }
 
-    /// Whether the arrays fit together; the error says what does not.
+    /// Checks that the arrays fit together; the error names those that do not.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let tokens = self.tokens.input_ids.len();
         let file_rows = self.about.files.iter().map(|file| file.rows).sum();

@@ -1,5 +1,5 @@
-//! The labels of rows as they come, and what becomes of them once the last one has told what the
-//! ids are: those of rows stay in memory, those of tokens go to disk.
+//! Collects the labels of rows and turns them into ids once the last row is read: those of rows
+//! stay in memory, those of tokens are written to disk.
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ impl Targets {
         })
     }
 
-    /// Numbers to ids. `at` makes the error for a label that has none.
+    /// Turns numbers into ids. `at` makes the error for a label without one.
     pub(super) fn settle(
         self,
         reader: Option<&LabelReader<'_>>,

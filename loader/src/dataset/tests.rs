@@ -169,21 +169,21 @@ fn a_cache_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn whoever_waits_is_told_and_may_stop() {
+fn progress_is_reported_and_may_be_stopped() {
     let folder = DataFolder::new();
     let lines: String = (0..30_000).map(|row| format!("text number {row},{}\n", row % 3)).collect();
     let file = folder.write("a.csv", format!("text,label\n{lines}"));
     let options = options(&[file], Some(folder.path("cache")));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let stopped = prepare_watched(&options, &word_lengths(), &mut |rows| {
-        told.push(rows);
-        told.len() < 2
+        reported.push(rows);
+        reported.len() < 2
     });
     assert!(matches!(stopped, Err(Error::Abandoned)));
-    assert_eq!(told.len(), 2);
-    assert!(told[0] < told[1] && told[1] < 30_000, "{told:?}");
+    assert_eq!(reported.len(), 2);
+    assert!(reported[0] < reported[1] && reported[1] < 30_000, "{reported:?}");
     let left = fs::read_dir(folder.path("cache/tokens")).unwrap().count();
-    assert_eq!(left, 1, "nothing but the lock is left of it");
+    assert_eq!(left, 1, "only the lock file is left");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a set keeps of its tokens, on disk: a few flat arrays with an item a token, the rows end
-//! to end. Rows are spans of them, so that blocks and parts of a set need no copy.
+//! The tokens of a set on disk: flat arrays with one item per token, the rows end to end. Rows are
+//! spans of them, so that blocks and parts of a set need no copy.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) struct Tokens {
     pub(super) token_type_ids: Option<Array<u8>>,
     /// Absent where nothing will be masked.
     pub(super) masking: Option<Array<u8>>,
-    /// Absent but for questions whose answers will be looked up.
+    /// Present only for questions whose answers will be looked up.
     pub(super) context_offsets: Option<Array<[u32; 2]>>,
     /// Absent where tokens have no targets of their own.
     pub(super) labels: Option<Array<i32>>,
@@ -37,7 +37,7 @@ impl Tokens {
         array.as_ref().map(|array| array.read(span)).transpose()
     }
 
-    /// Whether all arrays are of one length.
+    /// Returns true if all arrays have one length.
     pub(super) fn fit(&self) -> bool {
         let lengths = [
             self.token_type_ids.as_ref().map(Array::len),
@@ -69,12 +69,12 @@ impl TokensWriter {
         })
     }
 
-    /// How many tokens there are so far.
+    /// The number of tokens so far.
     pub(super) fn len(&self) -> u64 {
         self.input_ids.len()
     }
 
-    /// How many bytes the arrays have so far.
+    /// The size of the arrays so far, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let optional = [
             self.masking.as_ref().map(ArrayWriter::bytes),

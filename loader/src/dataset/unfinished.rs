@@ -1,5 +1,5 @@
-//! The folder in which a set is being written. A writer that died leaves its folder behind, and
-//! sets are large: the next writer removes it, since nobody holds its lock any more.
+//! The folder in which a set is being written. A writer that died leaves its folder behind, which
+//! may be large: the next writer removes it, since it is no longer locked.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,13 +10,13 @@ use crate::{Error, Result};
 
 const PREFIX: &str = ".unfinished-";
 
-/// Held while folders come and go, so that no new one is taken for abandoned.
+/// Locked while folders are created and removed, so that no new one counts as abandoned.
 const LOCK: &str = ".lock";
 
-/// A folder that is locked as long as its writer lives, and goes with it.
+/// A folder that is locked as long as its writer lives, and removed when it is dropped.
 pub(super) struct Unfinished {
     folder: TempDir,
-    /// Of the folder itself. Where the file system knows no locks, nothing is ever removed.
+    /// The lock on the folder itself. On a file system without locks nothing is ever removed.
     _lock: File,
 }
 
@@ -48,7 +48,7 @@ fn remove_abandoned(beside: &Path) -> std::io::Result<()> {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // One that is gone by now was renamed or removed by its writer.
+        // A missing one was renamed or removed by its writer.
         let Ok(folder) = File::open(entry.path()) else { continue };
         if folder.try_lock().is_ok() {
             fs::remove_dir_all(entry.path())?;

@@ -12,7 +12,7 @@ use crate::{Error, LabelProblem, Result};
 /// classifier.
 pub(super) const CLASSES_MAX: usize = 1 << 16;
 
-/// How many names an error lists.
+/// The names that an error lists at most.
 const NAMES_SHOWN: usize = 20;
 
 /// The right side of a `label_map` entry.
@@ -129,7 +129,7 @@ impl LabelEncoder {
         encoder.widened(Some(classes as u32), "model.num_labels")
     }
 
-    /// What lists of labels hold by this rule.
+    /// The meaning of lists of labels by this rule.
     pub(super) fn list_format(&self) -> LabelFormat {
         match self.rule {
             Rule::OneHot => LabelFormat::OneHot,

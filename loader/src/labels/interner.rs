@@ -1,5 +1,5 @@
-//! Labels: there are many and few differ, so each is kept once and stands as a number until the
-//! whole column has told what its id is.
+//! Distinct labels by number: columns repeat few labels many times, so each is kept once and
+//! represented by a number until the whole column determines its id.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -25,7 +25,7 @@ impl Interner {
         *known.entry(label).or_insert(next)
     }
 
-    /// How many labels differ.
+    /// The number of distinct labels.
     pub(super) fn len(&self) -> usize {
         self.known.read().unwrap_or_else(PoisonError::into_inner).len()
     }

@@ -28,10 +28,10 @@ pub use set_labels::{Labels, MultiLabels};
 use crate::source::Row;
 use crate::{Error, LabelProblem, Location, Result, Value};
 
-/// What stands where a token has no target: losses and metrics pass it over.
+/// The label of a token without a target, which losses and metrics ignore.
 pub const IGNORED_LABEL: i32 = -100;
 
-/// Which column holds the labels and how they become targets.
+/// The column of labels, and how they become targets.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelSpec {
     pub column: String,
@@ -86,10 +86,10 @@ impl LabelKind {
     }
 }
 
-/// A label as far as its row alone tells.
+/// A label as far as its row alone determines it.
 ///
-/// Classes stand as the numbers that [`LabelReader`] gave them: there are many labels, and few
-/// differ.
+/// Classes are represented by the numbers that [`LabelReader`] gave them: columns repeat few
+/// labels many times.
 #[derive(Clone, Debug)]
 pub(crate) enum RowLabel {
     Class(u32),
@@ -111,7 +111,7 @@ pub(crate) struct TokenLabel {
     pub(crate) continues: bool,
 }
 
-/// Reads labels row by row, then settles what only the whole column can tell.
+/// Reads labels row by row, then determines the ids, which depend on the whole column.
 pub(crate) struct LabelReader<'spec> {
     spec: &'spec LabelSpec,
     lookup: Option<Lookup<'spec>>,
@@ -178,8 +178,8 @@ impl<'spec> LabelReader<'spec> {
         Ok(self.interner.number(raw))
     }
 
-    /// Fails where the rows so far have more labels than a classifier can tell apart: then the
-    /// column is another one than was meant, and would be kept in memory as a whole.
+    /// Fails if the rows so far have more distinct labels than a classifier may have: the column is
+    /// probably a wrong one, and would be kept in memory as a whole.
     pub(crate) fn check_count(&self) -> Result<()> {
         let max = encoder::CLASSES_MAX;
         match self.interner.len() {
@@ -222,7 +222,7 @@ impl<'spec> LabelReader<'spec> {
         Ok(Some((LabelEncoder::one_hot(names.unwrap_or_default(), classes)?, rows)))
     }
 
-    /// How many numbers a row of regression has.
+    /// The numbers that a row of regression has.
     pub(crate) fn width(&self) -> usize {
         match self.spec.kind {
             LabelKind::Regression { num_labels } => num_labels as usize,
@@ -254,7 +254,7 @@ impl<'spec> LabelReader<'spec> {
         Ok(encoder)
     }
 
-    /// What nobody said to be classes should look like classes.
+    /// Fails if a column that was not declared to hold classes does not look like it.
     fn check_classes(&self, names: &[String]) -> Result<()> {
         let column = || self.spec.column.clone();
         if let [only] = names {
@@ -266,13 +266,13 @@ impl<'spec> LabelReader<'spec> {
         fraction.map_or(Ok(()), |found| Err(Error::LabelsAreNumbers { column: column(), found }))
     }
 
-    /// `problem`, with its place.
+    /// `problem` as an error at `at`.
     pub(crate) fn error(&self, at: Location, problem: LabelProblem) -> Error {
         Error::Label { at, column: self.spec.column.clone(), problem: Box::new(problem) }
     }
 }
 
-/// The id of each number that stands for a label, and that of the tokens that go on with its word.
+/// The id of each numbered label, and of the tokens that continue its word.
 #[derive(Default)]
 pub(crate) struct NumberedIds {
     ids: Vec<Result<(i32, i32), LabelProblem>>,

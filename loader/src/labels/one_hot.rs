@@ -1,27 +1,27 @@
 //! Lists of labels that are one number a class: `[0.0, 1.0, 1.0]`, 1 where the class applies. Only
-//! the whole column tells them from lists of class numbers.
+//! the whole column distinguishes them from lists of class numbers.
 
 use serde::Serialize;
 
 use super::raw::RawLabel;
 use crate::LabelProblem;
 
-/// What a list of labels holds.
+/// The meaning of a list of labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum LabelFormat {
     /// The classes that apply.
     Classes,
-    /// For each class whether it applies, as 0 or 1.
+    /// A 0 or 1 for each class: 1 if it applies.
     OneHot,
 }
 
 /// The labels of rows that each have a list of them, by their numbers.
 #[derive(Default)]
 pub(crate) struct LabelLists {
-    /// Those of all rows, end to end, as their rows have them.
+    /// The numbers of all rows, end to end.
     numbers: Vec<u32>,
     ends: Vec<usize>,
-    /// Whether a list has floats or booleans, which number no classes.
+    /// True if a list has floats or booleans, which cannot number classes.
     has_flags: bool,
 }
 

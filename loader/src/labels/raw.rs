@@ -64,7 +64,7 @@ pub(super) fn flag(value: &Value) -> Option<RawLabel> {
     }
 }
 
-/// Whether a list has items that can only say whether a class applies.
+/// Returns true if a list has items that can only state whether a class applies.
 pub(super) fn has_flags(value: &Value) -> bool {
     let Value::List(items) = value else { return false };
     items.iter().any(|item| matches!(item, Value::Float(_) | Value::Bool(_)))

@@ -29,11 +29,11 @@ pub enum Labels {
 /// The classes that apply to each row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MultiLabels {
-    /// How many classes there are.
+    /// The number of classes.
     pub classes: usize,
-    /// Those of all rows, end to end.
+    /// The classes of all rows, end to end.
     pub(crate) ids: Vec<i32>,
-    /// Where those of each row end.
+    /// The end of each row's classes.
     pub(crate) ends: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl MultiLabels {
         hot
     }
 
-    /// The same of all rows, end to end.
+    /// The same for all rows, end to end.
     pub fn all_hot(&self) -> Vec<f32> {
         (0..self.ends.len()).flat_map(|row| self.hot(row)).collect()
     }
@@ -83,7 +83,7 @@ impl MultiLabels {
     }
 }
 
-/// Which arrays hold the targets of a stored set.
+/// The arrays that hold the targets of a stored set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LabelArrays {
     #[default]
@@ -101,7 +101,7 @@ pub(crate) enum LabelArrays {
 }
 
 impl Labels {
-    /// Whether there are as many targets as `rows` need.
+    /// Returns true if there are as many targets as `rows` rows need.
     pub(crate) fn fit(&self, rows: usize) -> bool {
         match self {
             Self::None | Self::InputIds | Self::Token => true,
@@ -134,7 +134,7 @@ impl Labels {
         }
     }
 
-    /// What says how they are stored.
+    /// The arrays that they are stored in.
     pub(crate) fn arrays(&self) -> LabelArrays {
         match self {
             Self::None => LabelArrays::None,

@@ -192,8 +192,8 @@ fn label_maps_that_cannot_work_are_refused() {
 /// A model of one class learns nothing, and one number is what regression has.
 #[test]
 fn one_label_in_all_rows_is_refused_unless_there_are_others() {
-    let expect = "column \"label\" has the one label \"spam\" in all rows; to tell classes apart \
-        takes two, or model.num_labels where these rows have not all";
+    let expect = "column \"label\" has the one label \"spam\" in all rows; a classifier \
+        needs two, or model.num_labels if these rows lack some";
     check_error(infer(None), &texts(&["spam", "spam"]), expect);
     check(infer(Some(2)), &texts(&["spam"]), &[0], &["spam", "LABEL_1"]);
 }
@@ -202,7 +202,7 @@ fn one_label_in_all_rows_is_refused_unless_there_are_others() {
 #[test]
 fn labels_that_are_fractions_are_classes_only_when_told_so() {
     let expect = "column \"label\" has numbers such as 0.5; to regress on them, set \
-        model.num_labels to 1, to take them for classes, to how many there are";
+        model.num_labels to 1; to use them as classes, set it to the number of classes";
     check_error(infer(None), &texts(&["1", "0.5", "3e2"]), expect);
     check(infer(Some(2)), &texts(&["1.5", "0.5"]), &[1, 0], &["0.5", "1.5"]);
     check(infer(None), &texts(&["1.5", "n/a"]), &[0, 1], &["1.5", "n/a"]);

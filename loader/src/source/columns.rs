@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Value;
 use crate::{Error, Result};
 
-/// What is done with the columns of every file, in this order.
+/// Changes to the columns of every file, made in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Columns {
     /// From the file's name to the name that is used from then on.
@@ -16,7 +16,7 @@ pub struct Columns {
     pub cast: Vec<(String, CastType)>,
 }
 
-/// What a column's values are converted to; `datasets` calls them so.
+/// The type that a column's values are converted to, named as in `datasets`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CastType {
     String,
@@ -41,7 +41,7 @@ impl Columns {
         entry.map_or(name, |(from, _)| from)
     }
 
-    /// What the values of a column are converted to, if they are.
+    /// The type that the values of a column are converted to, if any.
     pub(super) fn cast_of(&self, name: &str) -> Option<CastType> {
         self.cast.iter().find(|(cast, _)| cast == name).map(|(_, kind)| *kind)
     }
@@ -80,7 +80,7 @@ impl CastType {
         }
     }
 
-    /// The value converted, items of a list each; the error is what cannot be.
+    /// Converts a value, or each item of a list; the error describes a value that cannot be.
     pub(super) fn apply(self, value: &Value) -> Result<Value, String> {
         let converted = match (self, value) {
             (_, Value::Null) => Some(Value::Null),

@@ -27,15 +27,15 @@ use formats::DataFile;
 pub use formats::FormatOptions;
 use paths::DataPath;
 
-/// In the name of a file's only column, these are probably no part of it.
+/// Characters in the name of a file's only column that suggest another delimiter.
 const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
 
-/// Where the rows of one split come from.
+/// The source of one split's rows.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// Paths, globs, `datasets` folders and `s3://` URLs, in order.
     pub patterns: Vec<String>,
-    /// Which part of a `datasets` folder with several is meant: `train`, `validation`, `test`.
+    /// The part of a `datasets` folder with several: `train`, `validation` or `test`.
     pub split: String,
     pub columns: Columns,
     pub format: FormatOptions,
@@ -43,6 +43,11 @@ pub struct Files {
     /// temporary files.
     pub cache_dir: Option<PathBuf>,
     pub fetch: FetchContext,
+}
+
+/// The names of all data formats, each also its usual extension.
+pub fn data_formats() -> impl Iterator<Item = &'static str> {
+    formats::names()
 }
 
 /// The data format that the end of a file's name says, by its usual extension.
@@ -99,12 +104,12 @@ impl Source {
         Ok(Self { files, columns: columns.clone() })
     }
 
-    /// The files, in data set order, as people call them.
+    /// The files, in data set order, by the names that users know.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.iter().map(|file| file.path.name.as_path())
     }
 
-    /// Where the bytes of the files are.
+    /// The local files that hold the bytes.
     pub(crate) fn local_files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.iter().map(|file| file.path.local.as_path())
     }
@@ -120,7 +125,7 @@ impl Source {
         self.files.first()?.data.class_names(self.columns.in_file(column))
     }
 
-    /// How many rows there are, where the files say so without being read (Parquet).
+    /// The number of rows, if all files state it without being read (Parquet).
     pub fn rows(&self) -> Option<u64> {
         self.files.iter().map(|file| file.rows).sum()
     }
@@ -140,7 +145,7 @@ impl Source {
             .collect()
     }
 
-    /// The place of record number `record` of `records`, which came from `part`.
+    /// The location of record number `record` of `records`, which came from `part`.
     pub fn location(&self, part: Part, records: &Records, record: usize) -> Location {
         let file = &self.files[part.file];
         let line = records.mark(record).and_then(|mark| file.data.line(mark));
@@ -187,7 +192,7 @@ impl Source {
 }
 
 impl DataPath {
-    /// An error about the bytes becomes one about the file that people know.
+    /// Replaces the local path in an error by the name that users know.
     fn renamed(&self, error: Error) -> Error {
         match error.file() == Some(self.local.as_path()) {
             true => error.renamed(&self.name),
@@ -230,7 +235,7 @@ impl SourceFile {
         }
     }
 
-    /// The columns, for people.
+    /// The columns, for an error.
     fn available(&self) -> String {
         match self.columns.as_slice() {
             [one] if one.contains(OTHER_DELIMITERS) => {

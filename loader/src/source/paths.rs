@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::Files;
 use crate::{Error, Result};
 
-/// What the URL of an object begins with.
+/// The scheme of an object's URL.
 pub(super) const SCHEME: &str = "s3://";
 
 /// In a folder that `DatasetDict.save_to_disk` wrote: the names of its splits.
@@ -34,15 +34,15 @@ struct StateFile {
 /// A data file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DataPath {
-    /// What people call it: a URL, if it came from one.
+    /// The name that users know it by: its URL, if it has one.
     pub(super) name: PathBuf,
-    /// Where its bytes are.
+    /// The file that holds its bytes.
     pub(super) local: PathBuf,
 }
 
 /// The files that `patterns` name: patterns in their order, a glob's matches sorted by path, a
 /// `datasets` folder's files in its own order. A path that exists is taken literally even if it
-/// looks like a glob. Of a folder with several splits, `split` is taken.
+/// looks like a glob. `split` selects one of a folder's splits.
 pub(super) fn expand(files: &Files) -> Result<Vec<DataPath>> {
     if files.patterns.is_empty() {
         return Err(Error::NoFiles);

@@ -15,7 +15,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// About how much memory its content takes.
+    /// The approximate memory that its content takes.
     fn bytes(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => size_of::<Self>(),
@@ -27,7 +27,7 @@ impl Value {
         }
     }
 
-    /// What kind of value it is, in words for an error.
+    /// The type of the value, as errors name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -41,10 +41,10 @@ impl Value {
     }
 }
 
-/// Rows handed on at a time: enough to keep every thread of the pool busy, little memory.
+/// Rows passed on at a time: enough to keep every thread of the pool busy, in little memory.
 pub(super) const RECORDS_MAX: usize = 8192;
 
-/// The same in bytes, where rows are long.
+/// The same limit in bytes, for long rows.
 pub(super) const RECORDS_BYTES_MAX: usize = 4 << 20;
 
 /// Consecutive rows of one file.
@@ -52,11 +52,11 @@ pub(super) const RECORDS_BYTES_MAX: usize = 4 << 20;
 pub struct Records {
     first_row: u64,
     names: Vec<String>,
-    /// Where each row starts, for text formats; else empty. See [`super::formats::DataFile::line`].
+    /// The start of each row, for text formats; else empty. See [`super::formats::DataFile::line`].
     marks: Vec<u64>,
     /// One a name; all of one length.
     columns: Vec<Vec<Value>>,
-    /// Of the rows that were pushed.
+    /// The size of the rows that were pushed.
     bytes: usize,
 }
 
@@ -87,8 +87,8 @@ impl Records {
         Ok(Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) })
     }
 
-    /// Appends a row of a text format, which starts at `mark`. `sink` gets the rows held when
-    /// they are to be handed on before another one comes.
+    /// Appends a row of a text format, which starts at `mark`. Passes the rows on to `sink` once
+    /// there are enough of them.
     pub(super) fn push(
         &mut self,
         mark: u64,
@@ -107,19 +107,19 @@ impl Records {
         self.len() >= RECORDS_MAX || self.bytes >= RECORDS_BYTES_MAX
     }
 
-    /// Hands over the rows held: what comes next follows them.
+    /// Takes the rows out; later ones continue their numbers.
     fn take(&mut self) -> Self {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let next = Self::new(self.first_row + self.len() as u64, &names);
         std::mem::replace(self, next)
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.columns.first().map_or(self.marks.len(), Vec::len)
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,7 +136,7 @@ impl Records {
         self.first_row + record as u64
     }
 
-    /// Where the row starts, in its format's own terms.
+    /// The start of the row, in its format's own terms.
     pub(super) fn mark(&self, record: usize) -> Option<u64> {
         self.marks.get(record).copied()
     }

@@ -54,12 +54,12 @@ impl<'records> Row<'records> {
         texts.collect()
     }
 
-    /// A tokenizer's message, with the row's place.
+    /// A tokenizer's message as an error at this row.
     pub(crate) fn tokenize_error(&self, message: String) -> Error {
         Error::Tokenize { at: self.location(), message }
     }
 
-    /// Where the row lies.
+    /// The location of the row.
     pub(crate) fn location(&self) -> Location {
         self.source.location(self.part, self.records, self.record)
     }

@@ -4,7 +4,7 @@
 //!
 //! An object is fetched into the cache before it is read, under a name that stands for its very
 //! content (its ETag and size), so that it is fetched once, and every pass reads the same bytes.
-//! A download that broke off goes on where it ended.
+//! An interrupted download resumes where it ended.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -30,7 +30,7 @@ const TRIES: u32 = 5;
 const RETRIES: usize = 3;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often to look whether the files are still wanted.
+/// The interval between checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Fetches what a URL or a pattern of one names, sorted by key.
@@ -69,7 +69,7 @@ struct Bucket {
     /// Another endpoint may have a bucket of the same name.
     endpoint: String,
     name: String,
-    /// What was asked for in it.
+    /// The key or pattern that was requested.
     pattern: String,
     context: FetchContext,
 }
@@ -89,7 +89,7 @@ impl Bucket {
         let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
         let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
         let endpoint = endpoint.unwrap_or_default();
-        // Whoever gave an endpoint without TLS means it.
+        // An endpoint without TLS was chosen on purpose.
         let builder = match endpoint.starts_with("http://") {
             true => builder.with_allow_http(true),
             false => builder,
@@ -129,7 +129,7 @@ impl Bucket {
             Ok(object) => return Ok(object),
             Err(error) => error,
         };
-        // An answer without a body does not tell what is missing; a listing does.
+        // A response without a body does not name what is missing; a listing does.
         let missing = matches!(error, object_store::Error::NotFound { .. });
         let listed = match missing {
             true => self.store.list(Some(&key)).next().await,
@@ -150,7 +150,7 @@ impl Bucket {
         self.context.locks.create_and_lock(&folder).map_err(Error::io(&folder, "create"))?;
         let part = local.with_added_extension("part");
         let open = || File::options().create(true).append(true).open(&part);
-        // Others who want the same object wait here and then find it.
+        // Other runs that want the same object wait here and then find it.
         let mut file = open().map_err(Error::io(&part, "create"))?;
         while file.try_lock().is_err_and(|error| matches!(error, TryLockError::WouldBlock)) {
             tokio::time::sleep(LOOK).await;
@@ -260,7 +260,7 @@ fn is_no_bucket(error: &object_store::Error) -> bool {
     chain(error).contains("NoSuchBucket")
 }
 
-/// Whether another try may succeed.
+/// Returns true if another attempt may succeed.
 fn may_pass(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::Generic { .. })
 }

@@ -24,7 +24,7 @@ fn read(patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
     read_as(FormatOptions::default(), patterns, columns)
 }
 
-/// The same of files that do not tell all of themselves.
+/// The same for files that need options.
 fn read_as(format: FormatOptions, patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
     let files = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
     let source = Source::open(&Files { format, ..files })?;
@@ -330,7 +330,7 @@ fn compressed_text_is_read_as_if_it_were_not() {
         let rows = read(&[&folder.write(name, &bytes)], &["text", "label"]).unwrap();
         let cells: Vec<Vec<Value>> = rows.iter().map(|row| row.2.clone()).collect();
         assert_eq!(cells, [[text("two\nlines"), text("1")], [text("end"), text("2")]]);
-        assert!(rows.iter().all(|row| row.1.is_some()), "lines are told");
+        assert!(rows.iter().all(|row| row.1.is_some()), "lines are known");
         let cut = folder.write(name, &bytes[..bytes.len() / 2]);
         let error = read(&[&cut], &["text", "label"]).unwrap_err();
         assert_eq!(error.file(), Some(folder.path(name).as_path()), "{error}");

@@ -6,14 +6,14 @@ use std::cmp::Ordering;
 use super::Question;
 use crate::tasks::NOT_IN_CONTEXT;
 
-/// What counts as an answer.
+/// Limits on the answers that are considered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerOptions {
-    /// How many starts, ends and answers are looked at.
+    /// The starts, ends and answers to consider.
     pub n_best_size: usize,
     /// The longest answer, in tokens.
     pub max_answer_length: usize,
-    /// Whether questions may have no answer (`version_2_with_negative`).
+    /// True if questions may have no answer (`version_2_with_negative`).
     pub version_2_with_negative: bool,
     /// No answer is given where its score exceeds the best answer's by more than this.
     pub null_score_diff_threshold: f32,
@@ -30,7 +30,7 @@ impl Default for AnswerOptions {
     }
 }
 
-/// What the model said of one window. Logits beyond the window's tokens are passed over.
+/// The model's logits for one window. Logits beyond the window's tokens are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLogits<'set> {
     /// [`crate::TokenizedSet::context_offsets`] of the window.
@@ -60,7 +60,7 @@ pub struct Prediction {
     pub text: String,
     /// Best first.
     pub n_best: Vec<Candidate>,
-    /// By how much "no answer" is ahead of the best answer; None where every question has one.
+    /// The score of "no answer" minus that of the best answer; None if every question has one.
     pub null_score_diff: Option<f32>,
 }
 

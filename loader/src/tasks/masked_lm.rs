@@ -1,5 +1,5 @@
 //! Texts whose tokens will be masked, as `run_mlm` prepares them: a row a line, or put end to end
-//! and cut into blocks. Which tokens are masked is drawn anew each epoch, by [`crate::Masking`].
+//! and cut into blocks. [`crate::Masking`] draws the masked tokens anew each epoch.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
 use crate::{Error, Labels, Result, TextTokenizer, TokenSpan};
 
-/// A token that the tokenizer added: it is never masked.
+/// A token that the tokenizer added, which is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;
-/// A token with which a word begins.
+/// The first token of a word.
 pub(crate) const STARTS_WORD: u8 = 1;
-/// A token that goes on with a word: masked with it where whole words are.
+/// A token inside a word: masked with the word if whole words are masked.
 pub(crate) const CONTINUES_WORD: u8 = 2;
 
 /// The column of a masked language modelling job.
@@ -57,7 +57,8 @@ impl Preprocessor for MaskedLm {
     }
 }
 
-/// Words end where a gap is between two tokens, as transformers' collator takes it.
+/// The part of each token in its word. A gap between two tokens ends a word, as in transformers'
+/// collator.
 fn masking(spans: &[TokenSpan]) -> Vec<u8> {
     let mut end = None;
     let part = |span: &TokenSpan| {

@@ -1,5 +1,6 @@
-//! What a row means to a task: which columns it needs, and how they become examples. A new task
-//! is a file here and a line in [`TaskSpec`] and in [`TaskSpec::task`].
+//! Tasks: the columns that each reads, the examples it makes of a row and the arrays it makes of a
+//! batch. A new task is a file here, a variant of [`TaskSpec`] and an arm of
+//! [`TaskSpec::preprocessor`].
 
 mod causal_lm;
 mod masked_lm;
@@ -65,7 +66,7 @@ pub(crate) trait Preprocessor: Sync {
         Ok(())
     }
 
-    /// Where the labels lie, if rows have any in a column of their own.
+    /// The column of labels, if rows have one.
     fn labels(&self) -> Option<&LabelSpec> {
         None
     }
@@ -82,7 +83,7 @@ pub(crate) trait Preprocessor: Sync {
         None
     }
 
-    /// Whether the targets are the tokens themselves.
+    /// Returns true if the tokens are their own targets.
     fn predicts_inputs(&self) -> bool {
         false
     }
@@ -110,19 +111,19 @@ fn token_target_arrays(padding: &Padding) -> Vec<ArraySpec> {
     arrays
 }
 
-/// What all rows of a data set share.
+/// The state that all rows of a data set share.
 pub(crate) struct SetContext<'set> {
     pub(crate) tokenizer: &'set dyn TextTokenizer,
     pub(crate) labels: Option<LabelReader<'set>>,
 }
 
-/// One row of the tokenized set. What a task has no use for stays empty.
+/// One row of the tokenized set. Fields that a task does not use stay empty.
 #[derive(Default)]
 pub(crate) struct Example {
     pub(crate) encoded: Encoded,
     pub(crate) label: Option<RowLabel>,
-    /// A token's part in its word and so in masking, one a token: see `masked_lm.rs`.
+    /// The part of each token in its word, for masking: see `masked_lm.rs`.
     pub(crate) masking: Vec<u8>,
-    /// The characters of the context that a token stands for, one pair a token.
+    /// The range of characters of the context that each token stands for.
     pub(crate) context_offsets: Vec<[u32; 2]>,
 }

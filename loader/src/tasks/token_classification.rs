@@ -17,9 +17,9 @@ use crate::{Error, LabelKind, LabelSpec, Labels, Result, TextTokenizer, TokenSpa
 pub struct TokenClassification {
     /// A list of words.
     pub words: String,
-    /// A list of labels, as long as that of the words.
+    /// A list of labels, one for each word.
     pub labels: Option<LabelSpec>,
-    /// Label all tokens of a word, its further ones `I-X` where the word is `B-X`.
+    /// Labels all tokens of a word; of a word labelled `B-X`, the tokens after the first are `I-X`.
     pub label_all_tokens: bool,
 }
 
@@ -73,7 +73,7 @@ impl Preprocessor for TokenClassification {
     }
 }
 
-/// Which tokens begin a word and which go on with one.
+/// The part of each token in its word.
 fn parts_of_words(spans: &[TokenSpan]) -> Vec<u8> {
     let mut previous = None;
     let part = |span: &TokenSpan| {

@@ -41,7 +41,7 @@ pub(super) struct TokenizerConfig {
     tokenizer_class: Option<String>,
 }
 
-/// What `config.json` says of the tokenizer.
+/// The settings in `config.json` that concern the tokenizer.
 #[derive(Default, Deserialize)]
 pub(super) struct ModelSettings {
     #[serde(default)]
@@ -126,7 +126,7 @@ impl TokenizerConfig {
     }
 }
 
-/// What a JSON file says; nothing where there is no such file.
+/// The content of a JSON file; the default if there is no such file.
 pub(super) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
     match std::fs::read(file) {
         Ok(bytes) => {

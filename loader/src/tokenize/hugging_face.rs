@@ -38,7 +38,7 @@ pub struct HuggingFaceTokenizer {
     max_length: Option<u32>,
     truncation_direction: TruncationDirection,
     /// The same with a space before each first word, where the other has none: words that are
-    /// given split follow others, and byte-level vocabularies tell by a space where a word begins.
+    /// given split follow others, and byte-level vocabularies mark the start of a word by a space.
     of_words: Option<Tokenizer>,
     padding_side: PaddingSide,
     pad_token_id: Option<u32>,

@@ -49,7 +49,7 @@ pub trait TextTokenizer: Send + Sync {
     /// The id of the mask token; None where the tokenizer has none.
     fn mask_token_id(&self) -> Option<u32>;
 
-    /// Changes whenever any encoding may change.
+    /// A fingerprint that changes whenever any encoding may change.
     fn fingerprint(&self) -> &str;
 }
 
@@ -82,7 +82,7 @@ pub struct Encoded {
     pub input_ids: Vec<u32>,
     /// As long as `input_ids`.
     pub token_type_ids: Vec<u8>,
-    /// Whether `max_length` cut something off.
+    /// True if `max_length` cut something off.
     pub truncated: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct TokenSpan {
     pub end: u32,
 }
 
-/// How long texts are cut into windows.
+/// The windows that long texts are cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowOptions {
     /// Tokens of a window, the first text and special tokens counted; None makes one window.

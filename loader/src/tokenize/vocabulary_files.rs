@@ -34,7 +34,7 @@ const OF_GPT2: &[(&str, &str)] = &[
     ("unk_token", "<|endoftext|>"),
 ];
 
-/// The file that a folder's tokenizer is told by, and what a `tokenizer.json` of it would say.
+/// The vocabulary file of a folder's tokenizer, and the `tokenizer.json` that it amounts to.
 pub(super) fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>)> {
     let files = ["vocab.txt", "vocab.json", "merges.txt"].map(|name| folder.join(name));
     let [words, vocabulary, merges] = &files;
@@ -64,11 +64,11 @@ fn missing(folder: &Path) -> &'static str {
     "there is none, nor a vocab.txt, nor a vocab.json with a merges.txt"
 }
 
-/// What the files beside a vocabulary say.
+/// The settings in the files beside a vocabulary.
 struct Settings {
     tokenizer: Map<String, Json>,
     special_tokens: Map<String, Json>,
-    /// By token.
+    /// The id of each token.
     added: BTreeMap<String, u32>,
     model_type: String,
 }
@@ -89,7 +89,7 @@ impl Settings {
         self.tokenizer.get(name).and_then(Json::as_bool).unwrap_or(default)
     }
 
-    /// Whether texts are put between the marks of RoBERTa, by the tokenizer's class or else the
+    /// True if texts are put between the marks of RoBERTa, by the tokenizer's class or else the
     /// model's.
     fn is_roberta(&self) -> bool {
         let class = self.tokenizer.get("tokenizer_class").and_then(Json::as_str);
@@ -97,12 +97,14 @@ impl Settings {
     }
 
     fn special(&self, name: &str, default: &str) -> String {
-        self.told(name).and_then(token_content).unwrap_or_else(|| default.to_owned())
+        self.configured(name).and_then(token_content).unwrap_or_else(|| default.to_owned())
     }
 
-    fn told(&self, name: &str) -> Option<&Json> {
-        let told = [&self.tokenizer, &self.special_tokens].into_iter().find_map(|of| of.get(name));
-        told.filter(|token| !token.is_null())
+    fn configured(&self, name: &str) -> Option<&Json> {
+        [&self.tokenizer, &self.special_tokens]
+            .into_iter()
+            .find_map(|settings| settings.get(name))
+            .filter(|token| !token.is_null())
     }
 
     /// Each special token of a class and each added one, by ascending id.
@@ -110,23 +112,23 @@ impl Settings {
         let added = self.added.iter().map(|(token, id)| (*id, added_token(*id, &json!(token))));
         let mut by_id: BTreeMap<u32, Json> = added.collect();
         for (name, default) in class {
-            let told = self.told(name).cloned().unwrap_or_else(|| json!(default));
-            let id = token_content(&told).and_then(|token| vocabulary.ids.get(&token));
+            let token = self.configured(name).cloned().unwrap_or_else(|| json!(default));
+            let id = token_content(&token).and_then(|content| vocabulary.ids.get(&content));
             if let Some(id) = id {
-                by_id.insert(*id, added_token(*id, &told));
+                by_id.insert(*id, added_token(*id, &token));
             }
         }
         by_id.into_values().collect()
     }
 }
 
-/// An entry of `added_tokens`: where the token's own flags are not told, those of a special token.
-fn added_token(id: u32, told: &Json) -> Json {
-    let content = token_content(told).unwrap_or_default();
+/// An entry of `added_tokens`, with the flags of a special token where it has none of its own.
+fn added_token(id: u32, token: &Json) -> Json {
+    let content = token_content(token).unwrap_or_default();
     // As RobertaTokenizer declares it: the space before a mask is the mask's.
     let lstrip = content == "<mask>";
     let flag =
-        |name: &str, default: bool| told.get(name).and_then(Json::as_bool).unwrap_or(default);
+        |name: &str, default: bool| token.get(name).and_then(Json::as_bool).unwrap_or(default);
     json!({
         "id": id,
         "content": content,

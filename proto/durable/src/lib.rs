@@ -1,5 +1,5 @@
-//! Files that a reader, or a crash at any moment, meets whole or not at all: written aside,
-//! synced, renamed, and the folder synced, without which the name may be lost.
+//! Atomic, durable file writes: a file is written aside, synced and renamed, and the folder is
+//! synced, without which the name may be lost. Readers and crashes find it whole or not at all.
 //!
 //! Depends on nothing, so that every package can.
 
@@ -9,10 +9,10 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Ends the name of a file that is not whole yet.
+/// The suffix of a file that is not complete yet.
 const ASIDE: &str = ".part";
 
-/// Puts `content` into the place of `path`. Durable when this returns.
+/// Replaces the content of `path`. Durable when this returns.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Replacement::of(path).write(|file| file.write_all(content))
 }
@@ -22,7 +22,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// A file that is to take the place of another, or of none.
+/// A file that will replace another, or be created.
 #[derive(Clone, Debug)]
 pub struct Replacement<'a> {
     path: &'a Path,
@@ -36,24 +36,23 @@ impl<'a> Replacement<'a> {
         Self { path, by_many: false, mode: None, leaves_folder: false }
     }
 
-    /// Other processes may write the same file now, and the last of them wins. What a killed
-    /// one leaves beside it keeps a name of its own.
+    /// Allows several processes to write the file at once; the last one wins. The remains of a
+    /// killed one keep a name of their own.
     pub fn by_many(self) -> Self {
         Self { by_many: true, ..self }
     }
 
-    /// The file's permissions, whatever the process's mask of them is.
+    /// Sets the file's permissions, regardless of the process's umask.
     pub fn with_mode(self, mode: u32) -> Self {
         Self { mode: Some(mode), ..self }
     }
 
-    /// The name becomes durable only with [`sync_folder`]: for those who write several files
-    /// of a folder and do that once.
+    /// Leaves the name to [`sync_folder`], for writers of several files in one folder.
     pub fn without_folder(self) -> Self {
         Self { leaves_folder: true, ..self }
     }
 
-    /// Writes the content. Where that fails, nothing of it is left.
+    /// Writes the content. A failure leaves nothing of it behind.
     pub fn write(
         self,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,

@@ -80,8 +80,8 @@ fn check_splits(job: &JobFile, problems: &mut Problems) {
     }
 }
 
-/// What says more of data sets of the hub applies to nothing else. Only when paths are resolved
-/// are they told from folders.
+/// Checks the fields that apply only to data sets of the hub. Only resolved paths distinguish data
+/// sets from folders.
 pub(crate) fn check_data_sets(job: &JobFile, problems: &mut Problems) {
     let (data, splits) = (&job.data, [&job.data.train, &job.data.validation, &job.data.test]);
     let patterns = splits.into_iter().flatten().flat_map(|files| &files.patterns);

@@ -1,8 +1,8 @@
 //! The job file's page of documentation, from the declarations in `schema`.
 
 use crate::aliases;
+use crate::field_doc::FieldDoc;
 use crate::schema::fields;
-use crate::section::FieldDoc;
 use crate::training_arguments::{self, Treatment};
 
 const INTRODUCTION: &str = "\

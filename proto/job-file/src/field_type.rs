@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::field_doc::FieldDoc;
 use crate::node::{Node, Value};
 use crate::problems::{Problems, join};
-use crate::section::FieldDoc;
 
 /// A type that a field can have.
 pub(crate) trait FieldType: Sized {

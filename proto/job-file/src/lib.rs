@@ -1,11 +1,11 @@
-//! The job file: what a user writes to have a model trained.
+//! The job file, in which a user describes a training job.
 //!
-//! YAML goes through four steps, each a module: `node` (text to a tree that knows
-//! its lines), `aliases` (old names to today's), `section` (tree to typed
+//! YAML is processed in four steps, each a module: `node` (text to a tree with line
+//! numbers), `aliases` (old names to current ones), `section` (tree to typed
 //! structs, every key, type and range checked) and `checks` (fields against each
-//! other). All that is wrong is reported at once. The result is resolved: paths
-//! are absolute and everything left out is filled in, so that the daemon and the
-//! runner read the same values. Nothing here looks at the environment or at files.
+//! other). All faults are reported at once. The result is resolved: paths
+//! are absolute and defaults are filled in, so that the daemon and the
+//! runner read the same values.
 //!
 //! A new argument is one more field in `schema`: its documentation, its default
 //! and its range stand there and nowhere else.
@@ -13,6 +13,7 @@
 mod aliases;
 mod checks;
 mod document;
+mod field_doc;
 mod field_type;
 mod node;
 mod overrides;
@@ -28,10 +29,11 @@ mod supported;
 mod task_checks;
 mod training_arguments;
 mod values;
+mod violation;
 
 pub use document::markdown;
+pub use field_doc::FieldDoc;
 pub use parse::Parsed;
-pub use problems::{Violation, Warning};
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat};
@@ -43,9 +45,9 @@ pub use schema::train::{
     TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
-pub use section::FieldDoc;
 pub use training_arguments::{Argument, Treatment, training_argument};
 pub use values::{
     DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, ReportTo, ResumeFrom,
     StepsOrRatio,
 };
+pub use violation::{Violation, Warning};

@@ -1,22 +1,15 @@
-//! A YAML document as a tree of values that know where they stand.
+//! A YAML document as a tree of values with their positions.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use crate::problems::Violation;
+use crate::violation::{Position, Violation};
 
 /// Deepest nesting of mappings and lists. The parser recurses: at its own limit of
 /// 64 it takes the 2 MiB of stack that a server's thread has.
 const DEPTH_MAX: usize = 16;
-
-/// A place in the YAML, both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-}
 
 /// A value. Overrides and files without lines have no position.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +18,7 @@ pub(crate) struct Node {
     pub(crate) at: Option<Position>,
 }
 
-/// What a YAML value can be.
+/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -56,7 +49,7 @@ impl Node {
         };
         let read: Result<Read<true>, _> = serde_saphyr::from_str_with_options(yaml, options);
         read.map(|read| read.0).map_err(|error| {
-            let at = error.location().and_then(Position::of);
+            let at = error.location().and_then(position);
             Violation::new("", describe_syntax_error(&error), at)
         })
     }
@@ -97,12 +90,10 @@ impl Value {
     }
 }
 
-impl Position {
-    fn of(location: Location) -> Option<Self> {
-        let line = u32::try_from(location.line()).ok()?;
-        let column = u32::try_from(location.column()).ok()?;
-        (line > 0).then_some(Self { line, column })
-    }
+fn position(location: Location) -> Option<Position> {
+    let line = u32::try_from(location.line()).ok()?;
+    let column = u32::try_from(location.column()).ok()?;
+    (line > 0).then_some(Position { line, column })
 }
 
 fn integer_to_json(value: i128) -> serde_json::Value {
@@ -125,8 +116,8 @@ fn describe_syntax_error(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// A node read from YAML, whose parser tells where things stand, or from a
-/// format whose parser does not.
+/// A node read from YAML, whose parser reports positions, or from a format whose parser does
+/// not.
 struct Read<const LOCATED: bool>(Node);
 
 /// A value whose inner nodes are read like it.
@@ -145,7 +136,7 @@ impl<'de, const LOCATED: bool> Deserialize<'de> for Read<LOCATED> {
             return Ok(Self(Node { value, at: None }));
         }
         let spanned = Spanned::<ReadValue<LOCATED>>::deserialize(deserializer)?;
-        let at = Position::of(spanned.referenced);
+        let at = position(spanned.referenced);
         Ok(Self(Node { value: spanned.value.0, at }))
     }
 }
@@ -214,5 +205,5 @@ fn next_key<'de, A: MapAccess<'de>, const LOCATED: bool>(
         return Ok(access.next_key()?.map(|key| (key, None)));
     }
     let key: Option<Spanned<String>> = access.next_key()?;
-    Ok(key.map(|key| (key.value, Position::of(key.referenced))))
+    Ok(key.map(|key| (key.value, position(key.referenced))))
 }

@@ -1,27 +1,30 @@
-//! From a job file's text to a resolved job.
+//! Parses a job file's text into a resolved job.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::field_type::FieldType;
 use crate::node::{Node, Value};
-use crate::problems::{Problems, Violation, Warning};
+use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::train::EvalStrategy;
-use crate::{aliases, checks, overrides, paths, supported, task_checks, training_arguments};
+use crate::violation::{Violation, Warning};
+use crate::{
+    aliases, checks, overrides, paths, schema, supported, task_checks, training_arguments,
+};
 
-/// A job file that is right.
+/// A valid job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     /// The job, resolved.
     pub job: JobFile,
-    /// What the user should know about it.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
 impl JobFile {
     /// Parses, validates and resolves a job file. Relative paths are taken from
-    /// `base_dir`, which must be absolute. On failure, everything that is wrong.
+    /// `base_dir`, which must be absolute. On failure, returns all violations.
     pub fn parse(yaml: &str, base_dir: &Path) -> Result<Parsed, Vec<Violation>> {
         Self::parse_with_overrides(yaml, &BTreeMap::new(), base_dir)
     }
@@ -35,7 +38,7 @@ impl JobFile {
     ) -> Result<Parsed, Vec<Violation>> {
         let mut root = parse_root(yaml).map_err(|violation| vec![violation])?;
         let bad_overrides = overrides::apply(&mut root, values);
-        let mut problems = Problems::of(&root);
+        let mut problems = Problems::of(&root, schema::field_paths);
         for (field, description) in bad_overrides {
             problems.violation(&field, description);
         }

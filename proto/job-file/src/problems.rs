@@ -1,102 +1,43 @@
-//! What is wrong with a job file, and what is only odd.
+//! Collects the violations and warnings of a job file.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::node::{Node, Position, Value};
-
-/// Something in a job file that must be changed before the job can run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Path of the field: "train.learning_rate". Empty for the file as a whole.
-    pub field: String,
-    /// What is wrong with it, to be read after its path: "must be at least 0, not -1".
-    pub description: String,
-    /// Line of the YAML, from 1; none for a field that is not in it.
-    pub line: Option<u32>,
-    /// Column of the YAML, from 1.
-    pub column: Option<u32>,
-}
-
-/// Something in a job file that is read in a way the user should know of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// Machine-readable: `ALIAS_USED`, `FIELD_UNUSED` or `BEST_NOT_LOADED`.
-    pub code: &'static str,
-    /// Path of the field.
-    pub field: String,
-    /// What the user should know, to be read after the path.
-    pub description: String,
-    /// Line of the YAML, from 1.
-    pub line: Option<u32>,
-}
+use crate::node::{Node, Value};
+use crate::violation::{Position, Violation, Warning};
 
 /// A key or value has an old or alternative name.
 pub(crate) const ALIAS_USED: &str = "ALIAS_USED";
 /// A field has no effect beside the others.
 pub(crate) const FIELD_UNUSED: &str = "FIELD_UNUSED";
-/// The best model is looked for and not kept.
+/// The best model is determined and not kept.
 pub(crate) const BEST_NOT_LOADED: &str = "BEST_NOT_LOADED";
 
-impl Violation {
-    pub(crate) fn new(
-        field: impl Into<String>,
-        description: impl Into<String>,
-        at: Option<Position>,
-    ) -> Self {
-        Self {
-            field: field.into(),
-            description: description.into(),
-            line: at.map(|at| at.line),
-            column: at.map(|at| at.column),
-        }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write_place(formatter, self.line, &self.field)?;
-        formatter.write_str(&self.description)
-    }
-}
-
-impl std::error::Error for Violation {}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        write_place(formatter, self.line, &self.field)?;
-        formatter.write_str(&self.description)
-    }
-}
-
-fn write_place(formatter: &mut fmt::Formatter, line: Option<u32>, field: &str) -> fmt::Result {
-    if let Some(line) = line {
-        write!(formatter, "line {line}: ")?;
-    }
-    match field {
-        "" => formatter.write_str("job file: "),
-        field => write!(formatter, "{field}: "),
-    }
-}
-
 /// Collects problems and finds the lines they are on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Problems {
+    field_paths: fn() -> Vec<String>,
     positions: BTreeMap<String, Position>,
     violations: Vec<Violation>,
     warnings: Vec<Warning>,
 }
 
 impl Problems {
-    /// `root` is the document, after overrides.
-    pub(crate) fn of(root: &Node) -> Self {
-        let mut problems = Self::default();
+    /// Starts with the positions in `root`, the document after overrides. `field_paths` returns the
+    /// paths of all fields that there are.
+    pub(crate) fn of(root: &Node, field_paths: fn() -> Vec<String>) -> Self {
+        let (positions, violations, warnings) = Default::default();
+        let mut problems = Self { field_paths, positions, violations, warnings };
         problems.index("", root);
         problems
     }
 
-    /// Reports what is wrong with a field. A field is wrong for one reason at
-    /// a time: what follows from the first is noise.
+    /// The paths of all fields that there are.
+    pub(crate) fn known_fields(&self) -> Vec<String> {
+        (self.field_paths)()
+    }
+
+    /// Reports a violation. Only the first one of a field counts: the others usually follow from
+    /// it.
     pub(crate) fn violation(&mut self, field: &str, description: impl Into<String>) {
         if self.violations.iter().all(|known| known.field != field) {
             let at = self.position(field);
@@ -104,12 +45,12 @@ impl Problems {
         }
     }
 
-    /// Whether something is wrong with a field or with part of it.
+    /// Returns true if a field or part of it has a violation.
     pub(crate) fn is_wrong(&self, field: &str) -> bool {
         self.violations.iter().any(|known| known.field.starts_with(field))
     }
 
-    /// Reports what is odd about a field.
+    /// Reports a warning about a field.
     pub(crate) fn warning(
         &mut self,
         code: &'static str,
@@ -137,7 +78,7 @@ impl Problems {
         if self.violations.is_empty() { Ok(self.warnings) } else { Err(self.violations) }
     }
 
-    /// Where a field stands, or else the innermost section around it.
+    /// The position of a field, or else of the innermost section around it.
     fn position(&self, field: &str) -> Option<Position> {
         let mut path = field;
         loop {

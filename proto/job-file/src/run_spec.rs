@@ -1,4 +1,4 @@
-//! What the daemon hands to a runner: `run.json` in the run directory.
+//! `run.json` in the run directory, by which the daemon passes a job to a runner.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use crate::schema::JobFile;
 /// Name of the file in a run directory.
 pub const RUN_SPEC_FILE: &str = "run.json";
 
-/// Everything a runner has to know.
+/// The job and its environment, as the daemon passes them to a runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     /// Id of the job.
     pub job_id: String,
-    /// Which run of the job this is: 1 for the first.
+    /// The number of this run of the job, from 1.
     pub attempt: u32,
     /// The job, resolved.
     pub job: JobFile,
@@ -25,13 +25,13 @@ pub struct RunSpec {
     pub cores: Vec<u32>,
     /// Absolute path of the PJRT plugin.
     pub plugin: PathBuf,
-    /// Folder for tokens and executables that later jobs can use again.
+    /// Folder of tokens and executables that later jobs can reuse.
     pub cache_dir: PathBuf,
-    /// Most bytes that fetched files, tokenized sets and executables take of it, but for those in
-    /// use; `None` for no such limit.
+    /// Upper limit of the bytes of fetched files, tokenized sets and executables in it, except for
+    /// those in use; `None` for no limit.
     #[serde(default)]
     pub cache_bytes_max: Option<u64>,
-    /// What the cores are, in words: "NVIDIA H200", or a CPU's model name.
+    /// Description of the cores: "NVIDIA H200", or a CPU's model name.
     #[serde(default)]
     pub device_kind: String,
 }
@@ -42,11 +42,11 @@ pub enum RunSpecError {
     /// A system call failed.
     #[error("{action} {}", path.display())]
     Io {
-        /// What was tried, as a bare verb.
+        /// The failed operation, as a bare verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file does not hold a run.
@@ -54,7 +54,7 @@ pub enum RunSpecError {
     Json {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: serde_json::Error,
     },
 }
@@ -72,8 +72,8 @@ impl RunSpec {
     }
 
     /// Writes the `run.json` of a run directory so that a crash at any moment
-    /// leaves the old file or the new one, whole. The folder may be another user's, who is to
-    /// read the file.
+    /// leaves either the old file or the new one. The folder may belong to another user, who can
+    /// then read the file.
     pub fn write(&self, run_dir: &Path) -> Result<(), RunSpecError> {
         let path = run_dir.join(RUN_SPEC_FILE);
         let text = serde_json::to_vec_pretty(self)

@@ -1,27 +1,11 @@
-//! `section!`: one declaration gives a struct, its documentation, its defaults,
-//! its ranges and its reader.
+//! `section!`: one declaration generates a struct, its documentation, its defaults, its ranges
+//! and its reader.
 
+use crate::field_doc::FieldDoc;
 use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Entry, Node, Value};
 use crate::problems::{Problems, join};
 use crate::range::Range;
-
-/// A field of the job file, as its documentation shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldDoc {
-    /// "train.learning_rate".
-    pub path: String,
-    /// "number", "text", or the values of an enumeration: "`no`, `steps`, `epoch`".
-    pub type_name: String,
-    /// Whether it must be given.
-    pub required: bool,
-    /// What stands in for it; none where there is no such value.
-    pub default: Option<String>,
-    /// "at least 1"; none where every value of the type is legal.
-    pub range: Option<String>,
-    /// What it does.
-    pub doc: String,
-}
 
 /// Declares a section: `name: type = default, in range;` A field without a
 /// default is required; an optional one says `= None`.
@@ -64,7 +48,7 @@ macro_rules! section {
                 Some(Self { $($name: $name?),+ })
             }
 
-            fn fields(path: &str) -> Vec<$crate::section::FieldDoc> {
+            fn fields(path: &str) -> Vec<$crate::field_doc::FieldDoc> {
                 let mut docs = Vec::new();
                 $(docs.extend($crate::section::document::<$type>(
                     $crate::problems::join(path, stringify!($name)),
@@ -108,15 +92,15 @@ impl<'a> Fields<'a> {
         };
         for entry in entries {
             if !keys.contains(&entry.key.as_str()) {
-                let nearest = crate::schema::nearest(path, &entry.key, keys);
+                let nearest = nearest(path, &entry.key, keys, &problems.known_fields());
                 problems.violation(&join(path, &entry.key), unknown_key(nearest.as_deref()));
             }
         }
         Some(Self { path, entries })
     }
 
-    /// Reads a field. One that cannot be read is reported and has its default,
-    /// so that what else is wrong can be found.
+    /// Reads a field. One that cannot be read is reported and gets its default,
+    /// so that other faults can be found.
     pub(crate) fn read<T: FieldType>(
         &self,
         name: &str,
@@ -138,6 +122,20 @@ impl<'a> Fields<'a> {
                 .or(default),
         }
     }
+}
+
+/// The key that an unknown one most likely stands for: the same key in another
+/// section, or the most similar one of its own section.
+fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Option<String> {
+    let elsewhere = known.iter().find(|path| path.ends_with(&format!(".{unknown}")));
+    if elsewhere.is_some() {
+        return elsewhere.cloned();
+    }
+    keys.iter()
+        .map(|key| (strsim::normalized_damerau_levenshtein(unknown, key), key))
+        .filter(|(similarity, _)| *similarity >= 0.4)
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))
+        .map(|(_, key)| join(section, key))
 }
 
 fn unknown_key(nearest: Option<&str>) -> String {

@@ -1,5 +1,5 @@
-//! What the job file can say and the runner cannot do yet. Each is refused
-//! rather than ignored; when the runner can do it, its line goes.
+//! Values of the job file that the runner does not support yet. They are refused rather than
+//! ignored. Remove the line of a value once the runner supports it.
 
 use std::path::PathBuf;
 

@@ -16,7 +16,7 @@ train: {learning_rate: 1.45e-4, warmup_steps: 0.06, eval_steps: 0.25, seed: 7}
 resources: {platform: cpu, cores: 2, after: 01J}
 output_dir: out
 ";
-/// What parsers trip over: anchors, tags, deep nesting, odd numbers and odd characters.
+/// Difficult input for parsers: anchors, tags, deep nesting, odd numbers and odd characters.
 const PIECES: &[&str] = &[
     "&a ",
     "*a",

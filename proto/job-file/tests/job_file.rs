@@ -1,4 +1,4 @@
-//! What job files are accepted, and what is said about the others.
+//! Accepted job files, and the violations of others.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 

@@ -1,6 +1,6 @@
 //! One event on disk: `[length u32][payload CRC u32][header CRC u32][payload]`,
 //! little-endian, CRC-32C, the payload a prost message. The header has a checksum
-//! of its own so that a damaged length is told from a frame still being written.
+//! of its own so that a damaged length differs from a frame still being written.
 
 use prost::Message;
 
@@ -13,7 +13,7 @@ pub(super) const HEADER_BYTES: usize = 12;
 /// Largest payload. A length above it is damage, not an event.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// What the bytes at a place hold.
+/// The content of the bytes at an offset.
 #[derive(Debug)]
 pub(super) enum Decoded {
     /// An event, and the bytes its frame takes.
@@ -59,8 +59,8 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Whether a whole frame begins anywhere behind the first byte: then what is in
-/// front of it was once synced, and is no torn tail.
+/// Returns true if a whole frame begins anywhere behind the first byte. The bytes in front of it
+/// were then synced once, and are not a torn tail.
 pub(super) fn is_anywhere(bytes: &[u8]) -> bool {
     (1..bytes.len()).any(|at| matches!(decode(&bytes[at..]), Decoded::Event(..)))
 }

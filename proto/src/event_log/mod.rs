@@ -1,9 +1,9 @@
 //! The durable log of a run's events: a runner appends, the daemon reads the
 //! same file while it grows and after crashes of either.
 //!
-//! A log is a row of frames (see `frame`). What a crash leaves behind the last
-//! whole frame is a torn tail: readers wait in front of it, the next writer cuts
-//! it off. A damaged frame in front of intact ones is never repaired or
+//! A log is a row of frames (see `frame`). Bytes that a crash leaves behind
+//! the last whole frame are a torn tail: readers wait in front of it, the next
+//! writer cuts it off. A damaged frame in front of intact ones is never repaired or
 //! skipped: it is reported.
 
 mod frame;
@@ -24,11 +24,11 @@ pub enum EventLogError {
     /// A system call failed.
     #[error("{action} event log {}", path.display())]
     Io {
-        /// What was tried, as a bare verb: "append to".
+        /// The failed operation, as a bare verb: "append to".
         action: &'static str,
         /// The log.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A frame does not match its checksum or holds no event.
@@ -36,9 +36,9 @@ pub enum EventLogError {
     Corrupt {
         /// The log.
         path: PathBuf,
-        /// Where the frame begins.
+        /// The offset of the frame.
         offset: u64,
-        /// What is wrong with it.
+        /// The fault.
         detail: &'static str,
     },
     /// Another process or handle writes this log.

@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 4 * (FRAME_BYTES_MAX + HEADER_BYTES);
 pub struct LoggedEvent {
     /// The event.
     pub event: Event,
-    /// Offset to go on reading from once this event is dealt with.
+    /// The offset to continue from once this event is handled.
     pub next_offset: u64,
 }
 
@@ -64,8 +64,8 @@ impl EventLogReader {
         }
     }
 
-    /// Whether what is at `offset` and could not be read is no more than a torn tail: no event comes
-    /// behind it, or the next writer has cut it off already and put one in its place.
+    /// Returns true if the unreadable bytes at `offset` are a torn tail: no event follows them, or
+    /// the next writer has already replaced them.
     pub fn is_torn(&self, offset: u64) -> Result<bool, EventLogError> {
         let rest = self.read_chunk(offset).map_err(EventLogError::io("read", &self.path))?;
         // A tail is what was written in the moments before the machine went down.
@@ -73,9 +73,9 @@ impl EventLogReader {
         Ok(replaced || rest.len() < CHUNK_BYTES && !frame::is_anywhere(&rest))
     }
 
-    /// Waits until all that can be read is on disk. Who remembers durably how far it got calls this
-    /// before: a machine that goes down may otherwise leave a log that ends before that place, and
-    /// where the next writer goes on, it would be looked for behind.
+    /// Waits until all that can be read is on disk. A reader that stores its offset durably calls
+    /// this first: after a crash of the machine the log may otherwise end before that offset, and
+    /// the reader would skip the events that the next writer appends.
     pub fn sync(&self) -> Result<(), EventLogError> {
         self.file.sync_data().map_err(EventLogError::io("sync", &self.path))
     }

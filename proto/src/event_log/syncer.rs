@@ -32,7 +32,7 @@ impl Syncer {
     /// Asks for a sync within the delay.
     pub(super) fn request(&self) {
         if let Some(requests) = &self.requests {
-            // Full: a sync is due already. Closed: `failure` tells.
+            // Full: a sync is due already. Closed: `failure` has the error.
             let _ = requests.try_send(());
         }
     }
@@ -47,7 +47,7 @@ impl Drop for Syncer {
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing that panics; in a drop there is no one to tell.
+            // The thread does not panic, and a drop could not report it.
             let _ = thread.join();
         }
     }
@@ -60,7 +60,7 @@ fn sync_on_request(
     failure: &Mutex<Option<io::Error>>,
 ) {
     while inbox.recv().is_ok() {
-        // Wait for more to sync at once; wake up early when the writer goes.
+        // Collects more to sync at once; wakes up early when the writer is dropped.
         // The request stays served: what it asked for is synced below.
         let closing = wait_or_closed(inbox, delay);
         if let Err(error) = file.sync_data() {
@@ -72,7 +72,7 @@ fn sync_on_request(
     }
 }
 
-/// Waits `delay`, swallowing further requests. True if the writer is gone.
+/// Waits for `delay`, ignoring further requests. Returns true if the writer was dropped.
 fn wait_or_closed(inbox: &Receiver<()>, delay: Duration) -> bool {
     let deadline = std::time::Instant::now() + delay;
     loop {

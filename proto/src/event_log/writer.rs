@@ -20,11 +20,11 @@ const SYNC_DELAY: Duration = Duration::from_millis(200);
 pub struct EventLogWriter {
     file: File,
     path: PathBuf,
-    /// Where the next frame goes: the end of the last whole one.
+    /// The offset of the next frame: the end of the last whole one.
     end: u64,
     next_sequence: u64,
     truncated_bytes: u64,
-    /// There may be a piece of a frame behind the end, which could not be cut off.
+    /// True if part of a frame behind the end could not be cut off.
     torn: bool,
     syncer: Syncer,
 }
@@ -71,8 +71,8 @@ impl EventLogWriter {
         Ok(event)
     }
 
-    /// The same without regard to the disk: what this returns can be read, and where the machine
-    /// goes down before the next `sync`, it may be lost.
+    /// The same without waiting for the disk: the event can be read, but may be lost if the machine
+    /// crashes before the next `sync`.
     pub fn write(&mut self, kind: event::Kind) -> Result<Event, EventLogError> {
         let event = Event {
             sequence: self.next_sequence,
@@ -106,7 +106,7 @@ impl EventLogWriter {
     }
 }
 
-/// Events that come often and whose loss a machine crash may cause.
+/// Returns true for events that are frequent and that a crash of the machine may lose.
 fn may_be_synced_late(kind: &event::Kind) -> bool {
     matches!(kind, event::Kind::Step(_) | event::Kind::Log(_))
 }
@@ -139,7 +139,7 @@ fn prepare(file: &File, path: &Path, end: u64) -> io::Result<Syncer> {
     Syncer::start(file.try_clone()?, SYNC_DELAY)
 }
 
-/// What of a log is intact.
+/// The intact part of a log.
 struct Intact {
     end: u64,
     last_sequence: u64,

@@ -1,5 +1,5 @@
 //! Arrow IPC, as a file (random access, with a footer) or as a stream (what `datasets` writes),
-//! told apart by the file's first bytes. A file is one part: batches come in order. A batch of the
+//! recognized by the file's first bytes. A file is one part: batches come in order. A batch of the
 //! file is in memory as a whole, as its writer had it (`datasets` writes a thousand rows). The
 //! reader panics on some malformed files; [`crate::guard`] stands around every call.
 
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// The first bytes of the file format; a stream starts with a message.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
 
-/// The key of what `datasets` notes of the columns in the metadata of the files that it writes.
+/// The metadata key of the column descriptions in files that `datasets` wrote.
 pub(super) const NOTED_AS: &str = "huggingface";
 
 /// Behind the footer: its length and the magic bytes.
@@ -53,8 +53,8 @@ fn reader(path: &Path, projection: Option<Vec<usize>>) -> Result<Box<dyn RecordB
     })
 }
 
-/// Fails where the footer tells of batches that the file has no bytes for: the reader would
-/// take memory for them before it noticed.
+/// Fails if the footer lists batches beyond the end of the file: the reader would allocate memory
+/// for them before it noticed.
 fn check_footer(path: &Path, file: &mut File) -> Result<()> {
     let (size, footer) = footer(file).map_err(Error::io(path, "read"))?;
     file.rewind().map_err(Error::io(path, "read"))?;
@@ -68,7 +68,7 @@ fn check_footer(path: &Path, file: &mut File) -> Result<()> {
     };
     match blocks.into_iter().all(fits) {
         true => Ok(()),
-        false => Err(bad(&"its footer tells of more bytes than there are")),
+        false => Err(bad(&"its footer lists more bytes than the file has")),
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) fn records(
 ) -> Result<Records> {
     let column = |name: &&str| {
         let array = batch.column_by_name(name);
-        let array = array.ok_or_else(|| format!("column {name:?} is gone"))?;
+        let array = array.ok_or_else(|| format!("column {name:?} is missing"))?;
         values(array).map_err(|message| format!("column {name:?}: {message}"))
     };
     let cells = columns.iter().map(column).collect::<Result<Vec<_>, String>>();

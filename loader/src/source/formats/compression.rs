@@ -1,4 +1,4 @@
-//! Text files that may be compressed, told by the end of the name: `.gz` (gzip) and `.zst`
+//! Text files that may be compressed, recognized by the end of the name: `.gz` (gzip) and `.zst`
 //! (zstd). They are decompressed as they are read, so that no file need fit into memory.
 
 use std::fs::File;

@@ -13,13 +13,13 @@ use super::{DataFile, FormatOptions, ROW_BYTES_MAX};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
-/// A last row of our own. Where it does not come back as a row, the file's end lies inside quotes,
-/// which the parser would accept without a word, and with it half the file as one field.
+/// A row appended to every file. If it does not come back as a row, the file ends inside quotes,
+/// which the parser would accept silently, with half the file as one field.
 const END_MARK: &[u8] = b"\n\0end of file\0";
 
 type MarkedReader = Reader<RowLimit<Chain<Box<dyn Read>, &'static [u8]>>>;
 
-/// Ends in an error where the parser reads on and on and finds no end of its row.
+/// Fails once the parser has read more than one row may have without finding its end.
 struct RowLimit<R> {
     inner: R,
     bytes_left: Cell<u64>,

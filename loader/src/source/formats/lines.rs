@@ -20,7 +20,7 @@ impl Line {
     }
 }
 
-/// What becomes of lines with nothing but white space.
+/// The treatment of lines with nothing but white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blank {
     Kept,
@@ -41,7 +41,7 @@ pub(super) fn lines(path: &Path, blank: Blank) -> Result<impl Iterator<Item = Re
     }))
 }
 
-/// The next line, or as much of it as tells that it is too long; None at the end.
+/// The next line, cut after the longest allowed length plus one byte; None at the end.
 fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     match reader.take(ROW_BYTES_MAX + 1).read_until(b'\n', &mut line)? {

@@ -21,8 +21,8 @@ use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
 use compression::{COMPRESSIONS, without_compression};
 
-/// A row of a text format is at most this long: what is longer is no row, but a file that lacks
-/// its line ends or a closing quote, and would be read into memory as a whole.
+/// The longest row of a text format. A longer one means that the file lacks its line ends or a
+/// closing quote, and would be read into memory as a whole.
 const ROW_BYTES_MAX: u64 = 64 << 20;
 
 /// A data format, chosen by the end of a file's name.
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-/// What the files themselves do not tell.
+/// Settings that the files themselves do not state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FormatOptions {
     /// Between the fields of CSV files, in place of a comma.
@@ -48,17 +48,17 @@ pub struct FormatOptions {
     pub keep_linebreaks: bool,
 }
 
-/// An open data file, positioned nowhere: each part can be read on its own, by any thread.
+/// An open data file. Each part can be read on its own, by any thread.
 pub(super) trait DataFile: Send + Sync {
     /// All column names, in file order.
     fn columns(&self) -> Result<Vec<String>>;
 
-    /// SpannedEncoding that can be read in parallel.
+    /// The number of parts that can be read in parallel.
     fn parts(&self) -> usize {
         1
     }
 
-    /// The number of rows, if it can be told without reading them.
+    /// The number of rows, if it is known without reading them.
     fn rows(&self) -> Option<u64> {
         None
     }
@@ -86,8 +86,8 @@ pub(super) trait DataFile: Send + Sync {
     ) -> Result<()>;
 }
 
-/// How many rows of a columnar file to take at a time, of which `rows` have `bytes`. What a file
-/// says of itself may be wrong; the bounds hold all the same.
+/// The rows of a columnar file to read at a time, if `rows` have `bytes`. The sizes that a file
+/// states may be wrong, so the result has bounds.
 fn rows_at_a_time(rows: u64, bytes: u64) -> usize {
     let each = bytes / rows.max(1);
     (RECORDS_BYTES_MAX as u64 / each.max(1)).clamp(1, RECORDS_MAX as u64) as usize
@@ -103,7 +103,12 @@ static FORMATS: [Format; 7] = [
     Format { extensions: &["arrow", "feather"], is_text: false, open: arrow::open },
 ];
 
-/// The format that the end of the file's name says.
+/// The names of all formats, each also its usual extension.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(Format::name)
+}
+
+/// The format that the end of the file's name stands for.
 pub(super) fn of_path(path: &Path) -> Result<&'static Format> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let matches = |format: &&Format| {

@@ -23,8 +23,8 @@ struct ParquetFile {
 
 pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
-    // By the Arrow schema that a file may carry besides its own, the reader makes text of columns
-    // of bytes without looking whether they are UTF-8: undefined behaviour on a damaged file.
+    // With the Arrow schema that a file may carry beside its own, the reader takes columns of bytes
+    // for text without checking that they are UTF-8: undefined behaviour on a damaged file.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(&file, options);
     let metadata = metadata.map_err(|error| Error::bad_file(path, "Parquet", error))?;
@@ -84,7 +84,8 @@ impl DataFile for ParquetFile {
 }
 
 impl ParquetFile {
-    /// Of a row group, by the bytes that its wanted root columns say they have.
+    /// The rows of a row group to read at a time, by the sizes that the file states for the wanted
+    /// root columns.
     fn rows_at_a_time(&self, part: usize, wanted: &[usize]) -> usize {
         let schema = self.metadata.parquet_schema();
         let group = self.metadata.metadata().row_group(part);
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
     use crate::testing::DataFolder;
 
-    /// A file of one column of bytes that are no text, and what it notes of itself.
+    /// A file of one column of bytes that are not text, with one entry of metadata.
     fn file_of_bytes(noted: (&str, String)) -> Vec<u8> {
         let column = BinaryArray::from_vec(vec![b"caf\xe9"]);
         let batch = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).unwrap();

@@ -1,5 +1,5 @@
-//! A Parquet file whose pages are looked at before the reader takes memory for them: the header of
-//! a page says how long it is unpacked, up to 2 GiB, and the reader believes it.
+//! A Parquet file whose page headers are checked before the reader allocates memory for the pages:
+//! a header states the unpacked size, up to 2 GiB, and the reader trusts it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Pages up to here pass, whatever the file says of its columns: writers aim at one MiB.
+/// Pages up to this size pass, whatever the file states about its columns: writers aim at 1 MiB.
 const PAGE_BYTES: u64 = 256 << 20;
 /// The head of the next field, where it is an `i32`, in Thrift's compact protocol.
 const NEXT_FIELD_IS_I32: u8 = 0x15;

@@ -3,7 +3,7 @@
 //! last token of the answer; a window without the answer points at its classification token.
 //!
 //! One case is unlike `run_qa`: where the answer begins with the last context token of a window,
-//! the script goes on past the special token behind it and trains on a start after the end. Here
+//! the script steps past the special token behind it and trains on a start after the end. Here
 //! the start is that last token.
 
 pub(crate) mod answers;
@@ -18,20 +18,20 @@ use crate::labels::RowLabel;
 use crate::source::Row;
 use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
-/// Stands where a token is not one of the context.
+/// The offsets of a token outside the context.
 pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];
 
 /// The columns of a question answering job. Without answers rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
 pub struct QuestionAnswering {
-    /// What a question is called in the predictions; None numbers them.
+    /// The column of question ids in the predictions; None numbers the questions.
     pub id: Option<String>,
     pub question: String,
     pub context: String,
     pub answers: Option<String>,
     /// Tokens that two windows of one context share.
     pub doc_stride: u32,
-    /// Keep where in the context each token lies, to get back from positions to text.
+    /// Keeps the offsets of each token in the context, to turn positions back into text.
     pub keep_offsets: bool,
 }
 
@@ -94,7 +94,7 @@ impl Preprocessor for QuestionAnswering {
     }
 }
 
-/// Where "no answer" points.
+/// The token that "no answer" points at.
 fn empty_position(window: &SpannedEncoding, cls_token_id: Option<u32>) -> usize {
     let token = window.encoded.input_ids.iter().position(|id| Some(*id) == cls_token_id);
     token.unwrap_or(0)

@@ -1,11 +1,11 @@
-//! `data.columns`: what is done with the columns of the files.
+//! `data.columns`: changes to the columns of the files.
 
 use crate::section::section;
 use crate::spelled::spelled;
 use crate::values::Mapping;
 
 section! {
-    /// What is done with the columns of all files before they are read, in this order.
+    /// Changes to the columns of all files before they are read, made in this order.
     pub struct Columns {
         /// New names: `{sentence: text}`.
         rename: Mapping<String> = Mapping::default();
@@ -17,7 +17,7 @@ section! {
 }
 
 spelled! {
-    /// What a value is converted to, as `datasets` calls it.
+    /// The type that a value is converted to, named as in `datasets`.
     pub enum CastType {
         /// A text.
         String = "string",

@@ -9,8 +9,8 @@ use crate::values::{DataFiles, LabelMap};
 
 section! {
     /// The rows to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow,
-    /// or plain `.txt` with a row a line in the column `text`, told apart by the ends of their
-    /// names, text also with `.gz` or `.zst`; a folder is one
+    /// or plain `.txt` with one row per line in the column `text`, recognized by the ends of their
+    /// names; text files may be compressed (`.gz`, `.zst`). A folder must be one
     /// that `save_to_disk` of `datasets` wrote. `s3://BUCKET/KEY` is an object of a bucket, by
     /// the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than AWS); it is
     /// fetched into the cache once. `org/name` that is no folder here, or
@@ -25,20 +25,19 @@ section! {
         train: Option<DataFiles> = None;
         /// Files to evaluate on.
         validation: Option<DataFiles> = None;
-        /// Share of the training rows that is kept aside to evaluate on, drawn by
-        /// `train.data_seed`, in place of `validation`.
+        /// Share of the training rows to evaluate on instead of `validation`, drawn with
+        /// `train.data_seed`.
         validation_split: Option<f64> = None, in (Bound::Excluded(0.0), Bound::Excluded(1.0));
         /// Files to evaluate on once, when training is over, and to predict on.
         test: Option<DataFiles> = None;
-        /// Configuration of the data sets of the hub; their default or only one, where it is
-        /// left out.
+        /// Configuration of the data sets of the hub; by default their default or only one.
         dataset_config_name: Option<String> = None;
-        /// Branch, tag or commit of the data sets of the hub; `main` where it is left out.
+        /// Branch, tag or commit of the data sets of the hub; `main` by default.
         revision: Option<String> = None;
-        /// Between the fields of `.csv` files, one character; `,` where it is left out.
+        /// Delimiter of `.csv` files, one character; `,` by default.
         delimiter: Option<String> = None;
-        /// Keep the line breaks of `.txt` files, and with them blank lines. Left out, causal
-        /// language models keep them and others do not, as in transformers' examples.
+        /// Keep the line breaks of `.txt` files, and with them blank lines. By default only causal
+        /// language models keep them, as in transformers' examples.
         keep_linebreaks: Option<bool> = None;
         /// Column that holds the text.
         text: String = "text".to_owned();
@@ -49,20 +48,19 @@ section! {
         label: String = "label".to_owned();
         /// Class of each label: `{1: negative, 2: negative, 3: neutral}`. Classes are
         /// numbered in the order they first appear in, unless their names are the
-        /// numbers from 0 on. Left out, labels are class numbers from 0 on.
+        /// numbers from 0 on. Without it, labels are class numbers from 0 on.
         label_map: Option<LabelMap> = None;
-        /// What the list of labels of a row holds, for multi-label classification: the classes
-        /// that apply, or for each class a 0 or 1. Left out, lists of floats, of booleans and of
+        /// Meaning of a row's list of labels, for multi-label classification: the classes
+        /// that apply, or a 0 or 1 for each class. By default, lists of floats, of booleans and of
         /// as many 0 and 1 as there are classes are `one_hot`.
         label_format: Option<LabelFormat> = None;
         /// Column that holds the list of words, for token classification.
         tokens: String = "tokens".to_owned();
-        /// Column that holds the list of labels, one a word, for token classification.
+        /// Column that holds the list of labels, one per word, for token classification.
         labels: String = "labels".to_owned();
         /// Label every token of a word and not only its first.
         label_all_tokens: bool = false;
-        /// Column that names a question in the predictions; they are numbered where it is
-        /// left out.
+        /// Column of question ids for the predictions; without it, questions are numbered.
         id: Option<String> = None;
         /// Column that holds the question.
         question: String = "question".to_owned();
@@ -72,16 +70,16 @@ section! {
         answers: String = "answers".to_owned();
         /// Tokens that two windows of a long context share.
         doc_stride: u32 = 128, in 0.0..=1_048_576.0;
-        /// Whether questions may have no answer, as in SQuAD 2.0.
+        /// Allow questions without an answer, as in SQuAD 2.0.
         version_2_with_negative: bool = false;
-        /// Starts, ends and answers that are looked at for each question.
+        /// Starts, ends and answers to consider for each question.
         n_best_size: u32 = 20, in 1.0..=1000.0;
         /// Tokens of the longest answer.
         max_answer_length: u32 = 30, in 1.0..=1_048_576.0;
-        /// By how much the score of "no answer" must exceed the best answer's to be given.
+        /// Margin by which the score of "no answer" must exceed that of the best answer.
         null_score_diff_threshold: f64 = 0.0;
-        /// Tokens of a block that texts are put end to end and cut into, for language
-        /// models; what the model can take, at most 1024, where it is left out.
+        /// Tokens of the blocks that concatenated texts are cut into, for language models; by
+        /// default the model's maximum, at most 1024.
         block_size: Option<u32> = None, in 2.0..=1_048_576.0;
         /// Make each text a row of its own, for masked language models.
         line_by_line: bool = false;
@@ -89,24 +87,24 @@ section! {
         mlm_probability: f64 = 0.15, in (Bound::Excluded(0.0), Bound::Included(1.0));
         /// Mask all tokens of a word together.
         whole_word_mask: bool = false;
-        /// Tokens that a row is truncated to, special tokens counted; the most that
-        /// the model can take where it is left out, but 384 for question answering.
+        /// Tokens that a row is truncated to, special tokens counted; by default the model's
+        /// maximum, but 384 for question answering.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
-        /// Pad all rows to `max_length`: one program a step kind instead of one a length.
+        /// Pad all rows to `max_length`: one program of each kind instead of one per length.
         pad_to_max_length: bool = false;
         /// Pad rows to a multiple of this many tokens.
         pad_to_multiple_of: Option<u32> = None, in 1.0..=1_048_576.0;
-        /// What is done with the columns of all files before they are read.
+        /// Changes to the columns of all files before they are read.
         columns: Columns;
     }
 }
 
 spelled! {
-    /// What a list of labels holds.
+    /// The meaning of a list of labels.
     pub enum LabelFormat {
         /// The classes that apply.
         Classes = "classes",
-        /// For each class 1 where it applies, else 0.
+        /// For each class a 1 if it applies, else a 0.
         OneHot = "one_hot",
     }
 }

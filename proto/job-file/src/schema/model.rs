@@ -1,4 +1,4 @@
-//! `model`: what is trained.
+//! `model`: the model to train.
 
 use serde_json::{Map, Value};
 
@@ -16,56 +16,56 @@ section! {
         name_or_path: ModelSource;
         /// Revision of a hub id: a branch, a tag or a commit.
         revision: Option<String> = None;
-        /// What the model learns to do.
+        /// Task that the model learns.
         task: TaskName;
-        /// What kind of answer sequence classification gives; as `config.json` says, or one
-        /// class a row, where it is left out. One label is regression.
+        /// Kind of answer of sequence classification; by default that of `config.json`, or one
+        /// class per row. One label is regression.
         problem_type: Option<ProblemType> = None;
-        /// Number of classes; counted in `data.label_map` where it is left out, or without one in
-        /// the training data. 1 is regression. Of `problem_type: regression`, how many numbers a
-        /// row has.
+        /// Number of classes; by default counted in `data.label_map`, or without one in the
+        /// training data. 1 is regression. With `problem_type: regression`, the count of numbers
+        /// per row.
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
-        /// Begin with random weights as `config.json` describes them, and load none.
+        /// Start from random weights as `config.json` describes them, and load none.
         from_config: bool = false;
         /// Values that replace those of `config.json`, for example
         /// `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
-        /// Bytes of one file of weights at most, or text such as `5GB`, in `output_dir` and in
+        /// Maximum size of a weights file in bytes, or text such as `5GB`, in `output_dir` and in
         /// checkpoints. Larger models are saved in several files and an index of them.
         max_shard_size: FileSize = FileSize::gigabytes(50), in 1.0..;
     }
 }
 
 spelled! {
-    /// What sequence classification answers.
+    /// The kind of answer of sequence classification.
     pub enum ProblemType {
-        /// One class a row.
+        /// One class per row.
         SingleLabelClassification = "single_label_classification",
-        /// Any number of classes a row.
+        /// Any number of classes per row.
         MultiLabelClassification = "multi_label_classification",
-        /// A number a row, or a list of `num_labels` numbers.
+        /// A number per row, or a list of `num_labels` numbers.
         Regression = "regression",
     }
 }
 
 impl TaskName {
-    /// Whether labels of the data are classes (or numbers) in a column of their own.
+    /// Returns true if the labels are classes (or numbers) in a column of the data.
     pub fn is_classification(self) -> bool {
         matches!(self, Self::SequenceClassification | Self::TokenClassification)
     }
 
-    /// Whether the tokens are their own labels.
+    /// Returns true if the tokens are their own labels.
     pub fn is_language_model(self) -> bool {
         matches!(self, Self::MaskedLm | Self::CausalLm)
     }
 }
 
 spelled! {
-    /// What a model learns to do.
+    /// The task that a model learns.
     pub enum TaskName {
-        /// One class a row.
+        /// One class per row.
         SequenceClassification = "sequence-classification" | "text-classification",
-        /// One class a word.
+        /// One class per word.
         TokenClassification = "token-classification" | "ner",
         /// A span of a context.
         QuestionAnswering = "question-answering",

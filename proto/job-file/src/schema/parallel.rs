@@ -6,16 +6,17 @@ use crate::spelled::spelled;
 section! {
     /// How the cores share the work: `data` x `tensor` x `pipeline` is their number.
     pub struct Parallel {
-        /// Cores that each see other rows of a batch; all that `tensor` and `pipeline`
-        /// leave where it is left out.
+        /// Cores that each see different rows of a batch; by default all that `tensor` and
+        /// `pipeline` leave.
         data: Option<u32> = None, in 1.0..=65536.0;
         /// Cores that share each layer.
         tensor: u32 = 1, in 1.0..=1024.0;
         /// Groups of cores that each hold some of the layers.
         pipeline: u32 = 1, in 1.0..=1024.0;
-        /// Parts that a batch goes through the pipeline in; of no effect without one.
+        /// Parts of a batch that pass through the pipeline one after the other; without effect if
+        /// there is no pipeline.
         microbatches: u32 = 1, in 1.0..=65536.0;
-        /// Which cores of the host to take.
+        /// Placement of the job's cores on the host.
         placement: CorePlacement = CorePlacement::Cluster;
         /// Keep each part of the optimizer's state on one core of the `data` axis
         /// instead of on all of them.
@@ -24,11 +25,11 @@ section! {
 }
 
 spelled! {
-    /// Which cores of a host a job takes.
+    /// The placement of a job's cores on a host.
     pub enum CorePlacement {
         /// Neighbours, for fast collectives.
         Cluster = "cluster",
-        /// On as many devices as there are, for most memory bandwidth a core.
+        /// On as many devices as possible, for the most memory bandwidth per core.
         Spread = "spread",
     }
 }

@@ -8,24 +8,24 @@ use crate::values::{Mapping, ReportTo, ResumeFrom, StepsOrRatio};
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
     pub struct Train {
-        /// Train the model. Without, it is evaluated or predicts as it is given.
+        /// Train the model. Otherwise it is evaluated, or predicts, as it is given.
         do_train: bool = true;
-        /// Evaluate the model after training, and while training as `eval_strategy` says;
-        /// where there are rows to do it on if it is left out.
+        /// Evaluate the model after training, and during training by `eval_strategy`; by default
+        /// if there are rows to evaluate on.
         do_eval: Option<bool> = None;
         /// Predict the rows of `data.test`, into `predictions.parquet` of the output folder.
         do_predict: bool = false;
-        /// Times that the training rows are gone through; may have a fraction.
+        /// Passes over the training rows; may have a fraction.
         num_train_epochs: f64 = 3.0, in above(0.0);
-        /// Optimizer steps to do, whatever `num_train_epochs` says; -1 for no such limit.
+        /// Optimizer steps, in place of `num_train_epochs`; -1 for no such limit.
         max_steps: i64 = -1, in -1.0..;
-        /// Training rows a core and batch: a step takes as many times more as there are cores
-        /// that see other rows, times `gradient_accumulation_steps`.
+        /// Training rows per core and batch. A step takes this times the number of cores that see
+        /// different rows, times `gradient_accumulation_steps`.
         per_device_train_batch_size: u32 = 8, in 1.0..=1_048_576.0;
-        /// Evaluation rows a core and step.
+        /// Evaluation rows per core and batch.
         per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
         /// Batches whose gradients are added up for one optimizer step. Its loss is the mean over
-        /// the labels of all of them, as of one large batch: of rows, or of tokens where tokens
+        /// the labels of all of them, as for one large batch: of rows, or of tokens if tokens
         /// have labels; the Trainer of transformers 5 adds up the batches' means with classifiers.
         gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
         /// Peak learning rate.
@@ -43,7 +43,7 @@ section! {
         max_grad_norm: f64 = 1.0, in 0.0..;
         /// The optimizer.
         optim: Optim = Optim::AdamwTorch;
-        /// How the learning rate goes down after warm-up.
+        /// Schedule of the learning rate after warm-up.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
         /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
         /// `cosine_with_restarts` (1: half waves), `min_lr` or `min_lr_rate` of
@@ -51,7 +51,7 @@ section! {
         /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without),
         /// `num_decay_steps`, `min_lr_ratio` (0) and `num_cycles` (0.5) of `warmup_stable_decay`.
         lr_scheduler_kwargs: Mapping<f64> = Mapping::default();
-        /// Steps in which the learning rate goes up from 0; below 1, a share of all steps.
+        /// Steps over which the learning rate rises from 0; below 1, a share of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
         /// Share of a label that is spread over all classes.
         label_smoothing_factor: f64 = 0.0, in 0.0..1.0;
@@ -62,7 +62,7 @@ section! {
         /// Let NVIDIA GPUs round the operands of float32 dots to TensorFloat-32: faster, with
         /// three digits.
         tf32: bool = false;
-        /// Compute activations again in the backward pass instead of keeping them.
+        /// Recompute activations in the backward pass instead of keeping them.
         gradient_checkpointing: bool = false;
         /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.
         seed: u64 = 42, in 0.0..=4_294_967_295.0;
@@ -80,13 +80,13 @@ section! {
         logging_strategy: LoggingStrategy = LoggingStrategy::Steps;
         /// Log the first step too.
         logging_first_step: bool = false;
-        /// Where metrics are written besides the job's events: `tensorboard`, files in `runs` of
+        /// Where to write metrics besides the job's events: `tensorboard`, files in `runs` of
         /// `output_dir`, or `none`.
         report_to: ReportTo = ReportTo::default();
         /// When to evaluate while training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
-        /// Steps between two evaluations; below 1, a share of all steps; `logging_steps`
-        /// where it is left out.
+        /// Steps between two evaluations; below 1, a share of all steps; `logging_steps` by
+        /// default.
         eval_steps: Option<StepsOrRatio> = None, in above(0.0);
         /// Steps before the first evaluation, or epochs with `eval_strategy: epoch`.
         eval_delay: f64 = 0.0, in 0.0..;
@@ -99,29 +99,30 @@ section! {
         save_strategy: SaveStrategy = SaveStrategy::Steps;
         /// Steps between two checkpoints; below 1, a share of all steps.
         save_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
-        /// Leave the state of the optimizer and of training out of checkpoints. A job that is started
-        /// again then resumes only where it was asked to leave, and saved all of it.
+        /// Leave the state of the optimizer and of training out of checkpoints. A job that is
+        /// restarted then resumes only if it was asked to stop, and saved all of it.
         save_only_model: bool = false;
-        /// Checkpoints to keep, the newest and the best among them; all where it is left out.
+        /// Checkpoints to keep, the newest and the best among them; all by default.
         save_total_limit: Option<u32> = None, in 1.0..;
         /// End with the best checkpoint instead of the last.
         load_best_model_at_end: bool = false;
-        /// Metric of the evaluations that tells which checkpoint is best, with or without
-        /// `eval_` before it; `loss` where it is left out. Of classes `accuracy`, `precision`,
+        /// Metric of the evaluations that determines the best checkpoint, with or without the
+        /// prefix `eval_`; `loss` by default. For classes `accuracy`, `precision`,
         /// `recall`, `f1` (these three also with `_macro`, `_micro`, `_weighted`) and
-        /// `matthews_correlation` (of one class a row); of regression `mse`, `mae`, `pearson`,
-        /// `spearmanr`; of words `precision`, `recall`, `f1` (of entities) and `accuracy`; of
-        /// answers `exact_match` (`exact` in version 2) and `f1`; of language models `accuracy`
+        /// `matthews_correlation` (of one class per row); for regression `mse`, `mae`, `pearson`,
+        /// `spearmanr`; for words `precision`, `recall`, `f1` (of entities) and `accuracy`; for
+        /// answers `exact_match` (`exact` in version 2) and `f1`; for language models `accuracy`
         /// and `perplexity`.
         metric_for_best_model: Option<String> = None;
-        /// Whether more of that metric is better; where it is left out, of all but losses.
+        /// True if a larger value of that metric is better; by default for all but losses.
         greater_is_better: Option<bool> = None;
         /// Evaluations in a row without a better metric after which training ends.
         early_stopping_patience: Option<u32> = None, in 1.0..;
-        /// How much better a metric must be to count for `early_stopping_patience`.
+        /// Improvement of the metric below which an evaluation counts for
+        /// `early_stopping_patience`.
         early_stopping_threshold: f64 = 0.0, in 0.0..;
-        /// Checkpoint to go on from: its folder, or true for the newest in `output_dir`. A job
-        /// that is started again goes on from its own newest checkpoint in any case.
+        /// Checkpoint to resume from: its folder, or true for the newest in `output_dir`. A job
+        /// that is restarted always resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
     }
 }
@@ -129,7 +130,7 @@ section! {
 spelled! {
     /// An optimizer.
     pub enum Optim {
-        /// AdamW as PyTorch has it.
+        /// AdamW, as in PyTorch.
         AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused"
             | "adamw_apex_fused" | "adamw_hf",
         /// Stochastic gradient descent.
@@ -140,23 +141,23 @@ spelled! {
 }
 
 spelled! {
-    /// How the learning rate goes on after warm-up.
+    /// The schedule of the learning rate after warm-up.
     pub enum LrSchedulerType {
-        /// Down to 0 in a straight line.
+        /// Linear decay to 0.
         Linear = "linear",
-        /// Down to 0 as half a cosine.
+        /// Half a cosine, down to 0.
         Cosine = "cosine",
         /// As `cosine`, down to a last rate.
         CosineWithMinLr = "cosine_with_min_lr",
         /// As `cosine`, several times.
         CosineWithRestarts = "cosine_with_restarts",
-        /// Down along a power.
+        /// Polynomial decay.
         Polynomial = "polynomial",
-        /// Unchanged, also without warm-up.
+        /// Constant, without warm-up.
         Constant = "constant",
-        /// Unchanged after warm-up.
+        /// Constant after warm-up.
         ConstantWithWarmup = "constant_with_warmup",
-        /// Down with the inverse square root of the steps.
+        /// Decay with the inverse square root of the steps.
         InverseSqrt = "inverse_sqrt",
         /// Unchanged after warm-up, and down in the last steps.
         WarmupStableDecay = "warmup_stable_decay",
@@ -164,7 +165,7 @@ spelled! {
 }
 
 impl LrSchedulerType {
-    /// What `lr_scheduler_kwargs` may hold, and which values.
+    /// The options that `lr_scheduler_kwargs` may have, with their ranges.
     pub(crate) fn kwargs(self) -> Vec<(&'static str, Range)> {
         match self {
             Self::Cosine | Self::CosineWithRestarts => vec![("num_cycles", Range::new(above(0.0)))],
@@ -192,9 +193,9 @@ spelled! {
     pub enum TrainSamplingStrategy {
         /// Shuffled each epoch.
         Random = "random",
-        /// As they stand in the files.
+        /// In the order of the files.
         Sequential = "sequential",
-        /// Shuffled, rows of about equal length together.
+        /// Shuffled, with rows of similar length together.
         GroupByLength = "group_by_length",
     }
 }

@@ -30,7 +30,7 @@ pub enum Treatment {
 }
 
 impl Argument {
-    /// Whether a value, given as YAML, says no more than leaving the argument out.
+    /// Returns true if a value, given as YAML, is equivalent to leaving the argument out.
     pub fn is_default(&self, yaml: &str) -> bool {
         Node::parse(yaml).is_ok_and(|node| self.is_default_value(&node.value))
     }

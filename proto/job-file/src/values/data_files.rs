@@ -9,7 +9,7 @@ use crate::node::{Node, Value};
 use crate::problems::Problems;
 use crate::values::hub_name::{DATA_SETS, DataSetUrl};
 
-/// One path or several, in the order they are read in. A path that holds `*`,
+/// One path or several, in reading order. A path that holds `*`,
 /// `?` or `[` is a glob. `s3://BUCKET/KEY` is an object, or a glob of some;
 /// `hf://datasets/ORG/NAME` a data set of the hub, or with a path behind it files of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,22 +20,22 @@ pub struct DataFiles {
 }
 
 impl DataFiles {
-    /// Whether a pattern is a URL and so names no file of this host.
+    /// Returns true for a URL, which names no file of this host.
     pub fn is_url(pattern: &Path) -> bool {
         pattern.to_string_lossy().contains("://")
     }
 
-    /// Whether a pattern names objects of a bucket: `s3://BUCKET/KEY`.
+    /// Returns true if a pattern names objects of a bucket: `s3://BUCKET/KEY`.
     pub fn is_object(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().starts_with(b"s3://")
     }
 
-    /// Whether a pattern names a data set of the hub.
+    /// Returns true if a pattern names a data set of the hub.
     pub fn is_data_set(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().starts_with(DATA_SETS.as_bytes())
     }
 
-    /// Whether a pattern is a glob; the others name one file each.
+    /// Returns true for a glob; other patterns name one file each.
     pub fn is_glob(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
     }
@@ -63,7 +63,7 @@ impl FieldType for DataFiles {
     }
 }
 
-/// Reads all elements, so that each wrong one is reported.
+/// Reads all elements, so that every invalid one is reported.
 fn read_list(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<Vec<PathBuf>> {
     let read: Vec<_> = nodes
         .iter()

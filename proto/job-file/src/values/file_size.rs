@@ -35,7 +35,7 @@ impl FileSize {
     }
 }
 
-/// In the largest unit of which it is a whole number.
+/// Writes the size in the largest unit of which it is a multiple.
 impl Serialize for FileSize {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match UNITS.iter().find(|(_, unit)| self.0 > 0 && self.0.is_multiple_of(*unit)) {

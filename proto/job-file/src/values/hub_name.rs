@@ -1,6 +1,6 @@
 //! Names of the hub, and the address of a data set there.
 
-/// What the address of a data set begins with.
+/// The scheme of a data set's address.
 pub(crate) const DATA_SETS: &str = "hf://datasets/";
 
 /// `hf://datasets/ORG/NAME[@REVISION][/FILE]`: a data set of the hub, or files of one.
@@ -10,12 +10,12 @@ pub struct DataSetUrl {
     pub id: String,
     /// Branch, tag or commit.
     pub revision: Option<String>,
-    /// A file, or a glob of some, in place of those of a split.
+    /// A file, or a glob of files, instead of those of a split.
     pub path: Option<String>,
 }
 
 impl DataSetUrl {
-    /// `None` for what is no such address.
+    /// Parses an address; `None` if `text` is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let (org, rest) = text.strip_prefix(DATA_SETS)?.split_once('/')?;
         let (name, path) = match rest.split_once('/') {
@@ -31,8 +31,8 @@ impl DataSetUrl {
         named.then(|| Self { id: format!("{org}/{name}"), revision, path })
     }
 
-    /// The address of what is written as `org/name` alone, which a file with an end to its name
-    /// is not.
+    /// The address of a data set written as `org/name` alone; `None` for a file name with an
+    /// extension.
     pub(crate) fn of_id(text: &str) -> Option<String> {
         let (_, name) = text.split_once('/')?;
         let is_id = is_hub_name(text, 2) && !name.contains('.');
@@ -40,8 +40,8 @@ impl DataSetUrl {
     }
 }
 
-/// Whether each part between slashes, of which there are at most `parts_max`, is a name that
-/// can be put into a path or a URL as it is.
+/// Returns true if `text` has at most `parts_max` parts between slashes, each of which can stand
+/// in a path or a URL unchanged.
 pub(crate) fn is_hub_name(text: &str, parts_max: usize) -> bool {
     let is_name_character =
         |character: char| character.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&character);

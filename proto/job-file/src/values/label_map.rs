@@ -1,4 +1,4 @@
-//! Which class a label of the data stands for.
+//! The classes of the labels in the data.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -7,8 +7,8 @@ use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Entry, Node, Value};
 use crate::problems::{Problems, join};
 
-/// Labels as the data spells them, each with the name of its class, in the
-/// order of the job file.
+/// Labels as the data spells them, each with the name of its class, in the order of the job
+/// file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelMap {
     entries: Vec<(String, String)>,
@@ -45,7 +45,7 @@ impl LabelMap {
     }
 }
 
-/// The number that a name spells in the usual way.
+/// The number that a name spells in the usual notation.
 fn index(class: &str) -> Option<usize> {
     let index: usize = class.parse().ok()?;
     (index.to_string() == class).then_some(index)

@@ -1,4 +1,4 @@
-//! Where a model comes from.
+//! The source of a model.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
 
-/// A Hugging Face model folder, or the id of one on the hub. They are told apart
-/// by spelling alone: a folder begins with `/`, `./` or `../`.
+/// A Hugging Face model folder, or the id of a model on the hub. The spelling alone
+/// distinguishes them: a folder begins with `/`, `./` or `../`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSource {
     /// A folder; absolute in a resolved job file.
@@ -34,7 +34,7 @@ impl FieldType for ModelSource {
 
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
         let text = String::read(node, path, problems)?;
-        // `~` is no id either; `paths` refuses it.
+        // `paths` refuses `~`, which is not an id either.
         let is_folder = text.starts_with(['/', '.', '~']);
         Some(if is_folder { Self::Folder(text.into()) } else { Self::Hub(text) })
     }

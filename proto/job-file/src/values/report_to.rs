@@ -1,4 +1,4 @@
-//! Where metrics are written besides the job's events.
+//! The places besides the job's events that metrics are written to.
 
 use serde::{Serialize, Serializer};
 
@@ -9,7 +9,7 @@ use crate::problems::Problems;
 const TENSORBOARD: &str = "tensorboard";
 const NONE: &str = "none";
 
-/// The places of `report_to`, of which there is one.
+/// The value of `report_to`, which has one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportTo {
     /// TensorBoard's event files.

@@ -1,4 +1,4 @@
-//! The checkpoint that a job goes on from.
+//! The checkpoint that a job resumes from.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Node, Value};
 use crate::problems::Problems;
 
-/// Where training goes on from, as TrainingArguments has it.
+/// The checkpoint to resume from, as in TrainingArguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeFrom {
     /// `true`: the newest checkpoint of the output folder.

@@ -1,4 +1,4 @@
-//! A number of steps, or a share of all steps, as TrainingArguments has it.
+//! A number of steps, or a share of all steps, as in TrainingArguments.
 
 use serde::{Serialize, Serializer};
 
@@ -22,7 +22,7 @@ impl StepsOrRatio {
         if self.0 < 1.0 { (total_steps as f64 * self.0).ceil() as u64 } else { self.0 as u64 }
     }
 
-    /// Whether every one of these is one of `other`; both count steps, or both are shares.
+    /// Returns true for a multiple of `other`: both count steps, or both are shares.
     pub(crate) fn is_multiple_of(self, other: Self) -> bool {
         if (self.0 < 1.0) != (other.0 < 1.0) || other.0 == 0.0 {
             return false;
@@ -31,7 +31,7 @@ impl StepsOrRatio {
         (ratio - ratio.round()).abs() < 1e-9 && ratio >= 1.0 - 1e-9
     }
 
-    /// Whether it is no steps at all.
+    /// Returns true for zero steps.
     pub fn is_zero(self) -> bool {
         self.0 == 0.0
     }

@@ -1,17 +1,17 @@
-//! Bytes of a reader that are in memory at a time at most, whoever parses them.
+//! A limit on the bytes of a reader that are in memory at a time.
 
 use std::cell::Cell;
 use std::io::{Error, Read, Result};
 use std::rc::Rc;
 
-/// A cloneable handle: one is with the reader, one with whoever begins anew.
+/// A cloneable handle: the reader has one, and the parser has one to start a new count.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     used: Rc<Cell<u64>>,
     limit: u64,
 }
 
-/// A reader that fails where more than the limit is read without a new beginning.
+/// A reader that fails once more than the limit is read without a new count.
 pub(super) struct Metered<R> {
     inner: R,
     meter: Meter,
@@ -22,7 +22,7 @@ impl Meter {
         Self { used: Rc::default(), limit }
     }
 
-    /// What was read until now is no longer kept.
+    /// Starts a new count: the bytes read so far are no longer in memory.
     pub(super) fn begin(&self) {
         self.used.set(0);
     }

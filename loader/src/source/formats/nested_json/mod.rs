@@ -29,11 +29,11 @@ struct NestedJson {
     late_titles: LateTitles,
 }
 
-/// Titles that stand behind the questions of their articles, by the article's place.
+/// Titles that come after the questions of their articles, by the number of the article.
 type LateTitles = BTreeMap<u64, Json>;
 
-/// The rows of a file, if it is of this kind: None says that it is another. Walks through all of
-/// it once: only its end tells that it is one document.
+/// Opens a file of this kind; None if it is of another. Reads all of it once, since only its end
+/// shows that it is one document.
 pub(super) fn open(path: &Path) -> Result<Option<Box<dyn DataFile>>> {
     let mut first = None;
     let mut keep_first = |fields: Fields| {

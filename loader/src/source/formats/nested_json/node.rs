@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What is done with a value: with an object, with a list, or where it is not what it should be.
+/// Handles a value: an object, a list, or a value of another type than expected.
 pub(super) trait Node: Sized {
     fn object<'de, A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::Fields;
 
-/// What a question gives, in SQuAD's own names.
+/// The columns of a question, by SQuAD's own names.
 pub(super) const QUESTION_COLUMNS: [&str; 5] = ["id", "title", "context", "question", "answers"];
 
 /// Hands the questions of a paragraph to `sink`, up to the first that is none.

@@ -1,4 +1,4 @@
-//! The way through a document, which hands out a row at a time.
+//! A walk through a document that yields one row at a time.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -18,7 +18,7 @@ const DATA: &str = "data";
 const PARAGRAPHS: &str = "paragraphs";
 const TITLE: &str = "title";
 
-/// What the entries of `data` are; the first one says it.
+/// The type of the entries of `data`, by the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     Rows,
@@ -30,15 +30,15 @@ pub(super) struct Walk<'a> {
     sink: &'a mut dyn FnMut(Fields) -> Result<()>,
     meter: Meter,
     pub(super) kind: Option<EntryKind>,
-    /// Whether there is a list of rows.
+    /// True once a list of rows was found.
     has_data: bool,
     /// Rows handed out.
     pub(super) rows: u64,
     articles: u64,
     pub(super) late_titles: LateTitles,
-    /// The first thing that is wrong with what the document says, as JSON it may be sound.
+    /// The first fault of the content; the JSON itself may be valid.
     pub(super) error: Option<Error>,
-    /// Whether to walk on after an error, to see whether it is a document at all.
+    /// True to continue after an error, to check that the file is a document at all.
     to_the_end: bool,
 }
 
@@ -67,11 +67,11 @@ impl<'a> Walk<'a> {
         Self { late_titles, to_the_end: false, ..Self::new(path, sink) }
     }
 
-    /// Whether the file holds a list of rows, in one document with nothing behind it.
+    /// Returns true if the file holds a list of rows in one document with nothing behind it.
     pub(super) fn is_one_document(&mut self) -> Result<bool> {
         match self.walk()? {
             Ok(()) => Ok(self.has_data),
-            // What is no row at all is no document either.
+            // Without any row it is not a document either.
             Err(_) if self.meter.is_exceeded() && self.rows > 0 => Err(self.too_long()),
             Err(error) if error.is_io() && !self.meter.is_exceeded() => {
                 Err(Error::io(self.path, "read")(error.into()))
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Keeps the error, and ends the walk with it unless it goes to the end.
+    /// Keeps the error, and ends the walk unless it is to continue to the end.
     fn fail<E: serde::de::Error>(&mut self, error: Error) -> Result<(), E> {
         self.error.get_or_insert(error);
         if self.to_the_end { Ok(()) } else { Err(E::custom("an error that is kept")) }
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         Location::of_row(self.path, self.rows)
     }
 
-    /// Of the article that the walk is in, of which `fields` were read.
+    /// The title of the current article, of which `fields` were read.
     fn title(&self, fields: &Fields) -> Json {
         let late = self.late_titles.get(&self.articles);
         fields.get(TITLE).or(late).cloned().unwrap_or_default()
