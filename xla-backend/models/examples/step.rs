@@ -7,6 +7,8 @@
 //! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Steps with and without the
 //! kernels of traind, which need `TRAIND_KERNELS=on`, alternate; prints medians of wall and of processor time, and their ratios.
 
+#![allow(clippy::print_stdout)]
+
 use std::error::Error;
 use std::fs;
 use std::time::Instant;

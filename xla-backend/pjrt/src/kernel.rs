@@ -304,6 +304,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 /// # Safety
 /// `api` is null or XLA's table of functions.
+#[expect(clippy::print_stderr, clippy::disallowed_methods, reason = "XLA takes no other answer")]
 unsafe fn error(api: *const FfiApi, code: c_int, text: &str) -> *mut FfiError {
     let message = CString::new(text.replace('\0', " ")).unwrap_or_default();
     let mut args = FfiErrorCreateArgs {

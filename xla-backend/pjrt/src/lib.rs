@@ -38,6 +38,7 @@ mod installed;
 mod kernel;
 mod memory;
 mod plugin;
+mod probe;
 mod program;
 mod records;
 mod topology;
