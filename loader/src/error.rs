@@ -66,8 +66,16 @@ pub enum Error {
     UnclosedQuote { at: Location },
     #[error("{at}: the row is longer than {max} bytes; is a line end or a closing quote missing?")]
     RowTooLong { at: Location, max: u64 },
-    #[error("{at}, column {column}: not valid UTF-8")]
-    InvalidUtf8 { at: Location, column: String },
+    #[error(
+        "{at}, column {column}: not valid UTF-8; it looks like {looks_like}, which \
+         data.encoding: {looks_like} reads"
+    )]
+    InvalidUtf8 { at: Location, column: String, looks_like: &'static str },
+    #[error(
+        "{}: not valid UTF-8; it looks like {looks_like}, which data.encoding: {looks_like} reads",
+        .file.display()
+    )]
+    Encoding { file: PathBuf, looks_like: &'static str },
     #[error("{at}: {message}")]
     BadRow { at: Location, message: String },
     #[error("{}: not a readable {format} file: {message}", .file.display())]
@@ -104,6 +112,11 @@ pub enum Error {
          1; to use them as classes, set it to the number of classes"
     )]
     LabelsAreNumbers { column: String, found: f64 },
+    #[error(
+        "column {column:?} has names of classes such as {name:?} and numbers such as {number}; \
+         either may stand for the model's classes, not both"
+    )]
+    NamesAndNumbers { column: String, name: String, number: String },
     #[error(
         "column {column:?} has lists such as [0, 1], which may name the classes that apply or say so \
          of each class; data.label_format says which, as classes or one_hot"
@@ -159,6 +172,7 @@ impl Error {
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
             | Self::DuplicateColumn { file, .. }
+            | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }
             | Self::Panicked { file, .. }
             | Self::FileChanged { file }
@@ -176,6 +190,7 @@ impl Error {
             Self::Io { file, .. }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
+            | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }
             | Self::Panicked { file, .. }
             | Self::MissingColumn { file, .. }
@@ -241,6 +256,8 @@ pub enum LabelProblem {
     NotInMap { label: String, known: String },
     #[error("label {label:?} does not occur in the training data, which has {known}")]
     Unseen { label: String, known: String },
+    #[error("label {label:?} is no class of the model, which has {known}, nor the number of one")]
+    NotOfModel { label: String, known: String },
     #[error(
         "label {label} is outside 0..{num_labels} (num_labels is {num_labels}); classes that are not \
          numbered from 0 need a data.label_map"

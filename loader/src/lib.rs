@@ -49,7 +49,7 @@ pub use sampler::{
     ScheduledBatch,
 };
 pub use source::{
-    CastType, Columns, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
+    CastType, Columns, Encoding, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
     data_format, data_formats,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};

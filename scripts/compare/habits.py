@@ -56,15 +56,23 @@ def compare(daemon, folder):
     with tempfile.TemporaryDirectory(prefix="output.", dir=folder) as output:
         job["output_dir"] = output
         try:
-            ours = daemon.run(job).trainer_state()
+            run = daemon.run(job)
+            ours = run.trainer_state() if job["train"].get("do_train", True) else evaluation(run)
         except service.JobFailed as failure:
             complaints = [str(failure).split("\n")[0]]
             report(folder.name, theirs, {"log_history": []}, complaints)
             return complaints
-    theirs["train_batch_size"] //= job["resources"]["cores"]
-    complaints = [*entry_complaints(theirs, ours), *field_complaints(theirs, ours)]
+    complaints = [*entry_complaints(theirs, ours)]
+    if "max_steps" in theirs:
+        theirs["train_batch_size"] //= job["resources"]["cores"]
+        complaints += field_complaints(theirs, ours)
     report(folder.name, theirs, ours, complaints)
     return complaints
+
+
+def evaluation(run):
+    """The log of a job that only evaluates, which writes no state."""
+    return {"log_history": [dict(run.job.metrics) | {"step": 0}]}
 
 
 def entry_complaints(theirs, ours):

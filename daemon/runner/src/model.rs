@@ -46,13 +46,23 @@ impl ModelFolder {
     }
 
     /// Opens the tokenizer, which cuts rows to `max_length`, else to its own limit, and never to more
-    /// than `limit`.
+    /// than `limit`. Warns where its own limit is more than the model's `positions`.
     pub(crate) fn tokenizer(
         &self,
-        max_length: Option<u32>,
+        job: &JobFile,
+        journal: &Journal,
         limit: u32,
+        positions: u32,
     ) -> RunResult<HuggingFaceTokenizer> {
+        let max_length = job.data.max_length;
         let tokenizer = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
+        if let Some(length) = tokenizer.max_length().filter(|length| *length > positions) {
+            let message = format!(
+                "the tokenizer's model_max_length is {length}, and the model has {positions} \
+                 positions: rows are cut to {limit}"
+            );
+            journal.warn("MAX_LENGTH_CUT", message)?;
+        }
         Ok(tokenizer.limited_to(limit)?)
     }
 
@@ -71,6 +81,13 @@ impl ModelFolder {
         tokenizer: &HuggingFaceTokenizer,
     ) -> RunResult<OpenModel> {
         task.configure(&mut self.config, encoder);
+        // The Trainer takes the tokenizer's, and GPT-2 looks for it in its rows. Others have built
+        // their embeddings by then.
+        if let Some(id) = tokenizer.pad_token_id()
+            && self.config.model_type()? == "gpt2"
+        {
+            self.config.set("pad_token_id", id);
+        }
         let model = registry::build(self.config, self::task(section)?)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
         let (inputs, max_shard_bytes) = (tokenizer.model_inputs(), section.max_shard_size.bytes());
@@ -103,7 +120,11 @@ impl OpenModel {
         let (arrays, report) = if job.model.from_config {
             (weights::initialize(specs, seed)?, weights::LoadReport::default())
         } else {
-            let loaded = weights::load(&self.folder, self.model.as_ref(), seed)?;
+            let load = match job.model.ignore_mismatched_sizes {
+                true => weights::load_fitting,
+                false => weights::load,
+            };
+            let loaded = load(&self.folder, self.model.as_ref(), seed)?;
             (loaded.arrays, loaded.report)
         };
         self.report(journal, &report, start)?;
@@ -134,8 +155,17 @@ impl OpenModel {
             );
             journal.warn("WEIGHTS_MISSING", message)?;
         }
+        if !report.mismatched.is_empty() {
+            let message = format!(
+                "the weights have {} in other shapes; they begin with random values",
+                report.mismatched.join(", ")
+            );
+            journal.warn("WEIGHTS_MISMATCHED", message)?;
+        }
         let specs = self.model.parameters();
-        let initialized = report.initialized.iter().chain(&report.missing).cloned().collect();
+        let initialized =
+            report.initialized.iter().chain(&report.missing).chain(&report.mismatched);
+        let initialized = initialized.cloned().collect();
         Ok(journal.record(Kind::ModelLoaded(ModelLoaded {
             model_type: self.model.config().model_type()?.to_owned(),
             parameters: specs.iter().map(|spec| spec.shape.element_count() as u64).sum(),

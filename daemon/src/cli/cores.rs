@@ -7,6 +7,8 @@ use traind_proto::v1;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::show::core_view::CoreView;
+use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text::{bytes, phase};
 
@@ -16,6 +18,9 @@ pub(crate) struct Cores {
     /// Update every second
     #[arg(long, short)]
     watch: bool,
+    /// How to print them; with --watch, a list for each reading
+    #[arg(long, short, value_enum, default_value_t)]
+    output: ListFormat,
 }
 
 impl Cores {
@@ -23,7 +28,7 @@ impl Cores {
         let mut cores = client::cores(&global).await?;
         if !self.watch {
             let reply = cores.list_cores(v1::ListCoresRequest::default()).await?.into_inner();
-            print(&reply.cores);
+            self.print(&reply.cores)?;
             return Ok(Exit::Done);
         }
         let request = v1::WatchCoresRequest::default();
@@ -34,15 +39,25 @@ impl Cores {
                 interrupted = tokio::signal::ctrl_c() => return interrupted.map(|()| Exit::Done).map_err(Into::into),
             };
             let Some(reading) = reading else { return Ok(Exit::Done) };
-            clear_screen();
-            print(&reading.cores);
+            if let ListFormat::Table = self.output {
+                clear_screen();
+            }
+            self.print(&reading.cores)?;
         }
+    }
+
+    fn print(&self, cores: &[v1::Core]) -> anyhow::Result<()> {
+        match self.output {
+            ListFormat::Table => print_cores(cores),
+            ListFormat::Json => print_json(cores.iter().map(CoreView::from))?,
+        }
+        Ok(())
     }
 }
 
 const COLUMNS: usize = 12;
 
-fn print(cores: &[v1::Core]) {
+fn print_cores(cores: &[v1::Core]) {
     let header: [&str; COLUMNS] = [
         "CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "TFLOP/S", "MFU", "MEMORY",
         "STEP", "DRIVER",

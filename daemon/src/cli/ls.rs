@@ -6,6 +6,8 @@ use traind_proto::v1;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::show::job_view::JobView;
+use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text;
 
@@ -18,6 +20,9 @@ pub(crate) struct Ls {
     /// List at most this many jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
     limit: usize,
+    /// How to print them
+    #[arg(long, short, value_enum, default_value_t)]
+    output: ListFormat,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -35,23 +40,29 @@ impl Ls {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let jobs = client::jobs(&global).await?;
         let states: Vec<i32> = self.state.iter().map(|state| state.to_proto().into()).collect();
-        let mut rows = Vec::new();
+        let mut listed = Vec::new();
         let mut page_token = String::new();
-        while rows.len() < self.limit {
-            let page_size = (self.limit - rows.len()).min(1000) as i32;
+        while listed.len() < self.limit {
+            let page_size = (self.limit - listed.len()).min(1000) as i32;
             let request = v1::ListJobsRequest { page_size, page_token, states: states.clone() };
             let list = || {
                 let (mut jobs, request) = (jobs.clone(), request.clone());
                 async move { jobs.list_jobs(request).await }
             };
             let page = client::retry(list).await?;
-            rows.extend(page.jobs.iter().map(row));
+            listed.extend(page.jobs);
             page_token = page.next_page_token;
             if page_token.is_empty() {
                 break;
             }
         }
-        print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
+        match self.output {
+            ListFormat::Table => {
+                let rows: Vec<_> = listed.iter().map(row).collect();
+                print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
+            }
+            ListFormat::Json => print_json(listed.into_iter().map(JobView::from))?,
+        }
         Ok(Exit::Done)
     }
 }

@@ -81,6 +81,7 @@ struct Builder<'source> {
     files: Vec<FileRows>,
     source_rows: u64,
     truncated_rows: u64,
+    rows_without_text: u64,
     folder: PathBuf,
     /// Bytes of tokens at the last check of the disk.
     bytes_at_check: u64,
@@ -97,6 +98,7 @@ impl<'source> Builder<'source> {
             files: source.files().map(new).collect(),
             source_rows: 0,
             truncated_rows: 0,
+            rows_without_text: 0,
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
         })
@@ -140,6 +142,8 @@ impl<'source> Builder<'source> {
 
     fn push_row(&mut self, part: Part, examples: Vec<Example>) -> Result<()> {
         let source_row = self.source_rows as u32;
+        let lacks_text = examples.iter().any(|example| example.lacks_text);
+        self.rows_without_text += u64::from(lacks_text);
         examples.into_iter().try_for_each(|example| self.push(source_row, example))?;
         self.files[part.file].rows += 1;
         self.source_rows += 1;
@@ -178,8 +182,13 @@ impl<'source> Builder<'source> {
             Some(block_size) => blocks::cut_into_blocks(&rows, block_size)?,
             None => rows,
         };
-        let (truncated_rows, arrays) = (self.truncated_rows, labels.arrays());
-        let about = About { files, label_encoder, truncated_rows, labels: arrays };
+        let about = About {
+            files,
+            label_encoder,
+            truncated_rows: self.truncated_rows,
+            rows_without_text: self.rows_without_text,
+            labels: labels.arrays(),
+        };
         let (tokens, task) = (Arc::new(tokens), task.clone());
         Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
     }

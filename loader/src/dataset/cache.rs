@@ -23,7 +23,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Result, Source, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 6;
+pub(super) const FORMAT_VERSION: u32 = 7;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";

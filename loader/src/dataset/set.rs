@@ -28,6 +28,7 @@ pub(super) struct About {
     pub(super) files: Vec<FileRows>,
     pub(super) label_encoder: Option<LabelEncoder>,
     pub(super) truncated_rows: u64,
+    pub(super) rows_without_text: u64,
     pub(super) labels: LabelArrays,
 }
 
@@ -116,6 +117,11 @@ impl TokenizedSet {
     /// The number of rows that were cut to the tokenizer's `max_length`.
     pub fn truncated_rows(&self) -> u64 {
         self.about.truncated_rows
+    }
+
+    /// How many rows have an empty text, which counts as one.
+    pub fn rows_without_text(&self) -> u64 {
+        self.about.rows_without_text
     }
 
     /// The row of all files taken together that a row of the set came from: the question of a

@@ -209,13 +209,7 @@ fn bad_rows_name_file_row_line_and_column() {
         let error = prepare_plain(&[folder.write(name, content)]).unwrap_err();
         assert_eq!(folder.shown(&error), expect);
     };
-    check("a.csv", "text,label\na,0\n,1\n", "a.csv, row 1 (line 3), column \"text\": no text");
     check("a.csv", "text,label\na,0\nb,\n", "a.csv, row 1 (line 3), column \"label\": no label");
-    check(
-        "a.jsonl",
-        "{\"text\": \"a\", \"label\": 0}\n{\"label\": 0}\n",
-        "a.jsonl, row 1 (line 2), column \"text\": no text",
-    );
     check(
         "a.jsonl",
         "{\"text\": 5, \"label\": 0}\n",
@@ -233,6 +227,14 @@ fn bad_rows_name_file_row_line_and_column() {
          set model.num_labels to 1",
     );
     check("a.csv", "text,label\n", "a.csv: no rows");
+}
+
+#[test]
+fn rows_without_text_are_trained_on_and_counted() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,label\na,0\n,1\n,0\n");
+    let set = prepare_plain(&[file]).unwrap().set;
+    assert_eq!((set.len(), set.rows_without_text()), (3, 2));
 }
 
 #[test]
@@ -254,7 +256,7 @@ fn a_label_outside_the_map_names_its_line() {
 #[test]
 fn the_first_bad_row_is_reported_whichever_thread_meets_one() {
     let folder = DataFolder::new();
-    let bad = [("", 0), ("x", 0), ("", 0)];
+    let bad = [("unspeakable", 0), ("x", 0), ("unspeakable", 0)];
     let files = [
         folder.write("a.parquet", parquet_file(&[("ok", 0); 50], 7)),
         folder.write("b.parquet", parquet_file(&bad, 1)),
@@ -262,6 +264,6 @@ fn the_first_bad_row_is_reported_whichever_thread_meets_one() {
     ];
     for _ in 0..20 {
         let error = prepare_plain(&files).unwrap_err();
-        assert_eq!(folder.shown(&error), "b.parquet, row 0, column \"text\": no text");
+        assert_eq!(folder.shown(&error), "b.parquet, row 0: cannot tokenize: no word for it");
     }
 }

@@ -39,6 +39,8 @@ enum Rule {
     Names,
     /// Rows have one number a class.
     OneHot,
+    /// The raw label is the name, or all labels of the column are ids.
+    NamesOrIds,
 }
 
 impl LabelEncoder {
@@ -119,6 +121,30 @@ impl LabelEncoder {
         encoder.widened(num_labels, "model.num_labels")
     }
 
+    /// The rule for a model whose classes have names: labels are these, or the numbers of the
+    /// classes. A column of both is refused.
+    pub fn of_model(names: Vec<String>) -> Self {
+        Self { names, rule: Rule::NamesOrIds }
+    }
+
+    /// Fails where a column has both names and numbers of classes, by a rule that takes either.
+    pub(super) fn check_column(&self, column: &str, labels: &[RawLabel]) -> Result<()> {
+        if self.rule != Rule::NamesOrIds {
+            return Ok(());
+        }
+        let is_name = |label: &&RawLabel| self.names.contains(&label.to_string());
+        let name = labels.iter().find(is_name);
+        let number = labels.iter().find(|label| !is_name(label) && label.integer().is_some());
+        match (name, number) {
+            (Some(name), Some(number)) => Err(Error::NamesAndNumbers {
+                column: column.to_owned(),
+                name: name.to_string(),
+                number: number.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The rule for one number a class, with `names` of the first classes.
     pub(super) fn one_hot(names: &[String], classes: usize) -> Result<Self> {
         let encoder = Self { names: names.to_vec(), rule: Rule::OneHot };
@@ -176,7 +202,9 @@ impl LabelEncoder {
         let ids = match &self.rule {
             Rule::Integers | Rule::OneHot => HashMap::new(),
             Rule::Map(entries) => entries.iter().map(|(raw, id)| (raw.as_str(), *id)).collect(),
-            Rule::Names => self.names.iter().map(String::as_str).zip(0..).collect(),
+            Rule::Names | Rule::NamesOrIds => {
+                self.names.iter().map(String::as_str).zip(0..).collect()
+            }
         };
         Lookup { encoder: self, ids }
     }
@@ -196,6 +224,10 @@ impl Lookup<'_> {
                 return Err(LabelProblem::NotAClass { found: format!("{text:?}") });
             }
             (_, RawLabel::Text(text)) => self.text_id(text)?,
+            (Rule::NamesOrIds, RawLabel::Integer(integer)) => {
+                let named = self.ids.get(integer.to_string().as_str());
+                named.copied().map_or_else(|| self.integer_id(*integer), Ok)?
+            }
             (_, RawLabel::Integer(integer)) => self.text_id(&integer.to_string())?,
         };
         Ok(id as i32)
@@ -217,6 +249,10 @@ impl Lookup<'_> {
                 label: label.to_owned(),
                 known: shown(entries.iter().map(|(raw, _)| raw)),
             },
+            Rule::NamesOrIds => {
+                let known = shown(&self.encoder.names);
+                LabelProblem::NotOfModel { label: label.to_owned(), known }
+            }
             Rule::Names | Rule::Integers | Rule::OneHot => {
                 LabelProblem::Unseen { label: label.to_owned(), known: shown(&self.encoder.names) }
             }

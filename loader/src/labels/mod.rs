@@ -241,6 +241,7 @@ impl<'spec> LabelReader<'spec> {
             Some(encoder) => encoder.clone(),
             None => self.infer(&numbered)?,
         };
+        encoder.check_column(&self.spec.column, &numbered)?;
         let ids = NumberedIds::new(&encoder, &numbered);
         Ok((Some(encoder), ids))
     }

@@ -173,6 +173,31 @@ fn bad_labels_name_file_row_and_label() {
     );
 }
 
+/// What the classes of a trained model are called in data to evaluate it on.
+#[test]
+fn labels_may_be_the_names_or_the_numbers_of_a_models_classes() {
+    let of_model = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        LabelKind::Encoder(LabelEncoder::of_model(names))
+    };
+    let animals = || of_model(&["cat", "dog", "owl"]);
+    let names = ["cat", "dog", "owl"];
+    check(animals(), &texts(&["dog", "cat"]), &[1, 0], &names);
+    check(animals(), &integers(&[2, 0]), &[2, 0], &names);
+    check(animals(), &texts(&["2", "0"]), &[2, 0], &names);
+    let stars = || of_model(&["1", "2", "3"]);
+    check(stars(), &integers(&[1, 3]), &[0, 2], &["1", "2", "3"]);
+    let mixed = "column \"label\" has names of classes such as \"dog\" and numbers such as 2; either \
+        may stand for the model's classes, not both";
+    check_error(animals(), &texts(&["dog", "2"]), mixed);
+    let at = "data.csv, row 1, column \"label\": ";
+    let unknown = "label \"cow\" is no class of the model, which has cat, dog, owl, nor the number \
+        of one";
+    check_error(animals(), &texts(&["dog", "cow"]), &format!("{at}{unknown}"));
+    let error = encode(animals(), &integers(&[1, 3])).unwrap_err().to_string();
+    assert!(error.contains("label 3 is outside 0..3"), "{error}");
+}
+
 #[test]
 fn label_maps_that_cannot_work_are_refused() {
     let check = |entries: &[_], num_labels, expect: &str| {

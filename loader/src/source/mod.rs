@@ -24,7 +24,7 @@ pub(crate) use row::Row;
 use crate::guard::guard;
 use crate::{Error, Location, Result};
 use formats::DataFile;
-pub use formats::FormatOptions;
+pub use formats::{Encoding, FormatOptions};
 use paths::DataPath;
 
 /// Characters in the name of a file's only column that suggest another delimiter.

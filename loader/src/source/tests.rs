@@ -121,7 +121,9 @@ fn lines_of_plain_text_are_rows_with_or_without_their_breaks() {
         [row(0, 1, "first, \"line\"\r\n"), row(1, 2, "\n"), row(2, 3, "  \n"), row(3, 4, "last")]
     );
     let error = read(&[&folder.write("b.txt", b"a\n\xff\n")], &["text"]).unwrap_err();
-    assert_eq!(folder.shown(&error), "b.txt, row 1 (line 2), column (whole line): not valid UTF-8");
+    let expect = "b.txt, row 1 (line 2), column (whole line): not valid UTF-8; it looks like latin-1, \
+                  which data.encoding: latin-1 reads";
+    assert_eq!(folder.shown(&error), expect);
     check_error("a.txt", "a\n", "a.txt: no column \"label\"; it has text");
 }
 
@@ -216,7 +218,8 @@ fn a_bad_csv_row_names_file_row_line_and_column() {
     check_error(
         "a.csv",
         b"text,label\nok,1\nbad \xff,2\n",
-        "a.csv, row 1 (line 3), column text: not valid UTF-8",
+        "a.csv, row 1 (line 3), column text: not valid UTF-8; it looks like latin-1, which \
+         data.encoding: latin-1 reads",
     );
     check_error(
         "a.csv",
@@ -226,9 +229,28 @@ fn a_bad_csv_row_names_file_row_line_and_column() {
     check_error(
         "a.csv",
         b"te\xffxt,label\n",
-        "a.csv: not a readable CSV file: the header row is not valid UTF-8",
+        "a.csv: not valid UTF-8; it looks like latin-1, which data.encoding: latin-1 reads",
     );
     check_error("a.csv", "\n\n", "a.csv: the file is empty");
+}
+
+#[test]
+fn text_may_be_in_another_encoding() {
+    let folder = DataFolder::new();
+    let file = "text,label\ncaf\u{e9},1\n\"two\nlines\",2\n";
+    let wide: Vec<u8> = file.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide = [b"\xFF\xFE", &wide[..]].concat();
+    let latin: Vec<u8> = file.chars().map(|letter| letter as u8).collect();
+    for (name, bytes) in [("utf-16", wide.clone()), ("latin-1", latin)] {
+        let encoding = crate::Encoding::of_name(name);
+        let format = FormatOptions { encoding, ..FormatOptions::default() };
+        let rows = read_as(format, &[&folder.write("a.csv", bytes)], &["text"]).unwrap();
+        let expect =
+            [(0, Some(2), vec![text("caf\u{e9}")]), (1, Some(3), vec![text("two\nlines")])];
+        assert_eq!(rows, expect, "{name}");
+    }
+    let looks = "not valid UTF-8; it looks like utf-16, which data.encoding: utf-16 reads";
+    check_error("a.csv", wide, &format!("a.csv: {looks}"));
 }
 
 #[test]
@@ -241,7 +263,11 @@ fn a_bad_json_line_names_file_row_and_line() {
         b"{\"text\": \"a\"",
         "a.jsonl, row 1 (line 3): not JSON: EOF while parsing an object at column 12",
     );
-    check(b"{\"text\": \"\xff\"}", "a.jsonl, row 1 (line 3), column (whole line): not valid UTF-8");
+    check(
+        b"{\"text\": \"\xff\"}",
+        "a.jsonl, row 1 (line 3), column (whole line): not valid UTF-8; it looks like latin-1, which \
+         data.encoding: latin-1 reads",
+    );
     check(b"[1]", "a.jsonl, row 1 (line 3): expected one JSON object a line, found an array");
     check_error(
         "a.jsonl",

@@ -45,7 +45,7 @@ pub fn read_questions(
                     continue;
                 }
                 let row = Row { source: &source, part, records: &records, record };
-                let context = row.text(&task.context)?;
+                let context = row.text_or_empty(&task.context)?;
                 let id = task.id.as_deref().map(|column| id_text(&row, column)).transpose()?;
                 let column = task.answers.as_deref();
                 let answers = column.map(|column| answers::read(&row, column, context));

@@ -122,6 +122,8 @@ pub(crate) struct SetContext<'set> {
 pub(crate) struct Example {
     pub(crate) encoded: Encoded,
     pub(crate) label: Option<RowLabel>,
+    /// Whether a text that it is made from is empty.
+    pub(crate) lacks_text: bool,
     /// The part of each token in its word, for masking: see `masked_lm.rs`.
     pub(crate) masking: Vec<u8>,
     /// The range of characters of the context that each token stands for.

@@ -28,12 +28,13 @@ impl Preprocessor for SequenceClassification {
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let text = row.text(&self.text)?;
-        let pair = self.text_pair.as_deref().map(|column| row.text(column)).transpose()?;
+        let text = row.text_or_empty(&self.text)?;
+        let pair = self.text_pair.as_deref().map(|column| row.text_or_empty(column)).transpose()?;
+        let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
         let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
         let encoded = context.tokenizer.encode(text, pair);
         let encoded = encoded.map_err(|message| row.tokenize_error(message))?;
-        Ok(vec![Example { encoded, label, ..Example::default() }])
+        Ok(vec![Example { encoded, label, lacks_text, ..Example::default() }])
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::problems::Problems;
+use crate::problems::{HUB_ID_IS_FOLDER, Problems};
 use crate::schema::JobFile;
 use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
 
@@ -17,6 +17,7 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     if let ModelSource::Folder(path) = &mut job.model.name_or_path {
         paths.resolve("model.name_or_path", path);
     }
+    paths.warn_of_folder(&job.model.name_or_path);
     paths.resolve_files("data.train", job.data.train.as_mut());
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
@@ -38,6 +39,17 @@ impl Paths<'_> {
             self.problems.violation(field, description);
         }
         *path = without_dots(&self.base_dir.join(&path));
+    }
+
+    /// A hub id may be meant as the folder of that name.
+    fn warn_of_folder(&mut self, model: &ModelSource) {
+        if let ModelSource::Hub(id) = model
+            && self.base_dir.join(id).join("config.json").is_file()
+        {
+            let description =
+                format!("is read as the hub id `{id}`; the model folder of that name is `./{id}`");
+            self.problems.warning(HUB_ID_IS_FOLDER, "model.name_or_path", description);
+        }
     }
 
     fn resolve_files(&mut self, field: &str, files: Option<&mut DataFiles>) {

@@ -11,6 +11,8 @@ pub(crate) const ALIAS_USED: &str = "ALIAS_USED";
 pub(crate) const FIELD_UNUSED: &str = "FIELD_UNUSED";
 /// The best model is determined and not kept.
 pub(crate) const BEST_NOT_LOADED: &str = "BEST_NOT_LOADED";
+/// The id of a model is also the name of a folder.
+pub(crate) const HUB_ID_IS_FOLDER: &str = "HUB_ID_IS_FOLDER";
 
 /// Collects problems and finds the lines they are on.
 #[derive(Debug)]

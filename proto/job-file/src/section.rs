@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         for entry in entries {
             if !keys.contains(&entry.key.as_str()) {
                 let nearest = nearest(path, &entry.key, keys, &problems.known_fields());
-                problems.violation(&join(path, &entry.key), unknown_key(nearest.as_deref()));
+                problems.violation(&join(path, &entry.key), unknown_key(path, nearest.as_deref()));
             }
         }
         Some(Self { path, entries })
@@ -127,9 +127,15 @@ impl<'a> Fields<'a> {
 /// The key that an unknown one most likely stands for: the same key in another
 /// section, or the most similar one of its own section.
 fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Option<String> {
-    let elsewhere = known.iter().find(|path| path.ends_with(&format!(".{unknown}")));
+    let is_same = |path: &&String| *path == unknown || path.ends_with(&format!(".{unknown}"));
+    let elsewhere = known.iter().find(is_same);
     if elsewhere.is_some() {
         return elsewhere.cloned();
+    }
+    // `epochs` is a word of `num_train_epochs` alone.
+    let mut with_word = keys.iter().filter(|key| key.split('_').any(|word| word == unknown));
+    if let (Some(key), None) = (with_word.next(), with_word.next()) {
+        return Some(join(section, key));
     }
     keys.iter()
         .map(|key| (strsim::normalized_damerau_levenshtein(unknown, key), key))
@@ -138,8 +144,11 @@ fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Opt
         .map(|(_, key)| join(section, key))
 }
 
-fn unknown_key(nearest: Option<&str>) -> String {
+fn unknown_key(section: &str, nearest: Option<&str>) -> String {
     match nearest {
+        Some(nearest) if !section.is_empty() && !nearest.contains('.') => {
+            format!("is not a known key; `{nearest}` is a key of the job, outside of all sections")
+        }
         Some(nearest) => format!("is not a known key; did you mean `{nearest}`?"),
         None => "is not a known key".to_owned(),
     }

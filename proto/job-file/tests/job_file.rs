@@ -135,6 +135,11 @@ fn keys_that_are_not_known() {
         "data: {train: a.csv, txt: body}",
         "line 1: data.txt: is not a known key; did you mean `data.text`?",
     );
+    check(
+        "train: {epochs: 3, output_dir: out}",
+        "line 1: train.epochs: is not a known key; did you mean `train.num_train_epochs`?
+         line 1: train.output_dir: is not a known key; `output_dir` is a key of the job, outside of all sections",
+    );
     check("resources: {zzzzzz: 1}", "line 1: resources.zzzzzz: is not a known key");
 }
 

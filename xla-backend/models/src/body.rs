@@ -82,6 +82,10 @@ impl Model for HeadedModel {
         inputs
     }
 
+    fn rows_max(&self) -> Option<usize> {
+        self.head.rows_max()
+    }
+
     fn output(&self) -> OutputKind {
         self.head.output()
     }

@@ -63,6 +63,16 @@ pub enum Error {
     #[error("the weights have no {name}")]
     MissingWeight { name: String },
 
+    /// Weights that only PyTorch can read.
+    #[error(
+        "{}: pickled weights are not read; this writes them as model.safetensors in their folder: \
+         python -c \"import torch, safetensors.torch as s; s.save_file({{n: t.contiguous().clone() \
+         for n, t in torch.load('pytorch_model.bin', weights_only=True).items()}}, \
+         'model.safetensors', {{'format': 'pt'}})\"",
+        path.display()
+    )]
+    PickledWeights { path: PathBuf },
+
     #[error("{}: no model.safetensors and no model.safetensors.index.json", folder.display())]
     NoWeights { folder: PathBuf },
 
@@ -71,7 +81,8 @@ pub enum Error {
     Corrupt { path: PathBuf, problem: String },
 
     #[error(
-        "{}: tensor {tensor} is {found:?} and the config makes it {expected:?}",
+        "{}: tensor {tensor} is {found:?} and the config makes it {expected:?}; \
+         model.ignore_mismatched_sizes: true begins with random values in its place",
         path.display()
     )]
     WeightShape { path: PathBuf, tensor: String, found: Vec<usize>, expected: Vec<usize> },

@@ -26,6 +26,11 @@ pub trait Model: Send + Sync {
     /// The inputs of a batch, in a stable order.
     fn inputs(&self) -> Vec<InputSpec>;
 
+    /// The most rows that a batch of one core may have; `None` for no limit.
+    fn rows_max(&self) -> Option<usize> {
+        None
+    }
+
     /// The meaning of the logits, for evaluation.
     fn output(&self) -> OutputKind;
 

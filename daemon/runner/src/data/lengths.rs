@@ -19,6 +19,28 @@ pub(crate) fn check(job: &JobFile, positions: u32) -> RunResult<()> {
     Ok(())
 }
 
+/// Refuses batches of more rows than the model can take.
+pub(crate) fn check_rows(job: &JobFile, rows_max: Option<usize>) -> RunResult<()> {
+    let Some(rows_max) = rows_max else { return Ok(()) };
+    let train = &job.train;
+    let trains = train.do_train.then_some(train.per_device_train_batch_size);
+    let given = [
+        ("train.per_device_train_batch_size", trains),
+        ("train.per_device_eval_batch_size", Some(train.per_device_eval_batch_size)),
+    ];
+    for (name, rows) in given {
+        if let Some(rows) = rows.filter(|&rows| rows as usize > rows_max) {
+            let problem =
+                "neither the tokenizer nor config.json has a padding token, by which the \
+                           model finds the last token of a row: name one in \
+                           tokenizer_config.json, or take 1 row a batch"
+                    .to_owned();
+            return Err(RunError::Field { name, value: rows.to_string(), problem });
+        }
+    }
+    Ok(())
+}
+
 /// The largest number of tokens in a row, before the tokenizer's own limit.
 pub(crate) fn limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
     match (job.data.max_length, task.max_length()) {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use traind_hub::DataSetRequest;
 use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, FetchContext, Files, FormatOptions, HuggingFaceTokenizer,
-    LabelEncoder, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, Encoding, FetchContext, Files, FormatOptions,
+    HuggingFaceTokenizer, LabelEncoder, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
 use crate::control::{Downloads, Journal, Stop};
@@ -79,6 +79,7 @@ pub(crate) fn prepare(
     max_length: u32,
 ) -> RunResult<Splits> {
     let job = source.job;
+    check_encoding(job)?;
     let mut splits = Splits::default();
     let mut reader = Reader { source, task, tokenizer, max_length, encoder: None };
     if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(job)) {
@@ -238,6 +239,11 @@ impl Reader<'_> {
         };
         let tokenizer = self.tokenizer as &dyn TextTokenizer;
         let prepared = traind_loader::prepare_watched(options, tokenizer, &mut watch)?;
+        if let rows @ 1.. = prepared.set.rows_without_text() {
+            let split = &options.files.split;
+            let message = format!("{rows} rows of the {split} data have an empty text");
+            journal.warn("EMPTY_TEXT", message)?;
+        }
         for warning in &prepared.warnings {
             journal.warn("TOKEN_CACHE", warning)?;
         }
@@ -272,10 +278,22 @@ fn split(name: &'static str, set: Arc<TokenizedSet>, labelled: bool) -> Split {
     Split { name, set, labelled, questions: Arc::default() }
 }
 
+fn check_encoding(job: &JobFile) -> RunResult<()> {
+    match &job.data.encoding {
+        Some(name) if Encoding::of_name(name).is_none() => Err(RunError::Field {
+            name: "data.encoding",
+            value: name.clone(),
+            problem: "there is no such encoding".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn format_options(job: &JobFile) -> FormatOptions {
     let is_causal = job.model.task == TaskName::CausalLm;
     FormatOptions {
         delimiter: job.data.delimiter.as_ref().and_then(|text| text.bytes().next()),
+        encoding: job.data.encoding.as_deref().and_then(Encoding::of_name),
         keep_linebreaks: job.data.keep_linebreaks.unwrap_or(is_causal),
     }
 }

@@ -98,6 +98,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::Corrupt { path, .. }
         | ModelError::Io { path, .. }
         | ModelError::Json { path, .. }
+        | ModelError::PickledWeights { path }
         | ModelError::Vocabulary { path, .. } => failure.file = Some(path.display().to_string()),
         ModelError::UnknownOverride { .. } => {
             failure.field = Some("model.config_overrides".to_owned());

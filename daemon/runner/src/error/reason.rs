@@ -97,7 +97,9 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::EmptyText { .. }
         | LoaderError::LabelCount { .. }
         | LoaderError::Answer { .. } => reasons::DATA_ROW_INVALID,
-        LoaderError::InvalidUtf8 { .. } => reasons::DATA_ENCODING_INVALID,
+        LoaderError::InvalidUtf8 { .. } | LoaderError::Encoding { .. } => {
+            reasons::DATA_ENCODING_INVALID
+        }
         LoaderError::NotText { .. } | LoaderError::NotTexts { .. } | LoaderError::Cast { .. } => {
             reasons::COLUMN_TYPE_INVALID
         }
@@ -105,6 +107,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }
         | LoaderError::LabelsAreNumbers { .. }
+        | LoaderError::NamesAndNumbers { .. }
         | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
         LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
             reasons::TOKENIZER_INVALID
@@ -139,7 +142,7 @@ fn of_model(error: &ModelError) -> &'static str {
         ModelError::WeightShape { .. } => reasons::TENSOR_SHAPE_MISMATCH,
         ModelError::MissingWeight { .. } => reasons::TENSOR_MISSING,
         ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
-        ModelError::NoWeights { .. } => reasons::FILE_NOT_FOUND,
+        ModelError::NoWeights { .. } | ModelError::PickledWeights { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }
             if source.kind() != ErrorKind::NotFound =>
         {

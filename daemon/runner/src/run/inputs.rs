@@ -43,7 +43,7 @@ impl Inputs {
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
         let limit = lengths::limit(job, task.as_ref(), positions);
-        let tokenizer = folder.tokenizer(job.data.max_length, limit)?;
+        let tokenizer = folder.tokenizer(job, journal, limit, positions)?;
         let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
         let cache_dir = &context.spec.cache_dir;
         let source =
@@ -55,6 +55,7 @@ impl Inputs {
         };
         let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
         let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
+        lengths::check_rows(job, open.model.rows_max())?;
         let set = &splits.planned()?.set;
         let sampler = settings::sampler(job, &mesh);
         let sampler = Sampler::new(sampler, set.lengths(), buckets.clone())?;

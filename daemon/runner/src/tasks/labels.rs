@@ -21,8 +21,7 @@ pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<Label
     if names_are_numbers(&names) {
         return Ok(LabelKind::Infer { num_labels: Some(names.len() as u32) });
     }
-    let ids = names.into_iter().zip(0..).map(|(name, id)| (name, LabelTarget::Id(id)));
-    Ok(LabelKind::Encoder(LabelEncoder::from_map(&ids.collect::<Vec<_>>(), None)?))
+    Ok(LabelKind::Encoder(LabelEncoder::of_model(names)))
 }
 
 /// Sets the classes in the config. Names that are only numbers do not replace the config's.

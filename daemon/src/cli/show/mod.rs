@@ -1,7 +1,9 @@
 //! Output that several commands share: tables, a job's fields, progress, and errors.
 
+pub(crate) mod core_view;
 pub(crate) mod failure;
 pub(crate) mod follow;
 pub(crate) mod job_view;
+pub(crate) mod list;
 mod progress;
 pub(crate) mod table;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
-use super::compression::open_text;
-use super::{DataFile, FormatOptions, ROW_BYTES_MAX};
+use super::encoding::{Encoding, looks_like};
+use super::{DataFile, FormatOptions, ROW_BYTES_MAX, open_decoded};
 use crate::source::{Records, Value};
 use crate::{Error, Location, Result};
 
@@ -45,15 +45,16 @@ impl<R: Read> Read for RowLimit<R> {
 struct CsvFile {
     path: PathBuf,
     delimiter: u8,
+    encoding: Option<Encoding>,
 }
 
 pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let delimiter = options.delimiter.unwrap_or(b',');
-    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter }))
+    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter, encoding: options.encoding }))
 }
 
-pub(super) fn open_tab(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
-    Ok(Box::new(CsvFile { path: path.to_path_buf(), delimiter: b'\t' }))
+pub(super) fn open_tab(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    open(path, &FormatOptions { delimiter: Some(b'\t'), ..*options })
 }
 
 impl DataFile for CsvFile {
@@ -64,8 +65,9 @@ impl DataFile for CsvFile {
     /// Rows are marked with the byte at which their parser began, which may be a line end or a
     /// blank line before them: the parser's own line count is off by those.
     fn line(&self, mark: u64) -> Option<u64> {
-        let mut bytes =
-            BufReader::new(open_text(&self.path).ok()?).bytes().map_while(std::result::Result::ok);
+        let mut bytes = BufReader::new(open_decoded(&self.path, self.encoding).ok()?)
+            .bytes()
+            .map_while(std::result::Result::ok);
         let before = bytes.by_ref().take(mark as usize).filter(|&byte| byte == b'\n').count();
         let blank = bytes.take_while(|byte| b"\r\n".contains(byte));
         Some((1 + before + blank.filter(|&byte| byte == b'\n').count()) as u64)
@@ -93,7 +95,7 @@ impl DataFile for CsvFile {
 
 impl CsvFile {
     fn reader(&self) -> Result<MarkedReader> {
-        let file = open_text(&self.path)?;
+        let file = open_decoded(&self.path, self.encoding)?;
         let mut builder = ReaderBuilder::new();
         builder
             .delimiter(self.delimiter)
@@ -109,9 +111,14 @@ impl CsvFile {
         if !self.next_row(reader, &mut header, &Records::default())? {
             return Err(Error::EmptyFile { file: self.path.clone() });
         }
-        let names = header.iter().map(|name| std::str::from_utf8(name).map(str::to_owned));
-        let names = names.collect::<Result<Vec<_>, _>>();
-        names.map_err(|_| self.bad_file("the header row is not valid UTF-8"))
+        let name = |name: &[u8]| {
+            let text = std::str::from_utf8(name).map(str::to_owned);
+            text.map_err(|_| Error::Encoding {
+                file: self.path.clone(),
+                looks_like: looks_like(name),
+            })
+        };
+        header.iter().map(name).collect()
     }
 
     /// Reads the next row; false at the end mark.
@@ -176,7 +183,11 @@ fn checked_fields<'row>(
     }
     let fields = row.iter().zip(header).map(|(field, column)| {
         let text = std::str::from_utf8(field);
-        text.map_err(|_| Error::InvalidUtf8 { at: at(), column: column.clone() })
+        text.map_err(|_| Error::InvalidUtf8 {
+            at: at(),
+            column: column.clone(),
+            looks_like: looks_like(field),
+        })
     });
     fields.collect()
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
+use super::encoding::Encoding;
 use super::lines::{Blank, Line, lines};
 use super::{DataFile, FormatOptions, nested_json};
 use crate::source::{Records, Value};
@@ -12,10 +13,11 @@ use crate::{Error, Result};
 
 struct JsonLinesFile {
     path: PathBuf,
+    encoding: Option<Encoding>,
 }
 
-pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
-    Ok(Box::new(JsonLinesFile { path: path.to_path_buf() }))
+pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    Ok(Box::new(JsonLinesFile { path: path.to_path_buf(), encoding: options.encoding }))
 }
 
 /// A `.json` file is either JSON Lines too, or one document: a list of rows, or one under `data`.
@@ -56,7 +58,7 @@ impl DataFile for JsonLinesFile {
 impl JsonLinesFile {
     /// The objects of the file, each with its line number.
     fn objects(&self) -> Result<impl Iterator<Item = Result<(u64, Map<String, Json>)>> + '_> {
-        Ok(lines(&self.path, Blank::Skipped)?.map(|line| {
+        Ok(lines(&self.path, self.encoding, Blank::Skipped)?.map(|line| {
             let line = line?;
             Ok((line.number(), object(line)?))
         }))

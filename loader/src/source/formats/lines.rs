@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::ROW_BYTES_MAX;
-use super::compression::open_text;
+use super::encoding::{Encoding, looks_like};
+use super::{ROW_BYTES_MAX, open_decoded};
 use crate::{Error, Location, Result};
 
 pub(super) struct Line {
@@ -28,8 +28,12 @@ pub(super) enum Blank {
     Skipped,
 }
 
-pub(super) fn lines(path: &Path, blank: Blank) -> Result<impl Iterator<Item = Result<Line>>> {
-    let mut reader = BufReader::with_capacity(1 << 16, open_text(path)?);
+pub(super) fn lines(
+    path: &Path,
+    encoding: Option<Encoding>,
+    blank: Blank,
+) -> Result<impl Iterator<Item = Result<Line>>> {
+    let mut reader = BufReader::with_capacity(1 << 16, open_decoded(path, encoding)?);
     let path = path.to_path_buf();
     let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
     let counts = move |line: &[u8]| blank == Blank::Kept || !line.trim_ascii().is_empty();
@@ -60,6 +64,9 @@ fn checked(mut bytes: Vec<u8>, at: Location) -> Result<Line> {
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Line { at, text }),
-        Err(_) => Err(Error::InvalidUtf8 { at, column: "(whole line)".to_owned() }),
+        Err(error) => {
+            let looks_like = looks_like(error.as_bytes());
+            Err(Error::InvalidUtf8 { at, column: "(whole line)".to_owned(), looks_like })
+        }
     }
 }

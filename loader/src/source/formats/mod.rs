@@ -5,6 +5,7 @@ mod arrow;
 mod arrow_values;
 mod compression;
 mod csv;
+mod encoding;
 mod jsonl;
 mod lines;
 mod nested_json;
@@ -12,6 +13,7 @@ mod parquet;
 mod parquet_pages;
 mod text;
 
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use serde::Serialize;
@@ -19,11 +21,15 @@ use serde::Serialize;
 use super::Records;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
-use compression::{COMPRESSIONS, without_compression};
+use compression::{COMPRESSIONS, open_text, without_compression};
+pub use encoding::Encoding;
 
 /// The longest row of a text format. A longer one means that the file lacks its line ends or a
 /// closing quote, and would be read into memory as a whole.
 const ROW_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes of a text file by which its encoding is told.
+const SNIFFED_BYTES: u64 = 4096;
 
 /// A data format, chosen by the end of a file's name.
 pub(super) struct Format {
@@ -44,6 +50,8 @@ impl Format {
 pub struct FormatOptions {
     /// Between the fields of CSV files, in place of a comma.
     pub delimiter: Option<u8>,
+    /// Of CSV, TSV, JSON lines and plain text; UTF-8 without.
+    pub encoding: Option<Encoding>,
     /// Rows of plain text end with their line breaks, and blank lines are rows.
     pub keep_linebreaks: bool,
 }
@@ -121,6 +129,23 @@ pub(super) fn of_path(path: &Path) -> Result<&'static Format> {
         let known = format!("{known}, text also in {}", COMPRESSIONS.join(" or "));
         Error::UnknownFormat { file: path.to_path_buf(), known }
     })
+}
+
+/// Opens text, decompressed and in UTF-8. UTF-16 that nobody declared is an error: its zeros may
+/// pass for characters of UTF-8.
+fn open_decoded(path: &Path, encoding: Option<Encoding>) -> Result<Box<dyn Read>> {
+    let mut file = open_text(path)?;
+    if let Some(encoding) = encoding {
+        return Ok(encoding.decode(file));
+    }
+    let mut start = Vec::new();
+    let read = file.by_ref().take(SNIFFED_BYTES).read_to_end(&mut start);
+    read.map_err(Error::io(path, "read"))?;
+    if encoding::is_utf16(&start) {
+        let looks_like = encoding::looks_like(&start);
+        return Err(Error::Encoding { file: path.to_path_buf(), looks_like });
+    }
+    Ok(Box::new(Cursor::new(start).chain(file)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::encoding::Encoding;
 use super::lines::{Blank, lines};
 use super::{DataFile, FormatOptions};
 use crate::Result;
@@ -12,11 +13,12 @@ const COLUMN: &str = "text";
 struct TextFile {
     path: PathBuf,
     keep_linebreaks: bool,
+    encoding: Option<Encoding>,
 }
 
 pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
-    let keep_linebreaks = options.keep_linebreaks;
-    Ok(Box::new(TextFile { path: path.to_path_buf(), keep_linebreaks }))
+    let FormatOptions { keep_linebreaks, encoding, .. } = *options;
+    Ok(Box::new(TextFile { path: path.to_path_buf(), keep_linebreaks, encoding }))
 }
 
 impl DataFile for TextFile {
@@ -37,7 +39,7 @@ impl DataFile for TextFile {
     ) -> Result<()> {
         let mut records = Records::new(0, columns);
         let blank = if self.keep_linebreaks { Blank::Kept } else { Blank::Skipped };
-        for line in lines(&self.path, blank)? {
+        for line in lines(&self.path, self.encoding, blank)? {
             let line = line?;
             let text = match self.keep_linebreaks {
                 true => line.text.as_str(),

@@ -36,6 +36,9 @@ section! {
         revision: Option<String> = None;
         /// Delimiter of `.csv` files, one character; `,` by default.
         delimiter: Option<String> = None;
+        /// Encoding of `.csv`, `.tsv`, `.jsonl` and `.txt` files, by its name in Python, such as
+        /// `latin-1`, `cp1252` or `utf-16`; UTF-8 by default.
+        encoding: Option<String> = None;
         /// Keep the line breaks of `.txt` files, and with them blank lines. By default only causal
         /// language models keep them, as in transformers' examples.
         keep_linebreaks: Option<bool> = None;

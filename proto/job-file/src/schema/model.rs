@@ -27,6 +27,9 @@ section! {
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
         /// Start from random weights as `config.json` describes them, and load none.
         from_config: bool = false;
+        /// Begin with random values in place of weights whose shapes are not the model's, such as
+        /// those of a head for other classes.
+        ignore_mismatched_sizes: bool = false;
         /// Values that replace those of `config.json`, for example
         /// `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();

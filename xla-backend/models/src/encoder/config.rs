@@ -33,14 +33,17 @@ pub(crate) struct EncoderConfig {
     pub positions: Positions,
     /// `None` where the family has no segments.
     pub type_vocab_size: Option<usize>,
+    /// Whether a token sees none behind itself.
+    pub is_decoder: bool,
     pub attention: AttentionConfig,
 }
 
 /// The rows of the position table that tokens take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Positions {
-    /// Token i of a row has position i.
-    FromZero { rows: usize },
+    /// Token i of a row has position i. A `sinusoidal` table begins with sines and cosines, and is
+    /// trained as others are.
+    FromZero { rows: usize, sinusoidal: bool },
     /// Token i of those that are not `padding_id` has position
     /// `padding_id` + 1 + i, and padding has position `padding_id`.
     AfterPadding { rows: usize, padding_id: usize },
@@ -50,13 +53,13 @@ impl Positions {
     /// Rows of the table.
     pub(crate) fn rows(self) -> usize {
         match self {
-            Positions::FromZero { rows } | Positions::AfterPadding { rows, .. } => rows,
+            Positions::FromZero { rows, .. } | Positions::AfterPadding { rows, .. } => rows,
         }
     }
 
     pub(crate) fn longest_row(self) -> usize {
         match self {
-            Positions::FromZero { rows } => rows,
+            Positions::FromZero { rows, .. } => rows,
             Positions::AfterPadding { rows, padding_id } => rows.saturating_sub(padding_id + 1),
         }
     }

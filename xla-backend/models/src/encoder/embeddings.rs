@@ -9,7 +9,7 @@ use crate::layers::{
     Embedding, LayerNorm, OffsetPositionEmbedding, PositionEmbedding, dropout, flatten_tokens,
 };
 use crate::model::{Batch, Forward};
-use crate::parameters::{Dimension, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath};
 
 #[derive(Debug)]
 pub(super) struct Embeddings {
@@ -60,8 +60,9 @@ impl PositionTable {
     fn new(path: ParameterPath<'_>, config: &EncoderConfig) -> PositionTable {
         let (hidden, std) = (config.hidden_size(), config.std());
         match config.positions {
-            Positions::FromZero { rows } => {
-                PositionTable::FromZero(PositionEmbedding::new(path, rows, hidden, std))
+            Positions::FromZero { rows, sinusoidal } => {
+                let init = if sinusoidal { Init::Sinusoids } else { Init::Normal { std } };
+                PositionTable::FromZero(PositionEmbedding::with_init(path, rows, hidden, init))
             }
             Positions::AfterPadding { rows, padding_id } => PositionTable::AfterPadding(
                 OffsetPositionEmbedding::new(path, [rows, hidden], std, padding_id),

@@ -17,7 +17,7 @@ pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::additive_mask;
+use crate::layers::{additive_mask, causal_mask};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
@@ -84,7 +84,11 @@ impl Body for Encoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let mask = additive_mask(batch.get("attention_mask")?)?;
+        let mask = batch.get("attention_mask")?;
+        let mask = match self.config.is_decoder {
+            true => causal_mask(mask, None)?,
+            false => additive_mask(mask)?,
+        };
         let mut x = states.last;
         for index in layers {
             let layer = &self.layers[index];

@@ -39,9 +39,10 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
         norm: "cls.predictions.transform.LayerNorm",
         words: "bert.embeddings.word_embeddings.weight",
         bias: "cls.predictions.bias",
-        tied_to_words: "cls.predictions.decoder.weight",
-        tied_to_bias: Some("cls.predictions.decoder.bias"),
+        decoder_weight: "cls.predictions.decoder.weight",
+        decoder_bias: Some("cls.predictions.decoder.bias"),
     },
+    causal_lm: Some("LMHeadModel"),
     resolve: |config| {
         const DEFAULT_PAD_TOKEN_ID: usize = 0;
         let encoder = resolve_encoder(config, DEFAULT_PAD_TOKEN_ID)?;
@@ -77,7 +78,7 @@ pub(super) fn resolve_encoder(
     config: &ModelConfig,
     default_pad_token_id: usize,
 ) -> Result<EncoderConfig> {
-    refuse_decoder(config)?;
+    check_positions(config)?;
     let vocab_size = config.size("vocab_size")?;
     let dropout = config.dropout_or("hidden_dropout_prob", 0.1)?;
     let attention = AttentionConfig {
@@ -97,16 +98,17 @@ pub(super) fn resolve_encoder(
         output_dropout: dropout,
         layer_norm_eps: config.positive_or("layer_norm_eps", 1e-12)?,
         pad_token_id: config.token_id_or("pad_token_id", vocab_size, default_pad_token_id)?,
-        positions: Positions::FromZero { rows: config.size_or("max_position_embeddings", 512)? },
+        positions: Positions::FromZero {
+            rows: config.size_or("max_position_embeddings", 512)?,
+            sinusoidal: false,
+        },
         type_vocab_size: Some(config.size_or("type_vocab_size", 2)?),
+        is_decoder: config.bool_or("is_decoder", false)?,
         attention,
     })
 }
 
-fn refuse_decoder(config: &ModelConfig) -> Result<()> {
-    if config.bool_or("is_decoder", false)? {
-        return Err(config.error("is_decoder", "decoders of this family are not supported"));
-    }
+fn check_positions(config: &ModelConfig) -> Result<()> {
     match config.string_or("position_embedding_type", "absolute")? {
         "absolute" => Ok(()),
         other => {

@@ -90,6 +90,7 @@ impl DecoderFamily {
             let (hidden_size, std) = (resolved.hidden_size, resolved.initializer_range);
             let body = Decoder::new(root, resolved);
             let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
+            let pad_token_id = Some(pad_token_id);
             Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
         })
     }

@@ -47,9 +47,10 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
         norm: "vocab_layer_norm",
         words: "distilbert.embeddings.word_embeddings.weight",
         bias: "vocab_projector.bias",
-        tied_to_words: "vocab_projector.weight",
-        tied_to_bias: None,
+        decoder_weight: "vocab_projector.weight",
+        decoder_bias: None,
     },
+    causal_lm: None,
     resolve: |config| {
         let encoder = resolve_encoder(config)?;
         let heads = HeadConfig {
@@ -67,10 +68,6 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
 fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
     const LAYER_NORM_EPS: f64 = 1e-12;
     const DEFAULT_PAD_TOKEN_ID: usize = 0;
-    if config.bool_or("sinusoidal_pos_embds", false)? {
-        let problem = "fixed position embeddings are not supported";
-        return Err(config.error("sinusoidal_pos_embds", problem));
-    }
     let vocab_size = config.size("vocab_size")?;
     let dropout = config.dropout_or("dropout", 0.1)?;
     let attention = AttentionConfig {
@@ -90,8 +87,12 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         output_dropout: dropout,
         layer_norm_eps: LAYER_NORM_EPS,
         pad_token_id: config.token_id_or("pad_token_id", vocab_size, DEFAULT_PAD_TOKEN_ID)?,
-        positions: Positions::FromZero { rows: config.size_or("max_position_embeddings", 512)? },
+        positions: Positions::FromZero {
+            rows: config.size_or("max_position_embeddings", 512)?,
+            sinusoidal: config.bool_or("sinusoidal_pos_embds", false)?,
+        },
         type_vocab_size: None,
+        is_decoder: false,
         attention,
     })
 }

@@ -9,7 +9,8 @@ use crate::encoder::{Encoder, EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::heads::{
-    Head, MaskedLmHead, MaskedLmNames, PooledClassifier, SPAN_SCORES, SpanHead, TokenClassifier,
+    Head, MaskedLmHead, MaskedLmNames, PooledClassifier, Predicts, SPAN_SCORES, SpanHead,
+    TokenClassifier,
 };
 use crate::layers::Activation;
 use crate::model::Model;
@@ -27,6 +28,9 @@ pub(crate) struct EncoderFamily {
     /// Names of the dense layer and of the one that gives the logits.
     pub(super) pooled_classifier: [&'static str; 2],
     pub(super) masked_lm: MaskedLmNames,
+    /// The end of the class of a decoder's causal language model: `LMHeadModel` of
+    /// `BertLMHeadModel`.
+    pub(super) causal_lm: Option<&'static str>,
     pub(super) resolve: fn(&ModelConfig) -> Result<FamilyConfig>,
 }
 
@@ -72,7 +76,12 @@ impl Family for EncoderFamily {
             }
             Task::QuestionAnswering => self.headed("QuestionAnswering", Self::question_answering),
             Task::MaskedLm => self.headed("MaskedLM", Self::masked_lm),
-            Task::CausalLm | Task::Seq2SeqLm => return None,
+            Task::CausalLm => {
+                let class = self.causal_lm?;
+                let architecture = format!("{}{class}", self.class);
+                FamilyModel::new(architecture, move |config| self.causal_lm(config))
+            }
+            Task::Seq2SeqLm => return None,
         })
     }
 }
@@ -109,7 +118,9 @@ impl EncoderFamily {
     fn token_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
             let num_labels = config.num_labels()?;
-            Ok(TokenClassifier::new(root, &family.encoder, num_labels, family.heads.token_dropout))
+            let (hidden_size, std) = (family.encoder.hidden_size(), family.encoder.std());
+            let dropout = family.heads.token_dropout;
+            Ok(TokenClassifier::new(root, hidden_size, std, num_labels, dropout))
         })
     }
 
@@ -117,7 +128,8 @@ impl EncoderFamily {
     fn question_answering(&self, mut config: ModelConfig) -> Result<Box<dyn Model>> {
         config.set_num_labels(SPAN_SCORES);
         self.build(config, |_, family, root| {
-            Ok(SpanHead::new(root, &family.encoder, family.heads.span_dropout))
+            let (hidden_size, std) = (family.encoder.hidden_size(), family.encoder.std());
+            Ok(SpanHead::new(root, hidden_size, std, family.heads.span_dropout))
         })
     }
 
@@ -125,7 +137,23 @@ impl EncoderFamily {
     fn masked_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
             let activation = family.heads.masked_lm_activation;
-            MaskedLmHead::new(root, &self.masked_lm, config, &family.encoder, activation)
+            let (names, predicts) = (&self.masked_lm, Predicts::Itself);
+            MaskedLmHead::new(root, names, config, &family.encoder, activation, predicts)
+        })
+    }
+
+    /// Logits f32[B, S, V]. Refuses an encoder that is no decoder: every token would see the one
+    /// that it is to predict.
+    fn causal_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        if !config.bool_or("is_decoder", false)? {
+            let problem = "causal language modeling needs true, in config.json or \
+                           model.config_overrides";
+            return Err(config.error("is_decoder", problem));
+        }
+        self.build(config, |config, family, root| {
+            let activation = family.heads.masked_lm_activation;
+            let (names, predicts) = (&self.masked_lm, Predicts::Next);
+            MaskedLmHead::new(root, names, config, &family.encoder, activation, predicts)
         })
     }
 

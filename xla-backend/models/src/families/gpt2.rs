@@ -13,7 +13,7 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::flops;
-use crate::heads::{CausalLmHead, LastTokenClassifier};
+use crate::heads::{CausalLmHead, LastTokenClassifier, SPAN_SCORES, SpanHead, TokenClassifier};
 use crate::layers::{
     Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
     causal_mask, check_heads, dropout, flatten_tokens,
@@ -42,6 +42,8 @@ const KEYS: &[&str] = &[
     "add_cross_attention",
     "pad_token_id",
     "tie_word_embeddings",
+    "classifier_dropout",
+    "hidden_dropout",
 ];
 
 pub(crate) const FAMILY: Gpt2Family = Gpt2Family;
@@ -67,10 +69,13 @@ impl Family for Gpt2Family {
             Task::SequenceClassification => {
                 Some(FamilyModel::new("GPT2ForSequenceClassification", sequence_classification))
             }
-            Task::TokenClassification
-            | Task::QuestionAnswering
-            | Task::MaskedLm
-            | Task::Seq2SeqLm => None,
+            Task::TokenClassification => {
+                Some(FamilyModel::new("GPT2ForTokenClassification", token_classification))
+            }
+            Task::QuestionAnswering => {
+                Some(FamilyModel::new("GPT2ForQuestionAnswering", question_answering))
+            }
+            Task::MaskedLm | Task::Seq2SeqLm => None,
         }
     }
 }
@@ -236,9 +241,14 @@ impl Gpt2 {
         Gpt2 { config, words, positions, blocks, norm }
     }
 
-    fn embed(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+    /// Where a tokenizer gives segments, their numbers are looked up as tokens.
+    fn embed(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
+        let ids = batch.get("input_ids")?;
         let positions = ids.dims().last().copied().unwrap_or_default();
-        let sum = self.words.forward(cx, ids)?.add(&self.positions.forward(cx, positions)?)?;
+        let mut sum = self.words.forward(cx, ids)?.add(&self.positions.forward(cx, positions)?)?;
+        if let Some(segments) = batch.optional("token_type_ids") {
+            sum = sum.add(&self.words.forward(cx, segments)?)?;
+        }
         dropout(cx, &flatten_tokens(&sum)?, self.config.embd_pdrop)
     }
 }
@@ -248,12 +258,15 @@ impl Body for Gpt2 {
         PREFIX
     }
 
-    /// `input_ids` and `attention_mask`, each s32[B, S].
+    /// `input_ids`, `attention_mask` and, where a tokenizer gives them, `token_type_ids`, each
+    /// s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
         let dims = [InputDim::Rows, InputDim::Positions];
-        ["input_ids", "attention_mask"]
-            .map(|name| InputSpec::required(name, DType::S32, &dims))
-            .to_vec()
+        vec![
+            InputSpec::required("input_ids", DType::S32, &dims),
+            InputSpec::required("attention_mask", DType::S32, &dims),
+            InputSpec::optional("token_type_ids", DType::S32, &dims),
+        ]
     }
 
     fn num_layers(&self) -> usize {
@@ -261,7 +274,7 @@ impl Body for Gpt2 {
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        Ok(HiddenStates::of(self.embed(cx, batch.get("input_ids")?)?))
+        Ok(HiddenStates::of(self.embed(cx, batch)?))
     }
 
     fn layers(
@@ -324,14 +337,35 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
     assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let task = SequenceClassification::new(config)?;
-        let pad_token_id = config.token_id("pad_token_id", gpt2.vocab_size)?.ok_or_else(|| {
-            let problem = "sequence classification needs it to find the last token of a row; \
-                           GPT-2's own end of text is 50256";
-            config.error("pad_token_id", problem)
-        })?;
+        let pad_token_id = config.token_id("pad_token_id", gpt2.vocab_size)?;
         let (hidden_size, std) = (gpt2.n_embd, gpt2.initializer_range);
         let body = Gpt2::new(root, gpt2);
         let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
         Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
+    })
+}
+
+/// `GPT2ForTokenClassification`: logits f32[B, S, C].
+pub(crate) fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+    const DROPOUT: f64 = 0.1;
+    assemble(config, |config, root| {
+        let gpt2 = Gpt2Config::resolve(config)?;
+        let (num_labels, hidden_size) = (config.num_labels()?, gpt2.n_embd);
+        let dropout = config.dropout_or("hidden_dropout", DROPOUT)?;
+        let dropout = config.dropout_or("classifier_dropout", dropout)?;
+        let std = gpt2.initializer_range;
+        let body = Gpt2::new(root, gpt2);
+        Ok((body, TokenClassifier::new(root, hidden_size, std, num_labels, dropout)))
+    })
+}
+
+/// `GPT2ForQuestionAnswering`: logits f32[B, S, 2].
+pub(crate) fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
+    config.set_num_labels(SPAN_SCORES);
+    assemble(config, |config, root| {
+        let gpt2 = Gpt2Config::resolve(config)?;
+        let (hidden_size, std) = (gpt2.n_embd, gpt2.initializer_range);
+        let body = Gpt2::new(root, gpt2);
+        Ok((body, SpanHead::new(root, hidden_size, std, 0.0)))
     })
 }

@@ -20,9 +20,10 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
         norm: "lm_head.layer_norm",
         words: "roberta.embeddings.word_embeddings.weight",
         bias: "lm_head.bias",
-        tied_to_words: "lm_head.decoder.weight",
-        tied_to_bias: Some("lm_head.decoder.bias"),
+        decoder_weight: "lm_head.decoder.weight",
+        decoder_bias: Some("lm_head.decoder.bias"),
     },
+    causal_lm: Some("ForCausalLM"),
     resolve: |config| {
         let encoder = resolve_encoder(config)?;
         let classifier_dropout = bert::classifier_dropout(config, &encoder)?;

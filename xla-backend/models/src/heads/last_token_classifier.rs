@@ -13,17 +13,23 @@ use crate::tasks::SequenceClassification;
 #[derive(Debug)]
 pub(crate) struct LastTokenClassifier {
     pub score: Linear,
-    pub pad_token_id: usize,
+    /// Without one, a batch of the Trainer is one row.
+    pub pad_token_id: Option<usize>,
     pub hidden_size: usize,
     pub task: SequenceClassification,
 }
 
 impl LastTokenClassifier {
     /// The place in B S of each row's last token that is not padding, s32[B];
-    /// of its first token where all are.
-    fn last_tokens(&self, ids: &Tensor) -> Result<Tensor> {
+    /// of its first token where all are. Without a padding token it is the last
+    /// one that is attended to.
+    fn last_tokens(&self, batch: &Batch) -> Result<Tensor> {
+        let ids = batch.get("input_ids")?;
         let trace = ids.trace();
-        let is_token = ids.ne_scalar(self.pad_token_id as f64)?.convert(DType::S32)?;
+        let is_token = match self.pad_token_id {
+            Some(id) => ids.ne_scalar(id as f64)?.convert(DType::S32)?,
+            None => batch.get("attention_mask")?.clone(),
+        };
         let last = trace.iota(DType::S32, ids.dims(), 1)?.mul(&is_token)?.max(&[1])?;
         let row = trace.iota(DType::S32, last.dims(), 0)?;
         Ok(row.mul_scalar(ids.dims()[1] as f64)?.add(&last)?)
@@ -35,12 +41,16 @@ impl Head for LastTokenClassifier {
         self.task.inputs()
     }
 
+    fn rows_max(&self) -> Option<usize> {
+        self.pad_token_id.is_none().then_some(1)
+    }
+
     fn output(&self) -> OutputKind {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let last = hidden_states.take(&self.last_tokens(batch.get("input_ids")?)?)?;
+        let last = hidden_states.take(&self.last_tokens(batch)?)?;
         let logits = self.score.forward(cx, &last)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits, loss })

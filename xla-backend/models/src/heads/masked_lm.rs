@@ -1,5 +1,6 @@
-//! Masked language modeling: a dense layer, an activation and a norm, then the
-//! product with the word embeddings, to which the decoder is tied.
+//! Masked language modeling, and causal language modeling of encoders that are
+//! decoders: a dense layer, an activation and a norm, then the product with the
+//! word embeddings, to which the decoder is usually tied.
 
 use traind_xla::{DType, Tensor};
 
@@ -11,7 +12,7 @@ use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
 use crate::parameters::{Dimension, ParameterPath};
-use crate::tasks::token_labels;
+use crate::tasks::{causal_lm, token_labels};
 
 #[derive(Debug)]
 pub(crate) struct MaskedLmNames {
@@ -21,10 +22,10 @@ pub(crate) struct MaskedLmNames {
     pub words: &'static str,
     /// The vocabulary's bias, [V].
     pub bias: &'static str,
-    /// The decoder's weight, which is `words`.
-    pub tied_to_words: &'static str,
+    /// The decoder's weight, which is `words` unless the config unties it.
+    pub decoder_weight: &'static str,
     /// The decoder's bias, where `bias` is not itself.
-    pub tied_to_bias: Option<&'static str>,
+    pub decoder_bias: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -35,32 +36,59 @@ pub(crate) struct MaskedLmHead {
     decoder: Linear,
     hidden_size: usize,
     vocab_size: usize,
+    predicts: Predicts,
+}
+
+/// The token whose label the logits of a token are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Predicts {
+    Itself,
+    Next,
 }
 
 impl MaskedLmHead {
-    /// Refuses a decoder of its own, which only configs made by hand ask for.
     pub(crate) fn new(
         root: &mut ParameterPath<'_>,
         names: &MaskedLmNames,
         config: &ModelConfig,
         encoder: &EncoderConfig,
         activation: Activation,
+        predicts: Predicts,
     ) -> Result<MaskedLmHead> {
-        if !config.bool_or("tie_word_embeddings", true)? {
-            let problem = "masked-lm decoders are tied to the word embeddings";
-            return Err(config.error("tie_word_embeddings", problem));
-        }
         let (hidden_size, vocab_size) = (encoder.hidden_size(), encoder.vocab_size);
         let dense = encoder.linear(root.at(names.dense), hidden_size, hidden_size);
         let norm = encoder.layer_norm(root.at(names.norm));
-        let vocabulary = Dimension::vocabulary(vocab_size);
-        let decoder = Linear::sharing(names.words).with_bias(root, names.bias, vocabulary);
-        root.tie(names.words, names.tied_to_words);
-        if let Some(alias) = names.tied_to_bias {
-            root.tie(names.bias, alias);
-        }
-        Ok(MaskedLmHead { dense, activation, norm, decoder, hidden_size, vocab_size })
+        let decoder = match config.bool_or("tie_word_embeddings", true)? {
+            true => tied_decoder(root, names, vocab_size),
+            false => own_decoder(root, names, encoder),
+        };
+        Ok(MaskedLmHead { dense, activation, norm, decoder, hidden_size, vocab_size, predicts })
     }
+}
+
+fn tied_decoder(root: &mut ParameterPath<'_>, names: &MaskedLmNames, vocab_size: usize) -> Linear {
+    let vocabulary = Dimension::vocabulary(vocab_size);
+    let decoder = Linear::sharing(names.words).with_bias(root, names.bias, vocabulary);
+    root.tie(names.words, names.decoder_weight);
+    if let Some(alias) = names.decoder_bias {
+        root.tie(names.bias, alias);
+    }
+    decoder
+}
+
+/// A decoder with a weight and a bias of its own. Where those have names below it, transformers
+/// keeps the vocabulary's bias beside them, and never reads it.
+fn own_decoder(
+    root: &mut ParameterPath<'_>,
+    names: &MaskedLmNames,
+    encoder: &EncoderConfig,
+) -> Linear {
+    let vocabulary = Dimension::vocabulary(encoder.vocab_size);
+    let module = names.decoder_weight.trim_end_matches(".weight");
+    if let (Some(_), Some((owner, bias))) = (names.decoder_bias, names.bias.rsplit_once('.')) {
+        root.at(owner).frozen().bias(bias, vocabulary);
+    }
+    Linear::new(root.at(module), encoder.hidden_size(), vocabulary, encoder.std())
 }
 
 impl Head for MaskedLmHead {
@@ -69,14 +97,20 @@ impl Head for MaskedLmHead {
     }
 
     fn output(&self) -> OutputKind {
-        OutputKind::PerToken { classes: self.vocab_size }
+        match self.predicts {
+            Predicts::Itself => OutputKind::PerToken { classes: self.vocab_size },
+            Predicts::Next => OutputKind::NextToken { classes: self.vocab_size },
+        }
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let x = self.activation.forward(&self.dense.forward(cx, hidden_states)?)?;
         let x = self.norm.forward(cx, &x.convert(DType::F32)?)?;
         let logits = self.decoder.forward(cx, &x)?.convert(DType::F32)?;
-        let loss = token_labels::loss(&logits, batch)?;
+        let loss = match self.predicts {
+            Predicts::Itself => token_labels::loss(&logits, batch)?,
+            Predicts::Next => causal_lm::loss(&logits, batch)?,
+        };
         Ok(Output { logits: by_row(&logits, batch)?, loss })
     }
 

@@ -14,17 +14,24 @@ use traind_xla::Tensor;
 
 pub(crate) use causal_lm::CausalLmHead;
 pub(crate) use last_token_classifier::LastTokenClassifier;
-pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames};
+pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, Predicts};
 pub(crate) use pooled_classifier::PooledClassifier;
 pub(crate) use span::{SPAN_SCORES, SpanHead};
 pub(crate) use token_classifier::TokenClassifier;
 
 use crate::error::Result;
+#[cfg(doc)]
+use crate::model::Model;
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
 
 pub(crate) trait Head: std::fmt::Debug + Send + Sync {
     /// The labels, and the sample weights.
     fn inputs(&self) -> Vec<InputSpec>;
+
+    /// [`Model::rows_max`].
+    fn rows_max(&self) -> Option<usize> {
+        None
+    }
 
     fn output(&self) -> OutputKind;
 

@@ -4,7 +4,6 @@
 use traind_xla::{DType, Tensor};
 
 use super::{Head, by_row};
-use crate::encoder::EncoderConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
@@ -25,11 +24,11 @@ pub(crate) struct SpanHead {
 impl SpanHead {
     pub(crate) fn new(
         root: &mut ParameterPath<'_>,
-        encoder: &EncoderConfig,
+        hidden_size: usize,
+        std: f64,
         dropout: f64,
     ) -> SpanHead {
-        let hidden_size = encoder.hidden_size();
-        let outputs = encoder.linear(root.at("qa_outputs"), hidden_size, SPAN_SCORES);
+        let outputs = Linear::new(root.at("qa_outputs"), hidden_size, SPAN_SCORES, std);
         SpanHead { dropout, outputs, hidden_size }
     }
 }

@@ -3,7 +3,6 @@
 use traind_xla::{DType, Tensor};
 
 use super::{Head, by_row};
-use crate::encoder::EncoderConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
@@ -22,12 +21,12 @@ pub(crate) struct TokenClassifier {
 impl TokenClassifier {
     pub(crate) fn new(
         root: &mut ParameterPath<'_>,
-        encoder: &EncoderConfig,
+        hidden_size: usize,
+        std: f64,
         num_labels: usize,
         dropout: f64,
     ) -> TokenClassifier {
-        let hidden_size = encoder.hidden_size();
-        let classifier = encoder.linear(root.at("classifier"), hidden_size, num_labels);
+        let classifier = Linear::new(root.at("classifier"), hidden_size, num_labels, std);
         TokenClassifier { dropout, classifier, hidden_size, num_labels }
     }
 }

@@ -8,19 +8,54 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     Gelu,
+    /// `gelu` between -10 and 10.
+    Gelu10,
     GeluTanh,
+    /// x σ(1.702 x).
+    QuickGelu,
+    /// x min(max(x + 3, 0), 6) / 6.
+    Hardswish,
+    /// Φ with mean √(1/2) and deviation √(1/(4π)).
+    Laplace,
+    /// x, and 0.01 x below 0.
+    LeakyRelu,
+    Linear,
+    /// x tanh(log(1 + exp(x))).
+    Mish,
     Relu,
+    /// max(x, 0)².
+    Relu2,
+    /// min(max(x, 0), 6).
+    Relu6,
+    Sigmoid,
     Silu,
+    /// √(log(1 + exp(x))).
+    SqrtSoftplus,
     Tanh,
 }
 
-const NAMES: [(&str, Activation); 8] = [
+/// Those of `ACT2FN` that have no parameters.
+const NAMES: [(&str, Activation); 22] = [
     ("gelu", Activation::Gelu),
-    ("gelu_python", Activation::Gelu),
+    ("gelu_10", Activation::Gelu10),
+    ("gelu_accurate", Activation::GeluTanh),
+    ("gelu_fast", Activation::GeluTanh),
     ("gelu_new", Activation::GeluTanh),
+    ("gelu_python", Activation::Gelu),
+    ("gelu_python_tanh", Activation::GeluTanh),
     ("gelu_pytorch_tanh", Activation::GeluTanh),
+    ("hardswish", Activation::Hardswish),
+    ("laplace", Activation::Laplace),
+    ("leaky_relu", Activation::LeakyRelu),
+    ("linear", Activation::Linear),
+    ("mish", Activation::Mish),
+    ("quick_gelu", Activation::QuickGelu),
     ("relu", Activation::Relu),
+    ("relu2", Activation::Relu2),
+    ("relu6", Activation::Relu6),
+    ("sigmoid", Activation::Sigmoid),
     ("silu", Activation::Silu),
+    ("sqrtsoftplus", Activation::SqrtSoftplus),
     ("swish", Activation::Silu),
     ("tanh", Activation::Tanh),
 ];
@@ -40,10 +75,38 @@ impl Activation {
     pub fn forward(self, x: &Tensor) -> Result<Tensor> {
         Ok(match self {
             Activation::Gelu => x.gelu(),
+            Activation::Gelu10 => x.gelu()?.maximum_scalar(-10.0)?.minimum_scalar(10.0),
             Activation::GeluTanh => x.gelu_tanh(),
+            Activation::QuickGelu => x.mul_scalar(1.702)?.logistic()?.mul(x),
+            Activation::Hardswish => relu6(&x.add_scalar(3.0)?)?.mul(x)?.mul_scalar(1.0 / 6.0),
+            Activation::Laplace => laplace(x),
+            Activation::LeakyRelu => x.maximum(&x.mul_scalar(0.01)?),
+            Activation::Linear => Ok(x.clone()),
+            Activation::Mish => softplus(x)?.tanh()?.mul(x),
             Activation::Relu => x.relu(),
+            Activation::Relu2 => x.relu()?.mul(&x.relu()?),
+            Activation::Relu6 => relu6(x),
+            Activation::Sigmoid => x.logistic(),
             Activation::Silu => x.silu(),
+            Activation::SqrtSoftplus => softplus(x)?.sqrt(),
             Activation::Tanh => x.tanh(),
         }?)
     }
+}
+
+fn relu6(x: &Tensor) -> traind_xla::Result<Tensor> {
+    x.relu()?.minimum_scalar(6.0)
+}
+
+/// log(1 + exp(x)), without overflow.
+fn softplus(x: &Tensor) -> traind_xla::Result<Tensor> {
+    x.abs()?.neg()?.exp()?.log1p()?.add(&x.relu()?)
+}
+
+/// The constants are those of transformers, to their last digit.
+fn laplace(x: &Tensor) -> traind_xla::Result<Tensor> {
+    const MEAN: f64 = 0.707_107;
+    const DEVIATION: f64 = 0.282_095;
+    let scaled = x.sub_scalar(MEAN)?.mul_scalar(1.0 / (DEVIATION * std::f64::consts::SQRT_2))?;
+    scaled.erf()?.add_scalar(1.0)?.mul_scalar(0.5)
 }

@@ -82,8 +82,12 @@ pub struct PositionEmbedding {
 }
 
 impl PositionEmbedding {
-    pub fn new(mut path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
-        let init = Init::Normal { std };
+    pub fn new(path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
+        Self::with_init(path, max, width, Init::Normal { std })
+    }
+
+    /// The same with other initial values.
+    pub fn with_init(mut path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
         let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);
         PositionEmbedding { weight, max_positions: max }
     }

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
+/// PyTorch's pickles can run code when they are read, so none is.
+const PICKLED: &str = "pytorch_model.bin";
+
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Vec<SafetensorsFile>,
@@ -28,6 +31,8 @@ impl Checkpoint {
             vec![SafetensorsFile::open(&single)?]
         } else if index.exists() {
             open_shards(folder, &index)?
+        } else if folder.join(PICKLED).exists() {
+            return Err(Error::PickledWeights { path: folder.join(PICKLED) });
         } else {
             return Err(Error::NoWeights { folder: folder.to_owned() });
         };

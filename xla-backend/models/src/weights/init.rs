@@ -24,6 +24,7 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
     match spec.init {
         Init::Zeros => values.resize(count, 0.0),
         Init::Ones => values.resize(count, 1.0),
+        Init::Sinusoids => values.extend(sinusoids(&spec.shape)),
         Init::Normal { std } => values.extend(stream.normals(count, std)),
         Init::NormalWithZeroRow { std, row } => {
             values.extend(stream.normals(count, std));
@@ -32,6 +33,16 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
         }
     }
     Ok(HostArray::from_f32(&spec.shape.dims, &values)?)
+}
+
+fn sinusoids(shape: &Shape) -> impl Iterator<Item = f32> {
+    let width = shape.dims.last().copied().unwrap_or(1);
+    (0..shape.element_count()).map(move |element| {
+        let (position, column) = (element / width, element % width);
+        let exponent = (2 * (column / 2)) as f64 / width as f64;
+        let angle = position as f64 / 10_000f64.powf(exponent);
+        (if column.is_multiple_of(2) { angle.sin() } else { angle.cos() }) as f32
+    })
 }
 
 /// A config may ask for more than the host has: that is an error, no abort.

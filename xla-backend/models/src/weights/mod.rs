@@ -41,24 +41,46 @@ pub struct LoadReport {
     pub initialized: Vec<String>,
     /// Other parameters that the checkpoint lacks: drawn too, and suspicious.
     pub missing: Vec<String>,
+    /// Parameters that the checkpoint has in another shape: drawn.
+    pub mismatched: Vec<String>,
     /// Tensors of the checkpoint that the model has no parameter for.
     pub unexpected: Vec<String>,
 }
 
 /// Loads a model's parameters from its folder; `seed` draws the missing ones.
 pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
+    load_by(folder, model, seed, read)
+}
+
+/// The same, but parameters that the checkpoint has in another shape are drawn too, as with
+/// transformers' `ignore_mismatched_sizes`.
+pub fn load_fitting(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
+    load_by(folder, model, seed, |checkpoint, stored, spec| match read(checkpoint, stored, spec) {
+        Err(Error::WeightShape { .. }) => Ok(None),
+        read => read,
+    })
+}
+
+/// `read` returns nothing for a tensor that is not to be taken.
+fn load_by(
+    folder: &Path,
+    model: &dyn Model,
+    seed: u64,
+    read: impl Fn(&Checkpoint, &str, &ParameterSpec) -> Result<Option<HostArray>>,
+) -> Result<Loaded> {
     let checkpoint = Checkpoint::open(folder)?;
     let prefix = model.base_model_prefix();
     let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
     let mut report = LoadReport { unexpected: matched.unexpected, ..LoadReport::default() };
     let mut arrays = Vec::with_capacity(model.parameters().len());
     for (spec, stored) in model.parameters().iter().zip(&matched.stored) {
-        let array = match stored {
+        let found = match stored {
             Some(stored) => read(&checkpoint, stored, spec)?,
-            None => initial(spec, seed)?,
+            None => None,
         };
-        arrays.push(array);
-        report.add(&spec.name, stored.is_some(), prefix);
+        let is_mismatched = stored.is_some() && found.is_none();
+        report.add(&spec.name, found.is_some(), is_mismatched, prefix);
+        arrays.push(found.map_or_else(|| initial(spec, seed), Ok)?);
     }
     Ok(Loaded { arrays, report })
 }
@@ -76,7 +98,7 @@ pub fn save(
     save_config(folder, config)
 }
 
-fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<HostArray> {
+fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<Option<HostArray>> {
     let file = checkpoint.file(stored)?;
     let found = file.shape(stored)?;
     if found != spec.shape.dims {
@@ -87,12 +109,15 @@ fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<H
             expected: spec.shape.dims.clone(),
         });
     }
-    file.read_f32(stored)
+    file.read_f32(stored).map(Some)
 }
 
 impl LoadReport {
-    fn add(&mut self, name: &str, loaded: bool, prefix: &str) {
+    fn add(&mut self, name: &str, loaded: bool, is_mismatched: bool, prefix: &str) {
         let of_base = names::strip(name, prefix).is_some();
+        if is_mismatched {
+            return self.mismatched.push(name.to_owned());
+        }
         let list = match (loaded, of_base) {
             (true, _) => &mut self.loaded,
             (false, false) => &mut self.initialized,

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test may print its measurements")]
 
 mod accuracy;
+mod activations;
 mod clip;
 mod config;
 mod dropout;

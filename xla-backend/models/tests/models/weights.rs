@@ -242,4 +242,22 @@ fn headers_that_lie_are_errors() {
 fn a_folder_without_weights_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     check_error(weights::load(folder.path(), &*model(), 0), "no model.safetensors");
+    let pickled = folder_with("pytorch_model.bin", b"");
+    check_error(weights::load(pickled.path(), &*model(), 0), "weights_only=True");
+}
+
+/// As with transformers' `ignore_mismatched_sizes`.
+#[test]
+fn weights_of_other_shapes_are_drawn_where_asked() {
+    let mut config = ModelConfig::load(Path::new(FIXTURE), &Map::new()).unwrap();
+    config.set_num_labels(5);
+    let wider = registry::build(config, Task::SequenceClassification).unwrap();
+    let strict = weights::load(Path::new(FIXTURE), &*wider, 0);
+    check_error(strict, "model.ignore_mismatched_sizes: true");
+    let loaded = weights::load_fitting(Path::new(FIXTURE), &*wider, 0).unwrap();
+    assert_eq!(loaded.report.mismatched, ["classifier.weight", "classifier.bias"]);
+    assert_eq!(loaded.report.loaded.len(), wider.parameters().len() - 2);
+    let exact = weights::load(Path::new(FIXTURE), &*model(), 0).unwrap();
+    let others = loaded.arrays.len() - 2;
+    assert_eq!(loaded.arrays[..others], exact.arrays[..others]);
 }

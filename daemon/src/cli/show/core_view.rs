@@ -1,0 +1,90 @@
+//! A core as `traind cores -o json` prints it: the wire's fields under their own names.
+
+use serde::Serialize;
+use traind_proto::v1;
+
+use crate::interfaces::text::phase;
+
+#[derive(Serialize)]
+pub(crate) struct CoreView {
+    core: u32,
+    platform: String,
+    device: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    job_id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    job_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    figures: Option<FiguresView>,
+}
+
+#[derive(Serialize)]
+struct UsageView {
+    phase: String,
+    step: u64,
+    max_steps: u64,
+    utilization_percent_1s: f64,
+    utilization_percent_1m: f64,
+    memory_used_bytes: u64,
+    memory_total_bytes: u64,
+    tflops: f64,
+    model_tflops: f64,
+    model_flops_utilization_percent: f64,
+}
+
+/// What the device does not report is null.
+#[derive(Serialize)]
+struct FiguresView {
+    utilization_percent: Option<f64>,
+    memory_used_bytes: Option<u64>,
+    memory_total_bytes: Option<u64>,
+    temperature_celsius: Option<f64>,
+    power_watts: Option<f64>,
+    errors: Option<u64>,
+}
+
+impl From<&v1::Core> for CoreView {
+    fn from(core: &v1::Core) -> CoreView {
+        CoreView {
+            core: core.core,
+            platform: core.platform.clone(),
+            device: core.device.clone(),
+            job_id: core.job_id.clone(),
+            job_name: core.job_name.clone(),
+            usage: core.usage.as_ref().map(UsageView::from),
+            figures: core.figures.as_ref().map(FiguresView::from),
+        }
+    }
+}
+
+impl From<&v1::CoreUsage> for UsageView {
+    fn from(usage: &v1::CoreUsage) -> UsageView {
+        UsageView {
+            phase: phase(usage.phase()),
+            step: usage.step,
+            max_steps: usage.max_steps,
+            utilization_percent_1s: usage.utilization_percent_1s,
+            utilization_percent_1m: usage.utilization_percent_1m,
+            memory_used_bytes: usage.memory_used_bytes,
+            memory_total_bytes: usage.memory_total_bytes,
+            tflops: usage.tflops,
+            model_tflops: usage.model_tflops,
+            model_flops_utilization_percent: usage.model_flops_utilization_percent,
+        }
+    }
+}
+
+impl From<&v1::DeviceFigures> for FiguresView {
+    fn from(figures: &v1::DeviceFigures) -> FiguresView {
+        FiguresView {
+            utilization_percent: figures.utilization_percent,
+            memory_used_bytes: figures.memory_used_bytes,
+            memory_total_bytes: figures.memory_total_bytes,
+            temperature_celsius: figures.temperature_celsius,
+            power_watts: figures.power_watts,
+            errors: figures.errors,
+        }
+    }
+}
