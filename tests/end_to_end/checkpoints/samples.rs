@@ -46,5 +46,9 @@ async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
     );
     assert!(lines.iter().all(|line| line.contains("train.csv\t")), "{}", output.stdout);
     let output = host.cli(draft.folder(), &["samples", "job", "--step", "41"]);
-    assert!(output.code != Some(0) && output.stderr.contains("no step 41"), "{}", output.stderr);
+    assert!(
+        output.code != Some(0) && output.stderr.contains("has not completed step 41"),
+        "{}",
+        output.stderr
+    );
 }
