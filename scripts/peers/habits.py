@@ -140,7 +140,9 @@ def of_texts(pair=None, max_length=32, label=lambda row: row["label"]):
         made = []
         for row in rows:
             texts = [row["text"] or "", *([row[pair] or ""] if pair else [])]
-            made.append({**tokenizer(*texts, truncation=True, max_length=max_length), "labels": label(row)})
+            # As `datasets.map` hands them over: alone, an empty second text would be none.
+            encoded = tokenizer(*([text] for text in texts), truncation=True, max_length=max_length)
+            made.append({key: values[0] for key, values in encoded.items()} | {"labels": label(row)})
         return made
 
     return features
@@ -151,7 +153,7 @@ def of_questions(max_length=24, stride=4):
         made = []
         for row in rows:
             encoded = tokenizer(
-                row["question"].lstrip(), row["context"], truncation="only_second", max_length=max_length,
+                [row["question"].lstrip()], [row["context"]], truncation="only_second", max_length=max_length,
                 stride=stride, return_overflowing_tokens=True, return_offsets_mapping=True,
             )  # fmt: skip
             start, end = -1, -1
