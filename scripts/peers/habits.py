@@ -407,7 +407,12 @@ def class_numbers_of_a_model_with_names():
     return {
         "numbers": {**shared, "evaluated": rows},
         "strings": {**shared, "evaluated": [{**row, "label": str(row["label"])} for row in rows], "features": number},
-        "names": {**shared, "rows": named, "evaluated": named, "features": of_texts(label=lambda row: names.index(row["label"]))},
+        "names": {
+            **shared,
+            "rows": named,
+            "evaluated": named,
+            "features": of_texts(label=lambda row: names.index(row["label"])),
+        },
     }
 
 
@@ -502,7 +507,14 @@ def heads_of_gpt2():
         "causal": {**CAUSAL, **GPT2, "config": {"n_positions": 32}, "fixture": "gpt2-causal-lm"},
         "pad-token-of-the-tokenizer": {**TEXTS, **GPT2, "config": without},
         "another-pad-token": {**TEXTS, **GPT2, "tokenizer": end},
-        "without-pad-token": {**TEXTS, **GPT2, "config": without, "tokenizer": none, "train": one, "collator": as_they_are},
+        "without-pad-token": {
+            **TEXTS,
+            **GPT2,
+            "config": without,
+            "tokenizer": none,
+            "train": one,
+            "collator": as_they_are,
+        },
         "segments-as-tokens": {**PAIRS, **GPT2, "tokenizer": {**of, **segments}},
     }
 
@@ -529,9 +541,7 @@ def encodings():
     rows = [{**row, "text": row["text"] + " caf\u00e9 na\u00efve"} for row in classified(30)]
     shared = {**TEXTS, "rows": rows, "evaluated": rows[:13], "file": "csv"}
     names = ["latin-1", "utf-16", "cp1252"]
-    return {
-        name: {**shared, "content": table(name), "data": {**TEXTS["data"], "encoding": name}} for name in names
-    }
+    return {name: {**shared, "content": table(name), "data": {**TEXTS["data"], "encoding": name}} for name in names}
 
 
 @case
