@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "one class", spoil: |draft| write(draft.edit("  label_map: [animal, fruit, tool]\n", ""), "train.csv", "text,label\ncat,animal\ndog,animal\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["\"label\"", "animal", "num_labels"] },
     Case { name: "block longer than the positions", spoil: |draft| causal(draft, 17), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.block_size", "17", "16"] },
     Case { name: "text shorter than a block", spoil: |draft| write(causal(draft, 16), "train.jsonl", "{\"text\": \"cat\"}\n"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.block_size", "block of 16"] },
-    Case { name: "task that the family lacks", spoil: |draft| draft.edit("sequence-classification", "causal-lm").edit("  label_map: [animal, fruit, tool]\n", ""), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["bert", "causal-lm", "masked-lm"] },
+    Case { name: "task that the family lacks", spoil: |draft| distilbert(draft).edit("sequence-classification", "causal-lm").edit("  label_map: [animal, fruit, tool]\n", ""), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["distilbert", "causal-lm", "masked-lm"] },
     Case { name: "prediction without rows", spoil: |draft| draft.set("train.do_predict", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.do_predict", "data.test"] },
     Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
     Case { name: "unknown cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int32}}"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.columns.cast.label", "int32", "int64"] },
@@ -159,6 +159,12 @@ fn causal(draft: Draft, block_size: u32) -> Draft {
     let data = format!("{{train: train.jsonl, block_size: {block_size}}}");
     let draft = draft.of_task("causal-lm", "gpt2-causal-lm", &data);
     write(draft, "train.jsonl", "{\"text\": \"cat dog\"}\n".repeat(20))
+}
+
+/// The same job with a family that has no causal language model.
+fn distilbert(draft: Draft) -> Draft {
+    model::write_fixture(&draft.path("model"), "distilbert-sequence-classification");
+    draft
 }
 
 fn parquet_label(draft: Draft) -> Draft {
