@@ -5,9 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 use traind_proto::v1;
+use traind_proto::v1::jobs_client::JobsClient;
 
 use crate::host::{Host, until_logged};
 use crate::http::request;
@@ -27,14 +29,26 @@ fn list() -> v1::ListJobsRequest {
     v1::ListJobsRequest::default()
 }
 
+/// A client whose connection the daemon serves. Connections that were closed just before, that of
+/// the host's own readiness check among them, count until the daemon has seen it.
+async fn served(host: &Host) -> JobsClient<Channel> {
+    let start = Instant::now();
+    loop {
+        let mut jobs = host.jobs().await;
+        if jobs.list_jobs(list()).await.is_ok() {
+            return jobs;
+        }
+        assert!(start.elapsed() < crate::host::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn connections_per_user_are_limited_and_returned() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=3"]).await;
     let mut clients = Vec::new();
     for _ in 0..3 {
-        let mut jobs = host.jobs().await;
-        jobs.list_jobs(list()).await.unwrap();
-        clients.push(jobs);
+        clients.push(served(&host).await);
     }
     let refused = host.jobs().await.list_jobs(list()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
@@ -44,11 +58,7 @@ async fn connections_per_user_are_limited_and_returned() {
     assert!(refused.message().contains("connections of one user"), "{refused}");
     clients[0].list_jobs(list()).await.unwrap();
     drop(clients);
-    let start = Instant::now();
-    while host.jobs().await.list_jobs(list()).await.is_err() {
-        assert!(start.elapsed() < crate::host::PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    served(&host).await;
 }
 
 #[tokio::test]
@@ -59,8 +69,7 @@ async fn a_command_retries_when_the_daemon_is_busy() {
         &["--connections-per-user=1", "--metrics-address=127.0.0.1:0"],
     )
     .await;
-    let mut first = host.jobs().await;
-    first.list_jobs(list()).await.unwrap();
+    let first = served(&host).await;
     let ls = host.traind().arg("ls").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The metrics have the refusal of the command's first call.
     let refused = r#"grpc_method="ListJobs",grpc_type="unary",grpc_code="ResourceExhausted""#;
@@ -123,11 +132,7 @@ async fn a_client_without_http2_is_disconnected() {
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=1"]).await;
     let mut stranger = UnixStream::connect(host.socket()).unwrap();
     stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let start = Instant::now();
-    while host.jobs().await.list_jobs(list()).await.is_err() {
-        assert!(start.elapsed() < crate::host::PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    served(&host).await;
 }
 
 #[tokio::test]
@@ -135,15 +140,7 @@ async fn a_silent_client_is_disconnected() {
     let options = ["--connections-per-user=1", "--request-timeout=1"];
     let host = Host::started_with(1, STOPS_WHEN_ASKED, &options).await;
     let silent = UnixStream::connect(host.socket()).unwrap();
-    let start = Instant::now();
-    let mut served = loop {
-        let mut jobs = host.jobs().await;
-        if jobs.list_jobs(list()).await.is_ok() {
-            break jobs;
-        }
-        assert!(start.elapsed() < crate::host::PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    let mut client = served(&host).await;
     drop(silent);
     // After the preface a client may stay silent for longer than the timeout. This waits for another
     // silent connection, which the daemon closes when that has passed.
@@ -151,5 +148,5 @@ async fn a_silent_client_is_disconnected() {
     let closed =
         tokio::task::spawn_blocking(move || std::io::copy(&mut later, &mut std::io::sink()));
     let _ = tokio::time::timeout(crate::host::PATIENCE, closed).await.unwrap().unwrap();
-    served.list_jobs(list()).await.unwrap();
+    client.list_jobs(list()).await.unwrap();
 }
