@@ -132,8 +132,8 @@ pub enum Error {
     BadOption { field: &'static str, message: String },
     #[error("{}: not a tokenizer: {message}", .file.display())]
     BadTokenizer { file: PathBuf, message: String },
-    #[error("{at}: cannot tokenize: {message}")]
-    Tokenize { at: Location, message: String },
+    #[error("{at}: cannot tokenize: {problem}")]
+    Tokenize { at: Location, problem: Box<TokenizeProblem> },
 }
 
 impl Error {
@@ -164,49 +164,22 @@ impl Error {
 
     /// The file the error is about, if it is about one.
     pub fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Io { file, .. }
-            | Self::NoSplit { folder: file, .. }
-            | Self::IsFolder { file }
-            | Self::UnknownFormat { file, .. }
-            | Self::EmptyFile { file }
-            | Self::MissingColumn { file, .. }
-            | Self::DuplicateColumn { file, .. }
-            | Self::Encoding { file, .. }
-            | Self::BadFile { file, .. }
-            | Self::Panicked { file, .. }
-            | Self::FileChanged { file }
-            | Self::Store { path: file, .. }
-            | Self::BadTokenizer { file, .. } => Some(file),
-            Self::Cache(error) => Some(error.path()),
-            Self::Object { url, .. } => Some(Path::new(url)),
-            _ => self.location().map(|at| at.file.as_path()),
+        match self.subject() {
+            Subject::Row(at) => Some(&at.file),
+            Subject::File(file) => Some(file),
+            Subject::Job => None,
         }
-    }
-
-    /// The same error with another name for the data file.
-    pub(crate) fn renamed(mut self, name: &Path) -> Self {
-        match &mut self {
-            Self::Io { file, .. }
-            | Self::UnknownFormat { file, .. }
-            | Self::EmptyFile { file }
-            | Self::Encoding { file, .. }
-            | Self::BadFile { file, .. }
-            | Self::Panicked { file, .. }
-            | Self::MissingColumn { file, .. }
-            | Self::FieldCount { at: Location { file, .. }, .. }
-            | Self::UnclosedQuote { at: Location { file, .. } }
-            | Self::RowTooLong { at: Location { file, .. }, .. }
-            | Self::InvalidUtf8 { at: Location { file, .. }, .. }
-            | Self::BadRow { at: Location { file, .. }, .. } => *file = name.to_path_buf(),
-            // Those of tasks have the name already.
-            _ => {}
-        }
-        self
     }
 
     /// The row the error is about, if it is about one.
     pub fn location(&self) -> Option<&Location> {
+        match self.subject() {
+            Subject::Row(at) => Some(at),
+            Subject::File(_) | Subject::Job => None,
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
         match self {
             Self::FieldCount { at, .. }
             | Self::UnclosedQuote { at }
@@ -220,10 +193,98 @@ impl Error {
             | Self::LabelCount { at, .. }
             | Self::Answer { at, .. }
             | Self::NotTexts { at, .. }
-            | Self::Tokenize { at, .. } => Some(at),
-            _ => None,
+            | Self::Tokenize { at, .. } => Subject::Row(at),
+            Self::Io { file, .. }
+            | Self::NoSplit { folder: file, .. }
+            | Self::IsFolder { file }
+            | Self::UnknownFormat { file, .. }
+            | Self::EmptyFile { file }
+            | Self::MissingColumn { file, .. }
+            | Self::DuplicateColumn { file, .. }
+            | Self::Encoding { file, .. }
+            | Self::BadFile { file, .. }
+            | Self::Panicked { file, .. }
+            | Self::FileChanged { file }
+            | Self::Store { path: file, .. }
+            | Self::BadTokenizer { file, .. } => Subject::File(file),
+            Self::Cache(error) => Subject::File(error.path()),
+            Self::Object { url, .. } => Subject::File(Path::new(url)),
+            Self::NoFiles
+            | Self::NoMatch { .. }
+            | Self::BadGlob { .. }
+            | Self::NoRows { .. }
+            | Self::TooManyRows { .. }
+            | Self::Abandoned
+            | Self::TooManyLabels { .. }
+            | Self::OneLabel { .. }
+            | Self::LabelsAreNumbers { .. }
+            | Self::NamesAndNumbers { .. }
+            | Self::LabelFormat { .. }
+            | Self::BadOption { .. } => Subject::Job,
         }
     }
+
+    /// The same error with another name for the data file.
+    pub(crate) fn renamed(mut self, name: &Path) -> Self {
+        if let Some(file) = self.data_file() {
+            *file = name.to_path_buf();
+        }
+        self
+    }
+
+    /// The name of the data file, to be replaced.
+    fn data_file(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            Self::FieldCount { at: Location { file, .. }, .. }
+            | Self::UnclosedQuote { at: Location { file, .. } }
+            | Self::RowTooLong { at: Location { file, .. }, .. }
+            | Self::InvalidUtf8 { at: Location { file, .. }, .. }
+            | Self::BadRow { at: Location { file, .. }, .. }
+            | Self::EmptyText { at: Location { file, .. }, .. }
+            | Self::NotText { at: Location { file, .. }, .. }
+            | Self::Cast { at: Location { file, .. }, .. }
+            | Self::Label { at: Location { file, .. }, .. }
+            | Self::LabelCount { at: Location { file, .. }, .. }
+            | Self::Answer { at: Location { file, .. }, .. }
+            | Self::NotTexts { at: Location { file, .. }, .. }
+            | Self::Tokenize { at: Location { file, .. }, .. }
+            | Self::Io { file, .. }
+            | Self::NoSplit { folder: file, .. }
+            | Self::IsFolder { file }
+            | Self::UnknownFormat { file, .. }
+            | Self::EmptyFile { file }
+            | Self::MissingColumn { file, .. }
+            | Self::DuplicateColumn { file, .. }
+            | Self::Encoding { file, .. }
+            | Self::BadFile { file, .. }
+            | Self::Panicked { file, .. }
+            | Self::FileChanged { file } => Some(file),
+            Self::Store { .. }
+            | Self::BadTokenizer { .. }
+            | Self::Cache(_)
+            | Self::Object { .. }
+            | Self::NoFiles
+            | Self::NoMatch { .. }
+            | Self::BadGlob { .. }
+            | Self::NoRows { .. }
+            | Self::TooManyRows { .. }
+            | Self::Abandoned
+            | Self::TooManyLabels { .. }
+            | Self::OneLabel { .. }
+            | Self::LabelsAreNumbers { .. }
+            | Self::NamesAndNumbers { .. }
+            | Self::LabelFormat { .. }
+            | Self::BadOption { .. } => None,
+        }
+    }
+}
+
+/// The subject of an error.
+enum Subject<'error> {
+    Row(&'error Location),
+    File(&'error Path),
+    /// The options, or all files together.
+    Job,
 }
 
 /// Why an object of a bucket cannot be read.
@@ -297,4 +358,18 @@ pub enum AnswerProblem {
     Count { texts: usize, starts: usize },
     #[error("answer {answer:?} is not in its context at character {start}, where {found:?} is")]
     NotThere { answer: String, start: i64, found: String },
+}
+
+/// Why a text cannot be tokenized.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenizeProblem {
+    #[error(
+        "its {tokens} tokens leave room for {room} of the other text, which doc_stride {doc_stride} \
+         must be below"
+    )]
+    NoRoom { tokens: usize, room: usize, doc_stride: u32 },
+    #[error("{message}")]
+    Failed { message: String },
+    #[error("{message}")]
+    Panicked { message: String },
 }

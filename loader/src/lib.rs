@@ -36,7 +36,9 @@ pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo
 pub use buckets::Buckets;
 pub use collate::{Collator, HostBatch};
 pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
-pub use error::{AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result};
+pub use error::{
+    AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result, TokenizeProblem,
+};
 pub use guard::panic_message;
 pub use labels::{
     IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget, Labels,

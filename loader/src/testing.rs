@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::{
     DatasetOptions, Encoded, LabelKind, LabelSpec, SequenceClassification, SpannedEncoding,
-    TaskSpec, TextTokenizer, TokenSpan, TokenizedSet, WindowOptions, prepare,
+    TaskSpec, TextTokenizer, TokenSpan, TokenizeProblem, TokenizedSet, WindowOptions, prepare,
 };
 
 /// A folder of data files, removed when the test ends.
@@ -123,7 +123,7 @@ impl WordTokenizer {
 }
 
 impl TextTokenizer for WordTokenizer {
-    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String> {
+    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
         let ids = |text: &str| text.split(' ').map(self.id_of).collect::<Vec<_>>();
         let mut encoded = Encoded { input_ids: ids(text), ..Encoded::default() };
         encoded.token_type_ids = vec![0; encoded.input_ids.len()];
@@ -132,16 +132,16 @@ impl TextTokenizer for WordTokenizer {
             encoded.token_type_ids.resize(encoded.input_ids.len(), 1);
         }
         match text.contains("unspeakable") {
-            true => Err("no word for it".to_owned()),
+            true => Err(TokenizeProblem::Failed { message: "no word for it".to_owned() }),
             false => Ok(encoded),
         }
     }
 
-    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, String> {
+    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, TokenizeProblem> {
         self.encode_words(&text.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
     }
 
-    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String> {
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         let span = |word| TokenSpan { sequence: Some(0), word: Some(word), ..TokenSpan::default() };
         let encoded = match words {
             [] => Encoded::default(),
@@ -155,8 +155,8 @@ impl TextTokenizer for WordTokenizer {
         _: &str,
         _: &str,
         _: WindowOptions,
-    ) -> Result<Vec<SpannedEncoding>, String> {
-        Err("words have no windows".to_owned())
+    ) -> Result<Vec<SpannedEncoding>, TokenizeProblem> {
+        Err(TokenizeProblem::Failed { message: "words have no windows".to_owned() })
     }
 
     fn cls_token_id(&self) -> Option<u32> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use traind_loader::{
     Buckets, Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, MaskedLm, Masking, Padding,
     Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
-    SpannedEncoding, TaskSpec, TextTokenizer, TokenSpan, WindowOptions, prepare,
+    SpannedEncoding, TaskSpec, TextTokenizer, TokenSpan, TokenizeProblem, WindowOptions, prepare,
 };
 
 const WORDS: usize = 120;
@@ -21,13 +21,13 @@ const MEGABYTE: u64 = 1 << 20;
 struct Words;
 
 impl TextTokenizer for Words {
-    fn encode(&self, text: &str, _text_pair: Option<&str>) -> Result<Encoded, String> {
+    fn encode(&self, text: &str, _text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
         let input_ids: Vec<u32> = text.split(' ').map(|word| word.len() as u32).collect();
         let token_type_ids = vec![0; input_ids.len()];
         Ok(Encoded { input_ids, token_type_ids, truncated: false })
     }
 
-    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, String> {
+    fn encode_text(&self, text: &str, _truncate: bool) -> Result<SpannedEncoding, TokenizeProblem> {
         let encoded = self.encode(text, None)?;
         let span = |word| TokenSpan {
             sequence: Some(0),
@@ -39,8 +39,8 @@ impl TextTokenizer for Words {
         Ok(SpannedEncoding { encoded, spans })
     }
 
-    fn encode_words(&self, _words: &[&str]) -> Result<SpannedEncoding, String> {
-        Err("not part of the test".to_owned())
+    fn encode_words(&self, _words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
+        Err(TokenizeProblem::Failed { message: "not part of the test".to_owned() })
     }
 
     fn encode_windows(
@@ -48,8 +48,8 @@ impl TextTokenizer for Words {
         _: &str,
         _: &str,
         _: WindowOptions,
-    ) -> Result<Vec<SpannedEncoding>, String> {
-        Err("not part of the test".to_owned())
+    ) -> Result<Vec<SpannedEncoding>, TokenizeProblem> {
+        Err(TokenizeProblem::Failed { message: "not part of the test".to_owned() })
     }
 
     fn max_length(&self) -> Option<u32> {

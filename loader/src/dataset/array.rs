@@ -36,21 +36,32 @@ pub(super) struct Seal {
     blake3: String,
 }
 
+/// Why an array file is not the one that was sealed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArrayProblem {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("{found} bytes, expected {expected}")]
+    Length { found: u64, expected: u64 },
+    #[error("the checksum differs")]
+    Checksum,
+    #[error("missing")]
+    Missing,
+}
+
 impl<T: Pod> Array<T> {
-    /// Opens the array of `seal` in `folder` and reads it once to see that it is sound; the error
-    /// says what is not.
-    pub(super) fn open(folder: &Path, seal: &Seal) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{}: {what}", seal.name);
+    /// Opens the array of `seal` in `folder` and reads it once to see that it is sound.
+    pub(super) fn open(folder: &Path, seal: &Seal) -> Result<Self, ArrayProblem> {
         let path = folder.join(&seal.name);
-        let file = File::open(&path).map_err(|error| wrong(&error.to_string()))?;
-        let found = file.metadata().map_err(|error| wrong(&error.to_string()))?.len();
+        let file = File::open(&path)?;
+        let found = file.metadata()?.len();
         if found != seal.bytes || found % size_of::<T>() as u64 != 0 {
-            return Err(wrong(&format!("{found} bytes, expected {}", seal.bytes)));
+            return Err(ArrayProblem::Length { found, expected: seal.bytes });
         }
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(&file).map_err(|error| wrong(&error.to_string()))?;
+        hasher.update_reader(&file)?;
         if hasher.finalize().to_hex().as_str() != seal.blake3 {
-            return Err(wrong("the checksum differs"));
+            return Err(ArrayProblem::Checksum);
         }
         Ok(Self::of_file(file, path, found))
     }

@@ -12,15 +12,14 @@ use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 use traind_cache::EntryLocks;
 
-use super::array::{Array, Seal, write_whole};
+use super::array::{Array, ArrayProblem, Seal, write_whole};
 use super::build::Built;
-
 use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
 use crate::labels::{LabelArrays, Labels, MultiLabels};
-use crate::{Result, Source, TaskSpec};
+use crate::{Error, Result, Source, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
 pub(super) const FORMAT_VERSION: u32 = 7;
@@ -49,6 +48,31 @@ pub(super) enum Lookup {
     Found(Box<TokenizedSet>),
     Absent,
     Corrupt(String),
+}
+
+/// Why an entry cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Corruption {
+    #[error(transparent)]
+    Manifest(#[from] std::io::Error),
+    #[error("the manifest is cut short")]
+    ManifestCut,
+    #[error("the manifest's checksum differs")]
+    ManifestChecksum,
+    #[error(transparent)]
+    ManifestContent(#[from] serde_json::Error),
+    #[error("{name}: {problem}")]
+    Array { name: String, problem: ArrayProblem },
+    #[error(transparent)]
+    Read(Box<Error>),
+    #[error("{0}")]
+    Unfit(&'static str),
+}
+
+impl Corruption {
+    fn of_array(name: &str, problem: ArrayProblem) -> Self {
+        Self::Array { name: name.to_owned(), problem }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +107,7 @@ impl Cache {
         }
     }
 
-    fn read(&self) -> Result<TokenizedSet, String> {
+    fn read(&self) -> Result<TokenizedSet, Corruption> {
         let manifest = self.read_manifest()?;
         let tokens = Tokens {
             input_ids: self.open(&manifest, tokens::INPUT_IDS)?,
@@ -100,21 +124,20 @@ impl Cache {
         let labels = self.read_labels(&manifest)?;
         let (task, about) = (self.task.clone(), manifest.about);
         let set = TokenizedSet { tokens: tokens.into(), rows, labels, task, about };
-        set.check()?;
+        set.check().map_err(Corruption::Unfit)?;
         Ok(set)
     }
 
-    fn read_manifest(&self) -> Result<Manifest, String> {
-        let text =
-            fs::read_to_string(self.entry.join(MANIFEST)).map_err(|error| error.to_string())?;
-        let (checksum, json) = text.split_once('\n').ok_or("the manifest is cut short")?;
+    fn read_manifest(&self) -> Result<Manifest, Corruption> {
+        let text = fs::read_to_string(self.entry.join(MANIFEST))?;
+        let (checksum, json) = text.split_once('\n').ok_or(Corruption::ManifestCut)?;
         if blake3::hash(json.as_bytes()).to_hex().as_str() != checksum {
-            return Err("the manifest's checksum differs".to_owned());
+            return Err(Corruption::ManifestChecksum);
         }
-        serde_json::from_str(json).map_err(|error| error.to_string())
+        Ok(serde_json::from_str(json)?)
     }
 
-    fn read_labels(&self, manifest: &Manifest) -> Result<Labels, String> {
+    fn read_labels(&self, manifest: &Manifest) -> Result<Labels, Corruption> {
         Ok(match manifest.about.labels {
             LabelArrays::None => Labels::None,
             LabelArrays::InputIds => Labels::InputIds,
@@ -135,38 +158,39 @@ impl Cache {
         })
     }
 
-    fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, String> {
+    fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, Corruption> {
         let array = self.open(manifest, name)?;
-        array.read(0..array.len()).map_err(|error| error.to_string())
+        array.read(0..array.len()).map_err(|error| Corruption::Read(Box::new(error)))
     }
 
-    fn open<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Array<T>, String> {
-        self.open_optional(manifest, name)?.ok_or_else(|| format!("{name}: missing"))
+    fn open<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Array<T>, Corruption> {
+        self.open_optional(manifest, name)?
+            .ok_or_else(|| Corruption::of_array(name, ArrayProblem::Missing))
     }
 
     fn open_optional<T: Pod>(
         &self,
         manifest: &Manifest,
         name: &str,
-    ) -> Result<Option<Array<T>>, String> {
+    ) -> Result<Option<Array<T>>, Corruption> {
         let seal = manifest.arrays.iter().find(|seal| seal.name == name);
-        seal.map(|seal| Array::open(&self.entry, seal)).transpose()
+        let open = |seal| Array::open(&self.entry, seal);
+        seal.map(open).transpose().map_err(|problem| Corruption::of_array(name, problem))
     }
 
-    /// Completes the set in `folder` and gives it its name. An error is a warning, because the
-    /// set that was built is usable without the cache.
+    /// Completes the set in `folder` and gives it its name.
     pub(super) fn store(
         &self,
         built: &Built,
         folder: Unfinished,
         locks: &EntryLocks,
-    ) -> Result<(), String> {
+    ) -> Result<()> {
         let stored = write_entry(folder.path(), built)
-            .and_then(|()| self.rename(folder.path()).map_err(crate::Error::store(&self.entry)));
+            .and_then(|()| self.rename(folder.path()).map_err(Error::store(&self.entry)));
         drop(folder);
         // Fails only on a file system without locks, where nothing is ever evicted.
         let _ = locks.lock(&self.entry);
-        stored.map_err(|error| format!("tokens were not cached: {error}"))
+        stored
     }
 
     fn rename(&self, unfinished: &Path) -> std::io::Result<()> {
@@ -209,7 +233,7 @@ fn write_entry(folder: &Path, built: &Built) -> Result<()> {
         }
     }
     let manifest = Manifest { about: set.about.clone(), arrays };
-    write_manifest(folder, &manifest).map_err(crate::Error::store(folder))
+    write_manifest(folder, &manifest).map_err(Error::store(folder))
 }
 
 fn write_manifest(folder: &Path, manifest: &Manifest) -> std::io::Result<()> {

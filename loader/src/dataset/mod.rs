@@ -81,7 +81,10 @@ pub fn prepare_watched(
                     let folder = Unfinished::create(&cache_dir.join(cache::FOLDER))?;
                     let built = build(&source, &options.task, tokenizer, folder.path(), watch)?;
                     identity.check_unchanged(&source)?;
-                    warnings.extend(cache.store(&built, folder, locks).err());
+                    // The set that was built is usable without the cache.
+                    let stored = cache.store(&built, folder, locks);
+                    let warning = |error: Error| format!("tokens were not cached: {error}");
+                    warnings.extend(stored.err().map(warning));
                     (built.set, false)
                 }
             }

@@ -80,8 +80,8 @@ impl CastType {
         }
     }
 
-    /// Converts a value, or each item of a list; the error describes a value that cannot be.
-    pub(super) fn apply(self, value: &Value) -> Result<Value, String> {
+    /// Converts a value, or each item of a list; the error is the value that cannot be.
+    pub(super) fn apply(self, value: &Value) -> Result<Value, &Value> {
         let converted = match (self, value) {
             (_, Value::Null) => Some(Value::Null),
             (_, Value::List(items)) => {
@@ -93,10 +93,15 @@ impl CastType {
             (Self::Float64, value) => as_float(value).map(Value::Float),
             (Self::Bool, value) => as_bool(value).map(Value::Bool),
         };
-        converted.ok_or_else(|| match value {
-            Value::Text(text) => format!("{text:?}"),
-            value => as_text(value).unwrap_or_else(|| value.kind().to_owned()),
-        })
+        converted.ok_or(value)
+    }
+}
+
+/// A value in the text of an error.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => format!("{text:?}"),
+        value => as_text(value).unwrap_or_else(|| value.kind().to_owned()),
     }
 }
 

@@ -184,7 +184,7 @@ impl Source {
             kind.apply(value).map_err(|found| Error::Cast {
                 at: self.location(part, records, record),
                 column: column.to_owned(),
-                found,
+                found: columns::shown(found),
                 kind: kind.name(),
             })
         })

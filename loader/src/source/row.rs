@@ -1,6 +1,6 @@
 //! One row of a file, as tasks read it.
 
-use crate::{Error, Location, Part, Records, Result, Source, Value};
+use crate::{Error, Location, Part, Records, Result, Source, TokenizeProblem, Value};
 
 /// One row of a file.
 pub(crate) struct Row<'records> {
@@ -54,9 +54,9 @@ impl<'records> Row<'records> {
         texts.collect()
     }
 
-    /// A tokenizer's message as an error at this row.
-    pub(crate) fn tokenize_error(&self, message: String) -> Error {
-        Error::Tokenize { at: self.location(), message }
+    /// A tokenizer's problem as an error at this row.
+    pub(crate) fn tokenize_error(&self, problem: TokenizeProblem) -> Error {
+        Error::Tokenize { at: self.location(), problem: Box::new(problem) }
     }
 
     /// The location of the row.

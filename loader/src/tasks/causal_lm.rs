@@ -28,7 +28,7 @@ impl Preprocessor for CausalLm {
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let text = row.text_or_empty(&self.text)?;
         let pieces = context.tokenizer.encode_text(text, false);
-        let encoded = pieces.map_err(|message| row.tokenize_error(message))?.encoded;
+        let encoded = pieces.map_err(|problem| row.tokenize_error(problem))?.encoded;
         Ok(vec![Example { encoded, ..Example::default() }])
     }
 

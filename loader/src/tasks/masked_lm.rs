@@ -43,7 +43,7 @@ impl Preprocessor for MaskedLm {
             return Ok(Vec::new());
         }
         let pieces = context.tokenizer.encode_text(text, line_by_line);
-        let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
+        let pieces = pieces.map_err(|problem| row.tokenize_error(problem))?;
         let masking = masking(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
     }

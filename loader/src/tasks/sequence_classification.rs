@@ -33,7 +33,7 @@ impl Preprocessor for SequenceClassification {
         let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
         let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
         let encoded = context.tokenizer.encode(text, pair);
-        let encoded = encoded.map_err(|message| row.tokenize_error(message))?;
+        let encoded = encoded.map_err(|problem| row.tokenize_error(problem))?;
         Ok(vec![Example { encoded, label, lacks_text, ..Example::default() }])
     }
 

@@ -56,7 +56,7 @@ impl Preprocessor for TokenClassification {
             return Err(Error::LabelCount { at: row.location(), column, labels, words });
         }
         let pieces = context.tokenizer.encode_words(&words);
-        let pieces = pieces.map_err(|message| row.tokenize_error(message))?;
+        let pieces = pieces.map_err(|problem| row.tokenize_error(problem))?;
         if pieces.encoded.input_ids.is_empty() {
             return Err(Error::EmptyText { at: row.location(), column: self.words.clone() });
         }

@@ -19,7 +19,7 @@ use super::{
     Encoded, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions,
 };
 use crate::guard::guard;
-use crate::{Error, Result};
+use crate::{Error, Result, TokenizeProblem};
 
 /// The settings of a tokenizer that the job gives.
 #[derive(Clone, Debug, Default)]
@@ -137,7 +137,7 @@ impl HuggingFaceTokenizer {
         self.post_processor.as_ref().map_or(0, |post| post.added_tokens(is_pair))
     }
 
-    fn try_encode(&self, text: &str, text_pair: Option<&str>) -> tokenizers::Result<Encoded> {
+    fn try_encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
         let encoding = self.tokenizer.encode_fast(text, false)?;
         let pair = text_pair.map(|text| self.tokenizer.encode_fast(text, false)).transpose()?;
         let (mut encoding, mut pair) = self.truncate(encoding, pair)?;
@@ -157,15 +157,15 @@ impl HuggingFaceTokenizer {
         text: &str,
         text_pair: &str,
         windows: WindowOptions,
-    ) -> tokenizers::Result<Vec<SpannedEncoding>> {
+    ) -> Result<Vec<SpannedEncoding>, TokenizeProblem> {
         let text = self.tokenizer.encode_char_offsets(text, false)?;
         let mut pair = self.tokenizer.encode_char_offsets(text_pair, false)?;
         let room = windows.max_length.map_or(pair.len(), |max_length| {
             (max_length as usize).saturating_sub(text.len() + self.added_tokens(true))
         });
         if room < pair.len() && room <= windows.doc_stride as usize {
-            let (text, stride) = (text.len(), windows.doc_stride);
-            return Err(format!("its {text} tokens leave room for {room} of the other text, which doc_stride {stride} must be below").into());
+            let (tokens, doc_stride) = (text.len(), windows.doc_stride);
+            return Err(TokenizeProblem::NoRoom { tokens, room, doc_stride });
         }
         pair.truncate(room, windows.doc_stride as usize, TruncationDirection::Right);
         let mut rest = pair.take_overflowing();
@@ -195,7 +195,7 @@ impl HuggingFaceTokenizer {
         &self,
         mut encoding: Encoding,
         max_length: Option<u32>,
-    ) -> tokenizers::Result<SpannedEncoding> {
+    ) -> Result<SpannedEncoding, TokenizeProblem> {
         if let Some(max_length) = max_length {
             let room = max_length as usize - self.added_tokens(false);
             encoding.truncate(room, 0, self.truncation_direction);
@@ -205,16 +205,15 @@ impl HuggingFaceTokenizer {
         Ok(pieces(&encoding, truncated))
     }
 
-    /// Runs `encode`; its panics and errors become messages.
-    fn guarded<T>(&self, encode: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
-        let mut failed = None;
-        let encoded = guard(&self.file, "tokenize", || {
-            encode().map_err(|error| {
-                failed = Some(error.to_string());
-                Error::bad_tokenizer(&self.file, error)
-            })
-        });
-        encoded.map_err(|error| failed.unwrap_or_else(|| error.to_string()))
+    /// Runs `encode`; a panic in it becomes a problem.
+    fn guarded<T>(
+        &self,
+        encode: impl FnOnce() -> Result<T, TokenizeProblem>,
+    ) -> Result<T, TokenizeProblem> {
+        // `guard` itself fails for a panic alone.
+        guard(&self.file, "tokenize", || Ok(encode())).unwrap_or_else(|panicked| {
+            Err(TokenizeProblem::Panicked { message: panicked.to_string() })
+        })
     }
 
     fn truncate(
@@ -255,19 +254,25 @@ impl HuggingFaceTokenizer {
     }
 }
 
+impl From<tokenizers::Error> for TokenizeProblem {
+    fn from(error: tokenizers::Error) -> Self {
+        Self::Failed { message: error.to_string() }
+    }
+}
+
 impl TextTokenizer for HuggingFaceTokenizer {
-    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String> {
+    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
         self.guarded(|| self.try_encode(text, text_pair))
     }
 
-    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, String> {
+    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, TokenizeProblem> {
         self.guarded(|| {
             let encoding = self.tokenizer.encode_char_offsets(text, false)?;
             self.single(encoding, self.max_length.filter(|_| truncate))
         })
     }
 
-    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String> {
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         let tokenizer = self.of_words.as_ref().unwrap_or(&self.tokenizer);
         self.guarded(|| self.single(tokenizer.encode_char_offsets(words, false)?, self.max_length))
     }
@@ -277,7 +282,7 @@ impl TextTokenizer for HuggingFaceTokenizer {
         text: &str,
         text_pair: &str,
         windows: WindowOptions,
-    ) -> Result<Vec<SpannedEncoding>, String> {
+    ) -> Result<Vec<SpannedEncoding>, TokenizeProblem> {
         self.guarded(|| self.try_encode_windows(text, text_pair, windows))
     }
 

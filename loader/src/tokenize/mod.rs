@@ -10,20 +10,22 @@ mod vocabulary_files;
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
 use serde::Deserialize;
 
-/// Encodes one row at a time; called from many threads at once. Errors are the tokenizer's
-/// message; the caller knows the row.
+use crate::TokenizeProblem;
+
+/// Encodes one row at a time; called from many threads at once. The caller knows the row, and
+/// adds it to a problem.
 pub trait TextTokenizer: Send + Sync {
     /// Token ids of a text, or of a pair, with special tokens, truncated longest first to
     /// [`Self::max_length`].
-    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, String>;
+    fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem>;
 
     /// A text with the span of each token in it, special tokens added. Cut to
     /// [`Self::max_length`] if `truncate`.
-    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, String>;
+    fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, TokenizeProblem>;
 
     /// Words that are given split, with the word of each token (`is_split_into_words`), cut to
     /// [`Self::max_length`].
-    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, String>;
+    fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem>;
 
     /// A pair whose second text is cut into as many overlapping windows as it needs, each with the
     /// first text and the special tokens (`truncation="only_second"` with a stride).
@@ -32,7 +34,7 @@ pub trait TextTokenizer: Send + Sync {
         text: &str,
         text_pair: &str,
         windows: WindowOptions,
-    ) -> Result<Vec<SpannedEncoding>, String>;
+    ) -> Result<Vec<SpannedEncoding>, TokenizeProblem>;
 
     /// The longest encoding in tokens, special tokens included; None is no limit.
     fn max_length(&self) -> Option<u32>;

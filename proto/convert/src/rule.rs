@@ -6,8 +6,17 @@ use traind_job_file::{Treatment, training_argument};
 use crate::draft::Draft;
 use crate::values::{is_off, plain, shown};
 
+/// Why a value has no counterpart in a job file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ValueProblem {
+    #[error("must be at least 0 and below 1, not {found}")]
+    NotAShare { found: String },
+    #[error("`{pair}` is not KEY=VALUE")]
+    NotAPair { pair: String },
+}
+
 /// A changed value, or the reason why there is none.
-pub(crate) type Change = fn(&Value) -> Result<Value, String>;
+pub(crate) type Change = fn(&Value) -> Result<Value, ValueProblem>;
 
 /// Treatment of a key.
 pub(crate) enum Rule {
@@ -40,7 +49,7 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
                 }
                 draft.set(path, changed, key);
             }
-            Err(reason) => draft.refuse(key, reason),
+            Err(problem) => draft.refuse(key, problem.to_string()),
         },
         Some(Rule::Dropped(reason)) => {
             if !is_off(value) {
@@ -119,22 +128,20 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_str() == Some("")
 }
 
-fn ratio(value: &Value) -> Result<Value, String> {
+fn ratio(value: &Value) -> Result<Value, ValueProblem> {
     let share = value.as_f64().filter(|share| (0.0..1.0).contains(share));
-    share
-        .map(Value::from)
-        .ok_or_else(|| format!("must be at least 0 and below 1, not {}", shown(value)))
+    share.map(Value::from).ok_or_else(|| ValueProblem::NotAShare { found: shown(value) })
 }
 
-fn by_length(_: &Value) -> Result<Value, String> {
+fn by_length(_: &Value) -> Result<Value, ValueProblem> {
     Ok("group_by_length".into())
 }
 
-fn adafactor(_: &Value) -> Result<Value, String> {
+fn adafactor(_: &Value) -> Result<Value, ValueProblem> {
     Ok("adafactor".into())
 }
 
-fn optimizer(value: &Value) -> Result<Value, String> {
+fn optimizer(value: &Value) -> Result<Value, ValueProblem> {
     const SAME: [&str; 6] = [
         "adamw_torch_fused",
         "adamw_torch_xla",
@@ -149,7 +156,7 @@ fn optimizer(value: &Value) -> Result<Value, String> {
     })
 }
 
-fn report_to(value: &Value) -> Result<Value, String> {
+fn report_to(value: &Value) -> Result<Value, ValueProblem> {
     let names = match value {
         Value::Array(names) => names.clone(),
         name => vec![name.clone()],

@@ -136,12 +136,12 @@ pub(super) fn records(
     first_row: u64,
     columns: &[&str],
 ) -> Result<Records> {
+    let bad = |message: String| Error::bad_file(path, format, message);
     let column = |name: &&str| {
         let array = batch.column_by_name(name);
-        let array = array.ok_or_else(|| format!("column {name:?} is missing"))?;
-        values(array).map_err(|message| format!("column {name:?}: {message}"))
+        let array = array.ok_or_else(|| bad(format!("column {name:?} is missing")))?;
+        values(array).map_err(|problem| bad(format!("column {name:?}: {problem}")))
     };
-    let cells = columns.iter().map(column).collect::<Result<Vec<_>, String>>();
-    let cells = cells.map_err(|message| Error::bad_file(path, format, message))?;
+    let cells = columns.iter().map(column).collect::<Result<Vec<_>>>()?;
     Ok(Records::of_columns(first_row, columns, cells))
 }

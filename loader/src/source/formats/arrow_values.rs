@@ -4,17 +4,34 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_cast::cast;
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
 
 use crate::source::Value;
 
-/// One value for each element. The error says which type has no counterpart here.
-pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, String> {
+/// Why the values of a column cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ColumnProblem {
+    #[error("values of type {0} cannot be read")]
+    Type(DataType),
+    #[error(transparent)]
+    Cast(#[from] ArrowError),
+    #[error("field {name:?}: {problem}")]
+    Field { name: String, problem: Box<Self> },
+}
+
+impl ColumnProblem {
+    fn of_field(name: &str, problem: Self) -> Self {
+        Self::Field { name: name.to_owned(), problem: Box::new(problem) }
+    }
+}
+
+/// One value for each element.
+pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
     let plain = plain_type(array.data_type())?;
     if let DataType::Struct(_) = plain {
         return structs(array.as_struct());
     }
-    let array = &cast(array, &plain).map_err(|error| error.to_string())?;
+    let array = &cast(array, &plain)?;
     let filled: Vec<Value> = match plain {
         DataType::Null => vec![Value::Null; array.len()],
         DataType::Boolean => array.as_boolean().iter().map(or_null(Value::Bool)).collect(),
@@ -34,7 +51,7 @@ pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, String> {
 }
 
 /// The items of all lists are converted at once: most lists are short, and there are many.
-fn lists(array: &ListArray) -> Result<Vec<Value>, String> {
+fn lists(array: &ListArray) -> Result<Vec<Value>, ColumnProblem> {
     let bounds: Vec<usize> = array.value_offsets().iter().map(|&offset| offset as usize).collect();
     let (start, end) = (bounds[0], bounds[array.len()]);
     let mut items = values(&array.values().slice(start, end - start))?.into_iter();
@@ -45,10 +62,10 @@ fn lists(array: &ListArray) -> Result<Vec<Value>, String> {
     Ok((0..array.len()).map(list).collect())
 }
 
-fn structs(array: &StructArray) -> Result<Vec<Value>, String> {
+fn structs(array: &StructArray) -> Result<Vec<Value>, ColumnProblem> {
     let mut fields = Vec::new();
     for (name, column) in array.column_names().into_iter().zip(array.columns()) {
-        let column = values(column).map_err(|message| format!("field {name:?}: {message}"))?;
+        let column = values(column).map_err(|problem| ColumnProblem::of_field(name, problem))?;
         fields.push((name, column.into_iter()));
     }
     let mut one = |row| {
@@ -62,7 +79,7 @@ fn structs(array: &StructArray) -> Result<Vec<Value>, String> {
 }
 
 /// The one type that stands for all of its kind: a dictionary of narrow strings is text.
-fn plain_type(given: &DataType) -> Result<DataType, String> {
+fn plain_type(given: &DataType) -> Result<DataType, ColumnProblem> {
     Ok(match given {
         DataType::Null => DataType::Null,
         DataType::Boolean => DataType::Boolean,
@@ -74,7 +91,7 @@ fn plain_type(given: &DataType) -> Result<DataType, String> {
         }
         DataType::Struct(fields) => DataType::Struct(fields.clone()),
         integer if integer.is_integer() => DataType::Int64,
-        other => return Err(format!("values of type {other} cannot be read")),
+        other => return Err(ColumnProblem::Type(other.clone())),
     })
 }
 

@@ -61,7 +61,7 @@ impl Preprocessor for QuestionAnswering {
         let windows =
             WindowOptions { max_length: tokenizer.max_length(), doc_stride: self.doc_stride };
         let windows = tokenizer.encode_windows(question, text, windows);
-        let windows = windows.map_err(|message| row.tokenize_error(message))?;
+        let windows = windows.map_err(|problem| row.tokenize_error(problem))?;
         let example = |window: SpannedEncoding| {
             let label = answers.as_ref().map(|answers| {
                 let empty = empty_position(&window, tokenizer.cls_token_id());

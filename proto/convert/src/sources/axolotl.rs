@@ -160,7 +160,7 @@ fn datasets(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Dr
         };
         match named {
             Ok(files) => found.extend(files.into_iter().map(Value::from)),
-            Err(reason) => draft.refuse(key, reason),
+            Err(problem) => draft.refuse(key, problem.to_string()),
         }
     }
     let files = if found.len() == 1 { found.remove(0) } else { Value::Array(found) };

@@ -17,15 +17,20 @@ const CANONICAL: &[(&str, &str)] = &[
     ("yelp_review_full", "Yelp/yelp_review_full"),
 ];
 
-/// The id of a data set; an error for a name without an organization.
-pub(crate) fn data_set(name: &str) -> Result<String, String> {
+/// A name without an organization that no example uses.
+#[derive(Debug, thiserror::Error)]
+#[error("`{name}` is no id of the hub such as `org/name`; give data.train by --set")]
+pub(crate) struct NotAnId {
+    name: String,
+}
+
+/// The id of a data set.
+pub(crate) fn data_set(name: &str) -> Result<String, NotAnId> {
     if name.contains('/') {
         return Ok(name.to_owned());
     }
     let known = CANONICAL.iter().find(|(short, _)| *short == name);
-    known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| {
-        format!("`{name}` is no id of the hub such as `org/name`; give data.train by --set")
-    })
+    known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| NotAnId { name: name.to_owned() })
 }
 
 /// Whether text names files rather than a data set of the hub.

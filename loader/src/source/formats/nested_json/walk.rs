@@ -1,5 +1,6 @@
 //! A walk through a document that yields one row at a time.
 
+use std::fmt::Display;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::meter::Meter;
 use super::node::{Node, Parsed};
-use super::squad::{no_list, questions};
+use super::squad::{NotAQuestion, questions};
 use super::{Fields, LateTitles};
 use crate::source::formats::ROW_BYTES_MAX;
 use crate::source::formats::compression::open_text;
@@ -114,8 +115,8 @@ impl<'a> Walk<'a> {
         if self.to_the_end { Ok(()) } else { Err(E::custom("an error that is kept")) }
     }
 
-    fn bad_row<E: serde::de::Error>(&mut self, message: String) -> Result<(), E> {
-        self.fail(Error::BadRow { at: self.here(), message })
+    fn bad_row<E: serde::de::Error>(&mut self, problem: impl Display) -> Result<(), E> {
+        self.fail(Error::BadRow { at: self.here(), message: problem.to_string() })
     }
 
     fn too_long(&self) -> Error {
@@ -144,7 +145,7 @@ impl<'a> Walk<'a> {
                 self.articles += 1;
                 Ok(())
             }
-            EntryKind::Articles => self.bad_row(no_list(PARAGRAPHS)),
+            EntryKind::Articles => self.bad_row(NotAQuestion::NoList { key: PARAGRAPHS }),
         }
     }
 
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
     fn paragraph<E: serde::de::Error>(&mut self, title: &Json, paragraph: &Json) -> Result<(), E> {
         match questions(title, paragraph, |row| self.emit(row)) {
             Ok(emitted) => emitted,
-            Err(message) => self.bad_row(message),
+            Err(problem) => self.bad_row(problem),
         }
     }
 }
@@ -227,7 +228,7 @@ impl Node for Entry<'_, '_> {
     }
 
     fn other<E: serde::de::Error>(self) -> Result<(), E> {
-        self.0.bad_row("expected an object for each row".to_owned())
+        self.0.bad_row("expected an object for each row")
     }
 }
 
@@ -248,6 +249,6 @@ impl Node for Paragraphs<'_, '_> {
     }
 
     fn other<E: serde::de::Error>(self) -> Result<(), E> {
-        self.walk.bad_row(no_list(PARAGRAPHS))
+        self.walk.bad_row(NotAQuestion::NoList { key: PARAGRAPHS })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::rule::{Rule, Table};
+use crate::rule::{Rule, Table, ValueProblem};
 use crate::values::{parse, shown};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
@@ -80,17 +80,17 @@ pub(crate) const DATA: Table = &[
 ];
 
 /// `a=1,b=x` as a mapping.
-fn overrides(value: &Value) -> Result<Value, String> {
+fn overrides(value: &Value) -> Result<Value, ValueProblem> {
     let text = shown(value);
     let pairs = text.split(',').map(|pair| {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
+        let not_a_pair = || ValueProblem::NotAPair { pair: pair.to_owned() };
+        let (key, value) = pair.split_once('=').ok_or_else(not_a_pair)?;
         Ok((key.trim().to_owned(), parse(value.trim())))
     });
-    pairs.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+    pairs.collect::<Result<Map<_, _>, ValueProblem>>().map(Value::Object)
 }
 
-fn regression(value: &Value) -> Result<Value, String> {
+fn regression(value: &Value) -> Result<Value, ValueProblem> {
     let problem =
         if value == &Value::Bool(true) { "regression" } else { "single_label_classification" };
     Ok(problem.into())

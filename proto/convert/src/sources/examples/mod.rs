@@ -155,7 +155,9 @@ fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
 
 fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
     match hub::data_set(name) {
-        Err(reason) if draft.get("data.train").is_none() => draft.refuse("dataset_name", reason),
+        Err(problem) if draft.get("data.train").is_none() => {
+            draft.refuse("dataset_name", problem.to_string())
+        }
         Err(_) => {}
         Ok(id) => {
             draft.set("data.train", id.clone().into(), "dataset_name");
