@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::frames::{Answer, Crowd, HELLO, PING};
 use super::{count, is_long, percentile};
-use crate::host::Host;
-use crate::runner::STOPS_WHEN_ASKED;
+use crate::support::host::Host;
+use crate::support::runner::STOPS_WHEN_ASKED;
 
 /// 1,000 calls a second.
 const STEADY_PERIOD: Duration = Duration::from_millis(1);

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use traind_proto::v1::JobState;
 
 use super::count;
-use crate::host::Host;
-use crate::runner::STOPS_WHEN_ASKED;
+use crate::support::host::Host;
+use crate::support::runner::STOPS_WHEN_ASKED;
 
 #[tokio::test]
 async fn a_full_disk_loses_no_acknowledged_job() {

@@ -10,7 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
-use crate::host::PATIENCE;
+use crate::support::host::PATIENCE;
 
 /// The preface and an empty SETTINGS frame.
 pub(super) const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";

@@ -5,10 +5,10 @@ use tonic::Request;
 use traind_proto::v1;
 
 use super::{Random, count};
-use crate::host::Host;
-use crate::matrix::calls;
-use crate::raw::Raw;
-use crate::runner::STOPS_WHEN_ASKED;
+use crate::security::matrix::calls;
+use crate::support::host::Host;
+use crate::support::raw::Raw;
+use crate::support::runner::STOPS_WHEN_ASKED;
 
 /// Changes, drops, doubles or adds a few bytes.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {

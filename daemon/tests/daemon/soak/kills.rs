@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use traind_proto::v1::{self, JobState};
 
 use super::{Random, count, is_long, percentile};
-use crate::host::Host;
-use crate::recovery::assert_whole;
-use crate::runner::{self, WAITS_FOR_GO};
+use crate::jobs::recovery::assert_whole;
+use crate::support::host::Host;
+use crate::support::runner::{self, WAITS_FOR_GO};
 
 #[tokio::test]
 async fn kills_neither_lose_nor_duplicate_jobs() {

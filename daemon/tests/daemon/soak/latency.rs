@@ -7,9 +7,9 @@ use traind_proto::v1;
 use traind_proto::v1::JobState;
 
 use super::{count, is_long, percentile};
-use crate::host::Host;
-use crate::planning::plan;
-use crate::runner::STOPS_WHEN_ASKED;
+use crate::jobs::planning::plan;
+use crate::support::host::Host;
+use crate::support::runner::STOPS_WHEN_ASKED;
 
 const FIRST_INSTRUCTION: &str = "date +%s%N > first; say started; say completed";
 

@@ -3,24 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a test may print its measurements")]
 
-mod accuracy;
-mod activations;
-mod clip;
-mod config;
-mod dropout;
-mod embedding;
-mod empty_slots;
+mod files;
 mod fixture;
 mod fixtures;
 mod flops;
-mod fuzz;
 mod initial;
-mod label_smoothing;
-mod losses;
-mod optimizers;
+mod layers;
 mod parameters;
 mod precision;
+mod scoring;
 mod stages;
 mod support;
-mod training;
-mod weights;
+mod updates;

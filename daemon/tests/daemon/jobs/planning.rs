@@ -1,0 +1,80 @@
+//! Admission by memory and disk space. The planner is a script here; the runner tests its own
+//! computations.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use crate::support::host::Host;
+use crate::support::runner::COMPLETES;
+
+pub(crate) fn plan() -> Value {
+    json!({
+        "model_type": "bert", "parameters": 1_000_000, "rows": 8, "positions": 128,
+        "weights_bytes": 4_000_000, "gradients_bytes": 4_000_000, "optimizer_bytes": 8_000_000,
+        "activations_bytes": 50_000_000, "bytes_per_core": 66_000_000,
+        "checkpoint_bytes": 12_000_000, "output_bytes": 4_000_000, "disk_bytes": 4_000_000,
+    })
+}
+
+async fn host_with(plan: &Value) -> Host {
+    let host = Host::started(2, COMPLETES).await;
+    fs::write(host.path("plan.json"), plan.to_string()).unwrap();
+    fs::write(host.path("job.yaml"), host.request("planned", 1).job_file).unwrap();
+    host
+}
+
+async fn check_refused(plan: &Value, reason: &str, field: &str, words: &[&str]) {
+    let host = host_with(plan).await;
+    let refused = host.create(host.request("planned", 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, reason);
+    assert_eq!(details.bad_request().unwrap().field_violations[0].field, field);
+    for word in words {
+        assert!(refused.message().contains(word), "{} lacks {word}", refused.message());
+    }
+    let output = host.cli(&["plan", "job.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(words[0]), "{output:?}");
+    assert_eq!(fs::read_dir(host.path("state/jobs")).map_or(0, Iterator::count), 0);
+}
+
+#[tokio::test]
+async fn a_job_that_does_not_fit_is_refused_with_a_change_that_fits() {
+    let mut plan = plan();
+    let change = json!({"field": "train.per_device_train_batch_size", "value": "4"});
+    plan["misfit"] = json!({"change": change});
+    let words = ["it fits with train.per_device_train_batch_size: 4", "62.9 MiB", "activations"];
+    let field = "train.per_device_train_batch_size";
+    check_refused(&plan, "MEMORY_EXCEEDED", field, &words).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_too_small_is_an_error_at_submission() {
+    let mut plan = plan();
+    plan["disk_bytes"] = json!(u64::MAX / 2);
+    check_refused(&plan, "DISK_EXCEEDED", "output_dir", &["output_dir would need", "free"]).await;
+}
+
+#[tokio::test]
+async fn a_plan_is_printed_and_no_job_is_created() {
+    let host = host_with(&plan()).await;
+    let output = host.cli(&["plan", "job.yaml"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("bert, 1000000 parameters") && text.contains("62.9 MiB of"), "{text}");
+    let listed = String::from_utf8(host.cli(&["ls"]).stdout).unwrap();
+    assert!(!listed.contains("planned"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_failing_planner_does_not_block_submission() {
+    let host = host_with(&json!("no plan")).await;
+    let output = host.cli(&["plan", "job.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("plan the job"), "{output:?}");
+    host.submit("planned", 1).await;
+}

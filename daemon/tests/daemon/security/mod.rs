@@ -1,0 +1,8 @@
+//! Permissions of users and of jobs.
+
+pub(crate) mod access;
+mod confinement;
+pub(crate) mod matrix;
+pub(crate) mod network;
+mod secrets;
+mod switching;

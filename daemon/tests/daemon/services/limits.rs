@@ -1,0 +1,152 @@
+//! Limits on clients, one at a time: excess is refused with an error, and the next call succeeds.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+use tonic_types::StatusExt;
+use traind_proto::v1;
+use traind_proto::v1::jobs_client::JobsClient;
+
+use crate::support::host::{Host, until_logged};
+use crate::support::http::request;
+use crate::support::runner::STOPS_WHEN_ASKED;
+
+/// Waits until the metrics have a series with these labels.
+async fn until_counted(host: &Host, labels: &str) {
+    let address = until_logged(host, "serve metrics address=").await;
+    let start = Instant::now();
+    while !request(&address, "GET", "/metrics", &[]).await.body.contains(labels) {
+        assert!(start.elapsed() < crate::support::host::PATIENCE, "no {labels}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn list() -> v1::ListJobsRequest {
+    v1::ListJobsRequest::default()
+}
+
+/// A client whose connection the daemon serves. Connections that were closed just before, that of
+/// the host's own readiness check among them, count until the daemon has seen it.
+async fn served(host: &Host) -> JobsClient<Channel> {
+    let start = Instant::now();
+    loop {
+        let mut jobs = host.jobs().await;
+        if jobs.list_jobs(list()).await.is_ok() {
+            return jobs;
+        }
+        assert!(start.elapsed() < crate::support::host::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn connections_per_user_are_limited_and_returned() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=3"]).await;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(served(&host).await);
+    }
+    let refused = host.jobs().await.list_jobs(list()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, "BUSY");
+    assert!(details.retry_info().unwrap().retry_delay > Some(Duration::ZERO));
+    assert!(refused.message().contains("connections of one user"), "{refused}");
+    clients[0].list_jobs(list()).await.unwrap();
+    drop(clients);
+    served(&host).await;
+}
+
+#[tokio::test]
+async fn a_command_retries_when_the_daemon_is_busy() {
+    let host = Host::started_with(
+        1,
+        STOPS_WHEN_ASKED,
+        &["--connections-per-user=1", "--metrics-address=127.0.0.1:0"],
+    )
+    .await;
+    let first = served(&host).await;
+    let ls = host.traind().arg("ls").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The metrics have the refusal of the command's first call.
+    let refused = r#"grpc_method="ListJobs",grpc_type="unary",grpc_code="ResourceExhausted""#;
+    until_counted(&host, refused).await;
+    drop(first);
+    let listed = tokio::task::spawn_blocking(move || ls.wait_with_output().unwrap()).await.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+}
+
+#[tokio::test]
+async fn calls_per_user_are_limited_including_streams() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--calls-per-user=3"]).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let request = v1::WatchCoresRequest { period_ms: 60_000, ..Default::default() };
+        streams.push(host.cores().await.watch_cores(request).await.unwrap().into_inner());
+    }
+    let mut jobs = host.jobs().await;
+    let refused = jobs.list_jobs(list()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("calls of one user"), "{refused}");
+    drop(streams);
+    let start = Instant::now();
+    while jobs.list_jobs(list()).await.is_err() {
+        assert!(start.elapsed() < crate::support::host::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn oversized_headers_are_refused() {
+    let host = Host::started(1, STOPS_WHEN_ASKED).await;
+    let mut request = Request::new(list());
+    request.metadata_mut().insert("x-filler", "x".repeat(32 * 1024).parse().unwrap());
+    let refused = host.jobs().await.list_jobs(request).await.unwrap_err();
+    assert_ne!(refused.code(), Code::Ok);
+    host.jobs().await.list_jobs(list()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stalled_call_times_out() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--request-timeout=1"]).await;
+    // An incomplete message: five bytes announce one of a hundred.
+    let (sender, body) = tokio::sync::mpsc::channel::<Vec<u8>>(1);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(body);
+    let mut client = tonic::client::Grpc::new(host.channel().await);
+    client.ready().await.unwrap();
+    let path = "/traind.v1.Jobs/ListJobs".parse().unwrap();
+    let start = Instant::now();
+    let call = client.streaming(Request::new(stream), path, crate::support::raw::Raw);
+    let ended = tokio::time::timeout(Duration::from_secs(20), call).await.unwrap();
+    let code = ended.err().map(|status| status.code());
+    assert!(matches!(code, Some(Code::Cancelled | Code::DeadlineExceeded)), "{code:?}");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    drop(sender);
+}
+
+#[tokio::test]
+async fn a_client_without_http2_is_disconnected() {
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &["--connections-per-user=1"]).await;
+    let mut stranger = UnixStream::connect(host.socket()).unwrap();
+    stranger.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    served(&host).await;
+}
+
+#[tokio::test]
+async fn a_silent_client_is_disconnected() {
+    let options = ["--connections-per-user=1", "--request-timeout=1"];
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &options).await;
+    let silent = UnixStream::connect(host.socket()).unwrap();
+    let mut client = served(&host).await;
+    drop(silent);
+    // After the preface a client may stay silent for longer than the timeout. This waits for another
+    // silent connection, which the daemon closes when that has passed.
+    let mut later = UnixStream::connect(host.socket()).unwrap();
+    let closed =
+        tokio::task::spawn_blocking(move || std::io::copy(&mut later, &mut std::io::sink()));
+    let _ = tokio::time::timeout(crate::support::host::PATIENCE, closed).await.unwrap().unwrap();
+    client.list_jobs(list()).await.unwrap();
+}

@@ -1,0 +1,47 @@
+//! Serves the runner's gRPC service in place of a script.
+
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Request, Response, Status};
+use traind_proto::v1::runner_server::{Runner, RunnerServer};
+use traind_proto::v1::{self, CoreUsage};
+
+use crate::support::host::Host;
+
+/// Serves `usage` on the socket of a job's runner until the test ends.
+pub(crate) fn answer_as_runner(host: &Host, job_id: &str, usage: CoreUsage) {
+    let listener = UnixListener::bind(host.run_dir(job_id).join("runner.sock")).unwrap();
+    let server = tonic::transport::Server::builder()
+        .add_service(RunnerServer::new(Answers(usage)))
+        .serve_with_incoming(UnixListenerStream::new(listener));
+    tokio::spawn(server);
+}
+
+/// Answers with the usage of one core.
+struct Answers(CoreUsage);
+
+#[tonic::async_trait]
+impl Runner for Answers {
+    type WatchCoreUsageStream = tokio_stream::Empty<Result<CoreUsage, Status>>;
+
+    async fn get_status(
+        &self,
+        _: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::RunnerStatus>, Status> {
+        Ok(Response::new(v1::RunnerStatus { cores: vec![self.0], ..Default::default() }))
+    }
+
+    async fn watch_core_usage(
+        &self,
+        _: Request<v1::WatchCoreUsageRequest>,
+    ) -> Result<Response<Self::WatchCoreUsageStream>, Status> {
+        Ok(Response::new(tokio_stream::empty()))
+    }
+
+    async fn stop(
+        &self,
+        _: Request<v1::StopRequest>,
+    ) -> Result<Response<v1::StopResponse>, Status> {
+        Ok(Response::new(v1::StopResponse {}))
+    }
+}

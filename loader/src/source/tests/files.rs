@@ -1,0 +1,87 @@
+//! Names of files, of any format, and files without usable rows.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, TimestampMillisecondArray};
+
+use super::{check_error, open, read, text};
+use crate::Error;
+use crate::source::Value;
+use crate::testing::{DataFolder, parquet_columns};
+
+#[test]
+fn files_come_in_the_order_given_and_globs_sorted() {
+    let folder = DataFolder::new();
+    for name in ["b.csv", "a.csv", "c.jsonl", "d[1].csv"] {
+        let row = if name.ends_with("csv") { "text\nX\n" } else { r#"{"text": "X"}"# };
+        folder.write(name, row.replace('X', name));
+    }
+    let check = |patterns: &[&str], expect: &[&str]| {
+        let patterns = patterns.iter().map(|name| folder.path(name).to_str().unwrap().to_owned());
+        let patterns: Vec<String> = patterns.collect();
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let rows = read(&patterns, &["text"]).unwrap();
+        let rows: Vec<Value> = rows.into_iter().flat_map(|row| row.2).collect();
+        assert_eq!(rows, expect.iter().map(|name| text(name)).collect::<Vec<_>>());
+    };
+    check(&["c.jsonl", "[ab].csv"], &["c.jsonl", "a.csv", "b.csv"]);
+    check(&["?.*"], &["a.csv", "b.csv", "c.jsonl"]);
+    check(&["d[1].csv"], &["d[1].csv"]);
+}
+
+#[test]
+fn more_rows_than_are_handed_on_at_once_keep_their_numbers() {
+    let folder = DataFolder::new();
+    let lines: String = (0..20_000).map(|row| format!("row {row}\n")).collect();
+    let source = open(&[folder.write("a.csv", format!("text\n{lines}"))]).unwrap();
+    let (part, mut expected) = (source.parts()[0], 0);
+    let rows = source.read(part, &["text"], &mut |records| {
+        for record in 0..records.len() {
+            assert_eq!(records.row(record), expected);
+            assert_eq!(*records.cell("text", record), text(&format!("row {expected}")));
+            expected += 1;
+        }
+        let last = source.location(part, &records, records.len() - 1);
+        assert_eq!((last.row, last.line), (expected - 1, Some(expected + 1)));
+        Ok(())
+    });
+    assert_eq!((rows.unwrap(), expected), (20_000, 20_000));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_why() {
+    check_error("a.csv", "", "a.csv: the file is empty");
+    check_error("a.parquet", "", "a.parquet: the file is empty");
+    check_error("a.csv", "id,words\n", "a.csv: no column \"text\"; it has id, words");
+    check_error("a.csv", "text,label,text\n", "a.csv: 2 columns are named \"text\"");
+    check_error("a.jsonl", "{\"words\": 1}", "a.jsonl: no column \"text\"; it has words");
+    check_error(
+        "a.xlsx",
+        "x",
+        "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .txt, .parquet, .pq, .arrow, .feather, text also in .gz or .zst",
+    );
+    let dates: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1]));
+    check_error(
+        "a.parquet",
+        parquet_columns(&[("text", dates.clone()), ("label", dates)], 10),
+        "a.parquet: not a readable Parquet file: column \"text\": values of type Timestamp(ms) cannot be read",
+    );
+}
+
+#[test]
+fn names_that_lead_nowhere_say_so() {
+    let folder = DataFolder::new();
+    let check = |name: &str, expect: &str| {
+        let error = open(&[folder.path(name).to_str().unwrap()]).err().unwrap();
+        assert_eq!(folder.shown(&error), expect);
+    };
+    check("a.csv", "a.csv: cannot open: No such file or directory (os error 2)");
+    check("*.csv", "*.csv: no file matches");
+    check(
+        "a***.csv",
+        "a***.csv: not a valid glob: wildcards are either regular `*` or recursive `**`",
+    );
+    folder.write("sub.csv/x", "");
+    check("sub.csv", "sub.csv: is a folder, but not one that `save_to_disk` of datasets wrote");
+    assert!(matches!(open(&[""; 0]), Err(Error::NoFiles)));
+}

@@ -1,0 +1,126 @@
+//! JSON: lines and documents.
+
+use super::{check_error, check_text_rows, open, read, text};
+use crate::source::Value;
+use crate::testing::DataFolder;
+
+#[test]
+fn jsonl_rows_are_objects_a_line() {
+    check_text_rows(
+        "a.jsonl",
+        "\u{feff}{\"text\": \"a\\n\\u00e9\", \"label\": \"1\"}\n\n{\"label\": \"2\", \"text\": \"b\", \"x\": [1]}",
+        &[(1, "a\né", "1"), (3, "b", "2")],
+    );
+    let folder = DataFolder::new();
+    let file = folder.write("a.ndjson", r#"{"a": null, "b": [1, 2.5, true], "c": {"d": "e"}}"#);
+    let list = Value::List(vec![Value::Int(1), Value::Float(2.5), Value::Bool(true)]);
+    let fields = Value::Struct(vec![("d".to_owned(), text("e"))]);
+    let rows = read(&[&file], &["b", "a", "c"]).unwrap();
+    assert_eq!(rows, [(0, Some(1), vec![list, Value::Null, fields])]);
+}
+
+#[test]
+fn a_bad_json_line_names_file_row_and_line() {
+    let first = "{\"text\": \"a\", \"label\": 1}\n";
+    let check = |second: &[u8], expect: &str| {
+        check_error("a.jsonl", [first.as_bytes(), b"\n", second].concat(), expect);
+    };
+    check(
+        b"{\"text\": \"a\"",
+        "a.jsonl, row 1 (line 3): not JSON: EOF while parsing an object at column 12",
+    );
+    check(
+        b"{\"text\": \"\xff\"}",
+        "a.jsonl, row 1 (line 3), column (whole line): not valid UTF-8; it looks like latin-1, which \
+         data.encoding: latin-1 reads",
+    );
+    check(b"[1]", "a.jsonl, row 1 (line 3): expected one JSON object a line, found an array");
+    check_error(
+        "a.jsonl",
+        "[\n  {\"text\": \"a\"}\n]\n",
+        "a.jsonl, row 0 (line 1): expected one JSON object a line; this is JSON over several lines",
+    );
+}
+
+#[test]
+fn a_json_document_is_a_list_of_rows_or_has_it_under_data() {
+    let check = |content: &str, expect: &[(&str, &str)]| {
+        let folder = DataFolder::new();
+        let rows = read(&[&folder.write("a.json", content)], &["text", "label"]).unwrap();
+        let expect = expect.iter().map(|(first, second)| vec![text(first), text(second)]);
+        let found: Vec<Vec<Value>> = rows.into_iter().map(|row| row.2).collect();
+        assert_eq!(found, expect.collect::<Vec<_>>());
+    };
+    check(r#"{"data": [{"text": "a", "label": "b"}]}"#, &[("a", "b")]);
+    check(
+        r#"[{"text": "a", "label": "b"}, {"label": "d", "text": "c"}]"#,
+        &[("a", "b"), ("c", "d")],
+    );
+    check("[\n{\"text\": \"a\",\n\"label\": \"b\"}\n]\n", &[("a", "b")]);
+    check(
+        "{\n \"version\": 2,\n \"data\": [{\"text\": \"a\", \"label\": \"b\"}]\n}",
+        &[("a", "b")],
+    );
+    check(r#"{"text": "a", "label": "b"}"#, &[("a", "b")]);
+    check(
+        "{\"text\": \"a\", \"label\": \"b\"}\n{\"text\": \"c\", \"label\": \"d\"}",
+        &[("a", "b"), ("c", "d")],
+    );
+    let folder = DataFolder::new();
+    let error = open(&[folder.write("a.json", r#"{"data": []}"#)]).err().unwrap();
+    assert_eq!(folder.shown(&error), "a.json: no rows");
+    check_error("a.json", r#"{"data": [7]}"#, "a.json, row 0: expected an object for each row");
+    check_error(
+        "a.json",
+        r#"{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1"}]}]}]}"#,
+        "a.json, row 0: no list \"answers\" in a SQuAD file's question",
+    );
+    let question = r#"{"id": "1", "question": "q", "answers": []}"#;
+    check_error(
+        "a.json",
+        format!(
+            r#"{{"data": [{{"paragraphs": [{{"context": "c", "qas": [{question}]}}, {{"qas": [{question}]}}]}}]}}"#
+        ),
+        "a.json, row 1: no \"context\" in a SQuAD file's question",
+    );
+    check_error(
+        "a.json",
+        format!(
+            r#"{{"data": [{{"paragraphs": [{{"context": "c", "qas": [{question}]}}]}}, {{"paragraphs": 7}}]}}"#
+        ),
+        "a.json, row 1: no list \"paragraphs\" in a SQuAD file's question",
+    );
+}
+
+/// Rows under `data` are one document only if nothing follows; where something does, they are
+/// a column of that name in lines of JSON.
+#[test]
+fn lines_of_json_may_have_a_column_named_data() {
+    let folder = DataFolder::new();
+    let file = folder
+        .write("a.json", "{\"data\": [1], \"text\": \"a\"}\n{\"data\": [], \"text\": \"b\"}\n");
+    let rows = read(&[&file], &["text"]).unwrap();
+    let texts: Vec<Value> = rows.into_iter().flat_map(|row| row.2).collect();
+    assert_eq!(texts, [text("a"), text("b")]);
+}
+
+#[test]
+fn titles_of_articles_may_stand_before_or_behind_their_questions() {
+    let folder = DataFolder::new();
+    let article = |before: &str, behind: &str, id: &str| {
+        format!(
+            r#"{{{before}"paragraphs": [{{"context": "c", "qas": [{{"id": "{id}", "question": "q", "answers": []}}]}}]{behind}}}"#
+        )
+    };
+    let articles = [
+        article(r#""title": "first", "#, "", "1"),
+        article("", r#", "title": "second""#, "2"),
+        article("", "", "3"),
+    ];
+    let document = format!(r#"{{"version": "v2.0", "data": [{}]}}"#, articles.join(", "));
+    let rows = read(&[&folder.write("a.json", document)], &["title", "id"]).unwrap();
+    let rows: Vec<Vec<Value>> = rows.into_iter().map(|row| row.2).collect();
+    let expect =
+        [[text("first"), text("1")], [text("second"), text("2")], [Value::Null, text("3")]];
+    assert_eq!(rows, expect);
+}

@@ -1,0 +1,179 @@
+//! Keys that must fit each other.
+
+use crate::check;
+
+#[test]
+fn fields_that_do_not_fit_each_other() {
+    check(
+        "data: {train: a.csv}\ntrain:\n  eval_strategy: epoch",
+        "line 3: train.eval_strategy: is `epoch`, but there is no data.validation",
+    );
+    check("data: {train: a.csv}\ntrain:\n  eval_strategy: no", "");
+    check(
+        "data: {train: a.csv, text: body, label: body}",
+        "line 1: data.label: column `body` is `data.text` already",
+    );
+    check(
+        "data: {train: a.csv, text: body, text_pair: body}",
+        "line 1: data.text_pair: column `body` is `data.text` already",
+    );
+    check(
+        "data: {train: a.csv, label_map: {a: x, b: y}}",
+        "line 3: model.num_labels: is 3, but data.label_map has 2 classes",
+    );
+    check(
+        "resources: {cores: 4}\nparallel: {data: 2}",
+        "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4",
+    );
+    check(
+        "model: {name_or_path: ./bert, task: sequence-classification, num_labels: 2, revision: main}",
+        "line 1: model.revision: applies to a hub id, not to a folder",
+    );
+    check(
+        "train: {lr_scheduler_type: constant, warmup_steps: 10}",
+        "line 1: train.warmup_steps: has no effect with the scheduler `constant`; \
+         `constant_with_warmup` warms up",
+    );
+    let long = "x".repeat(129);
+    check(&format!("name: {long}"), "line 1: name: must have at most 128 characters");
+    check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
+}
+
+#[test]
+fn splits_that_do_not_fit_each_other() {
+    let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
+    check(validation, "line 1: data.validation_split: cannot be combined with data.validation");
+    check("data: {train: a.csv, validation_split: 0.1}\ntrain: {eval_strategy: epoch}", "");
+    check(
+        "data: {train: a.csv, validation_split: 1.0}",
+        "line 1: data.validation_split: must be above 0 and below 1, not 1",
+    );
+    check(
+        "data: {train: a.csv, validation: b.csv}\ntrain:\n  do_eval: false\n  eval_strategy: epoch",
+        "line 4: train.eval_strategy: is `epoch`, but train.do_eval is false",
+    );
+    check(
+        "data: {train: a.csv}\ntrain: {do_eval: true}",
+        "line 2: train.do_eval: is true, but there is no data.validation",
+    );
+}
+
+#[test]
+fn fields_that_do_not_fit_the_task() {
+    let of_task = |task: &str, model: &str, more: &str| {
+        format!("model: {{name_or_path: ./bert, task: {task}{model}}}\n{more}")
+    };
+    for task in ["token-classification", "question-answering", "masked-lm", "causal-lm"] {
+        check(&of_task(task, "", ""), "");
+    }
+    check(
+        &of_task("question-answering", ", num_labels: 2", ""),
+        "line 1: model.num_labels: applies to classification, not to question-answering",
+    );
+    check(
+        &of_task("masked-lm", "", "data: {train: a.csv, label_map: [a, b]}"),
+        "line 2: data.label_map: applies to classification, not to masked-lm",
+    );
+    check(
+        &of_task("token-classification", ", problem_type: regression", ""),
+        "line 1: model.problem_type: applies to sequence-classification, not to token-classification",
+    );
+    check(
+        &of_task("token-classification", "", "data: {train: a.csv, tokens: x, labels: x}"),
+        "line 2: data.labels: column `x` is `data.tokens` already",
+    );
+    check(&of_task("sequence-classification", ", problem_type: regression, num_labels: 3", ""), "");
+    check(&of_task("sequence-classification", ", problem_type: regression", ""), "");
+    check(
+        &of_task(
+            "sequence-classification",
+            ", num_labels: 1",
+            "train: {label_smoothing_factor: 0.1}",
+        ),
+        "line 2: train.label_smoothing_factor: applies to one class a row, \
+         not to numbers or several classes",
+    );
+    check(
+        &of_task(
+            "sequence-classification",
+            ", num_labels: 2",
+            "data: {train: a.csv, block_size: 8}",
+        ),
+        "line 2: data.block_size: applies to masked-lm and causal-lm, not to sequence-classification",
+    );
+    check(
+        &of_task("causal-lm", "", "data: {train: a.csv, line_by_line: true}"),
+        "line 2: data.line_by_line: applies to masked-lm, not to causal-lm",
+    );
+}
+
+#[test]
+fn options_of_a_schedule_fit_it() {
+    let said = |schedule: &str, kwargs: &str, expect: &str| {
+        let train =
+            format!("train: {{lr_scheduler_type: {schedule}, lr_scheduler_kwargs: {{{kwargs}}}}}");
+        check(&train, expect);
+    };
+    said("cosine_with_restarts", "num_cycles: 4", "");
+    said("polynomial", "lr_end: 0, power: 2", "");
+    let path = "line 1: train.lr_scheduler_kwargs";
+    for (schedule, kwargs, expect) in [
+        (
+            "polynomial",
+            "num_cycles: 2",
+            "num_cycles: is no option of `polynomial`, which has `lr_end` and `power`",
+        ),
+        ("linear", "power: 2", "power: is no option of `linear`, which has none"),
+        ("polynomial", "lr_end: 5e-5", "lr_end: must be below train.learning_rate"),
+        ("inverse_sqrt", "timescale: 0", "timescale: must be above 0, not 0"),
+        ("cosine", "num_cycles: many", "num_cycles: must be a number, not the text `many`"),
+    ] {
+        said(schedule, kwargs, &format!("{path}.{expect}"));
+    }
+}
+
+#[test]
+fn the_best_model_needs_evaluations_and_checkpoints_of_them() {
+    let unfit = "needs a checkpoint of what is evaluated: eval_strategy and save_strategy must be \
+                 the same, and save_steps a multiple of eval_steps";
+    for (train, fits) in [
+        ("eval_strategy: steps, eval_steps: 10, save_steps: 20", true),
+        ("eval_strategy: steps, eval_steps: 0.1, save_steps: 0.3", true),
+        ("eval_strategy: epoch, save_strategy: epoch", true),
+        ("eval_strategy: steps, save_strategy: best", true),
+        ("eval_strategy: steps, eval_steps: 10, save_steps: 15", false),
+        ("eval_strategy: steps, eval_steps: 0.1, save_steps: 20", false),
+        ("eval_strategy: epoch", false),
+        ("save_strategy: epoch", false),
+    ] {
+        let field = "train.load_best_model_at_end";
+        let expect = if fits { String::new() } else { format!("line 1: {field}: {unfit}") };
+        check(&format!("train: {{load_best_model_at_end: true, {train}}}"), &expect);
+    }
+    check(
+        "train: {save_strategy: best}",
+        "line 1: train.save_strategy: is `best`, but eval_strategy is `no`",
+    );
+    check(
+        "train: {early_stopping_patience: 2}",
+        "line 1: train.early_stopping_patience: counts evaluations, but eval_strategy is `no`",
+    );
+    check(
+        "train: {early_stopping_patience: 2, eval_strategy: epoch}",
+        "line 1: train.early_stopping_patience: ends training early, and the model is then not \
+         the best but the last; load_best_model_at_end takes the best",
+    );
+}
+
+#[test]
+fn a_metric_for_the_best_model_is_one_that_is_computed() {
+    check(
+        "data: {train: a.csv}\ntrain: {metric_for_best_model: f1}",
+        "line 2: train.metric_for_best_model: is never computed: there is no data.validation",
+    );
+    check(
+        "train: {metric_for_best_model: f1, do_eval: false}",
+        "line 1: train.metric_for_best_model: is never computed: train.do_eval is false",
+    );
+    check("train: {metric_for_best_model: f1}", "");
+}

@@ -1,0 +1,162 @@
+//! Job files as a whole: complete, incomplete, and unreadable ones.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use traind_job_file::{
+    EvalStrategy, JobFile, ModelSource, Parsed, Platform, StepsOrRatio, TrainSamplingStrategy,
+};
+
+use crate::{check, job, lines};
+
+const DESIGN_EXAMPLE: &str = "
+name: tweet-sentiment
+model:
+  name_or_path: ./bert-base-cased
+  task: sequence-classification
+  num_labels: 3
+data:
+  train: data/train.csv
+  validation: data/dev.parquet
+  text: text
+  label: stars
+  label_map: {1: negative, 2: negative, 3: neutral, 4: positive, 5: positive}
+  max_length: 128
+train:
+  num_train_epochs: 6
+  per_device_train_batch_size: 8
+  learning_rate: 1.45e-4
+  lr_scheduler_type: linear
+  eval_strategy: steps
+resources:
+  platform: cpu
+  cores: 2
+parallel: {data: 2, tensor: 1, pipeline: 1, microbatches: 4, placement: cluster, shard_optimizer_state: true}
+output_dir: out/tweet-sentiment
+";
+
+#[test]
+fn a_whole_job_file() {
+    let Parsed { job, warnings } = JobFile::parse(DESIGN_EXAMPLE, Path::new("/base")).unwrap();
+    assert!(warnings.is_empty());
+    assert_eq!(job.model.name_or_path, ModelSource::Folder("/base/bert-base-cased".into()));
+    assert_eq!(job.data.train.as_ref().unwrap().patterns, [PathBuf::from("/base/data/train.csv")]);
+    let label_map = job.data.label_map.as_ref().unwrap();
+    assert_eq!(label_map.classes(), ["negative", "neutral", "positive"]);
+    assert_eq!(label_map.class_of("4"), Some("positive"));
+    assert_eq!(label_map.class_of("6"), None);
+    assert_eq!(job.train.num_train_epochs, 6.0);
+    assert_eq!(job.train.learning_rate, 1.45e-4);
+    assert_eq!(job.train.eval_strategy, EvalStrategy::Steps);
+    assert_eq!(job.train.eval_steps, Some(StepsOrRatio::steps(500)));
+    assert_eq!(job.resources.platform, Platform::Cpu);
+    assert!(job.parallel.shard_optimizer_state);
+    assert_eq!(job.output_dir, Path::new("/base/out/tweet-sentiment"));
+    assert_eq!(job.total_train_batch_size(), 16);
+}
+
+#[test]
+fn what_is_left_out_has_the_trainers_defaults() {
+    let train = job("").train;
+    assert_eq!(train.num_train_epochs, 3.0);
+    assert_eq!(train.max_steps, -1);
+    assert_eq!(train.per_device_train_batch_size, 8);
+    assert_eq!(train.learning_rate, 5e-5);
+    assert_eq!((train.adam_beta1, train.adam_beta2, train.adam_epsilon), (0.9, 0.999, 1e-8));
+    assert_eq!((train.weight_decay, train.max_grad_norm), (0.0, 1.0));
+    assert_eq!((train.seed, train.data_seed), (42, None));
+    assert_eq!(train.train_sampling_strategy, TrainSamplingStrategy::Random);
+    assert_eq!(train.logging_steps.resolve(10_000), 500);
+    assert_eq!(train.warmup_steps.resolve(10_000), 0);
+}
+
+#[test]
+fn yaml_that_cannot_be_parsed() {
+    let said = |yaml: &str| lines(&JobFile::parse(yaml, Path::new("/base")).unwrap_err());
+    assert_eq!(said(""), "job file: is empty");
+    assert_eq!(
+        said("- a\n- b"),
+        "line 1: job file: must be a mapping of keys to values, not a list"
+    );
+    assert_eq!(said("name: demo\nname: again"), "line 2: job file: key `name` is given twice");
+    assert_eq!(said("train:\n  learning_rate: .inf"), "line 2: job file: numbers must be finite");
+    let broken = said("name: demo\nmodel: {a: b");
+    assert!(broken.starts_with("line 2: job file: not valid YAML: "), "{broken}");
+}
+
+/// The daemon parses on threads with 2 MiB of stack.
+#[test]
+fn deep_and_swelling_documents_are_refused() {
+    let swelling =
+        ('b'..='z').zip('a'..).map(|(name, inner)| format!("{name}: &{name} [*{inner}, *{inner}]"));
+    let deep = [
+        "[".repeat(100_000),
+        "{a: ".repeat(100_000),
+        "- ".repeat(100_000),
+        (0..1000).map(|depth| " ".repeat(depth) + "a:\n").collect(),
+        "[".repeat(1500) + &"]".repeat(1500),
+        "a: &a [x, x]\n".to_owned() + &swelling.collect::<Vec<_>>().join("\n"),
+    ];
+    let parsing = thread::Builder::new().stack_size(2 << 20).spawn(move || {
+        for yaml in deep {
+            let violations = JobFile::parse(&yaml, Path::new("/base")).unwrap_err();
+            let said = lines(&violations);
+            let refused = ["too large", "limit", "budget"].iter().any(|word| said.contains(word));
+            assert!(refused, "{said}");
+        }
+    });
+    parsing.unwrap().join().unwrap();
+}
+
+#[test]
+fn all_that_is_missing_is_named() {
+    let violations = JobFile::parse("train: {seed: 1}", Path::new("/base")).unwrap_err();
+    let missing: Vec<_> = violations.iter().map(|violation| violation.field.as_str()).collect();
+    assert_eq!(missing, ["name", "model.name_or_path", "model.task", "output_dir"]);
+    assert!(violations.iter().all(|violation| violation.description == "is required"));
+}
+
+#[test]
+fn what_cannot_be_done_yet_is_refused() {
+    let refused = "is not supported yet with this value";
+    let table = [("parallel", "placement: spread")];
+    for (section, setting) in table {
+        let field = setting.split(':').next().unwrap();
+        check(
+            &format!("{section}: {{{setting}}}"),
+            &format!("line 1: {section}.{field}: {refused}"),
+        );
+    }
+    for axis in ["tensor", "pipeline"] {
+        check(
+            &format!("resources: {{cores: 2}}\nparallel: {{{axis}: 2}}"),
+            &format!("line 2: parallel.{axis}: {refused}"),
+        );
+    }
+    check(
+        "model: {name_or_path: ./t5, task: seq2seq-lm}",
+        &format!("line 1: model.task: {refused}"),
+    );
+    check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
+}
+
+#[test]
+fn one_fault_does_not_hide_another() {
+    check(
+        "train:
+           learning_rate: -1
+           qqqqqq: 1\nparallel:
+           data: 3
+           placement: spread",
+        "line 2: train.learning_rate: must be at least 0, not -1
+         line 3: train.qqqqqq: is not a known key
+         line 4: parallel: data x tensor x pipeline is 3, but resources.cores is 1
+         line 6: parallel.placement: is not supported yet with this value",
+    );
+    check(
+        "train: {learning_rate: -1}\nparallel: {data: 3}\ndata: {}",
+        "line 1: train.learning_rate: must be at least 0, not -1
+         line 2: parallel: data x tensor x pipeline is 3, but resources.cores is 1
+         line 3: data.train: is required unless train.do_train is false",
+    );
+}

@@ -1,0 +1,9 @@
+//! Programs that call the daemon or read its output.
+
+mod command_line;
+mod grpcurl;
+mod prometheus;
+mod python_client;
+mod python_package;
+mod tensorboard_reader;
+mod web_page;

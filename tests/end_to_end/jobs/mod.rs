@@ -1,0 +1,10 @@
+//! Jobs, from their plan to their end.
+
+mod converting;
+mod core_metrics;
+mod outliving;
+mod planning;
+mod queueing;
+mod stopping;
+mod submitters;
+mod whole_job;

@@ -1,0 +1,8 @@
+//! Training: its arguments, its metrics and its results.
+
+mod accumulation;
+mod arguments;
+mod data_parallel;
+mod evaluation;
+mod shards;
+mod warm_start;

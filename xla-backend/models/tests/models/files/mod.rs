@@ -1,0 +1,5 @@
+//! Configs and weights on disk.
+
+mod config;
+mod fuzz;
+mod weights;

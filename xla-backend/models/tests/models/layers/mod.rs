@@ -1,0 +1,5 @@
+//! Parts of models.
+
+mod activations;
+mod dropout;
+mod embedding;

@@ -1,0 +1,6 @@
+//! Losses and scores of batches.
+
+mod accuracy;
+mod empty_slots;
+mod label_smoothing;
+mod losses;

@@ -1,0 +1,5 @@
+//! Updates of the parameters.
+
+mod clip;
+mod optimizers;
+mod training;
