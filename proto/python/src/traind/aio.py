@@ -19,7 +19,7 @@ from traind.event_text import describe
 from traind.history import Metrics
 from traind.job import raise_unless_completed
 from traind.job_file import JobSource
-from traind.patience import FOLLOW_SECONDS, Patience
+from traind.patience import FOLLOW_SECONDS, Patience, follow_pause
 from traind.progress import Show, display_for
 from traind.records import Core, Event, as_dict
 from traind.status import error_of
@@ -173,12 +173,7 @@ class Job(JobView):
                         return
                 return
             except grpc.RpcError as failed:
-                error = error_of(failed)
-                if error.code == "DEADLINE_EXCEEDED" and deadline is not None:
-                    raise TimeoutError(f"job {self.id} has not ended; it is not stopped") from None
-                delay = patience.pause(error)
-                if delay is None:
-                    raise error from None
+                delay = follow_pause(patience, error_of(failed), self.id, deadline)
             finally:
                 call.cancel()
             await asyncio.sleep(delay)

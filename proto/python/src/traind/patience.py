@@ -43,3 +43,13 @@ class Patience:
             return None
         delay, self._delay = self._delay, min(2 * self._delay, _LONGEST_DELAY)
         return delay
+
+
+def follow_pause(patience: Patience, error: CallError, job_id: str, deadline: float | None) -> float:
+    """Seconds to wait before a broken stream of a job's events is opened again; raises where it must not be."""
+    if error.code == "DEADLINE_EXCEEDED" and deadline is not None:
+        raise TimeoutError(f"job {job_id} has not ended; it is not stopped") from None
+    delay = patience.pause(error)
+    if delay is None:
+        raise error from None
+    return delay
