@@ -22,6 +22,32 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// Tasks whose examples are a tokenizer's output for one or two texts, which `token_parity.rs` compares.
+const PLAIN_TEXTS: [&str; 1] = ["sequence_classification"];
+
+#[test]
+fn every_task_is_here() {
+    let tests = include_str!("task_parity.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tasks")).unwrap() {
+        let path = entry.unwrap().path();
+        let task = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if ["mod", "tests"].contains(&&*task) || PLAIN_TEXTS.contains(&&*task) {
+            continue;
+        }
+        assert!(
+            tests.contains(&format!("TaskSpec::{}(", variant(&task))),
+            "loader/src/tasks/{task}: add its rows to scripts/fixtures/loader_tasks.py and a test that \
+             reproduces them to loader/tests/task_parity.rs"
+        );
+    }
+}
+
+/// Returns the variant of `TaskSpec` whose file is `task`.
+fn variant(task: &str) -> String {
+    let words = task.split('_').map(|word| format!("{}{}", word[..1].to_uppercase(), &word[1..]));
+    words.collect()
+}
+
 fn expected() -> Json {
     let text = std::fs::read_to_string(fixtures().join("tasks/tasks.json")).unwrap();
     serde_json::from_str(&text).unwrap()

@@ -46,8 +46,8 @@ pub struct SampleLedger {
 }
 
 impl SampleLedger {
-    /// Opens the ledger of a run directory to go on with, or makes one where
-    /// there is none or it is of other data.
+    /// Opens the ledger of a run directory to append to it. Creates one where there is none, or where
+    /// it describes other data.
     pub fn open(run_dir: &Path, head: LedgerHead) -> io::Result<SampleLedger> {
         let path = run_dir.join(SAMPLE_LEDGER_FILE);
         let mut options = OpenOptions::new();

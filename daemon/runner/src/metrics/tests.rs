@@ -56,6 +56,24 @@ fn fixture() -> Fixture {
     serde_json::from_str(include_str!("../../fixtures/metrics.json")).unwrap()
 }
 
+/// Modules without metrics of their own: [`averages`] serves two others.
+const HELPERS: [&str; 3] = ["averages", "mod", "tests"];
+
+#[test]
+fn every_metric_has_references() {
+    let fixture = include_str!("../../fixtures/metrics.json");
+    let sections: BTreeMap<String, serde_json::Value> = serde_json::from_str(fixture).unwrap();
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics")).unwrap() {
+        let path = entry.unwrap().path();
+        let metric = path.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            HELPERS.contains(&metric) || sections.contains_key(metric),
+            "daemon/runner/src/metrics/{metric}.rs: let scripts/fixtures/metrics.py write a section \
+             {metric} of reference values, and compare with them in this file"
+        );
+    }
+}
+
 /// The same names, and the same values but for rounding.
 #[track_caller]
 fn check(what: &str, case: usize, found: &Metrics, expect: &Metrics) {

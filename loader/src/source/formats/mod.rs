@@ -28,7 +28,7 @@ pub use encoding::Encoding;
 /// closing quote, and would be read into memory as a whole.
 const ROW_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of a text file by which its encoding is told.
+/// The bytes at the start of a text file from which its encoding is guessed.
 const SNIFFED_BYTES: u64 = 4096;
 
 /// A data format, chosen by the end of a file's name.

@@ -55,7 +55,7 @@ class Job(JobView):
     def events(self, *, from_sequence: int = 1, follow: bool = True, timeout: float | None = None) -> Iterator[Event]:
         """Yields the job's events, the past ones first, until it ends; without `follow`, the past ones alone.
 
-        Goes on where it was when the daemon is started again.
+        Continues after the last event when the daemon restarts.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         last = None if follow else self.refresh()._message.last_sequence

@@ -1,4 +1,4 @@
-"""How long to go on trying: while a daemon is away, and when it says that it has too much to do."""
+"""The retry policy: while the daemon does not answer, and when it reports that it is overloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Figures of compiled programs.
+//! Cost and memory analysis of compiled programs.
 
 use crate::support::{SUM_OF_TWO, compile, cpu_client, doubling};
 use traind_pjrt::{DType, Shape, Value};

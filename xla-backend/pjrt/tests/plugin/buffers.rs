@@ -95,7 +95,7 @@ fn a_copy_that_nobody_waits_for_is_safe() {
     assert_eq!(copy.wait().unwrap(), 3.0f32.to_ne_bytes().repeat(values.len()));
 }
 
-/// Tells when it is dropped, and can be aligned as wanted.
+/// Host data with a given alignment that records when it is dropped.
 struct Watched {
     data: Vec<u8>,
     start: usize,
@@ -105,7 +105,7 @@ struct Watched {
 impl Watched {
     const SIZE: usize = 4096;
 
-    /// The bytes stand `offset` past a 64-byte border.
+    /// The data start `offset` bytes after a 64-byte boundary.
     fn new(offset: usize) -> Self {
         let data = vec![9; Self::SIZE + 128];
         let start = data.as_ptr().align_offset(64) + offset;

@@ -12,7 +12,7 @@ fn a_malformed_program_is_an_error_with_the_parsers_words() {
     assert!(matches!(&error, Error::Plugin { message, .. } if !message.is_empty()), "{error}");
     compile("");
     compile("\0\u{1}not a program");
-    // The client goes on.
+    // The client still works.
     client.compile(doubling(""), &CompileOptions::default()).unwrap();
 }
 

@@ -88,8 +88,8 @@ fn sizes_that_a_header_claims_are_not_allocated() {
     ];
     for claim in claims {
         std::fs::write(&path, &claim).unwrap();
-        let told = read(&path).expect_err("a file that is not as it says").to_string();
-        assert!(told.contains("a.safetensors"), "{told}");
-        assert_eq!(outcome(&path), Outcome::Refused, "{told}");
+        let error = read(&path).expect_err("a damaged file").to_string();
+        assert!(error.contains("a.safetensors"), "{error}");
+        assert_eq!(outcome(&path), Outcome::Refused, "{error}");
     }
 }
