@@ -107,6 +107,7 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
     }
     check_eval_strategy(job, problems);
     check_schedule(train, problems);
+    check_optimizer(train, problems);
     if train.eval_on_start && !job.evaluates() {
         problems.violation("train.eval_on_start", "is true, but there is nothing to evaluate on");
     }
@@ -116,18 +117,13 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_schedule(train: &Train, problems: &mut Problems) {
-    let known = train.lr_scheduler_type.kwargs();
-    for (name, value) in train.lr_scheduler_kwargs.iter() {
-        let path = join("train.lr_scheduler_kwargs", name);
-        match known.iter().find(|(option, _)| *option == name) {
-            None => problems.violation(&path, unknown_option(train.lr_scheduler_type, &known)),
-            Some((_, range)) if !range.contains(*value) => {
-                problems.violation(&path, format!("must be {range}, not {value}"));
-            }
-            Some(("lr_end" | "min_lr", _)) if *value >= train.learning_rate => {
-                problems.violation(&path, "must be below train.learning_rate");
-            }
-            Some(_) => {}
+    let schedule = train.lr_scheduler_type;
+    let kwargs = || train.lr_scheduler_kwargs.iter().map(|(name, value)| (name, *value));
+    let path = "train.lr_scheduler_kwargs";
+    check_options(path, schedule.as_str(), &schedule.kwargs(), kwargs(), problems);
+    for (name, value) in kwargs() {
+        if ["lr_end", "min_lr"].contains(&name) && value >= train.learning_rate {
+            problems.violation(&join(path, name), "must be below train.learning_rate");
         }
     }
     check_required_options(train, problems);
@@ -155,11 +151,41 @@ fn check_required_options(train: &Train, problems: &mut Problems) {
     }
 }
 
-fn unknown_option(schedule: LrSchedulerType, known: &[(&str, Range)]) -> String {
+fn check_optimizer(train: &Train, problems: &mut Problems) {
+    let (path, optim) = ("train.optim_args", train.optim);
+    check_options(path, optim.as_str(), &optim.args(), train.optim_args.iter(), problems);
+    let arg = |wanted| train.optim_args.iter().find(|(name, _)| *name == wanted);
+    let is_set = |name| arg(name).is_some_and(|(_, value)| value != 0.0);
+    if is_set("nesterov") && (!is_set("momentum") || is_set("dampening")) {
+        problems.violation(path, "`nesterov` needs a `momentum`, and no `dampening`");
+    }
+}
+
+/// Checks the options of `owner` at `path` against those that are known.
+fn check_options<'a>(
+    path: &str,
+    owner: &str,
+    known: &[(&str, Range)],
+    options: impl Iterator<Item = (&'a str, f64)>,
+    problems: &mut Problems,
+) {
+    for (name, value) in options {
+        let path = join(path, name);
+        match known.iter().find(|(option, _)| *option == name) {
+            None => problems.violation(&path, unknown_option(owner, known)),
+            Some((_, range)) if !range.contains(value) => {
+                problems.violation(&path, format!("must be {range}, not {value}"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn unknown_option(owner: &str, known: &[(&str, Range)]) -> String {
     let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.is_empty() {
-        true => format!("is no option of `{schedule}`, which has none"),
-        false => format!("is no option of `{schedule}`, which has {}", names.join(" and ")),
+        true => format!("is no option of `{owner}`, which has none"),
+        false => format!("is no option of `{owner}`, which has {}", names.join(" and ")),
     }
 }
 

@@ -47,7 +47,7 @@ pub use schema::train::{
 pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Treatment, training_argument};
 pub use values::{
-    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, ReportTo, ResumeFrom,
-    StepsOrRatio,
+    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, OptimArgs, ReportTo,
+    ResumeFrom, StepsOrRatio,
 };
 pub use violation::{Violation, Warning};

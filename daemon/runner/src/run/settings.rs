@@ -50,6 +50,7 @@ pub(super) fn optimizer(job: &JobFile) -> RunResult<Arc<dyn optimizers::Optimize
         adam_beta1: train.adam_beta1,
         adam_beta2: train.adam_beta2,
         adam_epsilon: train.adam_epsilon,
+        args: train.optim_args.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     };
     Ok(optimizers::build(name.as_str(), &settings)?.into())
 }

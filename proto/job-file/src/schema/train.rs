@@ -3,7 +3,7 @@
 use crate::range::{Range, above};
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{Mapping, ReportTo, ResumeFrom, StepsOrRatio};
+use crate::values::{Mapping, OptimArgs, ReportTo, ResumeFrom, StepsOrRatio};
 
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
@@ -31,11 +31,11 @@ section! {
         /// Peak learning rate.
         learning_rate: f64 = 5e-5, in 0.0..;
         /// Weight decay; biases and layer norms have none. Decoupled from the gradient, but part
-        /// of it with `sgd`.
+        /// of it with `sgd`, `rmsprop` and `adagrad`.
         weight_decay: f64 = 0.0, in 0.0..;
-        /// Decay rate of Adam's mean of gradients.
+        /// Decay rate of Adam's mean of gradients, and Lion's first rate.
         adam_beta1: f64 = 0.9, in 0.0..1.0;
-        /// Decay rate of Adam's mean of squared gradients.
+        /// Decay rate of Adam's mean of squared gradients, and Lion's second rate.
         adam_beta2: f64 = 0.999, in 0.0..1.0;
         /// Added to Adam's denominator.
         adam_epsilon: f64 = 1e-8, in above(0.0);
@@ -43,6 +43,10 @@ section! {
         max_grad_norm: f64 = 1.0, in 0.0..;
         /// The optimizer.
         optim: Optim = Optim::AdamwTorch;
+        /// Settings of the optimizer's own, a mapping or a text such as `momentum=0.9, nesterov=true`:
+        /// `momentum`, `dampening` and `nesterov` of `sgd`; `alpha` (0.99), `eps` (1e-8), `momentum` and
+        /// `centered` of `rmsprop`; `lr_decay` and `eps` (1e-10) of `adagrad`.
+        optim_args: OptimArgs = OptimArgs::default();
         /// Schedule of the learning rate after warm-up.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
         /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
@@ -137,6 +141,36 @@ spelled! {
         Sgd = "sgd",
         /// Adafactor.
         Adafactor = "adafactor",
+        /// Adagrad, as in PyTorch.
+        Adagrad = "adagrad",
+        /// Lion.
+        Lion = "lion_32bit" | "lion" | "paged_lion_32bit",
+        /// RMSprop, as in PyTorch.
+        RmsProp = "rmsprop" | "rmsprop_bnb" | "rmsprop_bnb_32bit",
+    }
+}
+
+impl Optim {
+    /// The settings that `optim_args` may have, with their ranges.
+    pub(crate) fn args(self) -> Vec<(&'static str, Range)> {
+        let flag = Range::new(0.0..=1.0);
+        match self {
+            Self::Sgd => vec![
+                ("momentum", Range::new(0.0..)),
+                ("dampening", Range::new(0.0..)),
+                ("nesterov", flag),
+            ],
+            Self::RmsProp => vec![
+                ("alpha", Range::new(0.0..1.0)),
+                ("eps", Range::new(above(0.0))),
+                ("momentum", Range::new(0.0..)),
+                ("centered", flag),
+            ],
+            Self::Adagrad => {
+                vec![("lr_decay", Range::new(0.0..)), ("eps", Range::new(above(0.0)))]
+            }
+            Self::AdamwTorch | Self::Adafactor | Self::Lion => Vec::new(),
+        }
     }
 }
 

@@ -19,7 +19,6 @@ const BATCHED: &str =
     "metrics are computed over all rows of a split, whose outputs leave the device batch by batch";
 
 const COMPUTATION: &[Argument] = arguments! {
-    optim_args: "null", Refused("use adam_beta1, adam_beta2, adam_epsilon and weight_decay");
     optim_target_modules: "null", Refused("all weights are trained by one optimizer; leave it out");
     average_tokens_across_devices: "true", NoEffect("the loss is a mean over the tokens of all cores");
     bf16_full_eval: "false", Refused("evaluation computes in the type of training; use bf16");
@@ -160,15 +159,9 @@ pub(crate) const OPTIMIZERS: &[(&[&str], &str)] = &[
             "ademamix_8bit",
             "paged_ademamix_32bit",
             "paged_ademamix_8bit",
-            "adagrad",
             "grokadamw",
-            "lion_32bit",
             "lion_8bit",
-            "paged_lion_32bit",
             "paged_lion_8bit",
-            "rmsprop",
-            "rmsprop_bnb",
-            "rmsprop_bnb_32bit",
             "rmsprop_bnb_8bit",
             "schedule_free_adamw",
             "schedule_free_radam",

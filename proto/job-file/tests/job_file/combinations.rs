@@ -108,6 +108,30 @@ fn fields_that_do_not_fit_the_task() {
 }
 
 #[test]
+fn settings_of_an_optimizer_fit_it() {
+    let said = |optim: &str, args: &str, expect: &str| {
+        check(&format!("train: {{optim: {optim}, optim_args: {args}}}"), expect);
+    };
+    said("sgd", "{momentum: 0.9, nesterov: true}", "");
+    said("sgd", "'momentum=0.9, nesterov=true'", "");
+    said("rmsprop", "'alpha=0.9,centered=True'", "");
+    let path = "line 1: train.optim_args";
+    for (optim, args, expect) in [
+        ("lion_32bit", "{momentum: 1}", ".momentum: is no option of `lion_32bit`, which has none"),
+        ("adagrad", "{eps: 0}", ".eps: must be above 0, not 0"),
+        ("sgd", "momentum", ": must be name=value, not `momentum`"),
+        (
+            "sgd",
+            "'momentum=fast'",
+            ".momentum: must be a number, true or false, not the text `fast`",
+        ),
+        ("sgd", "{nesterov: true}", ": `nesterov` needs a `momentum`, and no `dampening`"),
+    ] {
+        said(optim, args, &format!("{path}{expect}"));
+    }
+}
+
+#[test]
 fn options_of_a_schedule_fit_it() {
     let said = |schedule: &str, kwargs: &str, expect: &str| {
         let train =

@@ -118,7 +118,7 @@ fn a_field_is_documented_from_its_declaration() {
     assert_eq!(beta.type_name, "number");
     assert_eq!(beta.default.as_deref(), Some("0.9"));
     assert_eq!(beta.range.as_deref(), Some("at least 0 and below 1"));
-    assert_eq!(beta.doc, "Decay rate of Adam's mean of gradients.");
+    assert_eq!(beta.doc, "Decay rate of Adam's mean of gradients, and Lion's first rate.");
     let strategy = of("train.eval_strategy");
     assert_eq!(strategy.type_name, "`no`, `steps`, `epoch`");
     assert_eq!(strategy.default.as_deref(), Some("no"));

@@ -4,12 +4,12 @@
 use traind_xla::Shape;
 
 use super::{
-    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_weight_decay,
-    not_negative,
+    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_betas,
+    check_weight_decay, not_negative,
 };
 use crate::error::{Error, Result};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AdamW {
     settings: Settings,
 }
@@ -20,14 +20,10 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl AdamW {
     pub fn new(settings: &Settings) -> Result<AdamW> {
-        let beta = |beta: f64| (0.0..1.0).contains(&beta);
-        let Settings { adam_beta1, adam_beta2, adam_epsilon, .. } = *settings;
-        const BETA: &str = "a number from 0 up to but not 1";
-        check("adam_beta1", BETA, adam_beta1, beta)?;
-        check("adam_beta2", BETA, adam_beta2, beta)?;
-        check("adam_epsilon", NOT_NEGATIVE, adam_epsilon, not_negative)?;
+        check_betas(settings)?;
+        check("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
         check_weight_decay(settings)?;
-        Ok(AdamW { settings: *settings })
+        Ok(AdamW { settings: settings.clone() })
     }
 }
 
@@ -50,7 +46,7 @@ impl Optimizer for AdamW {
     }
 
     fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32> {
-        let Settings { weight_decay, adam_beta1, adam_beta2, adam_epsilon } = self.settings;
+        let Settings { weight_decay, adam_beta1, adam_beta2, adam_epsilon, .. } = self.settings;
         let bias_correction = |beta: f64| 1.0 - beta.powf(step as f64);
         let scalars = [
             1.0 - learning_rate * weight_decay,

@@ -4,7 +4,10 @@
 //! an input of the step: a new rate never recompiles.
 
 mod adafactor;
+mod adagrad;
 mod adamw;
+mod lion;
+mod rmsprop;
 mod sgd;
 
 use std::collections::HashMap;
@@ -14,21 +17,38 @@ use traind_xla::{Shape, Tensor};
 use crate::error::{Error, Result};
 
 pub use adafactor::Adafactor;
+pub use adagrad::Adagrad;
 pub use adamw::AdamW;
+pub use lion::Lion;
+pub use rmsprop::RmsProp;
 pub use sgd::Sgd;
 
 /// The settings of an optimizer, under TrainingArguments' names.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub weight_decay: f64,
     pub adam_beta1: f64,
     pub adam_beta2: f64,
     pub adam_epsilon: f64,
+    /// `optim_args`: an optimizer's own settings, under PyTorch's names; 1 and 0 for flags.
+    pub args: HashMap<String, f64>,
+}
+
+impl Settings {
+    fn arg(&self, name: &str, default: f64) -> f64 {
+        self.args.get(name).copied().unwrap_or(default)
+    }
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { weight_decay: 0.0, adam_beta1: 0.9, adam_beta2: 0.999, adam_epsilon: 1e-8 }
+        Settings {
+            weight_decay: 0.0,
+            adam_beta1: 0.9,
+            adam_beta2: 0.999,
+            adam_epsilon: 1e-8,
+            args: HashMap::new(),
+        }
     }
 }
 
@@ -111,6 +131,9 @@ const OPTIMIZERS: &[(&str, Build)] = &[
     ("adamw_torch_fused", adamw::build),
     ("sgd", sgd::build),
     ("adafactor", adafactor::build),
+    ("adagrad", adagrad::build),
+    ("lion_32bit", lion::build),
+    ("rmsprop", rmsprop::build),
 ];
 
 /// The optimizer that `optim` names.
@@ -124,10 +147,28 @@ pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {
     build(settings)
 }
 
+const BETA: &str = "a number from 0 up to but not 1";
 const NOT_NEGATIVE: &str = "a finite number of at least 0";
 
 fn check_weight_decay(settings: &Settings) -> Result<()> {
     check("weight_decay", NOT_NEGATIVE, settings.weight_decay, not_negative)
+}
+
+fn check_betas(settings: &Settings) -> Result<()> {
+    check("adam_beta1", BETA, settings.adam_beta1, beta)?;
+    check("adam_beta2", BETA, settings.adam_beta2, beta)
+}
+
+fn beta(number: f64) -> bool {
+    (0.0..1.0).contains(&number)
+}
+
+/// Adds decay to the gradient, as optimizers do whose decay is not decoupled.
+fn decayed_gradient(at: &Update<'_>) -> Result<Tensor> {
+    match at.weight_decay {
+        true => Ok(at.gradient.add(&at.parameter.mul(at.scalars.get("weight_decay")?)?)?),
+        false => Ok(at.gradient.clone()),
+    }
 }
 
 fn not_negative(number: f64) -> bool {

@@ -1,14 +1,17 @@
-//! `torch.optim.SGD` as the Trainer makes it: no momentum, and decay that is
-//! part of the gradient.
+//! `torch.optim.SGD` as the Trainer makes it: decay is part of the gradient, and `optim_args` may
+//! give a momentum.
 
-use traind_xla::Shape;
+use traind_xla::{Shape, Tensor};
 
-use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay};
-use crate::error::Result;
+use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, decayed_gradient};
+use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Sgd {
     weight_decay: f64,
+    momentum: f64,
+    dampening: f64,
+    nesterov: bool,
 }
 
 pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
@@ -18,29 +21,61 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 impl Sgd {
     pub fn new(settings: &Settings) -> Result<Sgd> {
         check_weight_decay(settings)?;
-        Ok(Sgd { weight_decay: settings.weight_decay })
+        Ok(Sgd {
+            weight_decay: settings.weight_decay,
+            momentum: settings.arg("momentum", 0.0),
+            dampening: settings.arg("dampening", 0.0),
+            nesterov: settings.arg("nesterov", 0.0) != 0.0,
+        })
+    }
+
+    fn has_momentum(&self) -> bool {
+        self.momentum != 0.0
+    }
+
+    /// Returns the direction of the update and the new momentum.
+    fn accelerated(&self, at: &Update<'_>, gradient: &Tensor) -> Result<(Tensor, Tensor)> {
+        let [buffer] = at.slots else {
+            return Err(Error::MissingInput { name: "momentum_buffer".to_owned() });
+        };
+        let momentum = at.scalars.get("momentum")?;
+        let share = gradient.mul(at.scalars.get("gradient_share")?)?;
+        let buffer = buffer.mul(momentum)?.add(&share)?;
+        let direction = match self.nesterov {
+            true => gradient.add(&buffer.mul(momentum)?)?,
+            false => buffer.clone(),
+        };
+        Ok((direction, buffer))
     }
 }
 
 impl Optimizer for Sgd {
-    fn slots(&self, _shape: &Shape) -> Vec<Slot> {
-        Vec::new()
+    fn slots(&self, shape: &Shape) -> Vec<Slot> {
+        let buffer = Slot { name: "momentum_buffer", shape: shape.clone() };
+        self.has_momentum().then_some(buffer).into_iter().collect()
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {
-        &["learning_rate", "weight_decay"]
+        &["learning_rate", "weight_decay", "momentum", "gradient_share"]
     }
 
-    fn scalars(&self, _step: u64, learning_rate: f64) -> Vec<f32> {
-        vec![learning_rate as f32, self.weight_decay as f32]
+    /// The first gradient is the first momentum, without dampening.
+    fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32> {
+        let gradient_share = if step == 1 { 1.0 } else { 1.0 - self.dampening };
+        let scalars = [learning_rate, self.weight_decay, self.momentum, gradient_share];
+        scalars.map(|scalar| scalar as f32).to_vec()
     }
 
     fn update(&self, at: &Update<'_>) -> Result<Updated> {
-        let gradient = match at.weight_decay {
-            true => at.gradient.add(&at.parameter.mul(at.scalars.get("weight_decay")?)?)?,
-            false => at.gradient.clone(),
+        let gradient = decayed_gradient(at)?;
+        let (direction, slots) = match self.has_momentum() {
+            true => {
+                let (direction, buffer) = self.accelerated(at, &gradient)?;
+                (direction, vec![buffer])
+            }
+            false => (gradient, Vec::new()),
         };
-        let movement = gradient.mul(at.scalars.get("learning_rate")?)?;
-        Ok(Updated { parameter: at.parameter.sub(&movement)?, slots: Vec::new() })
+        let movement = direction.mul(at.scalars.get("learning_rate")?)?;
+        Ok(Updated { parameter: at.parameter.sub(&movement)?, slots })
     }
 }

@@ -20,31 +20,51 @@ const PARAMETERS: [(&str, &[usize], bool); 3] =
 
 #[test]
 fn adamw_is_that_of_pytorch() {
-    check("adamw_torch");
+    check("adamw_torch", "adamw_torch", &[]);
 }
 
 #[test]
 fn sgd_is_that_of_pytorch() {
-    check("sgd");
+    check("sgd", "sgd", &[]);
+    check("sgd_nesterov", "sgd", &[("momentum", 0.9), ("nesterov", 1.0)]);
+    check("sgd_dampening", "sgd", &[("momentum", 0.9), ("dampening", 0.5)]);
 }
 
 #[test]
 fn adafactor_is_that_of_transformers() {
-    check("adafactor");
+    check("adafactor", "adafactor", &[]);
+}
+
+#[test]
+fn adagrad_is_that_of_pytorch() {
+    check("adagrad", "adagrad", &[]);
+    check("adagrad_lr_decay", "adagrad", &[("lr_decay", 0.1), ("eps", 1e-6)]);
+}
+
+#[test]
+fn lion_is_that_of_its_paper() {
+    check("lion_32bit", "lion_32bit", &[]);
+}
+
+#[test]
+fn rmsprop_is_that_of_pytorch() {
+    check("rmsprop", "rmsprop", &[]);
+    let args = [("alpha", 0.9), ("momentum", 0.5), ("centered", 1.0)];
+    check("rmsprop_centered", "rmsprop", &args);
 }
 
 /// Adafactor's update of an element depends on all others.
 #[test]
 fn what_goes_element_by_element_can_be_sharded() {
-    for (optim, shardable) in [("adamw_torch", true), ("sgd", true), ("adafactor", false)] {
-        assert_eq!(build(optim).shardable(), shardable, "{optim}");
+    for optim in ["adafactor", "adagrad", "adamw_torch", "lion_32bit", "rmsprop", "sgd"] {
+        assert_eq!(build(optim, &[]).shardable(), optim != "adafactor", "{optim}");
     }
 }
 
 #[test]
 fn adafactor_keeps_rows_and_columns_of_a_matrix() {
     let slots = |dims: &[usize]| -> Vec<(&str, Vec<usize>)> {
-        let slots = build("adafactor").slots(&Shape::new(DType::F32, dims));
+        let slots = build("adafactor", &[]).slots(&Shape::new(DType::F32, dims));
         slots.into_iter().map(|slot| (slot.name, slot.shape.dims)).collect()
     };
     assert_eq!(slots(&[7]), [("exp_avg_sq", vec![7])]);
@@ -55,39 +75,41 @@ fn adafactor_keeps_rows_and_columns_of_a_matrix() {
 #[test]
 fn unusable_settings_are_named() {
     let settings = Settings { weight_decay: -1.0, ..Settings::default() };
-    for optim in ["adamw_torch", "sgd", "adafactor"] {
+    for optim in ["adafactor", "adagrad", "adamw_torch", "lion_32bit", "rmsprop", "sgd"] {
         let error = optimizers::build(optim, &settings).err().unwrap().to_string();
         assert_eq!(error, "weight_decay: expected a finite number of at least 0, found -1");
     }
 }
 
-fn build(optim: &str) -> Box<dyn Optimizer> {
-    let settings = Settings { weight_decay: WEIGHT_DECAY, ..Settings::default() };
+fn build(optim: &str, args: &[(&str, f64)]) -> Box<dyn Optimizer> {
+    let args = args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let settings = Settings { weight_decay: WEIGHT_DECAY, args, ..Settings::default() };
     optimizers::build(optim, &settings).unwrap()
 }
 
-fn check(optim: &str) {
+/// Compares with the part `expect` of the fixture.
+fn check(expect: &str, optim: &str, args: &[(&str, f64)]) {
     let file = std::fs::read(folder_of("optimizers").join("expected.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&file).unwrap();
     let expected: BTreeMap<&str, Vec<f32>> =
         tensors.names().into_iter().map(|name| (name, floats(&tensors, name).unwrap())).collect();
     for (name, dims, weight_decay) in PARAMETERS {
         let values = |part: &str| &expected[format!("{part}.{name}").as_str()];
-        let got = train(optim, dims, weight_decay, values("start"), values("gradients"));
-        check_close(&format!("{optim}.{name}"), &got, values(optim), 2e-6);
+        let got =
+            train(&*build(optim, args), dims, weight_decay, values("start"), values("gradients"));
+        check_close(&format!("{expect}.{name}"), &got, values(expect), 2e-6);
     }
 }
 
 /// The parameter after each step.
 fn train(
-    optim: &str,
+    optimizer: &dyn Optimizer,
     dims: &[usize],
     weight_decay: bool,
     start: &[f32],
     gradients: &[f32],
 ) -> Vec<f32> {
-    let optimizer = build(optim);
-    let program = update(&*optimizer, dims, weight_decay);
+    let program = update(optimizer, dims, weight_decay);
     let array = |values: &[f32]| HostArray::from_f32(dims, values).unwrap();
     let slots = optimizer.slots(&Shape::new(DType::F32, dims));
     let mut state = vec![array(start)];
