@@ -36,6 +36,12 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         Ok(states.last.clone())
     }
 
+    /// [`Model::is_tensor_parallel`]. A body whose layers do not pass their parts between cores would
+    /// compute something else.
+    fn is_tensor_parallel(&self) -> bool {
+        false
+    }
+
     fn vocab_size(&self) -> usize;
 
     fn max_positions(&self) -> usize;
@@ -111,6 +117,10 @@ impl Model for HeadedModel {
     fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
         let hidden_states = self.body.finish(cx, states)?;
         cx.scope("head", || self.head.forward(cx, &hidden_states, batch))
+    }
+
+    fn is_tensor_parallel(&self) -> bool {
+        self.body.is_tensor_parallel()
     }
 
     fn vocab_size(&self) -> usize {

@@ -94,6 +94,25 @@ pub enum Error {
     #[error("{name}: {found} for {expected}")]
     ArrayShape { name: String, found: Shape, expected: Shape },
 
+    /// Cores that cannot share a parameter evenly.
+    #[error(
+        "parallel.tensor is {cores}, which does not divide the {count} {what} of {parameter}; the \
+         nearest that divides all is {nearest}"
+    )]
+    Indivisible {
+        parameter: String,
+        count: usize,
+        what: &'static str,
+        cores: usize,
+        nearest: usize,
+    },
+
+    /// A family whose layers cores cannot share.
+    #[error(
+        "parallel.tensor: the layers of {model_type} models cannot be shared by cores; 1 works"
+    )]
+    NoTensorParallelism { model_type: String },
+
     #[error("{name}: no memory for {shape}")]
     OutOfMemory { name: String, shape: Shape },
 

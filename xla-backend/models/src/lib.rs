@@ -7,6 +7,7 @@
 //! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
 //!   body, which reads tokens, with a head, which answers a task.
 //! - [`optimizers`], [`clip`], [`schedules`]: one update.
+//! - [`tensor_parallel`]: the division of layers over cores.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
 
 mod body;
@@ -26,6 +27,7 @@ pub mod parameters;
 pub mod registry;
 pub mod schedules;
 pub mod tasks;
+pub mod tensor_parallel;
 pub mod weights;
 
 pub use config::ModelConfig;
@@ -36,3 +38,4 @@ pub use model::{
 };
 pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role, Stage};
 pub use tasks::Task;
+pub use tensor_parallel::{Logits, Sharding, TensorCores};

@@ -10,6 +10,7 @@ use traind_xla::{DType, Tensor, Trace};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
+use crate::tensor_parallel::{self, Logits, TensorCores, VocabularyShare};
 
 /// A model of one family for one task, built from its config.
 ///
@@ -59,6 +60,9 @@ pub trait Model: Send + Sync {
         self.head(cx, &states, batch)
     }
 
+    /// Whether the cores of the `tensor` axis can share its layers.
+    fn is_tensor_parallel(&self) -> bool;
+
     /// The rows of the token embedding: every token id is below it.
     fn vocab_size(&self) -> usize;
 
@@ -68,6 +72,15 @@ pub trait Model: Send + Sync {
     /// Floating-point operations of one forward pass, dots only; a training
     /// step is three times as many.
     fn forward_flops(&self, rows: usize, positions: usize) -> f64;
+
+    /// Refuses a number of cores that cannot share its layers.
+    fn check_tensor_parallel(&self, cores: usize) -> Result<()> {
+        if cores > 1 && !self.is_tensor_parallel() {
+            let model_type = self.config().model_type()?.to_owned();
+            return Err(Error::NoTensorParallelism { model_type });
+        }
+        tensor_parallel::check(self.parameters(), cores)
+    }
 
     /// Refuses a tokenizer that can give ids beyond the embedding.
     fn check_vocabulary(&self, tokenizer_tokens: usize) -> Result<()> {
@@ -173,12 +186,13 @@ impl Batch {
     }
 }
 
-/// The parameters' tensors in one trace, by name, and the type in which they
-/// are multiplied.
+/// The parameters' tensors in one trace, by name, the type in which they are
+/// multiplied, and the cores that have the other parts of divided ones.
 #[derive(Clone, Debug)]
 pub struct ParameterTensors {
     tensors: HashMap<String, Tensor>,
     compute_dtype: DType,
+    cores: Option<TensorCores>,
 }
 
 impl ParameterTensors {
@@ -186,7 +200,12 @@ impl ParameterTensors {
         tensors: impl IntoIterator<Item = (N, Tensor)>,
     ) -> ParameterTensors {
         let tensors = tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect();
-        ParameterTensors { tensors, compute_dtype: DType::F32 }
+        ParameterTensors { tensors, compute_dtype: DType::F32, cores: None }
+    }
+
+    /// Declares that each of `cores` has its part of the parameters that can be divided.
+    pub fn divided_over(self, cores: Option<TensorCores>) -> ParameterTensors {
+        ParameterTensors { cores, ..self }
     }
 
     /// Lets linear layers and attention compute in `dtype`, as PyTorch's
@@ -230,6 +249,42 @@ impl Forward<'_> {
         Ok(self.parameter(name)?.convert(self.compute_dtype())?)
     }
 
+    /// The number of cores that share each layer.
+    pub(crate) fn core_count(&self) -> usize {
+        self.cores().map_or(1, TensorCores::count)
+    }
+
+    /// `x`, from which each core that shares the layer computes another part.
+    pub(crate) fn fan_out(&self, x: &Tensor) -> Result<Tensor> {
+        self.cores().map_or_else(|| Ok(x.clone()), |cores| cores.fan_out(x))
+    }
+
+    /// The sum of the parts that the cores computed.
+    pub(crate) fn fan_in(&self, part: &Tensor) -> Result<Tensor> {
+        self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))
+    }
+
+    /// This core's share of a vocabulary of `size` tokens, of which it holds `width`.
+    pub(crate) fn vocabulary_share(
+        &self,
+        size: usize,
+        width: usize,
+    ) -> Result<Option<VocabularyShare>> {
+        self.cores().map(|cores| VocabularyShare::new(cores, size, width)).transpose()
+    }
+
+    /// The random bits of tensors that hold `heads` heads of each row; none where dropout is off.
+    pub(crate) fn random_of_heads(&self, heads: usize) -> Result<Option<Random>> {
+        let Some(random) = self.random else { return Ok(None) };
+        let Some(cores) = self.cores() else { return Ok(Some(random.clone())) };
+        cores.random_of_heads(random, heads).map(Some)
+    }
+
+    /// The cores that share each layer; `None` where each has all of it.
+    fn cores(&self) -> Option<&TensorCores> {
+        self.parameters.cores.as_ref()
+    }
+
     /// Traces one repeated layer, the unit of gradient checkpointing.
     pub fn layer<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.gradient_checkpointing {
@@ -266,7 +321,7 @@ impl HiddenStates {
 
 #[derive(Clone, Debug)]
 pub struct Output {
-    pub logits: Tensor,
+    pub logits: Logits,
     /// Present when the batch holds labels.
     pub loss: Option<LossSum>,
 }

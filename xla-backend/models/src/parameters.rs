@@ -82,6 +82,13 @@ impl Dimension {
     }
 }
 
+impl Dimension {
+    /// Whether cores may hold parts of it.
+    pub fn is_divisible(&self) -> bool {
+        self.partition != Partition::Replicated
+    }
+}
+
 impl From<usize> for Dimension {
     fn from(size: usize) -> Dimension {
         Dimension { size, partition: Partition::Replicated }

@@ -69,6 +69,8 @@ pub const NAMES: &[&str] = &[
     "dropout",
     "erf",
     "exponential",
+    "fan_in",
+    "fan_out",
     "floor",
     "gelu",
     "gelu_gradient",

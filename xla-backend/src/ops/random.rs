@@ -12,6 +12,7 @@
 //! would draw shifted parts of one sequence.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use crate::error::Result;
 use crate::graph::DType;
@@ -27,15 +28,27 @@ const KEY_SALTS: [u32; 2] = [0x243f_6a88, 0xb7e1_5162];
 const PLACE_STRIDE: u32 = 1 << 16;
 
 /// The source of a trace's random bits. Each draw is a site of its own,
-/// numbered in the order of tracing.
-#[derive(Debug)]
+/// numbered in the order of tracing. A clone draws from the same sequence.
+#[derive(Clone, Debug)]
 pub struct Random {
     row_offset: Tensor,
     /// The batch rows of this core, where axis 0 does not count them.
     rows: Option<usize>,
     /// What seed and step contribute to each key.
     keys: [Tensor; 2],
-    site: Cell<u32>,
+    /// Shared by all clones.
+    site: Rc<Cell<u32>>,
+    /// The blocks of each row that this core has, where other cores have others.
+    blocks: Option<Blocks>,
+}
+
+/// Some of the blocks of a row, one behind the other.
+#[derive(Clone, Debug)]
+struct Blocks {
+    /// A u32 scalar.
+    first: Tensor,
+    /// Of the whole row.
+    count: usize,
 }
 
 impl Random {
@@ -45,13 +58,20 @@ impl Random {
         let key =
             |salt: u32| -> Result<Tensor> { next_key(&mix(&seed.xor_scalar(salt.into())?)?, step) };
         let keys = [key(KEY_SALTS[0])?, key(KEY_SALTS[1])?];
-        Ok(Random { row_offset: row_offset.clone(), rows: None, keys, site: Cell::new(0) })
+        let (row_offset, site) = (row_offset.clone(), Rc::default());
+        Ok(Random { row_offset, rows: None, keys, site, blocks: None })
     }
 
     /// For tensors that hold `rows` batch rows one behind the other, whatever
     /// their axis 0 counts: `[B, S, H]` and `[B S, H]` then draw the same.
     pub fn with_rows(self, rows: usize) -> Random {
         Random { rows: Some(rows), ..self }
+    }
+
+    /// The same sequence of draws for tensors that hold some of the `count` blocks of each row, from
+    /// the block `first` on, a u32 scalar: they draw the bits that these blocks have in the whole.
+    pub fn in_blocks(&self, first: &Tensor, count: usize) -> Random {
+        Random { blocks: Some(Blocks { first: first.clone(), count }), ..self.clone() }
     }
 
     /// u32 bits for each element of a tensor whose axis 0 counts batch rows,
@@ -93,10 +113,19 @@ impl Random {
         let trace = self.row_offset.trace();
         let row = trace.iota(DType::U32, &[rows, 1], 0)?.add(&self.row_offset)?;
         let mut keys = next_key(&next_key(key, &trace.scalar(site.into(), DType::U32)?)?, &row)?;
-        if count > 1 {
-            keys = next_key(&keys, &trace.iota(DType::U32, &[1, count], 1)?)?;
+        if self.blocks.as_ref().map_or(count, |blocks| blocks.count) > 1 {
+            keys = next_key(&keys, &self.block_numbers(count)?)?;
         }
         keys.reshape(&[blocks, &[1, 1]].concat())
+    }
+
+    /// The numbers of `count` blocks among those of the whole row, u32 `[1, count]`.
+    fn block_numbers(&self, count: usize) -> Result<Tensor> {
+        let numbers = self.row_offset.trace().iota(DType::U32, &[1, count], 1)?;
+        match &self.blocks {
+            Some(blocks) => numbers.add(&blocks.first),
+            None => Ok(numbers),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl Tensor {
     }
 
     /// [`Tensor::one_hot`] as pred.
-    pub(super) fn is_class(&self, classes: usize) -> Result<Tensor> {
+    pub fn is_class(&self, classes: usize) -> Result<Tensor> {
         let dims = [self.dims(), &[classes]].concat();
         let numbers = self.trace().iota(self.dtype(), &dims, self.rank())?;
         self.unsqueeze(self.rank())?.eq(&numbers)

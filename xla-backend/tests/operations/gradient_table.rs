@@ -218,6 +218,9 @@ pub(crate) const TABLE: &[Row] = &[
     }),
     on_two("all_gather", ONE, |_, x| x[0].all_gather(1, &[vec![0, 1]])?.sin()),
     on_two("all_to_all", &[any(&[4, 3])], |_, x| x[0].all_to_all(0, 1, &[vec![0, 1]])?.sin()),
+    on_two("fan_in, fan_out", ONE, |_, x| {
+        x[0].fan_in(&[vec![0, 1]])?.sin()?.fan_out(&[vec![0, 1]])?.sin()
+    }),
     on_two("collective_permute", ONE, |_, x| x[0].collective_permute(&[(0, 1)])?.sin()),
     // A layer that is computed again backwards.
     row("checkpoint", &[any(&[2, 3]), any(&[3, 3])], |t, x| {

@@ -55,6 +55,25 @@ fn heads_of_a_row_draw_by_their_number() {
     assert_eq!(got, (0..120).map(reference).collect::<Numbers>());
 }
 
+#[test]
+fn some_heads_of_a_row_draw_what_they_draw_among_all() {
+    let (trace, random) = random();
+    let first = trace.scalar(2.0, DType::U32).unwrap();
+    let before = random.bits(&[2, 4]).unwrap();
+    let some = random.in_blocks(&first, 6).bits(&[2, 3, 4, 5]).unwrap();
+    let after = random.bits(&[2, 4]).unwrap();
+    let got = draw(&Compiled::new(&[&before, &some, &after], 1), 42, 1, 6);
+    let reference = |site: u32, row: u32, block: Option<u32>, first: u32, second: u32| {
+        f64::from(reference_bits(42, 1, Place { site, row: 6 + row, block, first, second }))
+    };
+    let head = |i: u32| reference(1, i / 60, Some(2 + i / 20 % 3), i / 5 % 4, i % 5);
+    assert_eq!(got[1], (0..120).map(head).collect::<Numbers>());
+    for (site, got) in [(0, &got[0]), (2, &got[2])] {
+        let whole = |i: u32| reference(site, i / 4, None, 0, i % 4);
+        assert_eq!(*got, (0..8).map(whole).collect::<Numbers>(), "site {site}");
+    }
+}
+
 /// The bits of a place depend on no axis but that of the features.
 #[test]
 fn padded_rows_draw_what_they_draw_without_padding() {

@@ -103,6 +103,13 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         ModelError::UnknownOverride { .. } => {
             failure.field = Some("model.config_overrides".to_owned());
         }
+        ModelError::Indivisible { parameter, .. } => {
+            failure.field = Some("parallel.tensor".to_owned());
+            failure.tensor = Some(parameter.clone());
+        }
+        ModelError::NoTensorParallelism { .. } => {
+            failure.field = Some("parallel.tensor".to_owned());
+        }
         ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
         ModelError::UnknownModelType { .. }
         | ModelError::UnsupportedTask { .. }

@@ -156,6 +156,8 @@ fn of_model(error: &ModelError) -> &'static str {
         ModelError::OutOfMemory { .. } => reasons::OUT_OF_MEMORY,
         ModelError::UnknownName { .. }
         | ModelError::Setting { .. }
+        | ModelError::Indivisible { .. }
+        | ModelError::NoTensorParallelism { .. }
         | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
         ModelError::Xla(error) => of_device(error),
         ModelError::Json { .. }

@@ -47,7 +47,7 @@ impl Readout {
         output: &Output,
         batch: &Batch,
     ) -> RunResult<()> {
-        let logits = &output.logits;
+        let logits = &output.logits.values;
         match self {
             Readout::Logits => at.fetch(LOGITS, logits),
             Readout::SpanLogits => at.fetch(LOGITS, &logits.transpose(&[0, 2, 1])?),
@@ -56,7 +56,7 @@ impl Readout {
                 at.fetch(PROBABILITIES, &best_probability(logits)?);
             }
             Readout::CorrectSum => {
-                if let Some(correct) = tasks::correct_sum(kind, logits, batch)? {
+                if let Some(correct) = tasks::correct_sum(kind, &output.logits, batch)? {
                     at.fetch(CORRECT_SUM, &correct);
                 }
             }

@@ -55,7 +55,8 @@ impl Layer {
     pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let attended = self.attention.forward(cx, x, mask)?;
         let x = self.attention_output.forward(cx, &attended, x)?;
-        let inner = self.activation.forward(&self.intermediate.forward(cx, &x)?)?;
+        let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;
+        let inner = self.activation.forward(&inner)?;
         self.output.forward(cx, &inner, &x)
     }
 }

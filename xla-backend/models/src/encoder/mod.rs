@@ -97,6 +97,10 @@ impl Body for Encoder {
         Ok(HiddenStates::of(x))
     }
 
+    fn is_tensor_parallel(&self) -> bool {
+        true
+    }
+
     fn vocab_size(&self) -> usize {
         self.config.vocab_size
     }

@@ -189,15 +189,16 @@ impl Block {
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let x = self.add(cx, x, &self.attend(cx, x, mask)?)?;
-        let normal = self.feed_forward_norm.forward(cx, &x)?;
+        let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;
         let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
         self.add(cx, &x, &self.output.forward(cx, &inner)?)
     }
 
     /// [B S, H], projected.
     fn attend(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        let projected = self.projections.forward(cx, &self.attention_norm.forward(cx, x)?)?;
-        let hidden = x.dims()[1];
+        let normal = cx.fan_out(&self.attention_norm.forward(cx, x)?)?;
+        let projected = self.projections.forward(cx, &normal)?;
+        let hidden = projected.dims()[1] / 3;
         let part = |index: usize| projected.slice(1, index * hidden, (index + 1) * hidden);
         let (query, key, value) = (part(0)?, part(1)?, part(2)?);
         self.attention_output.forward(cx, &attend(cx, [&query, &key, &value], mask, &self.heads)?)
@@ -295,6 +296,10 @@ impl Body for Gpt2 {
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         self.norm.forward(cx, &states.last)
+    }
+
+    fn is_tensor_parallel(&self) -> bool {
+        true
     }
 
     fn vocab_size(&self) -> usize {

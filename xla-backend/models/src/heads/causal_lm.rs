@@ -1,9 +1,9 @@
 //! Causal language modeling: one linear layer without bias, usually the word
 //! embeddings themselves.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
-use super::{Head, by_row};
+use super::{Head, vocabulary_logits};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
@@ -27,9 +27,9 @@ impl Head for CausalLmHead {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let logits = self.decoder.forward(cx, hidden_states)?.convert(DType::F32)?;
+        let logits = vocabulary_logits(cx, &self.decoder, hidden_states, self.vocab_size)?;
         let loss = causal_lm::loss(&logits, batch)?;
-        Ok(Output { logits: by_row(&logits, batch)?, loss })
+        Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
     fn forward_flops(&self, positions: usize) -> f64 {

@@ -53,7 +53,7 @@ impl Head for LastTokenClassifier {
         let last = hidden_states.take(&self.last_tokens(batch)?)?;
         let logits = self.score.forward(cx, &last)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
-        Ok(Output { logits, loss })
+        Ok(Output { logits: logits.into(), loss })
     }
 
     fn forward_flops(&self, _positions: usize) -> f64 {

@@ -4,7 +4,7 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::{Head, vocabulary_logits};
 use crate::config::ModelConfig;
 use crate::encoder::EncoderConfig;
 use crate::error::Result;
@@ -106,12 +106,12 @@ impl Head for MaskedLmHead {
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let x = self.activation.forward(&self.dense.forward(cx, hidden_states)?)?;
         let x = self.norm.forward(cx, &x.convert(DType::F32)?)?;
-        let logits = self.decoder.forward(cx, &x)?.convert(DType::F32)?;
+        let logits = vocabulary_logits(cx, &self.decoder, &x, self.vocab_size)?;
         let loss = match self.predicts {
             Predicts::Itself => token_labels::loss(&logits, batch)?,
             Predicts::Next => causal_lm::loss(&logits, batch)?,
         };
-        Ok(Output { logits: by_row(&logits, batch)?, loss })
+        Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
     fn forward_flops(&self, positions: usize) -> f64 {

@@ -10,7 +10,7 @@ mod pooled_classifier;
 mod span;
 mod token_classifier;
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 pub(crate) use causal_lm::CausalLmHead;
 pub(crate) use last_token_classifier::LastTokenClassifier;
@@ -20,9 +20,11 @@ pub(crate) use span::{SPAN_SCORES, SpanHead};
 pub(crate) use token_classifier::TokenClassifier;
 
 use crate::error::Result;
+use crate::layers::Linear;
 #[cfg(doc)]
 use crate::model::Model;
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::tensor_parallel::Logits;
 
 pub(crate) trait Head: std::fmt::Debug + Send + Sync {
     /// The labels, and the sample weights.
@@ -47,4 +49,19 @@ fn by_row(x: &Tensor, batch: &Batch) -> Result<Tensor> {
     let rows = batch.rows()?;
     let &[tokens, width] = x.dims() else { return Ok(x.clone()) };
     Ok(x.reshape(&[rows, tokens / rows, width])?)
+}
+
+/// What `decoder` makes of states [N, H]: logits f32[N, V] for the `vocab_size` tokens, or for those
+/// that this core has.
+fn vocabulary_logits(
+    cx: &Forward<'_>,
+    decoder: &Linear,
+    states: &Tensor,
+    vocab_size: usize,
+) -> Result<Logits> {
+    let logits = decoder.forward(cx, &cx.fan_out(states)?)?.convert(DType::F32)?;
+    match cx.vocabulary_share(vocab_size, logits.dims()[1])? {
+        Some(share) => Logits::of_share(&logits, share),
+        None => Ok(logits.into()),
+    }
 }

@@ -37,7 +37,7 @@ impl Head for PooledClassifier {
         let pooled = dropout(cx, &pooled, self.dropout)?;
         let logits = self.classifier.forward(cx, &pooled)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
-        Ok(Output { logits, loss })
+        Ok(Output { logits: logits.into(), loss })
     }
 
     fn forward_flops(&self, _positions: usize) -> f64 {

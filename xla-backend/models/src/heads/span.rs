@@ -47,7 +47,7 @@ impl Head for SpanHead {
         let logits = self.outputs.forward(cx, &x)?.convert(DType::F32)?;
         let logits = by_row(&logits, batch)?;
         let loss = question_answering::loss(&logits, batch)?;
-        Ok(Output { logits, loss })
+        Ok(Output { logits: logits.into(), loss })
     }
 
     fn forward_flops(&self, positions: usize) -> f64 {

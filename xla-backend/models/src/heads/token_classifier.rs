@@ -2,13 +2,14 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::Head;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
 use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
 use crate::parameters::ParameterPath;
 use crate::tasks::token_labels;
+use crate::tensor_parallel::Logits;
 
 #[derive(Debug)]
 pub(crate) struct TokenClassifier {
@@ -42,9 +43,9 @@ impl Head for TokenClassifier {
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let x = dropout(cx, hidden_states, self.dropout)?;
-        let logits = self.classifier.forward(cx, &x)?.convert(DType::F32)?;
+        let logits = Logits::from(self.classifier.forward(cx, &x)?.convert(DType::F32)?);
         let loss = token_labels::loss(&logits, batch)?;
-        Ok(Output { logits: by_row(&logits, batch)?, loss })
+        Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
     fn forward_flops(&self, positions: usize) -> f64 {

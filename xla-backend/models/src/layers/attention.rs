@@ -6,7 +6,8 @@
 use traind_xla::ops::{AttentionSpec, DotDims};
 use traind_xla::{DType, Tensor};
 
-use super::{Linear, dropout};
+use super::Linear;
+use super::dropout::dropout_of_heads;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::model::Forward;
@@ -65,6 +66,7 @@ impl Attention {
 
     /// `x` [B S, H] attends to itself; `mask` [B, 1, 1 or S, S] is added to the scores.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+        let x = &cx.fan_out(x)?;
         let query = self.query.forward(cx, x)?;
         let key = self.key.forward(cx, x)?;
         let value = self.value.forward(cx, x)?;
@@ -75,14 +77,15 @@ impl Attention {
 /// How queries, keys and values are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads {
+    /// On all cores that share the layer.
     pub num_heads: usize,
     /// What scores are multiplied with.
     pub scale: f64,
     pub dropout: f64,
 }
 
-/// Queries, keys and values [B S, H] to [B S, H]. Scores and softmax are
-/// float32 whatever those are.
+/// Queries, keys and values [B S, H] to [B S, H], of all heads or of those that this core has.
+/// Scores and softmax are float32 whatever those are.
 pub fn attend(
     cx: &Forward<'_>,
     projected: [&Tensor; 3],
@@ -90,13 +93,15 @@ pub fn attend(
     heads: &Heads,
 ) -> Result<Tensor> {
     let [query, key, value] = projected;
+    let num_heads = heads.num_heads / cx.core_count();
     if cx.trace.calls_kernels() && query.dtype() == DType::F32 {
-        let Heads { num_heads, scale, dropout } = *heads;
+        let Heads { scale, dropout, .. } = *heads;
         let spec = AttentionSpec { num_heads, scale, dropout };
-        return Ok(query.attention(key, value, mask, spec, cx.random)?);
+        let random = cx.random_of_heads(num_heads)?;
+        return Ok(query.attention(key, value, mask, spec, random.as_ref())?);
     }
     let rows = mask.dims()[0];
-    let split = |x: &Tensor| split_heads(x, rows, heads.num_heads);
+    let split = |x: &Tensor| split_heads(x, rows, num_heads);
     let (query, key, value) = (split(projected[0])?, split(projected[1])?, split(projected[2])?);
     attend_heads(cx, [&query, &key, &value], mask, heads)
 }
@@ -112,7 +117,7 @@ pub fn attend_heads(
     let &[rows, positions, num_heads, size] = query.dims() else { return Ok(query.clone()) };
     let scores = scores(query, key)?.convert(DType::F32)?;
     let shares = scores.mul_scalar(heads.scale)?.add(mask)?.softmax(3)?;
-    let shares = dropout(cx, &shares, heads.dropout)?.convert(value.dtype())?;
+    let shares = dropout_of_heads(cx, &shares, heads.dropout)?.convert(value.dtype())?;
     Ok(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
 }
 

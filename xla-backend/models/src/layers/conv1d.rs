@@ -10,6 +10,8 @@ use crate::parameters::{Dimension, Init, ParameterPath, Role};
 pub struct Conv1d {
     weight: String,
     bias: String,
+    /// Whether cores can have parts of the inputs.
+    divides_inputs: bool,
 }
 
 impl Conv1d {
@@ -24,12 +26,16 @@ impl Conv1d {
         let init = Init::Normal { std };
         let weight = path.declare("weight", Role::Projection, &[inputs, outputs], init);
         let bias = path.bias("bias", outputs);
-        Conv1d { weight, bias }
+        Conv1d { weight, bias, divides_inputs: inputs.is_divisible() }
     }
 
     /// [N, inputs] to [N, outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let x = x.convert(cx.compute_dtype())?;
-        Ok(x.matmul(&cx.factor(&self.weight)?)?.add(&cx.factor(&self.bias)?)?)
+        let mut products = x.matmul(&cx.factor(&self.weight)?)?;
+        if self.divides_inputs {
+            products = cx.fan_in(&products)?;
+        }
+        Ok(products.add(&cx.factor(&self.bias)?)?)
     }
 }

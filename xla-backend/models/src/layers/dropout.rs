@@ -1,13 +1,24 @@
 //! `torch.nn.Dropout`: zeroes with probability `rate` and scales the rest.
 
 use traind_xla::Tensor;
+use traind_xla::ops::Random;
 
 use crate::error::Result;
 use crate::model::Forward;
 
 /// `x` itself when not training or when the rate is zero.
 pub fn dropout(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
-    match cx.random {
+    dropped(x, rate, cx.random)
+}
+
+/// Dropout of the shares of attention [B, N, S, T], of whose heads this core may have some alone.
+pub(super) fn dropout_of_heads(cx: &Forward<'_>, shares: &Tensor, rate: f64) -> Result<Tensor> {
+    let heads = shares.dims().get(1).copied().unwrap_or(1);
+    dropped(shares, rate, cx.random_of_heads(heads)?.as_ref())
+}
+
+fn dropped(x: &Tensor, rate: f64, random: Option<&Random>) -> Result<Tensor> {
+    match random {
         Some(random) if rate > 0.0 => Ok(x.dropout(rate, random)?),
         _ => Ok(x.clone()),
     }

@@ -17,6 +17,8 @@ const ONE_HOT_ROWS_MAX: usize = 16;
 pub struct Embedding {
     weight: String,
     padding_id: Option<usize>,
+    /// The size of a vocabulary, which cores can divide.
+    vocabulary: Option<usize>,
 }
 
 impl Embedding {
@@ -43,18 +45,28 @@ impl Embedding {
             Some(row) => Init::NormalWithZeroRow { std, row },
             None => Init::Normal { std },
         };
-        let dimensions = [rows.into(), width.into()];
-        let weight = path.declare("weight", Role::Embedding, &dimensions, init);
-        Embedding { weight, padding_id }
+        let rows = rows.into();
+        let vocabulary = rows.is_divisible().then_some(rows.size);
+        let weight = path.declare("weight", Role::Embedding, &[rows, width.into()], init);
+        Embedding { weight, padding_id, vocabulary }
     }
 
     /// Ids s32[...] to rows [..., H].
     pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let rows = lookup(cx.parameter(&self.weight)?, ids)?;
+        let rows = self.look_up(cx, ids)?;
         let Some(padding_id) = self.padding_id else { return Ok(rows) };
         let padding_id = cx.trace.scalar(padding_id as f64, ids.dtype())?;
         let is_padding = ids.eq(&padding_id)?.unsqueeze(ids.rank())?;
         Ok(is_padding.select(&rows.stop_gradient()?, &rows)?)
+    }
+
+    fn look_up(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+        let table = cx.parameter(&self.weight)?;
+        let share = match self.vocabulary {
+            Some(size) => cx.vocabulary_share(size, table.dims()[0])?,
+            None => None,
+        };
+        share.map_or_else(|| look_up(table, ids), |share| share.look_up(table, ids))
     }
 
     /// The first row for every place: what ids of zero would look up, [H].
@@ -63,7 +75,7 @@ impl Embedding {
     }
 }
 
-fn lookup(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
+fn look_up(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
     let rows = table.dims()[0];
     if rows > ONE_HOT_ROWS_MAX {
         return Ok(table.take(ids)?);

@@ -1,4 +1,7 @@
 //! `torch.nn.Linear`: `x W^T + b`.
+//!
+//! Where cores share the layer, outputs that can be divided stay with the core that computes them,
+//! and inputs that can be divided give each core a part of the sum.
 
 use traind_xla::Tensor;
 
@@ -10,6 +13,8 @@ use crate::parameters::{Dimension, Init, ParameterPath, Role};
 pub struct Linear {
     weight: String,
     bias: Option<String>,
+    /// Whether cores can have parts of the inputs.
+    divides_inputs: bool,
 }
 
 impl Linear {
@@ -20,9 +25,9 @@ impl Linear {
         outputs: impl Into<Dimension>,
         std: f64,
     ) -> Linear {
-        let (inputs, outputs) = (inputs.into(), outputs.into());
-        let weight = declare_weight(&mut path, inputs, outputs, std);
-        Linear { weight, bias: Some(path.bias("bias", outputs)) }
+        let outputs = outputs.into();
+        let layer = Linear::declare(&mut path, inputs.into(), outputs, std);
+        layer.with_bias(&mut path, "bias", outputs)
     }
 
     /// A layer without `bias`.
@@ -32,12 +37,12 @@ impl Linear {
         outputs: impl Into<Dimension>,
         std: f64,
     ) -> Linear {
-        Linear { weight: declare_weight(&mut path, inputs.into(), outputs.into(), std), bias: None }
+        Linear::declare(&mut path, inputs.into(), outputs.into(), std)
     }
 
-    /// A layer without bias whose weight is another's, called `weight` in full.
+    /// A layer without bias whose weight is another's, called `weight` in full, with whole inputs.
     pub fn sharing(weight: &str) -> Linear {
-        Linear { weight: weight.to_owned(), bias: None }
+        Linear { weight: weight.to_owned(), bias: None, divides_inputs: false }
     }
 
     /// Adds a bias called `name` below `path`.
@@ -50,19 +55,26 @@ impl Linear {
         Linear { bias: Some(path.bias(name, outputs.into())), ..self }
     }
 
+    fn declare(
+        path: &mut ParameterPath<'_>,
+        inputs: Dimension,
+        outputs: Dimension,
+        std: f64,
+    ) -> Linear {
+        let init = Init::Normal { std };
+        let weight = path.declare("weight", Role::Projection, &[outputs, inputs], init);
+        Linear { weight, bias: None, divides_inputs: inputs.is_divisible() }
+    }
+
     /// [..., inputs] to [..., outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let bias = self.bias.as_ref().map(|name| cx.factor(name)).transpose()?;
         let x = x.convert(cx.compute_dtype())?;
-        Ok(x.linear(&cx.factor(&self.weight)?, bias.as_ref())?)
+        let weight = cx.factor(&self.weight)?;
+        if !self.divides_inputs || cx.core_count() == 1 {
+            return Ok(x.linear(&weight, bias.as_ref())?);
+        }
+        let sum = cx.fan_in(&x.linear(&weight, None)?)?;
+        Ok(bias.map_or_else(|| Ok(sum.clone()), |bias| sum.add(&bias))?)
     }
-}
-
-fn declare_weight(
-    path: &mut ParameterPath<'_>,
-    inputs: Dimension,
-    outputs: Dimension,
-    std: f64,
-) -> String {
-    path.declare("weight", Role::Projection, &[outputs, inputs], Init::Normal { std })
 }

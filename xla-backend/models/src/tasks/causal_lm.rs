@@ -6,12 +6,13 @@ use super::sample_weights::weighted;
 use super::token_labels::{TokenLabels, next};
 use crate::error::Result;
 use crate::model::{Batch, LossSum, Model, OutputKind};
+use crate::tensor_parallel::Logits;
 
 /// The loss of `logits` f32[B S, V], where the batch holds `labels` s32[B, S];
 /// those stand at their own tokens, and are shifted here.
-pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
+pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
     let Some(labels) = batch.optional("labels") else { return Ok(None) };
-    let tokens = TokenLabels::new(&next(labels)?, logits.dims()[1], batch)?;
+    let tokens = TokenLabels::new(&next(labels)?, logits.classes(), batch)?;
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 

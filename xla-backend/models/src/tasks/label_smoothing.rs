@@ -9,6 +9,7 @@ use super::sample_weights::weighted;
 use super::token_labels::TokenLabels;
 use crate::error::{Error, Result};
 use crate::model::{Batch, LossSum, OutputKind};
+use crate::tensor_parallel::Logits;
 
 /// Replaces a model's own loss, from the same logits.
 #[derive(Clone, Copy, Debug)]
@@ -31,23 +32,20 @@ impl LabelSmoother {
     pub fn loss(
         &self,
         kind: OutputKind,
-        logits: &Tensor,
+        logits: &Logits,
         batch: &Batch,
     ) -> Result<Option<LossSum>> {
         if batch.optional("labels").is_some_and(|labels| labels.dtype() != DType::S32) {
             return Err(Error::UnsmoothableLabels);
         }
-        let Some((classes, counted)) = TokenLabels::of_output(kind, batch)? else {
-            return Ok(None);
-        };
-        let logits = logits.reshape(&[logits.shape().element_count() / classes, classes])?;
-        weighted(&self.losses(&logits, &counted.labels)?, &counted.weights).map(Some)
+        let Some(counted) = TokenLabels::of_output(kind, batch)? else { return Ok(None) };
+        weighted(&self.losses(&logits.flatten()?, &counted.labels)?, &counted.weights).map(Some)
     }
 
     /// Logits f32[N, C] and labels s32[N] to f32[N].
-    fn losses(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
+    fn losses(&self, logits: &Logits, labels: &Tensor) -> Result<Tensor> {
         let own = logits.cross_entropy(labels)?.mul_scalar(1.0 - self.factor)?;
-        let all = logits.logsumexp(1)?.sub(&logits.mean(&[1])?)?;
+        let all = logits.log_sum_exp()?.sub(&logits.mean()?)?;
         Ok(own.add(&all.mul_scalar(self.factor)?)?)
     }
 }

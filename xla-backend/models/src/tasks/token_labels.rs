@@ -8,6 +8,7 @@ use traind_xla::{DType, Tensor};
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum, OutputKind};
+use crate::tensor_parallel::Logits;
 
 /// A label that no class has.
 const IGNORED: f64 = -100.0;
@@ -19,9 +20,9 @@ pub(crate) fn inputs() -> Vec<InputSpec> {
 }
 
 /// The loss of `logits` f32[B S, C], where the batch holds labels.
-pub(crate) fn loss(logits: &Tensor, batch: &Batch) -> Result<Option<LossSum>> {
+pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
     let Some(labels) = batch.optional("labels") else { return Ok(None) };
-    let tokens = TokenLabels::new(labels, logits.dims()[1], batch)?;
+    let tokens = TokenLabels::new(labels, logits.classes(), batch)?;
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
@@ -34,27 +35,19 @@ pub(super) struct TokenLabels {
 }
 
 impl TokenLabels {
-    /// The labels that a model's logits are compared with, and how many classes
-    /// there are. `None` where the batch holds none, as in question answering, or
-    /// none that are classes.
-    pub(super) fn of_output(
-        kind: OutputKind,
-        batch: &Batch,
-    ) -> Result<Option<(usize, TokenLabels)>> {
+    /// The labels that a model's logits are compared with. `None` where the batch
+    /// holds none, as in question answering, or none that are classes.
+    pub(super) fn of_output(kind: OutputKind, batch: &Batch) -> Result<Option<TokenLabels>> {
         let Some(labels) = batch.optional("labels") else { return Ok(None) };
         if labels.dtype() != DType::S32 {
             return Ok(None);
         }
         Ok(match kind {
             OutputKind::Span => None,
-            OutputKind::PerRow { classes } => {
-                Some((classes, TokenLabels::of_rows(labels, classes, batch)?))
-            }
-            OutputKind::PerToken { classes } => {
-                Some((classes, TokenLabels::new(labels, classes, batch)?))
-            }
+            OutputKind::PerRow { classes } => Some(TokenLabels::of_rows(labels, classes, batch)?),
+            OutputKind::PerToken { classes } => Some(TokenLabels::new(labels, classes, batch)?),
             OutputKind::NextToken { classes } => {
-                Some((classes, TokenLabels::new(&next(labels)?, classes, batch)?))
+                Some(TokenLabels::new(&next(labels)?, classes, batch)?)
             }
         })
     }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Map;
-use traind_models::{Batch, Forward, Model, ModelConfig, ParameterTensors, Task};
+use traind_models::{
+    Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores,
+};
 use traind_models::{registry, weights};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
@@ -61,23 +63,36 @@ impl Fixture {
         gradient_checkpointing: bool,
         compute_dtype: DType,
     ) -> Traced {
+        self.trace_shared(trace, gradient_checkpointing, compute_dtype, None)
+    }
+
+    /// The same where other cores have parts of each layer.
+    pub(crate) fn trace_shared(
+        &self,
+        trace: &Trace,
+        gradient_checkpointing: bool,
+        compute_dtype: DType,
+        cores: Option<TensorCores>,
+    ) -> Traced {
         let parameter = |name: &str, shape: &Shape| trace.parameter(name, shape.clone()).unwrap();
         let mut batch = Batch::new();
         for (name, array) in &self.inputs {
             batch.insert(name, parameter(name, array.shape()));
         }
         let specs = self.model.parameters();
-        let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &s.shape)).collect();
+        let count = cores.as_ref().map_or(1, TensorCores::count);
+        let shape = |spec| Sharding::of(spec, count).unwrap().held_shape();
+        let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &shape(s))).collect();
         let names = specs.iter().map(|spec| &spec.name);
         let parameters = ParameterTensors::new(names.zip(weights.iter().cloned()));
-        let parameters = &parameters.computed_in(compute_dtype);
+        let parameters = &parameters.computed_in(compute_dtype).divided_over(cores);
         let cx = Forward { trace, parameters, random: None, gradient_checkpointing };
         let output = self.model.forward(&cx, &batch).unwrap();
         let sums = output.loss.unwrap();
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
         let references: Vec<&Tensor> = weights.iter().collect();
         let gradients = autodiff::gradients(&loss, &references).unwrap();
-        Traced { batch, weights, logits: output.logits, loss, gradients }
+        Traced { batch, weights, logits: output.logits.values, loss, gradients }
     }
 
     /// The values of [`Traced`]'s parameters: the inputs, then the weights.
@@ -98,6 +113,10 @@ impl Fixture {
         gradients: &[HostArray],
     ) {
         check_close("logits", &logits.to_f32().unwrap(), self.expected("logits"), 1e-5);
+        self.check_loss_and_gradients(loss, gradients);
+    }
+
+    pub(crate) fn check_loss_and_gradients(&self, loss: &HostArray, gradients: &[HostArray]) {
         self.check_relative("loss", &loss.to_f32().unwrap(), 1e-6);
         let global_norm = self.global_norm();
         for (spec, gradient) in self.model.parameters().iter().zip(gradients) {

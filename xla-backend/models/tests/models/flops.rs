@@ -27,7 +27,7 @@ fn check(keys: Value, task: Task) {
         random: None,
         gradient_checkpointing: false,
     };
-    let logits = model.forward(&cx, &batch).unwrap().logits;
+    let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();
     let ratio = counted / model.forward_flops(ROWS, POSITIONS);
     assert!((1.0..1.1).contains(&ratio), "{keys} {task:?}: {ratio}");

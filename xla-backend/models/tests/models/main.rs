@@ -14,4 +14,5 @@ mod precision;
 mod scoring;
 mod stages;
 mod support;
+mod tensor_parallel;
 mod updates;

@@ -43,7 +43,7 @@ fn stages_in_a_row_are_the_model() {
         let output = staged(&fixture, &trace, &traced.weights, &traced.batch);
         let loss = output.loss.unwrap();
         let loss = loss.loss_sum.div(&loss.weight_sum).unwrap();
-        let outputs = [&traced.logits, &output.logits, &traced.loss, &loss];
+        let outputs = [&traced.logits, &output.logits.values, &traced.loss, &loss];
         let results = Program::compile(&trace, &outputs).run(&fixture.arguments());
         assert_eq!(results[0], results[1], "{folder}: logits");
         assert_eq!(results[2], results[3], "{folder}: loss");

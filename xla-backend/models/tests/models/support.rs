@@ -1,6 +1,8 @@
-//! Runs traced tensors on one CPU device, and compares what comes out.
+//! Runs traced tensors on CPU devices, and compares what comes out.
 
-use traind_pjrt::{Client, CompileOptions, CreateOptions, ExecuteOptions, Plugin, Value};
+use traind_pjrt::{
+    Buffer, Client, CompileOptions, CreateOptions, DeviceOutputs, ExecuteOptions, Plugin, Value,
+};
 use traind_xla::kernels::register_kernels;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
@@ -16,37 +18,50 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn compile(trace: &Trace, outputs: &[&Tensor]) -> Program {
-        Program::lowered(trace, outputs, true)
+        Program::lowered(trace, outputs, true, 1)
+    }
+
+    /// For as many replicas.
+    pub(crate) fn compile_for(trace: &Trace, outputs: &[&Tensor], replicas: usize) -> Program {
+        Program::lowered(trace, outputs, true, replicas)
     }
 
     /// Without kernels, whose operations XLA does not count.
     pub(crate) fn compile_plain(trace: &Trace, outputs: &[&Tensor]) -> Program {
-        Program::lowered(trace, outputs, false)
+        Program::lowered(trace, outputs, false, 1)
     }
 
-    fn lowered(trace: &Trace, outputs: &[&Tensor], kernels: bool) -> Program {
+    fn lowered(trace: &Trace, outputs: &[&Tensor], kernels: bool, replicas: usize) -> Program {
         traind_xla::verify::verify(&trace.graph()).unwrap();
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let cores = cores();
+        let cores = cores(replicas);
         let kernels = kernels && register_kernels(cores.client());
         let lowering = Lowering { dots: DotPrecision::Platform, kernels };
-        let program = stablehlo::lower(&trace.graph(), "test", &nodes, 1, lowering);
+        let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
-        let options = with_platform_options(CompileOptions::default(), platform);
+        let options = with_platform_options(CompileOptions::replicas(replicas), platform);
         let executable = cores.client().compile(&program.text, &options).unwrap();
         Program { cores, executable, outputs: program.outputs }
     }
 
     /// `arguments` are in the order in which the trace's parameters were made.
     pub(crate) fn run(&self, arguments: &[HostArray]) -> Vec<HostArray> {
-        let upload = |array| self.cores.upload(0, array).unwrap();
-        let buffers: Vec<_> = arguments.iter().map(upload).collect();
-        let lists = [buffers.iter().collect::<Vec<_>>()];
-        let results = self.executable.execute(&lists, &ExecuteOptions::default()).unwrap();
-        let read = |(buffer, shape): (&traind_pjrt::Buffer, &traind_xla::Shape)| {
+        self.run_replicas(&[arguments.to_vec()]).remove(0)
+    }
+
+    /// The same for each replica.
+    pub(crate) fn run_replicas(&self, arguments: &[Vec<HostArray>]) -> Vec<Vec<HostArray>> {
+        let upload = |(core, arrays): (usize, &Vec<HostArray>)| -> Vec<Buffer> {
+            arrays.iter().map(|array| self.cores.upload(core, array).unwrap()).collect()
+        };
+        let buffers: Vec<Vec<Buffer>> = arguments.iter().enumerate().map(upload).collect();
+        let results = self.executable.execute(&buffers, &ExecuteOptions::default()).unwrap();
+        let read = |(buffer, shape): (&Buffer, &traind_xla::Shape)| {
             HostArray::from_bytes(shape.clone(), buffer.to_bytes().unwrap()).unwrap()
         };
-        results[0].buffers.iter().zip(&self.outputs).map(read).collect()
+        let of_core =
+            |core: &DeviceOutputs| core.buffers.iter().zip(&self.outputs).map(read).collect();
+        results.iter().map(of_core).collect()
     }
 
     /// XLA's estimate of the operations of one run.
@@ -59,12 +74,12 @@ impl Program {
     }
 }
 
-fn cores() -> LocalCores {
+fn cores(count: usize) -> LocalCores {
     let path = traind_pjrt::installed_plugin("cpu")
         .expect("the CPU plugin is installed by `traind plugins install cpu`");
-    let options = CreateOptions::new().with("cpu_device_count", 1);
+    let options = CreateOptions::new().with("cpu_device_count", count as i64);
     let client = Client::new(Plugin::load(path).unwrap(), &options).unwrap();
-    LocalCores::of_host(client, Mesh::data_parallel(1).unwrap()).unwrap()
+    LocalCores::of_host(client, Mesh::data_parallel(count).unwrap()).unwrap()
 }
 
 /// The Euclidean norm of the difference, and that of `expect`.

@@ -2,7 +2,8 @@
 //! replicas that take part together; the groups of one operation are equally
 //! large and disjoint.
 //!
-//! Gradients are those of the sum, over all replicas, of each one's loss.
+//! Gradients are those of the sum, over all replicas, of each one's loss, except
+//! with `fan_out` and `fan_in`.
 
 use super::Problem;
 
@@ -10,6 +11,7 @@ mod all_gather;
 mod all_reduce;
 mod all_to_all;
 mod collective_permute;
+mod fan;
 mod reduce_scatter;
 
 /// The combination of values that meet in a reduction.

@@ -59,7 +59,7 @@ fn padded_logits(
     let u32_scalar = |value| HostArray::from_u32(&[], &[value]).unwrap();
     let mut arguments = vec![u32_scalar(42), u32_scalar(7), u32_scalar(row_offset)];
     arguments.extend(weights::initialize(specs, 1).unwrap());
-    Program::compile(&trace, &[&output.logits]).run(&arguments)[0].to_f32().unwrap()
+    Program::compile(&trace, &[&output.logits.values]).run(&arguments)[0].to_f32().unwrap()
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], weights: &[f32]
     batch.insert("labels", trace.parameter("labels", Shape::new(DType::S32, label_dims)).unwrap());
     let rows = Shape::new(DType::F32, [weights.len()]);
     batch.insert("sample_weights", trace.parameter("sample_weights", rows).unwrap());
-    let correct = correct_sum(kind, &logits, &batch).unwrap().unwrap();
+    let correct = correct_sum(kind, &logits.into(), &batch).unwrap().unwrap();
     let results = Program::compile(&trace, &[&correct]).run(&[
         HostArray::from_f32(logit_dims, &LOGITS).unwrap(),
         HostArray::from_s32(label_dims, labels).unwrap(),
@@ -43,7 +43,7 @@ fn the_largest_logits_of_counted_labels_are_counted() {
 #[test]
 fn spans_and_numbers_have_no_largest_logit() {
     let trace = Trace::new();
-    let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap();
+    let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap().into();
     assert!(correct_sum(OutputKind::Span, &logits, &Batch::new()).unwrap().is_none());
     let mut batch = Batch::new();
     batch.insert("labels", trace.parameter("labels", Shape::new(DType::F32, [4])).unwrap());

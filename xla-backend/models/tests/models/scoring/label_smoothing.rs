@@ -22,7 +22,7 @@ fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], expect: f32, co
     batch.insert("input_ids", trace.full(0.0, s32()).unwrap());
     batch.insert("labels", trace.parameter("labels", s32()).unwrap());
     let smoother = LabelSmoother::new(FACTOR).unwrap();
-    let sums = smoother.loss(kind, &logits, &batch).unwrap().unwrap();
+    let sums = smoother.loss(kind, &logits.into(), &batch).unwrap().unwrap();
     let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
     let results = Program::compile(&trace, &[&loss, &sums.weight_sum]).run(&[
         HostArray::from_f32(logit_dims, &LOGITS).unwrap(),
@@ -46,7 +46,7 @@ fn labels_are_smoothed_as_transformers_does() {
 #[test]
 fn spans_are_not_smoothed_and_numbers_cannot_be() {
     let trace = Trace::new();
-    let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap();
+    let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap().into();
     let smoother = LabelSmoother::new(FACTOR).unwrap();
     assert!(smoother.loss(OutputKind::Span, &logits, &Batch::new()).unwrap().is_none());
     let mut batch = Batch::new();

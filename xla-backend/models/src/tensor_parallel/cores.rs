@@ -1,0 +1,56 @@
+//! The cores that share the layers of one copy of the model, in a trace.
+
+use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::{Random, ReduceKind};
+use traind_xla::{DType, Tensor};
+
+use crate::error::Result;
+
+/// The groups of cores that share layers, and the place of this core in its group.
+#[derive(Clone, Debug)]
+pub struct TensorCores {
+    groups: Vec<Vec<usize>>,
+    /// A u32 scalar.
+    index: Tensor,
+}
+
+impl TensorCores {
+    /// `index`, a u32 scalar, is this core's coordinate on the `tensor` axis. `None` where the axis has
+    /// one core.
+    pub fn of(mesh: &Mesh, index: &Tensor) -> Option<TensorCores> {
+        let groups = mesh.groups(&[Axis::Tensor]);
+        (mesh.size(Axis::Tensor) > 1).then(|| TensorCores { groups, index: index.clone() })
+    }
+
+    /// The number of cores in a group.
+    pub fn count(&self) -> usize {
+        self.groups.first().map_or(1, Vec::len)
+    }
+
+    /// `x`, from which each core goes on to compute a share of a result.
+    pub(crate) fn fan_out(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.fan_out(&self.groups)?)
+    }
+
+    /// The sum of the shares that the cores computed.
+    pub(crate) fn fan_in(&self, share: &Tensor) -> Result<Tensor> {
+        Ok(share.fan_in(&self.groups)?)
+    }
+
+    /// The largest or smallest value of the cores.
+    pub(crate) fn extreme(&self, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
+        Ok(x.all_reduce(kind, &self.groups)?)
+    }
+
+    /// The number of the first of `width` elements that this core holds, where each core holds as
+    /// many: an s32 scalar.
+    pub(crate) fn first_of(&self, width: usize) -> Result<Tensor> {
+        Ok(self.index.convert(DType::S32)?.mul_scalar(width as f64)?)
+    }
+
+    /// The random bits of tensors that hold `heads` of the heads of each row.
+    pub(crate) fn random_of_heads(&self, random: &Random, heads: usize) -> Result<Random> {
+        let first = self.index.mul_scalar(heads as f64)?;
+        Ok(random.in_blocks(&first, heads * self.count()))
+    }
+}
