@@ -6,6 +6,7 @@ import both
 
 ENCODER_TASKS = ["sequence-classification", "token-classification", "question-answering", "masked-lm"]
 DECODER_TASKS = ["sequence-classification", "causal-lm"]
+SEQ2SEQ_TASKS = ["seq2seq-lm"]
 FAMILIES = {
     "bert": ENCODER_TASKS,
     "distilbert": ENCODER_TASKS,
@@ -18,6 +19,10 @@ FAMILIES = {
     "qwen3": DECODER_TASKS,
     "gemma": DECODER_TASKS,
     "phi3": DECODER_TASKS,
+    "t5": SEQ2SEQ_TASKS,
+    "mt5": SEQ2SEQ_TASKS,
+    "bart": SEQ2SEQ_TASKS,
+    "mbart": SEQ2SEQ_TASKS,
 }
 # As peers/features.py prepares the rows for transformers.
 DATA = {
@@ -26,6 +31,7 @@ DATA = {
     "question-answering": {"max_length": 64, "doc_stride": 16, "id": "id", "pad_to_max_length": True},
     "masked-lm": {"max_length": 64, "line_by_line": True, "mlm_probability": 1.0, "whole_word_mask": True},
     "causal-lm": {"block_size": 64},
+    "seq2seq-lm": {"source_prefix": "backwards: ", "max_source_length": 64, "max_target_length": 16},
 }
 
 

@@ -9,6 +9,8 @@ IGNORED = -100
 MAX_LENGTH = 64
 DOC_STRIDE = 16
 BLOCK_SIZE = 64
+MAX_TARGET_LENGTH = 16
+PREFIX = "backwards: "
 NOT_FOR_THE_MODEL = {"id", "offset_mapping", "context"}
 
 
@@ -88,17 +90,30 @@ def causal_lm(rows, tokenizer):
     return [{"input_ids": block, "attention_mask": [1] * BLOCK_SIZE, "labels": list(block)} for block in blocks]
 
 
+def seq2seq_lm(rows, tokenizer):
+    return [
+        {**encode(tokenizer, PREFIX + row["source"]), "labels": encode_target(tokenizer, row["target"])} for row in rows
+    ]
+
+
+def encode_target(tokenizer, text):
+    return tokenizer(text_target=text, truncation=True, max_length=MAX_TARGET_LENGTH)["input_ids"]
+
+
 TASKS = {
     "sequence-classification": sequence_classification,
     "token-classification": token_classification,
     "question-answering": question_answering,
     "masked-lm": masked_lm,
     "causal-lm": causal_lm,
+    "seq2seq-lm": seq2seq_lm,
 }
 
 
-def collator(task, tokenizer):
-    """Question answering is padded to one length: its loss runs over all positions, padding among them."""
+def collator(task, tokenizer, model=None):
+    """`model` makes the inputs of a decoder from its labels. Question answering is padded to one length: its loss runs over all positions, padding among them."""
+    if task == "seq2seq-lm":
+        return transformers.DataCollatorForSeq2Seq(tokenizer, model)
     length = {"padding": "max_length", "max_length": MAX_LENGTH} if task == "question-answering" else {}
     pad = transformers.DataCollatorWithPadding(tokenizer, **length)
 

@@ -20,6 +20,7 @@ AUTO = {
     "question-answering": transformers.AutoModelForQuestionAnswering,
     "masked-lm": transformers.AutoModelForMaskedLM,
     "causal-lm": transformers.AutoModelForCausalLM,
+    "seq2seq-lm": transformers.AutoModelForSeq2SeqLM,
 }
 POSITIONS = 128
 
@@ -42,6 +43,15 @@ DECODERS = {
 }
 
 
+STACKS = ["encoder", "decoder"]
+SEQ2SEQ = {
+    "t5": transformers.T5Config,
+    "mt5": transformers.MT5Config,
+    "bart": transformers.BartConfig,
+    "mbart": transformers.MBartConfig,
+}
+
+
 def config(family, task, tokenizer, small=False):
     labels = 2 if task == "question-answering" else 3
     common = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
@@ -52,6 +62,8 @@ def config(family, task, tokenizer, small=False):
             num_key_value_heads=size["heads"] // 2, intermediate_size=size["inner"], max_position_embeddings=POSITIONS,
             bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
         )  # fmt: skip
+    if family in SEQ2SEQ:
+        return seq2seq_config(family, size, small, tokenizer, common)
     if not small:
         common |= dict.fromkeys(DROPOUT.get(family, DROPOUT["bert"]), 0.0)
     if family == "distilbert":
@@ -70,6 +82,23 @@ def config(family, task, tokenizer, small=False):
         hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
         intermediate_size=size["inner"], type_vocab_size=segments,
         max_position_embeddings=POSITIONS + positions(tokenizer), **common,
+    )  # fmt: skip
+
+
+def seq2seq_config(family, size, small, tokenizer, common):
+    """T5 has the shape of its version 1.1. Targets end with the separator, as all rows of this tokenizer."""
+    common |= {"eos_token_id": tokenizer.sep_token_id, "decoder_start_token_id": tokenizer.pad_token_id}
+    if family.endswith("t5"):
+        return SEQ2SEQ[family](
+            d_model=size["hidden"], d_kv=size["hidden"] // size["heads"], d_ff=size["inner"], num_heads=size["heads"],
+            num_layers=size["layers"], feed_forward_proj="gated-gelu", **common, **({} if small else {"dropout_rate": 0.0}),
+        )  # fmt: skip
+    layers = {f"{stack}_layers": size["layers"] for stack in STACKS}
+    heads = {f"{stack}_attention_heads": size["heads"] for stack in STACKS}
+    inner = {f"{stack}_ffn_dim": size["inner"] for stack in STACKS}
+    return SEQ2SEQ[family](
+        d_model=size["hidden"], max_position_embeddings=POSITIONS, bos_token_id=tokenizer.cls_token_id,
+        forced_eos_token_id=None, **layers, **heads, **inner, **common, **({} if small else {"dropout": 0.0}),
     )  # fmt: skip
 
 

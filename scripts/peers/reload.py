@@ -39,7 +39,7 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(output)
     rows = features.read(rows)
     examples = features.TASKS[task](rows, tokenizer)
-    logits, loss = answer(model.eval(), examples, features.collator(task, tokenizer))
+    logits, loss = answer(model.eval(), examples, features.collator(task, tokenizer, model))
     evaluated = last_evaluation(output)
     found = Found(model.config, output, rows, examples, logits, evaluated)
     differences = {"loss": abs(evaluated["eval_loss"] - loss) / loss, **COMPARISONS[task](found)}
@@ -59,7 +59,7 @@ class Found:
 
 def tie_complaints(model, task):
     """Language models here compute logits with the word embeddings: one tensor, and not two that are equal."""
-    if task not in ("masked-lm", "causal-lm"):
+    if task not in ("masked-lm", "causal-lm", "seq2seq-lm"):
         return []
     inner, outer = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     return [] if inner.data_ptr() == outer.data_ptr() else ["the word embeddings are not tied"]
@@ -196,6 +196,7 @@ COMPARISONS = {
     "question-answering": question_answering,
     "masked-lm": language_model,
     "causal-lm": language_model,
+    "seq2seq-lm": language_model,
 }
 
 

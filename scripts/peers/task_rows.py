@@ -54,6 +54,12 @@ def answered(text, index):
     }
 
 
+@rows_of("seq2seq-lm")
+def rewritten(text, index):
+    """Its long words, backwards."""
+    return {"source": text, "target": " ".join(word for word in reversed(text.split()) if len(word) > 4) or "none"}
+
+
 @rows_of("masked-lm")
 @rows_of("causal-lm")
 def plain(text, index):

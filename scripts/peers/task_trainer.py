@@ -56,7 +56,7 @@ def main():
         # A smoothed loss is divided by that count.
         counts = task in COUNTED and "gradient_accumulation_steps" in more and "label_smoothing_factor" not in more
         loss = mean_over_labels if counts else None
-        histories.append(train(model, usual | more, dataset, features.collator(task, tokenizer), loss))
+        histories.append(train(model, usual | more, dataset, features.collator(task, tokenizer, model), loss))
     Path(out).write_text(json.dumps(histories))
 
 

@@ -219,7 +219,7 @@ fn inputs(model: &dyn Model, size: Size) -> Outcome<Vec<(String, HostArray)>> {
             .iter()
             .map(|dim| match *dim {
                 InputDim::Rows => size.rows,
-                InputDim::Positions => size.positions,
+                InputDim::Positions | InputDim::TargetPositions => size.positions,
                 InputDim::Size(size) => size,
             })
             .collect();

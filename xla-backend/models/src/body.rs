@@ -7,7 +7,7 @@ use traind_xla::Tensor;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::heads::Head;
-use crate::model::{Batch, Forward, HiddenStates, InputSpec, Model, Output, OutputKind};
+use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model, Output, OutputKind};
 use crate::parameters::{ParameterPath, ParameterSpec};
 
 /// Reads the tokens of a batch.
@@ -47,7 +47,7 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
     fn max_positions(&self) -> usize;
 
     /// Floating-point operations of one row.
-    fn forward_flops(&self, positions: usize) -> f64;
+    fn forward_flops(&self, lengths: Lengths) -> f64;
 }
 
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Model for HeadedModel {
         self.body.max_positions()
     }
 
-    fn forward_flops(&self, rows: usize, positions: usize) -> f64 {
-        rows as f64 * (self.body.forward_flops(positions) + self.head.forward_flops(positions))
+    fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64 {
+        rows as f64 * (self.body.forward_flops(lengths) + self.head.forward_flops(lengths))
     }
 }

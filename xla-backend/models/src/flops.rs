@@ -49,6 +49,16 @@ impl DecoderLayer {
     }
 }
 
+/// Attention of `positions` of width `hidden` to `keys` of the same width: four projections,
+/// of which two are of the keys, scores and weighted values. `inner` is the joined width of
+/// the heads.
+pub fn attention(positions: usize, keys: usize, hidden: usize, inner: usize) -> f64 {
+    let (positions, keys) = (positions as f64, keys as f64);
+    let (hidden, inner) = (hidden as f64, inner as f64);
+    let projections = 2.0 * (positions + keys) * dot(hidden, inner);
+    projections + 2.0 * positions * dot(keys, inner)
+}
+
 /// A training step: forward and backward.
 pub fn training(forward: f64) -> f64 {
     3.0 * forward

@@ -26,6 +26,7 @@ pub mod optimizers;
 pub mod parameters;
 pub mod registry;
 pub mod schedules;
+mod seq2seq;
 pub mod tasks;
 pub mod tensor_parallel;
 pub mod weights;
@@ -33,7 +34,7 @@ pub mod weights;
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::{
-    Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, LossSum, Model, Output,
+    Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, Lengths, LossSum, Model, Output,
     OutputKind, ParameterTensors,
 };
 pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role, Stage};

@@ -71,7 +71,7 @@ pub trait Model: Send + Sync {
 
     /// Floating-point operations of one forward pass, dots only; a training
     /// step is three times as many.
-    fn forward_flops(&self, rows: usize, positions: usize) -> f64;
+    fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64;
 
     /// Refuses a number of cores that cannot share its layers.
     fn check_tensor_parallel(&self, cores: usize) -> Result<()> {
@@ -108,13 +108,30 @@ pub enum OutputKind {
     Span,
 }
 
+/// The padded lengths of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    pub positions: usize,
+    /// 0 where the model reads one sequence.
+    pub target_positions: usize,
+}
+
+impl Lengths {
+    /// Lengths for a model that reads one sequence.
+    pub fn of(positions: usize) -> Lengths {
+        Lengths { positions, target_positions: 0 }
+    }
+}
+
 /// One size of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputDim {
     /// The rows of this core's batch.
     Rows,
-    /// The padded length of the batch.
+    /// The padded length of the batch: of its sources, where targets have a length of their own.
     Positions,
+    /// The padded length of the targets.
+    TargetPositions,
     Size(usize),
 }
 

@@ -138,7 +138,7 @@ impl<'a> ParameterPath<'a> {
 
     /// The submodule `name`, which may itself be dotted.
     pub fn at(&mut self, name: &str) -> ParameterPath<'_> {
-        let prefix = self.name_of(name);
+        let prefix = if name.is_empty() { self.prefix.clone() } else { self.name_of(name) };
         ParameterPath { specs: self.specs, prefix, trainable: self.trainable, stage: self.stage }
     }
 
@@ -190,6 +190,23 @@ impl<'a> ParameterPath<'a> {
             if !spec.stages.contains(&self.stage) {
                 spec.stages.push(self.stage);
             }
+        }
+    }
+
+    /// The same for an alias that `stage` reads.
+    pub fn tie_in(&mut self, name: &str, alias: &str, stage: Stage) {
+        self.at("").in_stage(stage).tie(name, alias);
+    }
+
+    /// Says that the declared parameter `name` is also read in `stages`.
+    pub fn read_in(&mut self, name: &str, stages: impl IntoIterator<Item = Stage>) {
+        let name = self.name_of(name);
+        let spec = self.specs.iter_mut().find(|spec| spec.name == name);
+        debug_assert!(spec.is_some(), "nothing declares {name}");
+        if let Some(spec) = spec {
+            let others: Vec<Stage> =
+                stages.into_iter().filter(|stage| !spec.stages.contains(stage)).collect();
+            spec.stages.extend(others);
         }
     }
 

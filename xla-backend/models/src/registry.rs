@@ -3,7 +3,9 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::families::{bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta};
+use crate::families::{
+    bart, bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta, t5,
+};
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
@@ -21,6 +23,10 @@ pub const FAMILIES: &[&dyn Family] = &[
     &qwen3::FAMILY,
     &gemma::FAMILY,
     &phi3::FAMILY,
+    &t5::FAMILY,
+    &t5::MT5_FAMILY,
+    &bart::FAMILY,
+    &bart::MBART_FAMILY,
 ];
 
 /// Keys that a task reads, whatever the family.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use traind_job_file::Train;
 use traind_loader::BatchAxis;
+use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
@@ -125,11 +126,12 @@ impl Session {
     }
 
     fn install(&mut self, shape: &ProgramShape, step: CompiledStep) {
-        let forward = self
-            .train
-            .forward
-            .model
-            .forward_flops(shape.sizes.rows(), shape.sizes.get(BatchAxis::Positions));
+        let sizes = &shape.sizes;
+        let lengths = Lengths {
+            positions: sizes.get(BatchAxis::Positions),
+            target_positions: sizes.get(BatchAxis::TargetPositions),
+        };
+        let forward = self.train.forward.model.forward_flops(sizes.rows(), lengths);
         let costs = ProgramCosts::of(step.executable(), shape.program, forward);
         self.costs.insert(shape.key(), costs);
         self.device.install(&shape.key(), step);

@@ -56,6 +56,7 @@ pub(crate) fn input_shape(spec: &InputSpec, sizes: &BatchSizes) -> Shape {
     let dims = spec.dims.iter().map(|dim| match dim {
         InputDim::Rows => sizes.rows(),
         InputDim::Positions => sizes.get(BatchAxis::Positions),
+        InputDim::TargetPositions => sizes.get(BatchAxis::TargetPositions),
         InputDim::Size(size) => *size,
     });
     Shape::new(spec.dtype, dims.collect::<Vec<_>>())

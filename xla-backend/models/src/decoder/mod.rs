@@ -22,7 +22,7 @@ use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{Embedding, Linear, RmsNorm, causal_mask, flatten_tokens};
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
 
@@ -134,7 +134,7 @@ impl Body for Decoder {
         self.config.max_position_embeddings
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
         let attention = &self.config.attention;
         let layer = flops::DecoderLayer {
             hidden_size: self.config.hidden_size,
@@ -142,7 +142,7 @@ impl Body for Decoder {
             queries_size: attention.num_attention_heads * attention.head_dim,
             keys_size: attention.num_key_value_heads * attention.head_dim,
         };
-        self.layers.len() as f64 * layer.forward(positions)
+        self.layers.len() as f64 * layer.forward(lengths.positions)
     }
 }
 

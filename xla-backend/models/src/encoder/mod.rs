@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{additive_mask, causal_mask};
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
 use layer::Layer;
@@ -109,11 +109,11 @@ impl Body for Encoder {
         self.config.positions.longest_row()
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
         let layer = flops::EncoderLayer {
             hidden_size: self.config.hidden_size(),
             intermediate_size: self.config.intermediate_size,
         };
-        self.config.num_hidden_layers as f64 * layer.forward(positions)
+        self.config.num_hidden_layers as f64 * layer.forward(lengths.positions)
     }
 }

@@ -18,7 +18,7 @@ use crate::layers::{
     Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
     causal_mask, check_heads, dropout, flatten_tokens,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Model};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use crate::tasks::{SequenceClassification, Task};
 
@@ -310,12 +310,12 @@ impl Body for Gpt2 {
         self.config.n_positions
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
         let layer = flops::EncoderLayer {
             hidden_size: self.config.n_embd,
             intermediate_size: self.config.n_inner,
         };
-        self.config.n_layer as f64 * layer.forward(positions)
+        self.config.n_layer as f64 * layer.forward(lengths.positions)
     }
 }
 

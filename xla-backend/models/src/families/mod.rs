@@ -1,5 +1,6 @@
 //! Model families: one file each, named as transformers names them.
 
+pub(crate) mod bart;
 pub(crate) mod bert;
 mod decoder_family;
 pub(crate) mod distilbert;
@@ -12,3 +13,4 @@ pub(crate) mod phi3;
 pub(crate) mod qwen2;
 pub(crate) mod qwen3;
 pub(crate) mod roberta;
+pub(crate) mod t5;

@@ -7,7 +7,7 @@ use super::{Head, vocabulary_logits};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::{causal_lm, token_labels};
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Head for CausalLmHead {
         Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
-        positions as f64 * flops::dot(self.hidden_size as f64, self.vocab_size as f64)
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
+        lengths.positions as f64 * flops::dot(self.hidden_size as f64, self.vocab_size as f64)
     }
 }

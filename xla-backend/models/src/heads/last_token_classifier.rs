@@ -7,7 +7,7 @@ use super::Head;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Head for LastTokenClassifier {
         Ok(Output { logits: logits.into(), loss })
     }
 
-    fn forward_flops(&self, _positions: usize) -> f64 {
+    fn forward_flops(&self, _lengths: Lengths) -> f64 {
         flops::dot(self.hidden_size as f64, self.task.num_labels as f64)
     }
 }

@@ -10,7 +10,7 @@ use crate::encoder::EncoderConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::{Dimension, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
 
@@ -114,9 +114,9 @@ impl Head for MaskedLmHead {
         Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
         let hidden = self.hidden_size as f64;
         let token = flops::dot(hidden, hidden) + flops::dot(hidden, self.vocab_size as f64);
-        positions as f64 * token
+        lengths.positions as f64 * token
     }
 }

@@ -7,6 +7,7 @@ mod causal_lm;
 mod last_token_classifier;
 mod masked_lm;
 mod pooled_classifier;
+mod seq2seq_lm;
 mod span;
 mod token_classifier;
 
@@ -16,6 +17,7 @@ pub(crate) use causal_lm::CausalLmHead;
 pub(crate) use last_token_classifier::LastTokenClassifier;
 pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, Predicts};
 pub(crate) use pooled_classifier::PooledClassifier;
+pub(crate) use seq2seq_lm::Seq2SeqLmHead;
 pub(crate) use span::{SPAN_SCORES, SpanHead};
 pub(crate) use token_classifier::TokenClassifier;
 
@@ -23,7 +25,7 @@ use crate::error::Result;
 use crate::layers::Linear;
 #[cfg(doc)]
 use crate::model::Model;
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tensor_parallel::Logits;
 
 pub(crate) trait Head: std::fmt::Debug + Send + Sync {
@@ -41,7 +43,7 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
 
     /// Operations of one row.
-    fn forward_flops(&self, positions: usize) -> f64;
+    fn forward_flops(&self, lengths: Lengths) -> f64;
 }
 
 /// [B S, N] to [B, S, N], by the rows of the batch.
@@ -60,8 +62,13 @@ fn vocabulary_logits(
     vocab_size: usize,
 ) -> Result<Logits> {
     let logits = decoder.forward(cx, &cx.fan_out(states)?)?.convert(DType::F32)?;
+    of_vocabulary(cx, &logits, vocab_size)
+}
+
+/// Logits f32[N, V] of the `vocab_size` tokens, or of those that this core has.
+fn of_vocabulary(cx: &Forward<'_>, logits: &Tensor, vocab_size: usize) -> Result<Logits> {
     match cx.vocabulary_share(vocab_size, logits.dims()[1])? {
-        Some(share) => Logits::of_share(&logits, share),
-        None => Ok(logits.into()),
+        Some(share) => Logits::of_share(logits, share),
+        None => Ok(logits.clone().into()),
     }
 }

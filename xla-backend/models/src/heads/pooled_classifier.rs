@@ -7,7 +7,7 @@ use super::{Head, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, Linear, dropout};
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Head for PooledClassifier {
         Ok(Output { logits: logits.into(), loss })
     }
 
-    fn forward_flops(&self, _positions: usize) -> f64 {
+    fn forward_flops(&self, _lengths: Lengths) -> f64 {
         let hidden = self.hidden_size as f64;
         flops::dot(hidden, hidden) + flops::dot(hidden, self.task.num_labels as f64)
     }

@@ -7,7 +7,7 @@ use super::{Head, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::ParameterPath;
 use crate::tasks::question_answering;
 
@@ -50,7 +50,7 @@ impl Head for SpanHead {
         Ok(Output { logits: logits.into(), loss })
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
-        positions as f64 * flops::dot(self.hidden_size as f64, SPAN_SCORES as f64)
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
+        lengths.positions as f64 * flops::dot(self.hidden_size as f64, SPAN_SCORES as f64)
     }
 }

@@ -6,7 +6,7 @@ use super::Head;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, InputSpec, Output, OutputKind};
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::ParameterPath;
 use crate::tasks::token_labels;
 use crate::tensor_parallel::Logits;
@@ -48,7 +48,7 @@ impl Head for TokenClassifier {
         Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
     }
 
-    fn forward_flops(&self, positions: usize) -> f64 {
-        positions as f64 * flops::dot(self.hidden_size as f64, self.num_labels as f64)
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
+        lengths.positions as f64 * flops::dot(self.hidden_size as f64, self.num_labels as f64)
     }
 }

@@ -63,7 +63,11 @@ const NAMES: [(&str, Activation); 22] = [
 impl Activation {
     /// The activation that `key` of the config names.
     pub fn from_config(config: &ModelConfig, key: &str, default: &str) -> Result<Activation> {
-        let name = config.string_or(key, default)?;
+        Activation::named(config, key, config.string_or(key, default)?)
+    }
+
+    /// The activation called `name`, which `key` of the config asks for.
+    pub fn named(config: &ModelConfig, key: &str, name: &str) -> Result<Activation> {
         let entry = NAMES.iter().find(|(known, _)| *known == name);
         entry.map(|(_, activation)| *activation).ok_or_else(|| {
             let known = NAMES.map(|(name, _)| name).join(", ");

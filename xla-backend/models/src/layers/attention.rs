@@ -67,9 +67,30 @@ impl Attention {
     /// `x` [B S, H] attends to itself; `mask` [B, 1, 1 or S, S] is added to the scores.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
+        self.attend_to(cx, x, x, mask)
+    }
+
+    /// `x` [B S, H] attends to `source` [B T, H]; `mask` [B, 1, 1 or S, T] is added to the scores.
+    pub fn forward_to(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        source: &Tensor,
+        mask: &Tensor,
+    ) -> Result<Tensor> {
+        self.attend_to(cx, &cx.fan_out(x)?, &cx.fan_out(source)?, mask)
+    }
+
+    fn attend_to(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        source: &Tensor,
+        mask: &Tensor,
+    ) -> Result<Tensor> {
         let query = self.query.forward(cx, x)?;
-        let key = self.key.forward(cx, x)?;
-        let value = self.value.forward(cx, x)?;
+        let key = self.key.forward(cx, source)?;
+        let value = self.value.forward(cx, source)?;
         attend(cx, [&query, &key, &value], mask, &self.heads)
     }
 }
@@ -84,8 +105,8 @@ pub struct Heads {
     pub dropout: f64,
 }
 
-/// Queries, keys and values [B S, H] to [B S, H], of all heads or of those that this core has.
-/// Scores and softmax are float32 whatever those are.
+/// Queries [B S, H], keys and values [B T, H] to [B S, H], of all heads or of those that this core
+/// has. Scores and softmax are float32 whatever those are.
 pub fn attend(
     cx: &Forward<'_>,
     projected: [&Tensor; 3],
@@ -94,7 +115,8 @@ pub fn attend(
 ) -> Result<Tensor> {
     let [query, key, value] = projected;
     let num_heads = heads.num_heads / cx.core_count();
-    if cx.trace.calls_kernels() && query.dtype() == DType::F32 {
+    let of_one_length = query.dims() == key.dims();
+    if cx.trace.calls_kernels() && query.dtype() == DType::F32 && of_one_length {
         let Heads { scale, dropout, .. } = *heads;
         let spec = AttentionSpec { num_heads, scale, dropout };
         let random = cx.random_of_heads(num_heads)?;

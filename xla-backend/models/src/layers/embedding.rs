@@ -91,6 +91,8 @@ fn look_up(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
 pub struct PositionEmbedding {
     weight: String,
     max_positions: usize,
+    /// The row of position 0.
+    offset: usize,
 }
 
 impl PositionEmbedding {
@@ -101,7 +103,19 @@ impl PositionEmbedding {
     /// The same with other initial values.
     pub fn with_init(mut path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
         let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);
-        PositionEmbedding { weight, max_positions: max }
+        PositionEmbedding { weight, max_positions: max, offset: 0 }
+    }
+
+    /// A table of `offset` rows that no position has, and `max` rows behind them.
+    pub fn with_offset(
+        path: ParameterPath<'_>,
+        max: usize,
+        width: usize,
+        std: f64,
+        offset: usize,
+    ) -> Self {
+        let table = Self::new(path, max + offset, width, std);
+        PositionEmbedding { max_positions: max, offset, ..table }
     }
 
     /// The first `positions` rows, [S, H].
@@ -110,6 +124,6 @@ impl PositionEmbedding {
         if positions > max_positions {
             return Err(Error::TooManyPositions { positions, max_positions });
         }
-        Ok(cx.parameter(&self.weight)?.slice(0, 0, positions)?)
+        Ok(cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?)
     }
 }

@@ -15,8 +15,12 @@ const IGNORED: f64 = -100.0;
 
 /// `labels` s32[B, S] and `sample_weights` f32[B].
 pub(crate) fn inputs() -> Vec<InputSpec> {
-    let dims = [InputDim::Rows, InputDim::Positions];
-    vec![InputSpec::target("labels", DType::S32, &dims), sample_weights_input()]
+    inputs_of(&[InputDim::Rows, InputDim::Positions])
+}
+
+/// The same for labels of other sizes.
+pub(crate) fn inputs_of(dims: &[InputDim]) -> Vec<InputSpec> {
+    vec![InputSpec::target("labels", DType::S32, dims), sample_weights_input()]
 }
 
 /// The loss of `logits` f32[B S, C], where the batch holds labels.

@@ -8,8 +8,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::parameters::ParameterSpec;
 
-/// Buffers that old versions of transformers stored; never parameters.
-const IGNORED_SUFFIXES: &[&str] = &["position_ids", ".attn.bias", ".attn.masked_bias"];
+/// Tensors that old versions of transformers stored and no model reads.
+const IGNORED_SUFFIXES: &[&str] = &[
+    "position_ids",
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".EncDecAttention.relative_attention_bias.weight",
+];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Matched {

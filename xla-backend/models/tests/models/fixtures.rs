@@ -72,6 +72,12 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("gemma-sequence-classification", Task::SequenceClassification),
     ("phi3-causal-lm", Task::CausalLm),
     ("phi3-sequence-classification", Task::SequenceClassification),
+    ("t5-seq2seq-lm", Task::Seq2SeqLm),
+    ("t5-gated-seq2seq-lm", Task::Seq2SeqLm),
+    ("t5-untied-seq2seq-lm", Task::Seq2SeqLm),
+    ("mt5-seq2seq-lm", Task::Seq2SeqLm),
+    ("bart-seq2seq-lm", Task::Seq2SeqLm),
+    ("mbart-seq2seq-lm", Task::Seq2SeqLm),
 ];
 
 /// All fixtures of one family compute what transformers computes.
@@ -125,12 +131,17 @@ families! {
     qwen3_is_that_of_transformers: "qwen3",
     gemma_is_that_of_transformers: "gemma",
     phi3_is_that_of_transformers: "phi3",
+    t5_is_that_of_transformers: "t5",
+    mt5_is_that_of_transformers: "mt5",
+    bart_is_that_of_transformers: "bart",
+    mbart_is_that_of_transformers: "mbart",
 }
 
 #[test]
 fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("bert-sequence-classification"), Task::SequenceClassification, true);
     check(&folder_of("gpt2-causal-lm"), Task::CausalLm, true);
+    check(&folder_of("t5-gated-seq2seq-lm"), Task::Seq2SeqLm, true);
 }
 
 /// Families of one file, of which `initial.json` has the first alone.

@@ -2,7 +2,7 @@
 //! has what is not a dot: a few per cent at these sizes.
 
 use serde_json::{Value, json};
-use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry};
+use traind_models::{Batch, Forward, Lengths, ModelConfig, ParameterTensors, Task, registry};
 use traind_xla::{DType, Shape, Trace};
 
 use crate::support::Program;
@@ -29,7 +29,7 @@ fn check(keys: Value, task: Task) {
     };
     let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();
-    let ratio = counted / model.forward_flops(ROWS, POSITIONS);
+    let ratio = counted / model.forward_flops(ROWS, Lengths::of(POSITIONS));
     assert!((1.0..1.1).contains(&ratio), "{keys} {task:?}: {ratio}");
 }
 

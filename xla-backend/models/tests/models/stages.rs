@@ -36,6 +36,8 @@ fn stages_in_a_row_are_the_model() {
         ("roberta-sequence-classification", Task::SequenceClassification),
         ("gpt2-causal-lm", Task::CausalLm),
         ("gpt2-untied-causal-lm", Task::CausalLm),
+        ("t5-seq2seq-lm", Task::Seq2SeqLm),
+        ("mbart-seq2seq-lm", Task::Seq2SeqLm),
     ] {
         let fixture = Fixture::load(&folder_of(folder), task);
         let trace = Trace::new();

@@ -148,9 +148,9 @@ fn logits_mean_what_their_task_says() {
 #[test]
 fn unknown_families_and_tasks_list_the_known() {
     check_error(
-        json!({"model_type": "bart"}),
-        "config.json: model_type bart is unknown, known are bert, distilbert, roberta, \
-         xlm-roberta, gpt2, llama, mistral, qwen2, qwen3, gemma, phi3",
+        json!({"model_type": "xlnet"}),
+        "config.json: model_type xlnet is unknown, known are bert, distilbert, roberta, \
+         xlm-roberta, gpt2, llama, mistral, qwen2, qwen3, gemma, phi3, t5, mt5, bart, mbart",
     );
     let error = build(json!({}), Task::Seq2SeqLm).err().unwrap().to_string();
     assert_eq!(

@@ -1,0 +1,206 @@
+//! Models that read a source and write a target: a stack of encoder layers, and one of decoder
+//! layers that attend to what the encoder made of the source. Families differ in their stacks.
+//!
+//! B rows, S positions of the source, T of the target, H hidden size.
+
+pub(crate) mod bart;
+pub(crate) mod t5;
+
+use std::ops::Range;
+
+use traind_xla::{DType, Tensor};
+
+use crate::body::Body;
+use crate::error::Result;
+use crate::layers::{additive_mask, causal_mask};
+use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+
+/// The two stacks of a family. Layers count from 0 in each.
+pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
+    /// [`crate::Model::base_model_prefix`].
+    fn prefix(&self) -> &'static str;
+
+    fn num_encoder_layers(&self) -> usize;
+
+    fn num_decoder_layers(&self) -> usize;
+
+    /// Ids s32[B, S] to f32[B S, H].
+    fn embed_source(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor>;
+
+    /// Ids s32[B, T] to f32[B T, H].
+    fn embed_target(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor>;
+
+    /// What is added to the scores of the encoder's attention, from the additive mask
+    /// f32[B, 1, 1, S].
+    fn encoder_scores(&self, _cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
+        Ok(mask)
+    }
+
+    /// What is added to the scores of the decoder's attention to itself, from the additive mask
+    /// f32[B, 1, T, T].
+    fn decoder_scores(&self, _cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
+        Ok(mask)
+    }
+
+    /// f32[B S, H] to f32[B S, H].
+    fn encoder_layer(
+        &self,
+        cx: &Forward<'_>,
+        layer: usize,
+        x: &Tensor,
+        scores: &Tensor,
+    ) -> Result<Tensor>;
+
+    /// What follows the last layer of the encoder.
+    fn finish_encoder(&self, cx: &Forward<'_>, x: Tensor) -> Result<Tensor>;
+
+    /// f32[B T, H] to f32[B T, H].
+    fn decoder_layer(
+        &self,
+        cx: &Forward<'_>,
+        layer: usize,
+        x: &Tensor,
+        source: &Source<'_>,
+        scores: &Tensor,
+    ) -> Result<Tensor>;
+
+    /// What follows the last layer of the decoder.
+    fn finish_decoder(&self, cx: &Forward<'_>, x: Tensor) -> Result<Tensor>;
+
+    fn vocab_size(&self) -> usize;
+
+    fn max_positions(&self) -> usize;
+
+    /// Floating-point operations of one row.
+    fn forward_flops(&self, lengths: Lengths) -> f64;
+}
+
+/// What a decoder attends to besides itself.
+pub(crate) struct Source<'a> {
+    /// f32[B S, H].
+    pub states: &'a Tensor,
+    /// f32[B, 1, 1, S], added to scores.
+    pub mask: &'a Tensor,
+}
+
+/// The body of an encoder-decoder model. Its layers are those of the encoder, then those of the
+/// decoder.
+#[derive(Debug)]
+pub(crate) struct EncoderDecoder<S> {
+    stacks: S,
+}
+
+impl<S: Stacks> EncoderDecoder<S> {
+    pub(crate) fn new(stacks: S) -> EncoderDecoder<S> {
+        EncoderDecoder { stacks }
+    }
+
+    /// Traces some layers of the encoder; the last one ends it.
+    fn encode(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: Tensor,
+        batch: &Batch,
+    ) -> Result<Tensor> {
+        if layers.is_empty() {
+            return Ok(states);
+        }
+        let stacks = &self.stacks;
+        let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
+        let (mut x, end) = (states, layers.end);
+        for layer in layers {
+            x = cx.layer(&format!("encoder{layer}"), || {
+                stacks.encoder_layer(cx, layer, &x, &scores)
+            })?;
+        }
+        if end == stacks.num_encoder_layers() { stacks.finish_encoder(cx, x) } else { Ok(x) }
+    }
+
+    /// Traces some layers of the decoder.
+    fn decode(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: Tensor,
+        source: &Tensor,
+        batch: &Batch,
+    ) -> Result<Tensor> {
+        if layers.is_empty() {
+            return Ok(states);
+        }
+        let stacks = &self.stacks;
+        let mask = additive_mask(batch.get("attention_mask")?)?;
+        let source = Source { states: source, mask: &mask };
+        // Padding of targets stands behind them: no token sees it.
+        let present = batch.get("decoder_input_ids")?;
+        let present = cx.trace.full(1.0, present.shape().clone())?;
+        let scores = stacks.decoder_scores(cx, causal_mask(&present, None)?)?;
+        let mut x = states;
+        for layer in layers {
+            x = cx.layer(&format!("decoder{layer}"), || {
+                stacks.decoder_layer(cx, layer, &x, &source, &scores)
+            })?;
+        }
+        Ok(x)
+    }
+}
+
+impl<S: Stacks> Body for EncoderDecoder<S> {
+    fn prefix(&self) -> &'static str {
+        self.stacks.prefix()
+    }
+
+    /// `input_ids` and `attention_mask`, each s32[B, S], and `decoder_input_ids` s32[B, T].
+    fn inputs(&self) -> Vec<InputSpec> {
+        let source = [InputDim::Rows, InputDim::Positions];
+        let target = [InputDim::Rows, InputDim::TargetPositions];
+        vec![
+            InputSpec::required("input_ids", DType::S32, &source),
+            InputSpec::required("attention_mask", DType::S32, &source),
+            InputSpec::required("decoder_input_ids", DType::S32, &target),
+        ]
+    }
+
+    fn num_layers(&self) -> usize {
+        self.stacks.num_encoder_layers() + self.stacks.num_decoder_layers()
+    }
+
+    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        let source = self.stacks.embed_source(cx, batch.get("input_ids")?)?;
+        let target = self.stacks.embed_target(cx, batch.get("decoder_input_ids")?)?;
+        Ok(HiddenStates { last: target, encoder: Some(source) })
+    }
+
+    fn layers(
+        &self,
+        cx: &Forward<'_>,
+        layers: Range<usize>,
+        states: HiddenStates,
+        batch: &Batch,
+    ) -> Result<HiddenStates> {
+        let HiddenStates { last, encoder: Some(source) } = states else { return Ok(states) };
+        let boundary = self.stacks.num_encoder_layers();
+        let of_encoder = layers.start.min(boundary)..layers.end.min(boundary);
+        let of_decoder = layers.start.saturating_sub(boundary)..layers.end.saturating_sub(boundary);
+        let source = self.encode(cx, of_encoder, source, batch)?;
+        let last = self.decode(cx, of_decoder, last, &source, batch)?;
+        Ok(HiddenStates { last, encoder: Some(source) })
+    }
+
+    fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
+        self.stacks.finish_decoder(cx, states.last.clone())
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.stacks.vocab_size()
+    }
+
+    fn max_positions(&self) -> usize {
+        self.stacks.max_positions()
+    }
+
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
+        self.stacks.forward_flops(lengths)
+    }
+}
