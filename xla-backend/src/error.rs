@@ -56,6 +56,10 @@ pub enum Error {
     #[error("replica {replica} runs in another process")]
     NotLocal { replica: usize },
 
+    /// A variable was read before it was set.
+    #[error("variable {variable} has no value")]
+    NoValue { variable: usize },
+
     /// A step was run that was not prepared before.
     #[error("step {key} was not prepared")]
     NotPrepared { key: String },

@@ -1,6 +1,7 @@
 //! The cores of a job as a grid with named axes, and the replica groups that a
 //! collective over some of those axes runs in.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -170,18 +171,16 @@ impl Mesh {
     /// The replicas that differ along `axes` alone, one group for each place
     /// on the other axes; groups and their members ascend.
     pub fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
-        let mut groups: Vec<(Coordinates, Vec<usize>)> = Vec::new();
+        // By the first member of each group.
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for replica in 0..self.replica_count() {
-            let mut shared = self.coordinates(replica);
+            let mut first = self.coordinates(replica);
             for &axis in axes {
-                *shared.along_mut(axis) = 0;
+                *first.along_mut(axis) = 0;
             }
-            match groups.iter_mut().find(|(place, _)| *place == shared) {
-                Some((_, members)) => members.push(replica),
-                None => groups.push((shared, vec![replica])),
-            }
+            groups.entry(self.replica(first)).or_default().push(replica);
         }
-        groups.into_iter().map(|(_, members)| members).collect()
+        groups.into_values().collect()
     }
 }
 

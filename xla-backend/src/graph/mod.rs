@@ -9,7 +9,7 @@ pub mod print;
 use std::fmt;
 use std::sync::Arc;
 
-pub use op::{Backward, Op, Problem, ResultStorage};
+pub use op::{Backward, Op, Participants, Problem, ResultStorage};
 pub use parameter::Parameter;
 
 pub use crate::dtype::DType;

@@ -2,6 +2,7 @@
 //! [`crate::ops`].
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::shape::Shape;
@@ -34,6 +35,17 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether an intermediate value of the result's shape, expensive to compute, stays in
+    /// memory until the gradient has read it too, if the program calls no kernels.
+    fn keeps_intermediate(&self) -> bool {
+        false
+    }
+
+    /// The replicas that take part, for a collective.
+    fn participants(&self) -> Option<Participants> {
+        None
+    }
+
     /// The argument number, for a program parameter.
     fn parameter_index(&self) -> Option<usize> {
         None
@@ -50,6 +62,25 @@ pub enum ResultStorage {
     Written,
     /// The memory of its first operand, under another shape.
     View,
+}
+
+/// The replicas that exchange data in a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Participants {
+    /// Groups of equal size, each of which exchanges among itself.
+    Groups(Arc<[Vec<usize>]>),
+    /// Pairs of source and target.
+    Pairs(Arc<[(usize, usize)]>),
+}
+
+impl Participants {
+    /// The number of replicas that exchange data with each other.
+    pub fn group_size(&self) -> usize {
+        match self {
+            Participants::Groups(groups) => groups.first().map_or(0, Vec::len),
+            Participants::Pairs(_) => 2,
+        }
+    }
 }
 
 /// The arguments of a gradient rule: a node's operands, its result and the cotangent of that.

@@ -118,6 +118,11 @@ impl Composite for Activation {
         ResultStorage::Fused
     }
 
+    /// The error function, the tangent or the logistic function.
+    fn keeps_intermediate(&self) -> bool {
+        !matches!(self, Activation::Relu)
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
         check_float(x)?;

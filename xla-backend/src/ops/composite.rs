@@ -20,6 +20,11 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// See [`Op::keeps_intermediate`].
+    fn keeps_intermediate(&self) -> bool {
+        false
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
 
     /// The value, in terms of other operations. It must not fail on shapes
@@ -52,6 +57,10 @@ impl<C: Composite> Op for C {
 
     fn reads_memory(&self) -> bool {
         Composite::reads_memory(self)
+    }
+
+    fn keeps_intermediate(&self) -> bool {
+        Composite::keeps_intermediate(self)
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

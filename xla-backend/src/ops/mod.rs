@@ -38,7 +38,7 @@ mod take_along_axis;
 mod transpose;
 mod unary;
 
-pub use crate::graph::{Backward, Op, Problem, ResultStorage};
+pub use crate::graph::{Backward, Op, Participants, Problem, ResultStorage};
 pub use attention::AttentionSpec;
 pub use collectives::ReduceKind;
 pub use dot_general::DotDims;

@@ -40,8 +40,9 @@ impl Op for Transpose {
         "transpose"
     }
 
+    /// Dots read matrices in either order. Others are copied into the order that a dot reads.
     fn storage(&self) -> ResultStorage {
-        ResultStorage::View
+        if self.permutation.len() == 2 { ResultStorage::View } else { ResultStorage::Fused }
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

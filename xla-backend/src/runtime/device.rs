@@ -8,14 +8,13 @@ use traind_pjrt::{Buffer, Executable, ExecuteOptions};
 
 use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::pending::HandOver;
-use super::platform::dot_precision;
+use super::recorder::{RecordedStep, Recorder};
 use super::recording::{Argument, Recorded, Recording, StepInput};
 use super::variable::Variable;
 use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::kernels::enable_kernels;
-use crate::stablehlo::Lowering;
 
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
@@ -39,9 +38,8 @@ impl CompiledStep {
 pub struct LazyDevice {
     cores: LocalCores,
     compiler: Compiler,
-    lowering: Lowering,
-    shapes: Vec<Shape>,
-    /// `[variable][local core]`; empty while a step that assigns it is handed over.
+    recorder: Recorder,
+    /// `[variable][local core]`; empty for a variable that has no value.
     buffers: Vec<Vec<Buffer>>,
     steps: HashMap<String, Step>,
 }
@@ -59,14 +57,11 @@ impl LazyDevice {
         disk: Option<ExecutableCache>,
         tensor_float_32: bool,
     ) -> LazyDevice {
+        let (platform, kernels) = (cores.client().platform_name(), enable_kernels(cores.client()));
         LazyDevice {
-            lowering: Lowering {
-                dots: dot_precision(cores.client().platform_name(), tensor_float_32),
-                kernels: enable_kernels(cores.client()),
-            },
+            recorder: Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels),
             compiler: Compiler::new(cores.clone(), disk),
             cores,
-            shapes: Vec::new(),
             buffers: Vec::new(),
             steps: HashMap::new(),
         }
@@ -74,13 +69,17 @@ impl LazyDevice {
 
     /// The same with programs that XLA compiles as a whole.
     pub fn without_kernels(mut self) -> LazyDevice {
-        self.lowering.kernels = false;
+        self.recorder.disable_kernels();
         self
     }
 
-    /// Whether programs call kernels of ours.
-    pub fn calls_kernels(&self) -> bool {
-        self.lowering.kernels
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Declares variables, which have no value until one is set.
+    pub fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.recorder
     }
 
     pub fn cores(&self) -> &LocalCores {
@@ -89,44 +88,45 @@ impl LazyDevice {
 
     /// A variable with the same value on every core.
     pub fn variable(&mut self, value: &HostArray) -> Result<Variable> {
-        let values = vec![value; self.cores.len()];
-        self.variable_per_core(&values)
-    }
-
-    /// A variable whose value differs from core to core: one value a local core.
-    pub fn variable_per_core(&mut self, values: &[&HostArray]) -> Result<Variable> {
-        let buffers = self.upload(values)?;
-        self.shapes.push(values[0].shape().clone());
-        self.buffers.push(buffers);
-        Ok(Variable::new(self.shapes.len() - 1))
+        let variable = self.recorder.declare(value.shape().clone());
+        self.set(variable, value)?;
+        Ok(variable)
     }
 
     pub fn shape(&self, variable: Variable) -> &Shape {
-        &self.shapes[variable.index()]
+        self.recorder.shape(variable)
     }
 
     /// Copies a variable's value on one local core to the host, after the steps that
     /// were handed over before.
     pub fn value(&self, variable: Variable, core: usize) -> Result<HostArray> {
-        download(&self.buffers[variable.index()][core], self.shape(variable))
+        download(&self.buffers(variable)?[core], self.shape(variable))
     }
 
     /// Replaces a variable's value on every core.
     pub fn set(&mut self, variable: Variable, value: &HostArray) -> Result<()> {
-        if value.shape() != self.shape(variable) {
+        self.set_per_core(variable, &vec![value; self.cores.len()])
+    }
+
+    /// Replaces a variable's value by one that differs from core to core: one value a local core.
+    pub fn set_per_core(&mut self, variable: Variable, values: &[&HostArray]) -> Result<()> {
+        let expected = self.shape(variable);
+        if let Some(other) = values.iter().find(|value| value.shape() != expected) {
             return Err(Error::Value {
                 name: format!("variable {}", variable.index()),
-                expected: self.shape(variable).clone(),
-                got: value.shape().to_string(),
+                expected: expected.clone(),
+                got: other.shape().to_string(),
             });
         }
-        self.buffers[variable.index()] = self.upload(&vec![value; self.cores.len()])?;
+        let buffers = self.upload(values)?;
+        self.buffers.resize_with(self.recorder.len(), Vec::new);
+        self.buffers[variable.index()] = buffers;
         Ok(())
     }
 
-    /// Bytes of all variables on one core.
-    pub fn variable_bytes(&self) -> usize {
-        self.shapes.iter().map(Shape::size_bytes).sum()
+    fn buffers(&self, variable: Variable) -> Result<&[Buffer]> {
+        let buffers = self.buffers.get(variable.index()).filter(|buffers| !buffers.is_empty());
+        Ok(buffers.ok_or(Error::NoValue { variable: variable.index() })?)
     }
 
     /// Returns whether a step is installed under `key`.
@@ -140,14 +140,16 @@ impl LazyDevice {
         inputs: &[StepInput],
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<CompiledStep, E> {
+        Ok(self.compile_recorded(self.recorder.record(inputs, record)?)?)
+    }
+
+    /// Compiles a step of this device's recorder.
+    pub fn compile_recorded(&self, recorded: RecordedStep) -> Result<CompiledStep> {
         let start = Instant::now();
-        let mut recording = Recording::new(&self.shapes, inputs, self.lowering.kernels)?;
-        record(&mut recording)?;
-        let (recorded, program) =
-            recording.cut("step", self.cores.mesh().replica_count(), self.lowering);
-        let trace_seconds = start.elapsed().as_secs_f64();
+        let program = self.recorder.lower(&recorded);
+        let trace_seconds = recorded.seconds + start.elapsed().as_secs_f64();
         let (executable, compile) = self.compiler.compile(&program)?;
-        let step = Step { executable, recorded };
+        let step = Step { executable, recorded: recorded.recorded };
         Ok(CompiledStep { compile, trace_seconds, program: program.text, step })
     }
 
@@ -164,7 +166,7 @@ impl LazyDevice {
         let start = Instant::now();
         let step = self.steps.get(key).ok_or_else(|| Error::NotPrepared { key: key.to_owned() })?;
         self.check_inputs(step, inputs)?;
-        let arguments = self.arguments(step, inputs);
+        let arguments = self.arguments(step, inputs)?;
         let dispatch = start.elapsed();
         let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
         let call = start.elapsed() - dispatch;
@@ -205,10 +207,14 @@ impl LazyDevice {
         inputs.iter().try_for_each(|core| check_count("inputs of the step", expected, core.len()))
     }
 
-    fn arguments<'a>(&'a self, step: &Step, inputs: &'a CoreInputs) -> Vec<Vec<&'a Buffer>> {
+    fn arguments<'a>(
+        &'a self,
+        step: &Step,
+        inputs: &'a CoreInputs,
+    ) -> Result<Vec<Vec<&'a Buffer>>> {
         let argument = |core: usize, argument: &Argument| match *argument {
-            Argument::Variable(variable) => &self.buffers[variable.index()][core],
-            Argument::Input(index) => &inputs[core][index],
+            Argument::Variable(variable) => Ok(&self.buffers(variable)?[core]),
+            Argument::Input(index) => Ok(&inputs[core][index]),
         };
         (0..self.cores.len())
             .map(|core| step.recorded.arguments.iter().map(|it| argument(core, it)).collect())

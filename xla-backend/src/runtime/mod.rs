@@ -12,6 +12,7 @@ mod device;
 mod host;
 mod pending;
 mod platform;
+mod recorder;
 mod recording;
 mod variable;
 
@@ -22,5 +23,6 @@ pub use device::{CompiledStep, LazyDevice};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
+pub use recorder::{RecordedStep, Recorder};
 pub use recording::{Recording, StepInput};
 pub use variable::Variable;

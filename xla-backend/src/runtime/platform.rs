@@ -13,6 +13,11 @@ pub(super) fn dot_precision(platform: &str, tensor_float_32: bool) -> DotPrecisi
     }
 }
 
+/// Bytes of an intermediate value in bfloat16 or float16: XLA computes them in float32 on CPU devices.
+pub(super) fn half_bytes(platform: &str) -> usize {
+    if platform == "cpu" { 4 } else { 2 }
+}
+
 /// Switched off on CPU devices:
 ///
 /// - a dot spread over threads: a CPU device stands for one core of the host, and all devices

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::variable::Variable;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::stablehlo::{self, Lowering, Output, Program};
+use crate::stablehlo::Output;
 use crate::tensor::{Tensor, Trace};
 
 /// An input of a step, uploaded anew for each run. The shape is one core's.
@@ -116,12 +116,7 @@ impl<'a> Recording<'a> {
 
     /// Cuts the graph: the assigned values, then the fetched ones, are its
     /// results.
-    pub(super) fn cut(
-        self,
-        name: &str,
-        num_replicas: usize,
-        lowering: Lowering,
-    ) -> (Recorded, Program) {
+    pub(super) fn cut(self) -> (Trace, Vec<Output>, Recorded) {
         let position =
             |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
         let assigned = self.assigned.iter().map(|(variable, value)| Output {
@@ -129,14 +124,13 @@ impl<'a> Recording<'a> {
             aliases_parameter: position(*variable),
         });
         let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
-        let outputs: Vec<Output> = assigned.chain(fetched).collect();
-        let program = stablehlo::lower(&self.trace.graph(), name, &outputs, num_replicas, lowering);
+        let outputs = assigned.chain(fetched).collect();
         let recorded = Recorded {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),
-            fetched_shapes: program.outputs[self.assigned.len()..].to_vec(),
+            fetched_shapes: self.fetched.iter().map(|(_, value)| value.shape().clone()).collect(),
             arguments: self.arguments,
         };
-        (recorded, program)
+        (self.trace, outputs, recorded)
     }
 }

@@ -55,7 +55,7 @@ impl Snapshot {
 
 impl Resumption {
     fn take(session: &Session, recipe: &Recipe, progress: &Progress) -> RunResult<Resumption> {
-        let loss_scale = session.state.loss_scale.as_ref();
+        let loss_scale = session.programs.state.loss_scale.as_ref();
         let training = TrainingState {
             step: progress.steps,
             recipe: recipe.clone(),
@@ -64,6 +64,6 @@ impl Resumption {
             best: progress.best.clone(),
             loss_scale: loss_scale.map(|scale| scale.values(&session.device)).transpose()?,
         };
-        Ok(Resumption { slots: session.state.slots(&session.device)?, training })
+        Ok(Resumption { slots: session.programs.state.slots(&session.device)?, training })
     }
 }

@@ -183,6 +183,7 @@ fn of_device(error: &XlaError) -> &'static str {
         | XlaError::WrongDType { .. }
         | XlaError::Count { .. }
         | XlaError::NotLocal { .. }
+        | XlaError::NoValue { .. }
         | XlaError::NotPrepared { .. }
         | XlaError::NotFetched { .. }
         | XlaError::Io { .. } => reasons::INTERNAL,

@@ -21,7 +21,8 @@ use crate::control::Reporter;
 use crate::data::{Split, lengths};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::session::{Program, ProgramShape, Session};
+use crate::session::Session;
+use crate::step::{Program, ProgramShape};
 use crate::tasks::{JobTask, Outputs, Scored};
 
 /// The number of padded lengths. An evaluation has fewer batches than training to save padding in.

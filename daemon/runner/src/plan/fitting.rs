@@ -1,12 +1,9 @@
 //! Finds one change that makes a job fit; the changes that cost least are tried first.
 
-use std::sync::Arc;
-
 use traind_job_file::{JobFile, Optim};
-use traind_models::Model;
 
-use super::Change;
 use super::memory::Memory;
+use super::{Change, PlannedModel};
 
 /// Shorter rows than this lose more than they save.
 const MAX_LENGTH_MIN: u32 = 64;
@@ -15,11 +12,11 @@ type Changed = (&'static str, String, JobFile);
 
 pub(super) fn change(
     job: &JobFile,
-    model: &Arc<dyn Model>,
+    planned: &PlannedModel,
     fits: impl Fn(&Memory) -> bool,
 ) -> anyhow::Result<Option<Change>> {
-    for (field, value, changed) in candidates(job, model.max_positions() as u32) {
-        if fits(&Memory::of(&changed, model)?) {
+    for (field, value, changed) in candidates(job, planned.model.max_positions() as u32) {
+        if fits(&Memory::of(&changed, planned)?) {
             return Ok(Some(Change { field: field.to_owned(), value }));
         }
     }

@@ -1,16 +1,15 @@
-//! Memory of one core: parameters, gradients, optimizer state and activations.
-
-use std::sync::Arc;
+//! Memory of one core: parameters, gradients, optimizer state and activations, by the programs that the
+//! run will compile.
 
 use serde::Serialize;
 use traind_job_file::JobFile;
-use traind_models::Model;
-use traind_models::optimizers::{self, Optimizer};
-use traind_xla::Shape;
-use traind_xla::kernels::are_kernels_expected;
+use traind_loader::{BatchAxis, BatchSizes};
+use traind_xla::runtime::{RecordedStep, Recorder};
 
-use super::activations;
-use crate::state::{Layout, mesh};
+use super::PlannedModel;
+use crate::error::RunResult;
+use crate::state::{StateBytes, mesh};
+use crate::step::{JobPrograms, Program, ProgramShape};
 
 /// Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
@@ -26,68 +25,58 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(job: &JobFile, model: &Arc<dyn Model>) -> anyhow::Result<Memory> {
-        let state = State::of(job, model.as_ref())?;
-        let rows = job.train.per_device_train_batch_size as usize;
-        let activations_bytes = activations::bytes(
-            model.as_ref(),
-            rows,
-            positions(job, model.as_ref()),
-            job.train.gradient_checkpointing,
-            job.train.bf16,
-            are_kernels_expected(&job.resources.platform.to_string()),
-        )?;
-        Ok(Memory {
-            weights_bytes: state.weights,
-            gradients_bytes: state.gradients,
-            optimizer_bytes: state.optimizer,
-            activations_bytes,
-            bytes_per_core: state.weights + state.gradients + state.optimizer + activations_bytes,
-            optimizer_bytes_whole: state.optimizer_whole,
-        })
-    }
-}
-
-/// The state of a core between steps, and the gradients.
-struct State {
-    weights: u64,
-    gradients: u64,
-    optimizer: u64,
-    optimizer_whole: u64,
-}
-
-impl State {
-    fn of(job: &JobFile, model: &dyn Model) -> anyhow::Result<State> {
-        let optimizer =
-            optimizers::build(&job.train.optim.to_string(), &optimizers::Settings::default())?;
-        let sharded = job.parallel.shard_optimizer_state && optimizer.shardable();
-        let shards = if sharded { mesh(job)?.data_shards() } else { 1 };
-        let mut state = State { weights: 0, gradients: 0, optimizer: 0, optimizer_whole: 0 };
-        for spec in model.parameters() {
-            let bytes = spec.shape.size_bytes() as u64;
-            state.weights += bytes;
-            if !spec.trainable {
-                continue;
-            }
-            let layout = Layout::of(&spec.shape, shards);
-            let held = layout.held_shape(&spec.shape);
-            // The optimizer updates a copy of the shard.
-            let copy = if layout.is_shard() { held.size_bytes() as u64 } else { 0 };
-            state.weights += copy;
-            state.gradients += bytes;
-            state.optimizer += slots(optimizer.as_ref(), &held);
-            state.optimizer_whole += slots(optimizer.as_ref(), &spec.shape);
+    pub(crate) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Memory> {
+        let platform = job.resources.platform.to_string();
+        let mut recorder = Recorder::expected(mesh(job)?, &platform, job.train.tf32);
+        let PlannedModel { model, inputs, readout, .. } = planned;
+        let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorder)?;
+        let state = programs.state.bytes(&recorder);
+        let positions = planned.positions(job)?;
+        let mut temporary = 0;
+        for shape in shapes(job, &programs, positions) {
+            temporary =
+                temporary.max(temporary_bytes(&recorder, &programs.record(&recorder, shape)?));
         }
-        Ok(state)
+        Ok(Memory::new(&state, recorder.variable_bytes() as u64, temporary))
+    }
+
+    /// `variables` last from step to step, `temporary` bytes are what the largest program takes besides.
+    fn new(state: &StateBytes, variables: u64, temporary: u64) -> Memory {
+        // Sums of gradients are variables, other gradients live within one program.
+        let gradients = match state.gradient_sums {
+            0 => state.gradients.min(temporary),
+            sums => sums,
+        };
+        let bytes_per_core = variables + temporary;
+        Memory {
+            weights_bytes: state.parameters,
+            gradients_bytes: gradients,
+            optimizer_bytes: state.slots,
+            activations_bytes: bytes_per_core - state.parameters - gradients - state.slots,
+            bytes_per_core,
+            optimizer_bytes_whole: state.slots_whole,
+        }
     }
 }
 
-fn slots(optimizer: &dyn Optimizer, shape: &Shape) -> u64 {
-    optimizer.slots(shape).iter().map(|slot| slot.shape.size_bytes() as u64).sum()
+/// The programs of the job for its longest rows.
+fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramShape> {
+    let train = &job.train;
+    let sizes =
+        |rows: u32| BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
+    let mut shapes = Vec::new();
+    if train.do_train {
+        shapes = programs.step_programs().shapes([sizes(train.per_device_train_batch_size)]);
+    }
+    if job.evaluates() || job.data.test.is_some() {
+        let sizes = sizes(train.per_device_eval_batch_size);
+        shapes.push(ProgramShape { program: Program::Evaluate, sizes });
+    }
+    shapes
 }
 
-/// The length of the job's longest row.
-pub(crate) fn positions(job: &JobFile, model: &dyn Model) -> usize {
-    let most = model.max_positions();
-    job.data.max_length.map_or(most, |length| (length as usize).min(most))
+/// The bytes that a program takes besides variables.
+fn temporary_bytes(recorder: &Recorder, step: &RecordedStep) -> u64 {
+    let memory = recorder.memory(step);
+    step.input_bytes() + memory.outputs + memory.temporaries
 }

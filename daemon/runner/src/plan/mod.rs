@@ -4,21 +4,26 @@
 //!
 //! Reads a [`Request`] as JSON from standard input and writes a [`Plan`] to standard output.
 //!
-//! Imports `model`, `state` and `step`.
+//! Imports `model`, `data`, `tasks`, `state` and `step`.
 
-mod activations;
 mod fitting;
 mod memory;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use traind_job_file::{JobFile, SaveStrategy};
+use traind_loader::ModelInputs;
 use traind_models::{Model, Task, registry};
 
+use crate::data::lengths;
+use crate::error::RunResult;
 use crate::model;
+use crate::step::Readout;
+use crate::tasks::{self, JobTask};
 use memory::Memory;
 
 #[derive(Debug, Deserialize)]
@@ -74,15 +79,16 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 
 fn plan(request: &Request) -> anyhow::Result<Plan> {
     let job = &request.job;
-    let model = build(job, request.may_fetch)?;
-    let memory = Memory::of(job, &model)?;
+    let planned = PlannedModel::of_job(job, request.may_fetch)?;
+    let memory = Memory::of(job, &planned)?;
     let fits = |memory: &Memory| {
         request.bytes_per_core_max.is_none_or(|most| memory.bytes_per_core <= most)
     };
     let misfit = match fits(&memory) {
         true => None,
-        false => Some(Misfit { change: fitting::change(job, &model, fits)? }),
+        false => Some(Misfit { change: fitting::change(job, &planned, fits)? }),
     };
+    let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let output_bytes = 4 * parameters;
     let checkpoint_bytes = output_bytes + memory.optimizer_bytes_whole;
@@ -90,7 +96,7 @@ fn plan(request: &Request) -> anyhow::Result<Plan> {
         model_type: model.config().model_type()?.to_owned(),
         parameters,
         rows: job.train.per_device_train_batch_size,
-        positions: memory::positions(job, model.as_ref()) as u64,
+        positions: planned.positions(job)?.into(),
         checkpoint_bytes,
         output_bytes,
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
@@ -108,16 +114,39 @@ fn checkpoints(job: &JobFile) -> u64 {
     }
 }
 
-/// Builds the model of a job file. Labels that only the data determine do not matter.
-fn build(job: &JobFile, may_fetch: bool) -> anyhow::Result<Arc<dyn Model>> {
-    let mut config = model::config(&job.model, may_fetch)?;
-    if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
-        let classes: std::collections::BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
-        config.set_num_labels(classes.len());
+/// The model of a job, by its config alone.
+pub(crate) struct PlannedModel {
+    model: Arc<dyn Model>,
+    task: Arc<dyn JobTask>,
+    /// All inputs, since the plan opens no tokenizer.
+    inputs: ModelInputs,
+    readout: Readout,
+}
+
+impl PlannedModel {
+    /// Labels that only the data determine do not matter.
+    fn of_job(job: &JobFile, may_fetch: bool) -> anyhow::Result<PlannedModel> {
+        let mut config = model::config(&job.model, may_fetch)?;
+        let task = tasks::of_job(job, &config)?;
+        if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
+            let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
+            config.set_num_labels(classes.len());
+        }
+        let name = job.model.task.to_string();
+        let head =
+            Task::from_name(&name).with_context(|| format!("no task {name} is implemented"))?;
+        let model = registry::build(config, head)?.into();
+        let inputs = ModelInputs { token_type_ids: true, attention_mask: true };
+        Ok(PlannedModel { model, readout: task.readout(), task, inputs })
     }
-    let name = job.model.task.to_string();
-    let task = Task::from_name(&name).with_context(|| format!("no task {name} is implemented"))?;
-    Ok(registry::build(config, task)?.into())
+
+    /// The length of the job's longest row.
+    fn positions(&self, job: &JobFile) -> RunResult<u32> {
+        let positions = self.model.max_positions() as u32;
+        let limit = lengths::limit(job, self.task.as_ref(), positions);
+        let longest = job.data.max_length.map_or(limit, |length| length.min(limit));
+        Ok(lengths::buckets(job, self.task.as_ref(), longest, positions)?.longest())
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use traind_job_file::{JobFile, TrainSamplingStrategy};
 use traind_loader::{
-    Buckets, Collator, Masking, Padding, PaddingSide, Sampler, TextTokenizer, TokenizedSet,
+    Buckets, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, SamplingStrategy,
+    TextTokenizer, TokenizedSet,
 };
 use traind_xla::mesh::Mesh;
 
 use super::Context;
-use super::settings;
 use crate::checkpoint::{self, Recipe, Resumed};
 use crate::data::{self, DataSource, Splits, lengths};
 use crate::error::RunResult;
@@ -57,13 +58,28 @@ impl Inputs {
         let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
         lengths::check_rows(job, open.model.rows_max())?;
         let set = &splits.planned()?.set;
-        let sampler = settings::sampler(job, &mesh);
-        let sampler = Sampler::new(sampler, set.lengths(), buckets.clone())?;
+        let sampler = Sampler::new(sampler(job, &mesh), set.lengths(), buckets.clone())?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
         let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
         let sampler = lengths::fit(job, sampler, lengths_max)?;
         let recipe = Recipe::of(job, set.len() as u64);
         Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding, mesh })
+    }
+}
+
+/// The sampler's settings in a job on the cores of `mesh`.
+fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
+    let train = &job.train;
+    SamplerConfig {
+        batch_per_core: train.per_device_train_batch_size as usize,
+        cores: mesh.data_shards(),
+        seed: job.data_seed(),
+        strategy: match train.train_sampling_strategy {
+            TrainSamplingStrategy::Random => SamplingStrategy::Random,
+            TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
+            TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
+        },
+        drop_last: train.dataloader_drop_last && train.do_train,
     }
 }
 

@@ -6,7 +6,6 @@ mod context;
 mod inputs;
 mod prepare;
 mod save;
-mod settings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -86,7 +85,13 @@ fn execute(context: &Context) -> RunResult<Ended> {
     output::create_folder(&job.output_dir)?;
     let (mut session, prepared) = prepare(context)?;
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
-    checkpoint::check_disk_space(job, &session.state, timetable, &open.folder, resumed.as_ref())?;
+    checkpoint::check_disk_space(
+        job,
+        &session.programs.state,
+        timetable,
+        &open.folder,
+        resumed.as_ref(),
+    )?;
     let mut trainer = trainer(context, &session, &prepared)?;
     let batches = prefetch(&session, sampler, collator, timetable, trainer.progress.steps)?;
     trainer.run(&mut session, batches)?;

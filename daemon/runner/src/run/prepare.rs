@@ -10,16 +10,15 @@ use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::Context;
 use super::inputs::Inputs;
-use super::settings;
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::OpenModel;
 use crate::progress::{BestRule, Timetable};
-use crate::session::{ProgramShape, Session, open_cores};
-use crate::state::{self, StartValues, TrainState};
-use crate::step::{EvalStep, TrainStep};
+use crate::session::{Session, open_cores};
+use crate::state::{self, StartValues};
+use crate::step::{JobPrograms, ProgramShape};
 
 /// Everything that training needs besides the session.
 pub(super) struct Prepared {
@@ -82,7 +81,7 @@ impl Inputs {
 
     fn training_programs(&self, session: &Session) -> Vec<ProgramShape> {
         let batches = self.timetable.batches_before(self.timetable.max_steps);
-        session.step_programs().shapes(self.sampler.shapes(batches))
+        session.programs.step_programs().shapes(self.sampler.shapes(batches))
     }
 
     fn evaluator(&self, context: &Context, split: Option<Split>) -> RunResult<Option<Evaluator>> {
@@ -103,29 +102,20 @@ impl Inputs {
 
     fn session(&self, context: &Context, cores: LocalCores) -> RunResult<Session> {
         let job = &context.spec.job;
-        let model = &self.open.model;
-        let optimizer = settings::optimizer(job)?;
-        let forward = settings::forward_pass(job, &self.open)?;
-        let train = TrainStep {
-            forward: forward.clone(),
-            optimizer: Arc::clone(&optimizer),
-            mesh: self.mesh.clone(),
-            loss_divisor: job.total_train_batch_size().next_power_of_two() as f64,
-        };
-        let evaluate = EvalStep { forward, readout: self.open.task.readout() };
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let mut device = LazyDevice::new(cores, Some(cache), job.train.tf32);
-        let settings = settings::state(job);
-        if device.calls_kernels() {
+        if device.recorder().calls_kernels() {
             context
                 .reporter
                 .journal
                 .info(format!("Programs call traind's kernels {KERNELS_VERSION}"))?;
         }
-        let state = TrainState::create(&mut device, model, &optimizer, &start, settings)?;
-        let reporter = context.reporter.clone();
-        Ok(Session::new(device, state, train, evaluate, reporter, &context.run_dir))
+        let OpenModel { model, task, inputs, .. } = &self.open;
+        let recorder = device.recorder_mut();
+        let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorder)?;
+        programs.state.start(&mut device, &start)?;
+        Ok(Session::new(device, programs, context.reporter.clone(), &context.run_dir))
     }
 
     fn start_values(&self, context: &Context) -> RunResult<StartValues> {

@@ -4,8 +4,8 @@
 //! Imports `step`, `state`, `control` and `error`.
 
 mod cores;
+mod costs;
 mod flops;
-mod programs;
 mod upload;
 
 use std::collections::HashMap;
@@ -25,22 +25,17 @@ use traind_xla::runtime::{
 
 use crate::control::Reporter;
 use crate::error::RunResult;
-use crate::state::TrainState;
-use crate::step::{EvalStep, TrainStep};
+use crate::step::{JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::open_cores;
 pub(crate) use flops::trainer_flos;
-pub(crate) use programs::{Program, ProgramShape, StepPrograms};
 pub(crate) use upload::{UploadedBatch, Uploader};
 
-use programs::ProgramCosts;
+use costs::ProgramCosts;
 
 pub(crate) struct Session {
     pub device: LazyDevice,
-    pub state: TrainState,
-    train: TrainStep,
-    evaluate: EvalStep,
-    predict: EvalStep,
+    pub programs: JobPrograms,
     costs: HashMap<String, ProgramCosts>,
     reporter: Reporter,
     /// Receives the lowered programs.
@@ -50,16 +45,12 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(
         device: LazyDevice,
-        state: TrainState,
-        train: TrainStep,
-        evaluate: EvalStep,
+        programs: JobPrograms,
         reporter: Reporter,
         run_dir: &Path,
     ) -> Session {
-        let predict = evaluate.unlabelled();
         let programs_dir = run_dir.join("programs");
-        let costs = HashMap::new();
-        Session { device, state, train, evaluate, predict, costs, reporter, programs_dir }
+        Session { device, programs, costs: HashMap::new(), reporter, programs_dir }
     }
 
     /// Compiles the missing programs of `shapes`, as many at a time as the host has processors.
@@ -87,7 +78,8 @@ impl Session {
 
     /// `ahead`: before the first step.
     fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledStep> {
-        let step = self.record(shape)?;
+        let recorded = self.programs.record(self.device.recorder(), shape)?;
+        let step = self.device.compile_recorded(recorded)?;
         self.write_program(&shape.key(), &step.program);
         self.reporter.journal.record(Kind::Compiled(Compiled {
             program: shape.program.name().to_owned(),
@@ -98,25 +90,6 @@ impl Session {
             ahead,
         }))?;
         Ok(step)
-    }
-
-    fn record(&self, shape: ProgramShape) -> RunResult<CompiledStep> {
-        let ProgramShape { program, sizes } = shape;
-        let (device, train, state) = (&self.device, &self.train, &self.state);
-        match program {
-            Program::Train => device.compile(&train.inputs(&sizes), |at| train.record(at, state)),
-            Program::Accumulate => {
-                let inputs = train.accumulate_inputs(&sizes);
-                device.compile(&inputs, |at| train.record_accumulate(at, state))
-            }
-            Program::Update => {
-                device.compile(&train.update_inputs(), |at| train.record_update(at, state))
-            }
-            Program::Evaluate | Program::Predict => {
-                let evaluate = self.eval_step(program);
-                device.compile(&evaluate.inputs(&sizes), |at| evaluate.record(at, state))
-            }
-        }
     }
 
     /// Keeps the lowered program for debugging. A failure is ignored, since nothing depends on it.
@@ -131,7 +104,7 @@ impl Session {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
         };
-        let forward = self.train.forward.model.forward_flops(sizes.rows(), lengths);
+        let forward = self.programs.train.forward.model.forward_flops(sizes.rows(), lengths);
         let costs = ProgramCosts::of(step.executable(), shape.program, forward);
         self.costs.insert(shape.key(), costs);
         self.device.install(&shape.key(), step);
@@ -139,11 +112,11 @@ impl Session {
 
     /// The memory that the run uses on each core.
     pub(crate) fn memory(&self) -> MemoryUsage {
-        let (parameters_bytes, _) = self.state.host_bytes();
+        let (parameters_bytes, _) = self.programs.state.host_bytes();
         let costs = self.costs.values();
         MemoryUsage {
             parameters_bytes,
-            optimizer_bytes: self.device.variable_bytes() as u64 - parameters_bytes,
+            optimizer_bytes: self.device.recorder().variable_bytes() as u64 - parameters_bytes,
             temporary_bytes: costs.clone().map(|costs| costs.temporary_bytes).max().unwrap_or(0),
             code_bytes: costs.map(|costs| costs.code_bytes).sum(),
         }
@@ -161,11 +134,11 @@ impl Session {
 
     /// The parameter elements for [`trainer_flos`].
     pub(crate) fn trainer_elements(&self) -> usize {
-        flops::trainer_elements(self.train.forward.model.parameters())
+        flops::trainer_elements(self.programs.train.forward.model.parameters())
     }
 
     pub(crate) fn optimizer(&self) -> &Arc<dyn Optimizer> {
-        &self.train.optimizer
+        &self.programs.train.optimizer
     }
 
     /// Steps that may be launched and not yet read back. With one ahead a device stays busy while
@@ -174,29 +147,17 @@ impl Session {
         if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
     }
 
-    /// The programs that a training step takes.
-    pub(crate) fn step_programs(&self) -> StepPrograms {
-        match self.state.accumulation {
-            Some(_) => StepPrograms::Accumulated,
-            None => StepPrograms::Fused,
-        }
-    }
-
     pub(crate) fn train_uploader(&self) -> Uploader {
-        Uploader::new(self.device.cores(), &self.train.forward.layout)
+        Uploader::new(self.device.cores(), &self.programs.train.forward.layout)
     }
 
     pub(crate) fn eval_uploader(&self, program: Program) -> Uploader {
-        Uploader::new(self.device.cores(), &self.eval_step(program).forward.layout)
-    }
-
-    fn eval_step(&self, program: Program) -> &EvalStep {
-        if program == Program::Predict { &self.predict } else { &self.evaluate }
+        Uploader::new(self.device.cores(), &self.programs.eval_step(program).forward.layout)
     }
 
     /// Launches the program for a training batch, which may still run on return.
     pub(crate) fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {
-        self.launch_with(self.step_programs().batch_program(), batch)
+        self.launch_with(self.programs.step_programs().batch_program(), batch)
     }
 
     /// Launches the update that ends a step of several batches.
@@ -229,14 +190,14 @@ impl Session {
 
     /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
-        let parameters = self.state.parameters().iter();
+        let parameters = self.programs.state.parameters().iter();
         parameters.map(|parameter| parameter.value(&self.device)).collect()
     }
 
     /// Replaces the parameters for evaluation. The optimizer's copies are not replaced, so training
     /// must not continue.
     pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let mut parameters = self.state.parameters().iter().zip(arrays);
+        let mut parameters = self.programs.state.parameters().iter().zip(arrays);
         parameters.try_for_each(|(it, array)| Ok(self.device.set(it.variable(), array)?))
     }
 }

@@ -2,9 +2,10 @@
 //! Both last from one program of a step to the next.
 
 use serde::{Deserialize, Serialize};
-use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
+use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
+use super::set_zeros;
 use crate::error::RunResult;
 
 /// `torch.amp.GradScaler`'s defaults.
@@ -23,9 +24,13 @@ pub(crate) struct Accumulation {
 }
 
 impl Accumulation {
-    pub(super) fn create(device: &mut LazyDevice) -> RunResult<Accumulation> {
-        let mut zero = || device.variable(&HostArray::zeros(Shape::scalar(DType::F32)));
-        Ok(Accumulation { loss_sum: zero()?, weight_sum: zero()? })
+    pub(super) fn declare(recorder: &mut Recorder) -> Accumulation {
+        let mut scalar = || recorder.declare(Shape::scalar(DType::F32));
+        Accumulation { loss_sum: scalar(), weight_sum: scalar() }
+    }
+
+    pub(super) fn start(&self, device: &mut LazyDevice) -> RunResult<()> {
+        [self.loss_sum, self.weight_sum].into_iter().try_for_each(|sum| set_zeros(device, sum))
     }
 }
 
@@ -54,9 +59,14 @@ impl Default for ScaleValues {
 }
 
 impl LossScale {
-    pub(super) fn create(device: &mut LazyDevice, start: ScaleValues) -> RunResult<LossScale> {
-        let mut scalar = |value: f32| device.variable(&HostArray::from_f32(&[], &[value])?);
-        Ok(LossScale { scale: scalar(start.scale)?, growth_tracker: scalar(start.growth_tracker)? })
+    pub(super) fn declare(recorder: &mut Recorder) -> LossScale {
+        let mut scalar = || recorder.declare(Shape::scalar(DType::F32));
+        LossScale { scale: scalar(), growth_tracker: scalar() }
+    }
+
+    pub(super) fn start(&self, device: &mut LazyDevice, start: ScaleValues) -> RunResult<()> {
+        device.set(self.scale, &HostArray::from_f32(&[], &[start.scale])?)?;
+        Ok(device.set(self.growth_tracker, &HostArray::from_f32(&[], &[start.growth_tracker])?)?)
     }
 
     /// Records the change of the scale after a step; returns the new one.

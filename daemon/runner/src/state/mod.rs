@@ -13,11 +13,11 @@ mod mesh;
 mod parameter;
 mod slots;
 
-use std::sync::Arc;
-
+use traind_job_file::JobFile;
 use traind_models::Model;
 use traind_models::optimizers::Optimizer;
-use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
+use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
+use traind_xla::{DType, Shape};
 
 use crate::error::RunResult;
 
@@ -41,6 +41,7 @@ pub(crate) struct TrainState {
     pub accumulation: Option<Accumulation>,
     /// Present with `fp16`.
     pub loss_scale: Option<LossScale>,
+    settings: StateSettings,
 }
 
 /// Settings of a run's state.
@@ -56,6 +57,20 @@ pub(crate) struct StateSettings {
     pub fp16: bool,
 }
 
+/// The sizes of the state, in bytes: on one core, and whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StateBytes {
+    /// Whole parameters, and the shards that the optimizer updates.
+    pub parameters: u64,
+    /// The gradients that the optimizer reads.
+    pub gradients: u64,
+    /// Sums of gradients over the batches of a step.
+    pub gradient_sums: u64,
+    pub slots: u64,
+    /// The slots of all cores together.
+    pub slots_whole: u64,
+}
+
 /// The values that training starts from.
 #[derive(Debug, Default)]
 pub(crate) struct StartValues {
@@ -66,41 +81,68 @@ pub(crate) struct StartValues {
     pub loss_scale: ScaleValues,
 }
 
+impl StateSettings {
+    pub(crate) fn of_job(job: &JobFile) -> StateSettings {
+        let train = &job.train;
+        let clips = train.max_grad_norm > 0.0;
+        StateSettings {
+            seed: train.seed,
+            rows_per_core: train.per_device_train_batch_size as usize,
+            max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
+            shard_optimizer_state: job.parallel.shard_optimizer_state,
+            accumulates: train.gradient_accumulation_steps > 1 || train.fp16,
+            fp16: train.fp16,
+        }
+    }
+}
+
 impl TrainState {
-    /// Uploads the values that training starts with.
-    pub(crate) fn create(
-        device: &mut LazyDevice,
-        model: &Arc<dyn Model>,
-        optimizer: &Arc<dyn Optimizer>,
-        start: &StartValues,
+    /// Declares the variables of a run.
+    pub(crate) fn declare(
+        recorder: &mut Recorder,
+        model: &dyn Model,
+        optimizer: &dyn Optimizer,
         settings: StateSettings,
-    ) -> RunResult<TrainState> {
+    ) -> TrainState {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
-        let shards = if sharded { device.cores().mesh().data_shards() } else { 1 };
-        let creation = parameter::Creation {
-            optimizer: optimizer.as_ref(),
-            shards,
-            slots: start.slots.as_ref(),
-            accumulates: settings.accumulates,
-        };
-        let mut parameters = Vec::with_capacity(start.parameters.len());
-        for (spec, array) in model.parameters().iter().zip(&start.parameters) {
-            parameters.push(ParameterState::create(device, spec, array, &creation)?);
-        }
-        let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
-        let accumulation =
-            settings.accumulates.then(|| Accumulation::create(device)).transpose()?;
-        let loss_scale =
-            settings.fp16.then(|| LossScale::create(device, start.loss_scale)).transpose()?;
-        Ok(TrainState {
+        let shards = if sharded { recorder.mesh().data_shards() } else { 1 };
+        let declaration =
+            parameter::Declaration { optimizer, shards, accumulates: settings.accumulates };
+        let specs = model.parameters().iter();
+        let parameters =
+            specs.map(|spec| ParameterState::declare(recorder, spec, &declaration)).collect();
+        let accumulation = settings.accumulates.then(|| Accumulation::declare(recorder));
+        let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
+        TrainState {
             parameters,
-            seed: device.variable(&HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?,
-            row_offset: row_offsets(device, settings.rows_per_core)?,
-            max_grad_norm: device.variable(&max_grad_norm)?,
+            seed: recorder.declare(Shape::scalar(DType::U32)),
+            row_offset: recorder.declare(Shape::scalar(DType::U32)),
+            max_grad_norm: recorder.declare(Shape::scalar(DType::F32)),
             accumulation,
             loss_scale,
-        })
+            settings,
+        }
+    }
+
+    /// Uploads the values that training starts with.
+    pub(crate) fn start(&self, device: &mut LazyDevice, start: &StartValues) -> RunResult<()> {
+        for (parameter, array) in self.parameters.iter().zip(&start.parameters) {
+            parameter.start(device, array, start.slots.as_ref())?;
+        }
+        let settings = &self.settings;
+        let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
+        device.set(self.max_grad_norm, &max_grad_norm)?;
+        device.set(self.seed, &HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?;
+        let offsets = row_offsets(device, settings.rows_per_core)?;
+        device.set_per_core(self.row_offset, &offsets.iter().collect::<Vec<_>>())?;
+        if let Some(sums) = &self.accumulation {
+            sums.start(device)?;
+        }
+        if let Some(loss_scale) = &self.loss_scale {
+            loss_scale.start(device, start.loss_scale)?;
+        }
+        Ok(())
     }
 
     /// The parameters in the model's order.
@@ -146,6 +188,13 @@ impl TrainState {
         Ok(arrays)
     }
 
+    /// The sizes of the state whose variables `recorder` declared.
+    pub(crate) fn bytes(&self, recorder: &Recorder) -> StateBytes {
+        let mut bytes = StateBytes::default();
+        self.parameters.iter().for_each(|parameter| parameter.add_bytes(recorder, &mut bytes));
+        bytes
+    }
+
     /// The bytes of all parameters, and of all whole slots.
     pub(crate) fn host_bytes(&self) -> (u64, u64) {
         let parameters = self.parameters.iter().map(ParameterState::size_bytes).sum::<usize>();
@@ -154,23 +203,32 @@ impl TrainState {
     }
 }
 
-/// Uploads to each core the part of an array that it holds.
-fn upload(device: &mut LazyDevice, layout: &Layout, array: &HostArray) -> RunResult<Variable> {
+/// Sets a variable on each core to the part of an array that the core holds.
+fn set(
+    device: &mut LazyDevice,
+    variable: Variable,
+    layout: &Layout,
+    array: &HostArray,
+) -> RunResult<()> {
     if !layout.is_shard() {
-        return Ok(device.variable(array)?);
+        return Ok(device.set(variable, array)?);
     }
     let parts = layout.split(array)?;
     let held: Vec<&HostArray> = device.cores().coordinates().map(|at| &parts[at.data]).collect();
-    Ok(device.variable_per_core(&held)?)
+    Ok(device.set_per_core(variable, &held)?)
 }
 
-fn row_offsets(device: &mut LazyDevice, rows_per_core: usize) -> RunResult<Variable> {
-    let offsets: Vec<HostArray> = device
-        .cores()
-        .coordinates()
-        .map(|at| HostArray::from_u32(&[], &[(at.data * rows_per_core) as u32]))
-        .collect::<Result<_, _>>()?;
-    Ok(device.variable_per_core(&offsets.iter().collect::<Vec<_>>())?)
+/// Sets a variable to zeros on every core.
+fn set_zeros(device: &mut LazyDevice, variable: Variable) -> RunResult<()> {
+    let zeros = HostArray::zeros(device.shape(variable).clone());
+    Ok(device.set(variable, &zeros)?)
+}
+
+/// The first row of each local core in the global batch.
+fn row_offsets(device: &LazyDevice, rows_per_core: usize) -> RunResult<Vec<HostArray>> {
+    let cores = device.cores().coordinates();
+    let offsets = cores.map(|at| HostArray::from_u32(&[], &[(at.data * rows_per_core) as u32]));
+    Ok(offsets.collect::<Result<_, _>>()?)
 }
 
 /// Folds a seed into the 32 bits that device programs use.

@@ -4,11 +4,11 @@
 use traind_models::ParameterSpec;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::{HostArray, LazyDevice, Recording, Variable};
+use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{Shape, Tensor};
 
 use super::slots::{self, HeldSlot};
-use super::{Layout, SlotArrays, StoredSlots, upload};
+use super::{Layout, SlotArrays, StateBytes, StoredSlots, set, set_zeros};
 use crate::error::RunResult;
 
 #[derive(Clone, Debug)]
@@ -33,13 +33,11 @@ struct Training {
     weight_decay: bool,
 }
 
-/// How the state of each parameter is created.
-pub(super) struct Creation<'a> {
+/// How the state of each parameter is declared.
+pub(super) struct Declaration<'a> {
     pub optimizer: &'a dyn Optimizer,
     /// The number of cores that share the optimizer's state.
     pub shards: usize,
-    /// The slots of a checkpoint.
-    pub slots: Option<&'a StoredSlots>,
     pub accumulates: bool,
 }
 
@@ -69,16 +67,25 @@ pub(crate) struct ParameterUpdate<'a> {
 }
 
 impl ParameterState {
-    pub(super) fn create(
-        device: &mut LazyDevice,
+    pub(super) fn declare(
+        recorder: &mut Recorder,
         spec: &ParameterSpec,
+        declaration: &Declaration<'_>,
+    ) -> ParameterState {
+        let whole = recorder.declare(spec.shape.clone());
+        let training = spec.trainable.then(|| Training::declare(recorder, spec, declaration));
+        ParameterState { name: spec.name.clone(), shape: spec.shape.clone(), whole, training }
+    }
+
+    /// Sets the parameter to `array`, and its training state to that of a checkpoint, or to zeros.
+    pub(super) fn start(
+        &self,
+        device: &mut LazyDevice,
         array: &HostArray,
-        creation: &Creation<'_>,
-    ) -> RunResult<ParameterState> {
-        let whole = device.variable(array)?;
-        let training =
-            spec.trainable.then(|| Training::create(device, spec, array, creation)).transpose()?;
-        Ok(ParameterState { name: spec.name.clone(), shape: spec.shape.clone(), whole, training })
+        slots: Option<&StoredSlots>,
+    ) -> RunResult<()> {
+        device.set(self.whole, array)?;
+        self.training.as_ref().map_or(Ok(()), |training| training.start(device, array, slots))
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -102,6 +109,18 @@ impl ParameterState {
     pub(super) fn slot_bytes(&self) -> usize {
         let slots = self.training.iter().flat_map(|training| &training.slots);
         slots.map(|slot| slot.shape.size_bytes()).sum()
+    }
+
+    /// Adds the parameter's share to the sizes of the state.
+    pub(super) fn add_bytes(&self, recorder: &Recorder, bytes: &mut StateBytes) {
+        let held = |variable: Variable| recorder.shape(variable).size_bytes() as u64;
+        bytes.parameters += held(self.whole);
+        let Some(training) = &self.training else { return };
+        bytes.parameters += training.shard.map_or(0, held);
+        bytes.gradients += training.layout.held_shape(&self.shape).size_bytes() as u64;
+        bytes.gradient_sums += training.gradient_sum.map_or(0, held);
+        bytes.slots += training.slots.iter().map(|slot| held(slot.variable)).sum::<u64>();
+        bytes.slots_whole += self.slot_bytes() as u64;
     }
 
     pub(super) fn read(&self, at: &mut Recording<'_>) -> RunResult<ParameterValue<'_>> {
@@ -131,22 +150,33 @@ impl ParameterState {
 }
 
 impl Training {
-    fn create(
-        device: &mut LazyDevice,
+    fn declare(
+        recorder: &mut Recorder,
         spec: &ParameterSpec,
-        array: &HostArray,
-        creation: &Creation<'_>,
-    ) -> RunResult<Training> {
-        let layout = Layout::of(&spec.shape, creation.shards);
-        let mut zeros = || device.variable(&HostArray::zeros(spec.shape.clone()));
-        let gradient_sum = creation.accumulates.then(&mut zeros).transpose()?;
-        Ok(Training {
-            shard: layout.is_shard().then(|| upload(device, &layout, array)).transpose()?,
-            slots: slots::create(device, creation.optimizer, spec, &layout, creation.slots)?,
-            gradient_sum,
+        declaration: &Declaration<'_>,
+    ) -> Training {
+        let layout = Layout::of(&spec.shape, declaration.shards);
+        let held = layout.held_shape(&spec.shape);
+        Training {
+            shard: layout.is_shard().then(|| recorder.declare(held)),
+            slots: slots::declare(recorder, declaration.optimizer, spec, &layout),
+            gradient_sum: declaration.accumulates.then(|| recorder.declare(spec.shape.clone())),
             weight_decay: spec.weight_decay(),
             layout,
-        })
+        }
+    }
+
+    fn start(
+        &self,
+        device: &mut LazyDevice,
+        array: &HostArray,
+        slots: Option<&StoredSlots>,
+    ) -> RunResult<()> {
+        if let Some(shard) = self.shard {
+            set(device, shard, &self.layout, array)?;
+        }
+        self.gradient_sum.map_or(Ok(()), |sum| set_zeros(device, sum))?;
+        self.slots.iter().try_for_each(|slot| slot.start(device, &self.layout, slots))
     }
 }
 
@@ -250,15 +280,16 @@ mod tests {
         root.declare("trained", Role::Projection, &[2.into()], Init::Zeros);
         root.at("base").frozen().declare("frozen", Role::Projection, &[2.into()], Init::Zeros);
         let optimizer = optimizers::build("adamw_torch", &Settings::default()).unwrap();
-        let creation =
-            Creation { optimizer: optimizer.as_ref(), shards: 1, slots: None, accumulates: true };
+        let declaration =
+            Declaration { optimizer: optimizer.as_ref(), shards: 1, accumulates: true };
         let mut device = device();
         let start = [1.0, 2.0];
         let array = HostArray::from_f32(&[2], &start).unwrap();
         let states: Vec<ParameterState> = specs
             .iter()
-            .map(|spec| ParameterState::create(&mut device, spec, &array, &creation).unwrap())
+            .map(|spec| ParameterState::declare(device.recorder_mut(), spec, &declaration))
             .collect();
+        states.iter().for_each(|state| state.start(&mut device, &array, None).unwrap());
         let [trained, frozen] = &states[..] else { panic!("{states:?}") };
         assert!(trained.gradient_sum().is_some() && frozen.gradient_sum().is_none());
         assert_eq!((trained.slot_bytes(), frozen.slot_bytes()), (16, 0));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use traind_models::ParameterSpec;
 use traind_models::optimizers::{Optimizer, Slot};
 use traind_xla::Shape;
-use traind_xla::runtime::{HostArray, LazyDevice, Variable};
+use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
 
-use super::{Layout, upload};
+use super::{Layout, set, set_zeros};
 use crate::error::{RunError, RunResult};
 
 /// Whole slots by `<parameter>.<slot>`.
@@ -36,27 +36,37 @@ impl HeldSlot {
     pub(super) fn read(&self, device: &LazyDevice, layout: &Layout) -> RunResult<HostArray> {
         layout.read(device, self.variable, &self.shape)
     }
+
+    /// Sets the slot to its value in a checkpoint, or to zeros.
+    pub(super) fn start(
+        &self,
+        device: &mut LazyDevice,
+        layout: &Layout,
+        stored: Option<&StoredSlots>,
+    ) -> RunResult<()> {
+        match stored {
+            None => set_zeros(device, self.variable),
+            Some(stored) => {
+                set(device, self.variable, layout, stored.find(&self.name, &self.shape)?)
+            }
+        }
+    }
 }
 
-/// Creates the slots of one parameter, from a checkpoint or as zeros.
-pub(super) fn create(
-    device: &mut LazyDevice,
+/// Declares the slots of one parameter.
+pub(super) fn declare(
+    recorder: &mut Recorder,
     optimizer: &dyn Optimizer,
     spec: &ParameterSpec,
     layout: &Layout,
-    stored: Option<&StoredSlots>,
-) -> RunResult<Vec<HeldSlot>> {
-    let mut held = Vec::new();
+) -> Vec<HeldSlot> {
     // A sharded slot has the shape of its parameter.
-    for Slot { name, shape } in optimizer.slots(&spec.shape) {
-        let name = format!("{}.{name}", spec.name);
-        let variable = match stored {
-            None => device.variable(&HostArray::zeros(layout.held_shape(&shape)))?,
-            Some(stored) => upload(device, layout, stored.find(&name, &shape)?)?,
-        };
-        held.push(HeldSlot { name, variable, shape });
-    }
-    Ok(held)
+    let slots = optimizer.slots(&spec.shape).into_iter().map(|Slot { name, shape }| HeldSlot {
+        name: format!("{}.{name}", spec.name),
+        variable: recorder.declare(layout.held_shape(&shape)),
+        shape,
+    });
+    slots.collect()
 }
 
 impl StoredSlots {

@@ -52,7 +52,7 @@ impl BatchLayout {
 }
 
 /// The shape of an input in a batch of `sizes`.
-pub(crate) fn input_shape(spec: &InputSpec, sizes: &BatchSizes) -> Shape {
+fn input_shape(spec: &InputSpec, sizes: &BatchSizes) -> Shape {
     let dims = spec.dims.iter().map(|dim| match dim {
         InputDim::Rows => sizes.rows(),
         InputDim::Positions => sizes.get(BatchAxis::Positions),

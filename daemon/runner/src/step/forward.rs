@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use traind_job_file::Train;
+use traind_job_file::{JobFile, Train};
+use traind_loader::ModelInputs;
 use traind_models::tasks::{LabelSmoother, num_items_in_batch};
 use traind_models::{Forward, Model, Output, ParameterTensors};
 use traind_xla::DType;
@@ -26,6 +27,24 @@ pub(crate) struct ForwardPass {
 }
 
 impl ForwardPass {
+    /// The pass of a job's model. `inputs` are those that the tokenizer provides.
+    pub(crate) fn of_job(
+        job: &JobFile,
+        model: &Arc<dyn Model>,
+        inputs: ModelInputs,
+    ) -> RunResult<ForwardPass> {
+        let train = &job.train;
+        let smooths = train.label_smoothing_factor > 0.0;
+        let smoother = smooths.then(|| LabelSmoother::new(train.label_smoothing_factor));
+        Ok(ForwardPass {
+            model: Arc::clone(model),
+            layout: BatchLayout::of(model.as_ref(), inputs),
+            compute_dtype: compute_dtype(train),
+            smoother: smoother.transpose()?,
+            gradient_checkpointing: train.gradient_checkpointing,
+        })
+    }
+
     /// Records the pass over this core's rows, with dropout if `random` is given.
     pub(crate) fn record(
         &self,

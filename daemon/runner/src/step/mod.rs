@@ -6,11 +6,15 @@
 mod batch;
 mod eval_step;
 mod forward;
+mod job_programs;
+mod programs;
 mod readout;
 mod train_step;
 
-pub(crate) use batch::{BatchLayout, input_shape};
+pub(crate) use batch::BatchLayout;
 pub(crate) use eval_step::{EvalStep, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
+pub(crate) use job_programs::JobPrograms;
+pub(crate) use programs::{Program, ProgramShape, StepPrograms};
 pub(crate) use readout::{Readout, RowOutput, scalar};
 pub(crate) use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, TrainStep, UPDATED};

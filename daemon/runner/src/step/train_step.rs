@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
+use traind_job_file::{JobFile, Optim};
 use traind_loader::BatchSizes;
 use traind_models::clip;
-use traind_models::optimizers::{Optimizer, Scalars};
+use traind_models::optimizers::{self, Optimizer, Scalars};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
@@ -49,6 +50,11 @@ pub(crate) struct TrainStep {
 }
 
 impl TrainStep {
+    pub(crate) fn of_job(job: &JobFile, forward: ForwardPass, mesh: Mesh) -> RunResult<TrainStep> {
+        let loss_divisor = job.total_train_batch_size().next_power_of_two() as f64;
+        Ok(TrainStep { forward, optimizer: optimizer(job)?, mesh, loss_divisor })
+    }
+
     /// The inputs of a step in one program, in the order in which they are uploaded.
     pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
         let mut inputs = self.forward.layout.step_inputs(sizes);
@@ -215,6 +221,20 @@ impl TrainStep {
     fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
         Ok(value.all_reduce(ReduceKind::Sum, &self.mesh.groups(&[Axis::Data]))?)
     }
+}
+
+/// Returns the optimizer. A job that does not train gets the one without state.
+fn optimizer(job: &JobFile) -> RunResult<Arc<dyn Optimizer>> {
+    let train = &job.train;
+    let name = if train.do_train { train.optim } else { Optim::Sgd };
+    let settings = optimizers::Settings {
+        weight_decay: train.weight_decay,
+        adam_beta1: train.adam_beta1,
+        adam_beta2: train.adam_beta2,
+        adam_epsilon: train.adam_epsilon,
+        args: train.optim_args.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    };
+    Ok(optimizers::build(name.as_str(), &settings)?.into())
 }
 
 /// Records that `value` is added to a variable.

@@ -8,7 +8,8 @@ use traind_xla::runtime::HostArray;
 use super::updates::{Update, Updates};
 use crate::error::{RunError, RunResult};
 use crate::progress::{BatchPosition, StepCounts, Timetable};
-use crate::session::{Session, StepPrograms, UploadedBatch, Uploader, trainer_flos};
+use crate::session::{Session, UploadedBatch, Uploader, trainer_flos};
+use crate::step::StepPrograms;
 
 /// A batch that is ready to be launched.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) fn prefetch(
     let preparation = Preparation {
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
-        programs: session.step_programs(),
+        programs: session.programs.step_programs(),
         uploader: session.train_uploader(),
         collator: collator.clone(),
         trainer_elements: session.trainer_elements(),

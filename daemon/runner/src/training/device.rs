@@ -61,7 +61,7 @@ impl Device for Session {
     }
 
     fn skips_updates(&self) -> bool {
-        self.state.loss_scale.is_some()
+        self.programs.state.loss_scale.is_some()
     }
 
     fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {

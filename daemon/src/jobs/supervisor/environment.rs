@@ -65,8 +65,15 @@ const FOR_HUB: &[&str] = &[
     "HF_TOKEN",
 ];
 /// Passed to every planner.
-const FOR_PLAN: &[&str] =
-    &["HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "LD_LIBRARY_PATH", "PATH"];
+const FOR_PLAN: &[&str] = &[
+    "HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "TRAIND_KERNELS",
+];
 /// Variables for object stores and the hub that contain secrets.
 const SECRETS: &[&str] =
     &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];

@@ -1,22 +1,24 @@
 //! Every replica of a group gets the parts of all, joined.
 
-use super::{ReduceKind, group_size, groups_attribute};
+use std::sync::Arc;
+
+use super::{ReduceKind, group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
 #[derive(Debug)]
 struct AllGather {
     axis: usize,
-    groups: Vec<Vec<usize>>,
+    groups: Arc<[Vec<usize>]>,
 }
 
 impl Tensor {
     /// Joins the tensors of each replica group along `axis`, in the group's order.
     pub fn all_gather(&self, axis: usize, groups: &[Vec<usize>]) -> Result<Tensor> {
-        self.apply(AllGather { axis, groups: groups.to_vec() }, &[])
+        self.apply(AllGather { axis, groups: groups.into() }, &[])
     }
 }
 
@@ -26,7 +28,15 @@ impl Op for AllGather {
     }
 
     fn storage(&self) -> ResultStorage {
-        ResultStorage::Written
+        storage(&self.groups)
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Groups(self.groups.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

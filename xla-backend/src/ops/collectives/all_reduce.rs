@@ -1,22 +1,24 @@
 //! Every replica of a group gets the sum, or an extreme, of all their values.
 
-use super::{ReduceKind, group_size, groups_attribute};
+use std::sync::Arc;
+
+use super::{ReduceKind, group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::{Backward, Op, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
 #[derive(Debug)]
 struct AllReduce {
     kind: ReduceKind,
-    groups: Vec<Vec<usize>>,
+    groups: Arc<[Vec<usize>]>,
 }
 
 impl Tensor {
     /// Combines the tensor element by element over each replica group.
     pub fn all_reduce(&self, kind: ReduceKind, groups: &[Vec<usize>]) -> Result<Tensor> {
-        self.apply(AllReduce { kind, groups: groups.to_vec() }, &[])
+        self.apply(AllReduce { kind, groups: groups.into() }, &[])
     }
 }
 
@@ -35,7 +37,15 @@ impl Op for AllReduce {
     }
 
     fn storage(&self) -> ResultStorage {
-        ResultStorage::Written
+        storage(&self.groups)
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Groups(self.groups.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

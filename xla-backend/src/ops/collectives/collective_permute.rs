@@ -1,23 +1,25 @@
 //! Each replica sends its tensor to at most one other.
 
+use std::sync::Arc;
+
 use super::dense_rows;
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
 /// Pairs of source and target.
 #[derive(Debug)]
 struct CollectivePermute {
-    pairs: Vec<(usize, usize)>,
+    pairs: Arc<[(usize, usize)]>,
 }
 
 impl Tensor {
     /// Moves the tensor from the first to the second replica of each pair; a
     /// replica that is no target gets zeros.
     pub fn collective_permute(&self, pairs: &[(usize, usize)]) -> Result<Tensor> {
-        self.apply(CollectivePermute { pairs: pairs.to_vec() }, &[])
+        self.apply(CollectivePermute { pairs: pairs.into() }, &[])
     }
 }
 
@@ -34,6 +36,14 @@ impl Op for CollectivePermute {
 
     fn storage(&self) -> ResultStorage {
         ResultStorage::Written
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Pairs(self.pairs.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

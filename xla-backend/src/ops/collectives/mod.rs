@@ -5,7 +5,7 @@
 //! Gradients are those of the sum, over all replicas, of each one's loss, except
 //! with `fan_out` and `fan_in`.
 
-use super::Problem;
+use super::{Problem, ResultStorage};
 
 mod all_gather;
 mod all_reduce;
@@ -45,6 +45,15 @@ fn group_size(groups: &[Vec<usize>]) -> Result<usize, Problem> {
         return Err(format!("replica groups {groups:?} share a replica").into());
     }
     Ok(size)
+}
+
+/// Compilers drop a collective of groups of one.
+fn storage(groups: &[Vec<usize>]) -> ResultStorage {
+    if groups.iter().all(|group| group.len() == 1) {
+        ResultStorage::View
+    } else {
+        ResultStorage::Written
+    }
 }
 
 /// `dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`.

@@ -1,9 +1,11 @@
 //! Each replica of a group gets its part of the sum of all their values.
 
-use super::{ReduceKind, group_size, groups_attribute};
+use std::sync::Arc;
+
+use super::{ReduceKind, group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -11,7 +13,7 @@ use crate::tensor::Tensor;
 struct ReduceScatter {
     kind: ReduceKind,
     axis: usize,
-    groups: Vec<Vec<usize>>,
+    groups: Arc<[Vec<usize>]>,
 }
 
 impl Tensor {
@@ -23,7 +25,7 @@ impl Tensor {
         axis: usize,
         groups: &[Vec<usize>],
     ) -> Result<Tensor> {
-        self.apply(ReduceScatter { kind, axis, groups: groups.to_vec() }, &[])
+        self.apply(ReduceScatter { kind, axis, groups: groups.into() }, &[])
     }
 }
 
@@ -33,7 +35,15 @@ impl Op for ReduceScatter {
     }
 
     fn storage(&self) -> ResultStorage {
-        ResultStorage::Written
+        storage(&self.groups)
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Groups(self.groups.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -1,10 +1,6 @@
-//! The programs of a session: their names, the shapes they are compiled for, and their costs.
+//! The programs of a job: their names, and the shapes they are compiled for.
 
 use traind_loader::BatchSizes;
-use traind_pjrt::Executable;
-
-use super::flops;
-use crate::control::Work;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
@@ -30,7 +26,7 @@ impl Program {
         }
     }
 
-    fn computes_gradients(self) -> bool {
+    pub(crate) fn computes_gradients(self) -> bool {
         match self {
             Program::Train | Program::Accumulate => true,
             Program::Update | Program::Evaluate | Program::Predict => false,
@@ -49,7 +45,7 @@ pub(crate) enum StepPrograms {
 
 impl StepPrograms {
     /// The program that takes a batch.
-    pub(super) fn batch_program(self) -> Program {
+    pub(crate) fn batch_program(self) -> Program {
         match self {
             StepPrograms::Fused => Program::Train,
             StepPrograms::Accumulated => Program::Accumulate,
@@ -83,31 +79,6 @@ impl ProgramShape {
 
     pub(crate) fn key(&self) -> String {
         format!("{}-{}", self.program.name(), self.sizes)
-    }
-}
-
-/// The costs of a compiled program on each core.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProgramCosts {
-    pub(super) work: Work,
-    pub(super) temporary_bytes: u64,
-    pub(super) code_bytes: u64,
-}
-
-impl ProgramCosts {
-    /// Costs that the plugin does not report are 0.
-    pub(super) fn of(
-        executable: &Executable,
-        program: Program,
-        forward_flops: f64,
-    ) -> ProgramCosts {
-        let memory = executable.program().compiled_memory_stats().ok().flatten();
-        let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
-        ProgramCosts {
-            work: flops::work(executable, forward_flops, program.computes_gradients()),
-            temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
-            code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
-        }
     }
 }
 

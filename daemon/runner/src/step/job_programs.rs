@@ -1,0 +1,75 @@
+//! Everything that the programs of a job are recorded from. The plan records them without a device, the
+//! run compiles them.
+
+use std::sync::Arc;
+
+use traind_job_file::JobFile;
+use traind_loader::ModelInputs;
+use traind_models::Model;
+use traind_xla::runtime::{RecordedStep, Recorder};
+
+use super::{EvalStep, ForwardPass, Program, ProgramShape, Readout, StepPrograms, TrainStep};
+use crate::error::RunResult;
+use crate::state::{StateSettings, TrainState};
+
+pub(crate) struct JobPrograms {
+    pub state: TrainState,
+    pub train: TrainStep,
+    pub evaluate: EvalStep,
+    pub predict: EvalStep,
+}
+
+impl JobPrograms {
+    /// Declares the job's variables. `inputs` are those that the tokenizer provides.
+    pub(crate) fn declare(
+        job: &JobFile,
+        model: &Arc<dyn Model>,
+        inputs: ModelInputs,
+        readout: Readout,
+        recorder: &mut Recorder,
+    ) -> RunResult<JobPrograms> {
+        let forward = ForwardPass::of_job(job, model, inputs)?;
+        let train = TrainStep::of_job(job, forward.clone(), recorder.mesh().clone())?;
+        let evaluate = EvalStep { forward, readout };
+        let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
+        let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings);
+        Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate })
+    }
+
+    /// The programs that a training step takes.
+    pub(crate) fn step_programs(&self) -> StepPrograms {
+        match self.state.accumulation {
+            Some(_) => StepPrograms::Accumulated,
+            None => StepPrograms::Fused,
+        }
+    }
+
+    /// The evaluation step of a program.
+    pub(crate) fn eval_step(&self, program: Program) -> &EvalStep {
+        if program == Program::Predict { &self.predict } else { &self.evaluate }
+    }
+
+    /// Records a program against the recorder that declared the variables.
+    pub(crate) fn record(
+        &self,
+        recorder: &Recorder,
+        shape: ProgramShape,
+    ) -> RunResult<RecordedStep> {
+        let ProgramShape { program, sizes } = shape;
+        let (train, state) = (&self.train, &self.state);
+        match program {
+            Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
+            Program::Accumulate => {
+                let inputs = train.accumulate_inputs(&sizes);
+                recorder.record(&inputs, |at| train.record_accumulate(at, state))
+            }
+            Program::Update => {
+                recorder.record(&train.update_inputs(), |at| train.record_update(at, state))
+            }
+            Program::Evaluate | Program::Predict => {
+                let evaluate = self.eval_step(program);
+                recorder.record(&evaluate.inputs(&sizes), |at| evaluate.record(at, state))
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The collectives of a program.
+
+use super::needed;
+use crate::graph::{Graph, Participants};
+use crate::stablehlo::Output;
+
+/// A collective operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// StableHLO's name: `all_reduce`.
+    pub operation: &'static str,
+    /// Bytes that each core contributes.
+    pub operand_bytes: u64,
+    /// Bytes that each core gets.
+    pub result_bytes: u64,
+    pub participants: Participants,
+}
+
+/// Returns the collectives in which more than one replica takes part, in the order of the graph.
+pub(crate) fn collectives(graph: &Graph, outputs: &[Output]) -> Vec<Collective> {
+    let nodes = needed(graph, outputs).into_iter().filter(|(_, is_needed)| *is_needed);
+    let collectives = nodes.filter_map(|(node, _)| {
+        let participants = node.op.participants().filter(|it| it.group_size() > 1)?;
+        let operand = &graph.node(*node.inputs.first()?).shape;
+        Some(Collective {
+            operation: node.op.name(),
+            operand_bytes: operand.size_bytes() as u64,
+            result_bytes: node.shape.size_bytes() as u64,
+            participants,
+        })
+    });
+    collectives.collect()
+}

@@ -1,0 +1,170 @@
+//! The memory of a program on one core, by how long each value is alive.
+//!
+//! A compiler fuses elementwise operations into their users, so their results take no memory and keep
+//! their inputs alive instead. The inputs of a dot are always in memory, since nothing is fused into a
+//! dot, nor into a kernel. A value that replaces an argument takes over the argument's memory.
+
+use std::collections::HashSet;
+
+use super::needed;
+use crate::graph::{DType, Graph, Node, ResultStorage, Shape};
+use crate::stablehlo::Output;
+
+/// Estimated bytes on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryEstimate {
+    /// All arguments: variables and inputs of the step.
+    pub arguments: u64,
+    /// Results that replace no argument.
+    pub outputs: u64,
+    /// The most bytes of intermediate values that are alive at once.
+    pub temporaries: u64,
+}
+
+/// What a platform's compiler does with intermediate values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assumptions {
+    /// The size of a value in half precision.
+    pub half_bytes: usize,
+    /// Whether programs call kernels, which keep nothing for a gradient.
+    pub kernels: bool,
+}
+
+pub(crate) fn memory(
+    graph: &Graph,
+    outputs: &[Output],
+    assumptions: Assumptions,
+) -> MemoryEstimate {
+    let bytes = |node: &Node| node.shape.size_bytes() as u64;
+    let arguments = graph.parameters().iter().map(|parameter| graph.node(parameter.node));
+    let new = outputs.iter().filter(|output| output.aliases_parameter.is_none());
+    MemoryEstimate {
+        arguments: arguments.map(bytes).sum(),
+        outputs: new.map(|output| bytes(graph.node(output.node))).sum(),
+        temporaries: Values::of(graph, outputs, assumptions).peak(),
+    }
+}
+
+/// The values of a program, by node.
+struct Values<'a> {
+    nodes: Vec<(&'a Node, bool)>,
+    /// Whether a value is written to memory of its own.
+    written: Vec<bool>,
+    /// The index after which a value can be computed.
+    ready: Vec<usize>,
+    /// Values in the memory of arguments and results.
+    elsewhere: HashSet<usize>,
+    assumptions: Assumptions,
+}
+
+impl<'a> Values<'a> {
+    fn of(graph: &'a Graph, outputs: &[Output], assumptions: Assumptions) -> Values<'a> {
+        let nodes = needed(graph, outputs);
+        let written = written(&nodes);
+        let ready = ready(&nodes, &written);
+        let results = outputs.iter().map(|output| behind_views(&nodes, output.node.index()));
+        Values { elsewhere: results.collect(), ready, written, assumptions, nodes }
+    }
+
+    /// The most bytes alive at once.
+    fn peak(&self) -> u64 {
+        let order = self.order();
+        let ends = self.ends(&order);
+        let mut freed: Vec<u64> = vec![0; self.nodes.len()];
+        let (mut alive, mut most) = (0_u64, 0);
+        for (position, &index) in order.iter().enumerate() {
+            for (bytes, end) in self.allocated(index, &ends) {
+                alive += bytes;
+                freed[end.max(position)] += bytes;
+            }
+            most = most.max(alive);
+            alive -= freed[position];
+        }
+        most
+    }
+
+    /// The bytes that a node allocates, each with the position of its last reader.
+    fn allocated(&self, index: usize, ends: &[usize]) -> impl Iterator<Item = (u64, usize)> {
+        let node = self.nodes[index].0;
+        let bytes = self.bytes(&node.shape);
+        let is_value = self.written[index] && !self.elsewhere.contains(&index);
+        // Its gradient reads the operand when it reads the intermediate value.
+        let kept = node.inputs.first().filter(|_| node.op.keeps_intermediate());
+        let kept = kept.filter(|_| !self.assumptions.kernels);
+        let kept = kept.map(|operand| (bytes, ends[operand.index()]));
+        is_value.then(|| (bytes, ends[index])).into_iter().chain(kept)
+    }
+
+    fn bytes(&self, shape: &Shape) -> u64 {
+        let per_element = match shape.dtype {
+            DType::BF16 | DType::F16 => self.assumptions.half_bytes,
+            other => other.size_bytes(),
+        };
+        (shape.element_count() * per_element) as u64
+    }
+
+    /// The needed nodes in the order in which they run: that of the graph, but for those that free
+    /// memory, which run as soon as their inputs exist.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> =
+            (0..self.nodes.len()).filter(|&index| self.nodes[index].1).collect();
+        order.sort_by_key(|&index| (self.ready[index], index));
+        order
+    }
+
+    /// The position in `order` of the last reader of each node, through nodes that are fused into
+    /// their readers.
+    fn ends(&self, order: &[usize]) -> Vec<usize> {
+        let mut ends = vec![0; self.nodes.len()];
+        for (position, &index) in order.iter().enumerate().rev() {
+            let at = if self.written[index] { position } else { ends[index].max(position) };
+            for input in &self.nodes[index].0.inputs {
+                let end = &mut ends[input.index()];
+                *end = (*end).max(at);
+            }
+        }
+        ends
+    }
+}
+
+/// Returns by index which results are in memory of their own.
+fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
+    let mut written: Vec<bool> =
+        nodes.iter().map(|(node, _)| node.op.storage() == ResultStorage::Written).collect();
+    for (reader, _) in nodes.iter().filter(|(node, is_needed)| *is_needed && node.op.reads_memory())
+    {
+        for input in &reader.inputs {
+            let read = behind_views(nodes, input.index());
+            // Arguments are in memory already.
+            written[read] |= !nodes[read].0.inputs.is_empty();
+        }
+    }
+    written
+}
+
+/// Returns by index the node after which each one runs: itself, or the last of its inputs.
+fn ready(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<usize> {
+    let mut ready: Vec<usize> = Vec::with_capacity(nodes.len());
+    for (index, (node, _)) in nodes.iter().enumerate() {
+        let inputs = node.inputs.iter().map(|input| ready[input.index()]).max();
+        ready.push(match written[index] && !shrinks(nodes, node) {
+            true => index,
+            false => inputs.unwrap_or(0),
+        });
+    }
+    ready
+}
+
+/// Whether a node is a collective whose result takes no more memory than its operand.
+fn shrinks(nodes: &[(&Node, bool)], node: &Node) -> bool {
+    let fits = |input: usize| node.shape.size_bytes() <= nodes[input].0.shape.size_bytes();
+    node.op.participants().is_some() && node.inputs.iter().all(|input| fits(input.index()))
+}
+
+/// The node whose bytes a view shows.
+fn behind_views(nodes: &[(&Node, bool)], mut index: usize) -> usize {
+    while nodes[index].0.op.storage() == ResultStorage::View {
+        index = nodes[index].0.inputs[0].index();
+    }
+    index
+}

@@ -1,0 +1,127 @@
+//! Records steps against a mesh and the shapes of variables. It needs no device, so that a plan
+//! reads the very programs that a run executes.
+
+use std::time::Instant;
+
+use super::platform::{dot_precision, half_bytes};
+use super::recording::{Argument, Recorded, Recording, StepInput};
+use super::variable::Variable;
+use crate::analysis::{self, Assumptions, Collective, MemoryEstimate};
+use crate::error::{Error, Result};
+use crate::graph::Shape;
+use crate::kernels::are_kernels_expected;
+use crate::mesh::Mesh;
+use crate::stablehlo::{self, Lowering, Output, Program};
+use crate::tensor::Trace;
+
+/// The name of every program's module.
+const MODULE: &str = "step";
+
+/// Everything that a recorded program depends on besides the step itself.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    mesh: Mesh,
+    lowering: Lowering,
+    /// Bytes of an intermediate value in half precision.
+    half_bytes: usize,
+    shapes: Vec<Shape>,
+}
+
+/// A step as a graph: neither lowered nor compiled.
+#[derive(Debug)]
+pub struct RecordedStep {
+    trace: Trace,
+    outputs: Vec<Output>,
+    pub(super) recorded: Recorded,
+    /// Time that recording took, in seconds.
+    pub(super) seconds: f64,
+}
+
+impl Recorder {
+    /// For cores of `platform`, a client's platform name. `tensor_float_32`: GPUs may round the
+    /// operands of float32 dots. `kernels`: programs may call kernels of ours.
+    pub fn new(mesh: Mesh, platform: &str, tensor_float_32: bool, kernels: bool) -> Recorder {
+        let lowering = Lowering { dots: dot_precision(platform, tensor_float_32), kernels };
+        Recorder { mesh, lowering, half_bytes: half_bytes(platform), shapes: Vec::new() }
+    }
+
+    /// As a [`LazyDevice`](super::LazyDevice) on this host is expected to record.
+    pub fn expected(mesh: Mesh, platform: &str, tensor_float_32: bool) -> Recorder {
+        Recorder::new(mesh, platform, tensor_float_32, are_kernels_expected(platform))
+    }
+
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Whether programs call kernels of ours.
+    pub fn calls_kernels(&self) -> bool {
+        self.lowering.kernels
+    }
+
+    pub(super) fn disable_kernels(&mut self) {
+        self.lowering.kernels = false;
+    }
+
+    /// A new variable, of which each core has `shape`.
+    pub fn declare(&mut self, shape: Shape) -> Variable {
+        self.shapes.push(shape);
+        Variable::new(self.shapes.len() - 1)
+    }
+
+    /// The shape of a variable on each core.
+    pub fn shape(&self, variable: Variable) -> &Shape {
+        &self.shapes[variable.index()]
+    }
+
+    /// The number of variables.
+    pub(super) fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Bytes of all variables on one core.
+    pub fn variable_bytes(&self) -> usize {
+        self.shapes.iter().map(Shape::size_bytes).sum()
+    }
+
+    /// Records a step. Several threads may do so at once.
+    pub fn record<E: From<Error>>(
+        &self,
+        inputs: &[StepInput],
+        record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
+    ) -> Result<RecordedStep, E> {
+        let start = Instant::now();
+        let mut recording = Recording::new(&self.shapes, inputs, self.lowering.kernels)?;
+        record(&mut recording)?;
+        let (trace, outputs, recorded) = recording.cut();
+        Ok(RecordedStep { trace, outputs, recorded, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// Lowers a step that this recorder recorded.
+    pub fn lower(&self, step: &RecordedStep) -> Program {
+        let (graph, replicas) = (step.trace.graph(), self.mesh.replica_count());
+        stablehlo::lower(&graph, MODULE, &step.outputs, replicas, self.lowering)
+    }
+
+    /// Estimates the memory on one core of a step that this recorder recorded.
+    pub fn memory(&self, step: &RecordedStep) -> MemoryEstimate {
+        let assumptions =
+            Assumptions { half_bytes: self.half_bytes, kernels: self.lowering.kernels };
+        analysis::memory(&step.trace.graph(), &step.outputs, assumptions)
+    }
+}
+
+impl RecordedStep {
+    /// Bytes of the step's inputs on one core.
+    pub fn input_bytes(&self) -> u64 {
+        let graph = self.trace.graph();
+        let arguments = self.recorded.arguments.iter().zip(graph.parameters());
+        let inputs = arguments.filter(|(argument, _)| matches!(argument, Argument::Input(_)));
+        inputs.map(|(_, input)| graph.node(input.node).shape.size_bytes() as u64).sum()
+    }
+
+    /// The program's collectives, in the order in which they were recorded.
+    pub fn collectives(&self) -> Vec<Collective> {
+        analysis::collectives(&self.trace.graph(), &self.outputs)
+    }
+}
