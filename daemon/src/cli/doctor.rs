@@ -1,4 +1,4 @@
-//! `traind doctor`: diagnoses a daemon that refuses to start.
+//! `traind doctor`: diagnoses a daemon that refuses to start, and a host that lacks what a platform needs.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,19 @@ use anyhow::Context;
 
 use super::Global;
 use super::exit::Exit;
+use crate::host::readiness::{self, Check, Finding, HostFiles};
 use crate::jobs::doctor::{self, StoppedState};
 use crate::paths;
 
-/// Check the job store of a stopped daemon, or rebuild it from the job folders
+/// Check the job store of a stopped daemon, rebuild it, or check the host for a platform
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
+    /// Check that this host has what a platform needs (cpu, cuda or neuron), without a daemon
+    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["state_dir", "rebuild"])]
+    platform: Option<String>,
+    /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
+    #[arg(long, value_name = "DIR", requires = "platform")]
+    cache_dir: Option<PathBuf>,
     /// The daemon's state folder
     /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
     #[arg(long, value_name = "DIR")]
@@ -23,10 +30,33 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
+        if let Some(platform) = &self.platform {
+            return check_host(platform, self.cache_dir);
+        }
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
         let state = StoppedState::lock(&state_dir)?;
         if self.rebuild { rebuild(&state) } else { check(&state) }
+    }
+}
+
+fn check_host(platform: &str, cache_dir: Option<PathBuf>) -> anyhow::Result<Exit> {
+    let cache_dir = cache_dir.or_else(paths::cache_dir);
+    let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
+    let checks = readiness::of_platform(platform, &HostFiles::new("/"), &cache_dir)?;
+    for check in &checks {
+        println!("{}", describe(check));
+    }
+    Ok(if checks.iter().any(Check::is_missing) { Exit::Failed } else { Exit::Done })
+}
+
+fn describe(Check { name, finding }: &Check) -> String {
+    match finding {
+        Finding::Present(found) => format!("ok       {name}: {found}"),
+        Finding::Advice { found, remedy } => format!("advice   {name}: {found}\n         {remedy}"),
+        Finding::Missing { found, remedy } => {
+            format!("missing  {name}: {found}\n         {remedy}")
+        }
     }
 }
 

@@ -26,12 +26,12 @@ pub(crate) struct Plugins {
 enum Action {
     /// List platforms, versions and paths
     List,
-    /// Download a platform's plugin and check its pinned sha256
+    /// Download a platform's plugin, with the libraries that it needs, and check the pinned sha256
     Install {
-        /// cpu
+        /// cpu or cuda
         platform: String,
-        /// Install from this wheel instead of the package index
-        #[arg(long, value_name = "FILE.whl")]
+        /// Install from this wheel, or from the wheels in this folder, instead of the package index
+        #[arg(long, value_name = "PATH")]
         from: Option<PathBuf>,
     },
 }
@@ -45,12 +45,11 @@ impl Plugins {
             None | Some(Action::List) => list(&cache_dir),
             Some(Action::Install { platform, from }) => {
                 let plugin = plugin(&platform)?;
-                if let (None, None, Some(version)) =
-                    (&from, plugin.find(&cache_dir), plugin.version())
-                {
-                    eprintln!("fetching the {platform} plugin {version}");
-                }
-                let install = move || install(plugin, &cache_dir, from.as_deref());
+                let install = move || {
+                    install(plugin, &cache_dir, from.as_deref(), |wheel| {
+                        eprintln!("fetching {} {}", wheel.package, wheel.version);
+                    })
+                };
                 match tokio::task::spawn_blocking(install).await?? {
                     Installed::Present(path) => println!("{} is installed already", path.display()),
                     Installed::Unpacked(path) => println!("installed {}", path.display()),

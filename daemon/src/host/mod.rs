@@ -5,6 +5,7 @@ mod cores;
 pub(crate) mod discovery;
 pub(crate) mod plugins;
 pub(crate) mod process;
+pub(crate) mod readiness;
 pub(crate) mod spot;
 
 pub(crate) use cores::Host;

@@ -19,6 +19,10 @@ pub(crate) enum PluginError {
     NoPip { python: String, wheel: String },
     #[error("pip download of {requirement} failed ({status}):\n{output}\n{}", hint(.wheel))]
     Pip { requirement: String, status: String, output: String, wheel: String },
+    #[error(
+        "{path} is not a folder: the plugin has {count} wheels, and --from must name a folder that has them all"
+    )]
+    SeveralWheels { path: PathBuf, count: usize },
     #[error("pip left no wheel in {folder}")]
     NoWheel { folder: PathBuf },
     #[error("{path} is not the pinned wheel: sha256 is {found}, must be {expected}")]

@@ -1,4 +1,5 @@
-//! `traind plugins install`: fetch a pinned wheel, check it, unpack it, rename it into place.
+//! `traind plugins install`: fetches pinned wheels, verifies and unpacks them, and renames the result
+//! into place.
 //!
 //! Concurrent installations wait for each other, and an installed plugin is not fetched again.
 
@@ -6,7 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{Build, Origin, Plugin, PluginError, Wheel, wheel};
+use super::{Build, Contents, Origin, Plugin, PluginError, Wheel, wheel};
 
 /// The result of an installation.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,13 +18,15 @@ pub(crate) enum Installed {
     Unpacked(PathBuf),
 }
 
-/// Installs `plugin` into `cache_dir`, from the wheel `from` or else from the package index.
+/// Installs `plugin` into `cache_dir`, from the wheel or the folder of wheels `from`, or else from the
+/// package index. `report` is called before each download.
 pub(crate) fn install(
     plugin: &Plugin,
     cache_dir: &Path,
     from: Option<&Path>,
+    report: impl Fn(&Wheel),
 ) -> Result<Installed, PluginError> {
-    let (Origin::Wheel(wheel), Some(folder)) = (&plugin.origin, plugin.folder(cache_dir)) else {
+    let (Origin::Wheels(wheels), Some(folder)) = (&plugin.origin, plugin.folder(cache_dir)) else {
         let instructions = plugin.instructions();
         return Err(PluginError::NotFetched { platform: plugin.platform, instructions });
     };
@@ -36,17 +39,45 @@ pub(crate) fn install(
     }
     let scratch = tempfile::Builder::new().prefix(".install-").tempdir_in(&parent);
     let scratch = scratch.map_err(PluginError::io("create a folder in", &parent))?;
-    let build = build(wheel)?;
-    let file = match from {
-        Some(file) => file.to_owned(),
-        None => download(wheel, build, scratch.path())?,
-    };
-    wheel::verify(&file, build.sha256)?;
     let unpacked = scratch.path().join("unpacked");
     fs::create_dir(&unpacked).map_err(PluginError::io("create", &unpacked))?;
-    wheel::unpack(&file, wheel.members, &unpacked)?;
+    for wheel in *wheels {
+        let build = build(wheel)?;
+        match from {
+            Some(from) => add(wheel, build, &given(from, wheels, wheel, build)?, &unpacked)?,
+            None => {
+                report(wheel);
+                let file = download(wheel, build, scratch.path())?;
+                add(wheel, build, &file, &unpacked)?;
+                fs::remove_file(&file).map_err(PluginError::io("remove", &file))?;
+            }
+        }
+    }
     publish(&unpacked, &folder)?;
     Ok(Installed::Unpacked(library))
+}
+
+/// The user's file of a wheel: `from` itself, or in the folder `from`.
+fn given(
+    from: &Path,
+    wheels: &[Wheel],
+    wheel: &Wheel,
+    build: &Build,
+) -> Result<PathBuf, PluginError> {
+    match (from.is_dir(), wheels.len()) {
+        (true, _) => Ok(from.join(file_name(wheel, build))),
+        (false, 1) => Ok(from.to_owned()),
+        (false, count) => Err(PluginError::SeveralWheels { path: from.to_owned(), count }),
+    }
+}
+
+/// Verifies a wheel and adds its files.
+fn add(wheel: &Wheel, build: &Build, file: &Path, unpacked: &Path) -> Result<(), PluginError> {
+    wheel::verify(file, build.sha256)?;
+    match wheel.contents {
+        Contents::Members(members) => wheel::unpack(file, members, unpacked),
+        Contents::All => wheel::unpack_all(file, unpacked),
+    }
 }
 
 /// The lock is held as long as the file is open.
@@ -81,7 +112,7 @@ fn download(wheel: &Wheel, build: &Build, folder: &Path) -> Result<PathBuf, Plug
     let name = file_name(wheel, build);
     let output = Command::new(&python)
         .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"])
-        .args(["--no-deps", "--only-binary=:all:", "--platform", build.tag, "--dest"])
+        .args(["--no-deps", "--only-binary=:all:", "--platform", platform(build), "--dest"])
         .arg(folder)
         .arg(&requirement)
         .output()
@@ -95,6 +126,11 @@ fn download(wheel: &Wheel, build: &Build, folder: &Path) -> Result<PathBuf, Plug
     }
     let path = folder.join(name);
     if path.is_file() { Ok(path) } else { Err(PluginError::NoWheel { folder: folder.to_owned() }) }
+}
+
+/// One of the tags, since pip takes no more.
+fn platform(build: &Build) -> &'static str {
+    build.tag.split_once('.').map_or(build.tag, |(first, _)| first)
 }
 
 fn file_name(wheel: &Wheel, build: &Build) -> String {

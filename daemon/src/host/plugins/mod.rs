@@ -5,6 +5,7 @@
 pub(crate) mod error;
 pub(crate) mod install;
 mod wheel;
+mod wheels;
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,8 @@ pub(crate) struct Plugin {
 /// The source of a plugin.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// A pinned Python wheel that `traind plugins install` fetches.
-    Wheel(&'static Wheel),
+    /// Pinned Python wheels that `traind plugins install` fetches, the plugin's own first.
+    Wheels(&'static [Wheel]),
     /// Installed by the user: patterns to search, newest last, and installation instructions.
     Own { patterns: &'static [&'static str], instructions: &'static str },
 }
@@ -35,8 +36,16 @@ pub(crate) struct Wheel {
     pub package: &'static str,
     pub version: &'static str,
     pub builds: &'static [Build],
-    /// Members that are unpacked, by their path in the wheel.
-    pub members: &'static [&'static str],
+    pub contents: Contents,
+}
+
+/// What is unpacked of a wheel.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    /// These members, by their path in the wheel, without their folders.
+    Members(&'static [&'static str]),
+    /// All members, in their folders.
+    All,
 }
 
 /// The wheel of one architecture.
@@ -44,23 +53,18 @@ pub(crate) struct Wheel {
 pub(crate) struct Build {
     /// The architecture, as in [`std::env::consts::ARCH`].
     pub arch: &'static str,
-    /// The platform tag in the wheel's file name.
+    /// The platform tags in the wheel's file name.
     pub tag: &'static str,
     pub sha256: &'static str,
 }
 
 /// Every platform that a job file may name.
 pub(crate) const PLUGINS: &[Plugin] = &[
-    Plugin { platform: "cpu", library: "xla_cpu_pjrt.so", origin: Origin::Wheel(&CPU_WHEEL) },
+    Plugin { platform: "cpu", library: "xla_cpu_pjrt.so", origin: Origin::Wheels(wheels::CPU) },
     Plugin {
         platform: "cuda",
-        library: "xla_cuda_plugin.so",
-        origin: Origin::Own {
-            patterns: &[],
-            instructions: "install the Python package jax-cuda13-pjrt (or jax-cuda12-pjrt) \
-                           yourself and set TRAIND_PLUGIN_CUDA to the path of its \
-                           xla_cuda_plugin.so",
-        },
+        library: "jax_plugins/xla_cuda13/xla_cuda_plugin.so",
+        origin: Origin::Wheels(wheels::CUDA),
     },
     Plugin {
         platform: "neuron",
@@ -76,27 +80,6 @@ pub(crate) const PLUGINS: &[Plugin] = &[
         },
     },
 ];
-
-static CPU_WHEEL: Wheel = Wheel {
-    package: "xla-cpu-pjrt",
-    version: "0.0.1",
-    builds: &[
-        Build {
-            arch: "x86_64",
-            tag: "manylinux_2_27_x86_64",
-            sha256: "55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc",
-        },
-        Build {
-            arch: "aarch64",
-            tag: "manylinux_2_27_aarch64",
-            sha256: "8f613be6e891858f40d64f9799319502fff42689661944fc18a6ffd8210b30c9",
-        },
-    ],
-    members: &[
-        "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
-        "xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h",
-    ],
-};
 
 /// The entry of `platform`.
 pub(crate) fn plugin(platform: &str) -> Result<&'static Plugin, PluginError> {
@@ -124,7 +107,7 @@ impl Plugin {
     /// The pinned version, if there is one.
     pub(crate) fn version(&self) -> Option<&'static str> {
         match &self.origin {
-            Origin::Wheel(wheel) => Some(wheel.version),
+            Origin::Wheels(wheels) => wheels.first().map(|wheel| wheel.version),
             Origin::Own { .. } => None,
         }
     }
@@ -141,7 +124,7 @@ impl Plugin {
             return format!("{variable} names {}, which is not a file", path.to_string_lossy());
         }
         match &self.origin {
-            Origin::Wheel(_) => format!("run `traind plugins install {}`", self.platform),
+            Origin::Wheels(_) => format!("run `traind plugins install {}`", self.platform),
             Origin::Own { instructions, .. } => (*instructions).to_owned(),
         }
     }

@@ -1,12 +1,17 @@
-//! Verifies a pinned wheel's checksum and unpacks a few of its members.
+//! Verifies a pinned wheel's checksum and unpacks its members.
 
-use std::fs::File;
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+use zip::result::ZipError;
 
 use super::PluginError;
+
+/// The owner's right to execute a file.
+const EXECUTABLE: u32 = 0o100;
 
 /// Checks that a file has the pinned checksum.
 pub(super) fn verify(path: &Path, expected: &'static str) -> Result<(), PluginError> {
@@ -33,6 +38,41 @@ pub(super) fn unpack(path: &Path, members: &[&str], folder: &Path) -> Result<(),
     }
     let folder_file = File::open(folder).map_err(PluginError::io("open", folder))?;
     folder_file.sync_all().map_err(PluginError::io("sync", folder))
+}
+
+/// Unpacks all members into `folder`, with their folders and permissions, durably.
+pub(super) fn unpack_all(path: &Path, folder: &Path) -> Result<(), PluginError> {
+    let file = File::open(path).map_err(PluginError::io("open", path))?;
+    let unpack_error = |member: String| {
+        let path = path.to_owned();
+        move |source| PluginError::Unpack { path, member, source }
+    };
+    let mut archive = zip::ZipArchive::new(file).map_err(unpack_error("the index".to_owned()))?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(unpack_error(format!("member {index}")))?;
+        if entry.is_dir() {
+            continue;
+        }
+        let name = entry.enclosed_name().ok_or_else(|| {
+            let outside = ZipError::InvalidArchive("is outside the wheel's folder".into());
+            unpack_error(entry.name().to_owned())(outside)
+        })?;
+        let target = folder.join(name);
+        let mode = entry.unix_mode();
+        write_below(&mut entry, &target, mode).map_err(PluginError::io("write", &target))?;
+    }
+    Ok(())
+}
+
+fn write_below(source: &mut impl Read, target: &Path, mode: Option<u32>) -> io::Result<()> {
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    write(source, target)?;
+    match mode.filter(|mode| mode & EXECUTABLE != 0) {
+        Some(_) => fs::set_permissions(target, Permissions::from_mode(0o755)),
+        None => Ok(()),
+    }
 }
 
 fn write(source: &mut impl Read, target: &Path) -> io::Result<()> {
@@ -72,6 +112,39 @@ mod tests {
         unpack(&path, &["p/lib.so", "p/include/api.h"], folder.path()).unwrap();
         let read = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!((read("lib.so"), read("api.h")), ("library".into(), "header".into()));
+    }
+
+    #[test]
+    fn a_whole_wheel_keeps_folders_and_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tools.whl");
+        let mut writer = zip::ZipWriter::new(File::create(&path).unwrap());
+        for (name, mode) in [("nvidia/bin/ptxas", 0o755), ("nvidia/lib/libx.so", 0o644)] {
+            let options = zip::write::SimpleFileOptions::default().unix_permissions(mode);
+            writer.start_file(name, options).unwrap();
+            writer.write_all(name.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap();
+        unpack_all(&path, folder.path()).unwrap();
+        for (name, executable) in [("nvidia/bin/ptxas", true), ("nvidia/lib/libx.so", false)] {
+            let file = folder.path().join(name);
+            assert_eq!(fs::read_to_string(&file).unwrap(), name);
+            let mode = file.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & EXECUTABLE != 0, executable, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_member_outside_the_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hostile.whl");
+        let mut writer = zip::ZipWriter::new(File::create(&path).unwrap());
+        writer.start_file("../escaped", zip::write::SimpleFileOptions::default()).unwrap();
+        writer.finish().unwrap();
+        let target = folder.path().join("target");
+        let error = unpack_all(&path, &target).unwrap_err().to_string();
+        assert!(error.contains("../escaped"), "{error}");
+        assert!(!folder.path().join("escaped").exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use traind_job_file::{JobFile, Platform, RunSpec};
 
@@ -112,6 +113,11 @@ const NEURON_RT_EXEC_TIMEOUT_SECONDS: &str = "600";
 /// host never share a port.
 const ROOT_COMM_PORT: u32 = 61_100;
 
+/// The plugin is `jax_plugins/xla_cuda13/xla_cuda_plugin.so` in a folder of Python packages, and CUDA's
+/// compiler is in this folder beside it.
+const PLUGIN_DEPTH: usize = 3;
+const CUDA_DATA_DIR: &str = "nvidia/cu13";
+
 type Variables = BTreeMap<OsString, OsString>;
 
 /// Builds the runner's environment for `spec` from `own`, the daemon's environment.
@@ -123,6 +129,9 @@ pub(super) fn runner_environment(
         own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)).collect();
     for (name, value) in defaults(spec) {
         variables.entry(name.into()).or_insert(value);
+    }
+    if spec.job.resources.platform == Platform::Cuda {
+        add_cuda_data_dir(&mut variables, &spec.plugin);
     }
     variables.insert(tree::MARK.into(), spec.job_id.clone().into());
     let assigned = assignments(spec, &variables);
@@ -188,6 +197,22 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
             // The operator decides whether to round stochastically; the seed keeps it reproducible.
             ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", spec.job.train.seed.to_string().into()),
         ],
+    }
+}
+
+/// Names the folder of `ptxas` and libdevice to XLA if they are installed beside the plugin, as
+/// `traind plugins install` and pip do, unless the daemon's environment names another.
+fn add_cuda_data_dir(variables: &mut Variables, plugin: &Path) {
+    const FLAG: &str = "--xla_gpu_cuda_data_dir";
+    let Some(site) = plugin.ancestors().nth(PLUGIN_DEPTH) else { return };
+    let folder = site.join(CUDA_DATA_DIR);
+    let flags = variables.entry("XLA_FLAGS".into()).or_default();
+    if folder.is_dir() && !flags.to_string_lossy().contains(FLAG) {
+        let separator = if flags.is_empty() { "" } else { " " };
+        flags.push(format!("{separator}{FLAG}={}", folder.display()));
+    }
+    if flags.is_empty() {
+        variables.remove(OsStr::new("XLA_FLAGS"));
     }
 }
 
@@ -305,6 +330,23 @@ mod tests {
         check(&spec("cuda", &[1, 3]), &[], &expect("CUDA_VISIBLE_DEVICES=1,3"));
         let own = [("CUDA_VISIBLE_DEVICES", "GPU-a, GPU-b")];
         check(&spec("cuda", &[1]), &own, &expect("CUDA_VISIBLE_DEVICES=GPU-b"));
+    }
+
+    #[test]
+    fn a_gpu_runner_finds_the_compiler_beside_the_plugin() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(site.path().join(CUDA_DATA_DIR)).unwrap();
+        let mut spec = spec("cuda", &[0]);
+        spec.plugin = site.path().join("jax_plugins/xla_cuda13/xla_cuda_plugin.so");
+        let flags = |own: &[(&str, &str)]| {
+            let own = own.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+            runner_environment(own, &spec).get(OsStr::new("XLA_FLAGS")).cloned().unwrap()
+        };
+        let flag = format!("--xla_gpu_cuda_data_dir={}/nvidia/cu13", site.path().display());
+        assert_eq!(flags(&[]), flag.as_str());
+        assert_eq!(flags(&[("XLA_FLAGS", "--a=b")]), format!("--a=b {flag}").as_str());
+        let own = "--xla_gpu_cuda_data_dir=/usr/local/cuda";
+        assert_eq!(flags(&[("XLA_FLAGS", own)]), own);
     }
 
     #[test]

@@ -151,7 +151,8 @@ fn plugins_are_listed_without_a_daemon() {
     let host = Host::new(1, "");
     let (code, list, _) = text(&host.cli(&["plugins"]));
     assert_eq!(code, Some(0));
-    for words in ["cpu", "0.0.1", "xla_cpu_pjrt.so", "TRAIND_PLUGIN_CUDA", "neuron"] {
+    for words in ["cpu", "0.0.1", "xla_cpu_pjrt.so", "plugins install cuda", "TRAIND_PLUGIN_NEURON"]
+    {
         assert!(list.contains(words), "{list}");
     }
 }
@@ -178,12 +179,30 @@ fn a_failed_plugin_install_names_what_is_missing() {
     let (code, _, errors) = text(&host.cli(&["plugins", "install", "cpu", "--from", "wrong.whl"]));
     assert_eq!(code, Some(1));
     assert!(errors.contains("is not the pinned wheel"), "{errors}");
+    let (code, _, errors) = text(&host.cli(&["plugins", "install", "cuda", "--from", "wrong.whl"]));
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("--from must name a folder"), "{errors}");
     let (code, _, errors) = text(&host.cli(&["plugins", "install", "neuron"]));
     assert_eq!(code, Some(1));
     assert!(errors.contains("libneuronxla"), "{errors}");
     let left = std::fs::read_dir(host.path("cache/plugins")).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).filter(|name| name != ".lock").collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_host_is_checked_for_a_platform() {
+    let host = Host::new(1, "");
+    let (code, found, _) = text(&host.cli(&["doctor", "--platform", "cpu"]));
+    assert_eq!(code, Some(0), "{found}");
+    assert!(found.contains("ok       PJRT plugin: "), "{found}");
+    std::fs::remove_dir_all(host.path("cache/plugins")).unwrap();
+    let (code, found, _) = text(&host.cli(&["doctor", "--platform", "cpu"]));
+    assert_eq!(code, Some(1), "{found}");
+    assert!(found.contains("run `traind plugins install cpu`"), "{found}");
+    let (code, _, errors) = text(&host.cli(&["doctor", "--platform", "tpu"]));
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("known: cpu, cuda, neuron"), "{errors}");
 }
 
 #[test]
