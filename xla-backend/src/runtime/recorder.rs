@@ -120,6 +120,16 @@ impl RecordedStep {
         inputs.map(|(_, input)| graph.node(input.node).shape.size_bytes() as u64).sum()
     }
 
+    /// The variables that the step assigns.
+    pub fn assigned(&self) -> &[Variable] {
+        &self.recorded.assigned
+    }
+
+    /// The names of the values that the step fetches.
+    pub fn fetched(&self) -> &[String] {
+        &self.recorded.fetched
+    }
+
     /// The program's collectives, in the order in which they were recorded.
     pub fn collectives(&self) -> Vec<Collective> {
         analysis::collectives(&self.trace.graph(), &self.outputs)

@@ -1,8 +1,8 @@
 //! The costs of compiled programs.
 
-use traind_pjrt::Executable;
+use traind_models::flops;
 
-use super::flops;
+use super::device::CompiledProgram;
 use crate::control::Work;
 use crate::step::Program;
 
@@ -15,18 +15,17 @@ pub(super) struct ProgramCosts {
 }
 
 impl ProgramCosts {
-    /// Costs that the plugin does not report are 0.
-    pub(super) fn of(
-        executable: &Executable,
+    /// `forward`: FLOPs of the program's forward pass.
+    pub(super) fn of<S>(
+        compiled: &CompiledProgram<S>,
         program: Program,
-        forward_flops: f64,
+        forward: f64,
     ) -> ProgramCosts {
-        let memory = executable.program().compiled_memory_stats().ok().flatten();
-        let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
+        let model = if program.computes_gradients() { flops::training(forward) } else { forward };
         ProgramCosts {
-            work: flops::work(executable, forward_flops, program.computes_gradients()),
-            temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
-            code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
+            work: Work { executed: compiled.flops, model },
+            temporary_bytes: compiled.temporary_bytes,
+            code_bytes: compiled.code_bytes,
         }
     }
 }

@@ -1,27 +1,10 @@
-//! Floating-point operations: what programs take and what devices offer.
+//! Floating-point operations: those of training by transformers' count, and those that devices offer.
 
 use traind_job_file::Train;
-use traind_models::{ParameterSpec, Role, flops};
-use traind_pjrt::{Executable, Value};
+use traind_models::{ParameterSpec, Role};
 use traind_xla::DType;
 
-use crate::control::Work;
 use crate::step::compute_dtype;
-
-/// Returns the work of a program whose forward pass takes `forward` FLOPs.
-pub(super) fn work(executable: &Executable, forward: f64, trains: bool) -> Work {
-    let model = if trains { flops::training(forward) } else { forward };
-    Work { executed: executed(executable), model }
-}
-
-/// The compiler's count. It is informative only, so a plugin that reports none fails no run.
-fn executed(executable: &Executable) -> f64 {
-    let cost = executable.program().cost_analysis().ok().flatten().unwrap_or_default();
-    match cost.get("flops") {
-        Some(Value::Float(flops)) if *flops > 0.0 => f64::from(*flops),
-        _ => 0.0,
-    }
-}
 
 /// The FLOPs of training by transformers' `floating_point_ops`: six for each position, padding
 /// included, and each element of `trainer_elements`.

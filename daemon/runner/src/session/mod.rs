@@ -5,7 +5,10 @@
 
 mod cores;
 mod costs;
+mod device;
 mod flops;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 use std::collections::HashMap;
@@ -18,10 +21,8 @@ use traind_loader::BatchAxis;
 use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{CompileSource, Compiled, MemoryUsage, Phase};
-use traind_xla::runtime::{
-    CompiledStep, CoreInputs, ExecutableSource, HostArray, LazyDevice, Pending,
-};
+use traind_proto::v1::{Compiled, MemoryUsage, Phase};
+use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending};
 
 use crate::control::Reporter;
 use crate::error::RunResult;
@@ -32,9 +33,10 @@ pub(crate) use flops::trainer_flos;
 pub(crate) use upload::{UploadedBatch, Uploader};
 
 use costs::ProgramCosts;
+use device::{CompiledProgram, ProgramDevice};
 
-pub(crate) struct Session {
-    pub device: LazyDevice,
+pub(crate) struct Session<D = LazyDevice> {
+    pub device: D,
     pub programs: JobPrograms,
     costs: HashMap<String, ProgramCosts>,
     reporter: Reporter,
@@ -42,13 +44,13 @@ pub(crate) struct Session {
     programs_dir: PathBuf,
 }
 
-impl Session {
+impl<D: ProgramDevice> Session<D> {
     pub(crate) fn new(
-        device: LazyDevice,
+        device: D,
         programs: JobPrograms,
         reporter: Reporter,
         run_dir: &Path,
-    ) -> Session {
+    ) -> Session<D> {
         let programs_dir = run_dir.join("programs");
         Session { device, programs, costs: HashMap::new(), reporter, programs_dir }
     }
@@ -68,7 +70,7 @@ impl Session {
         let compile = |shape: &ProgramShape| self.compile(*shape, true);
         let compiled =
             missing.par_iter().with_max_len(1).map(compile).collect::<RunResult<Vec<_>>>()?;
-        missing.iter().zip(compiled).for_each(|(shape, step)| self.install(shape, step));
+        missing.iter().zip(compiled).for_each(|(shape, compiled)| self.install(shape, compiled));
         Ok(())
     }
 
@@ -77,19 +79,19 @@ impl Session {
     }
 
     /// `ahead`: before the first step.
-    fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledStep> {
+    fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledProgram<D::Step>> {
         let recorded = self.programs.record(self.device.recorder(), shape)?;
-        let step = self.device.compile_recorded(recorded)?;
-        self.write_program(&shape.key(), &step.program);
+        let compiled = self.device.compile(recorded)?;
+        self.write_program(&shape.key(), &compiled.text);
         self.reporter.journal.record(Kind::Compiled(Compiled {
             program: shape.program.name().to_owned(),
             bucket_length: shape.sizes.get(BatchAxis::Positions) as u32,
             batch: shape.sizes.rows() as u32,
-            seconds: step.trace_seconds + step.compile.seconds,
-            source: compile_source(step.compile.source).into(),
+            seconds: compiled.seconds,
+            source: compiled.source.into(),
             ahead,
         }))?;
-        Ok(step)
+        Ok(compiled)
     }
 
     /// Keeps the lowered program for debugging. A failure is ignored, since nothing depends on it.
@@ -98,16 +100,16 @@ impl Session {
         let _ = std::fs::write(self.programs_dir.join(format!("{key}.mlir")), program);
     }
 
-    fn install(&mut self, shape: &ProgramShape, step: CompiledStep) {
+    fn install(&mut self, shape: &ProgramShape, compiled: CompiledProgram<D::Step>) {
         let sizes = &shape.sizes;
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
         };
         let forward = self.programs.train.forward.model.forward_flops(sizes.rows(), lengths);
-        let costs = ProgramCosts::of(step.executable(), shape.program, forward);
+        let costs = ProgramCosts::of(&compiled, shape.program, forward);
         self.costs.insert(shape.key(), costs);
-        self.device.install(&shape.key(), step);
+        self.device.install(&shape.key(), compiled.step);
     }
 
     /// The memory that the run uses on each core.
@@ -122,6 +124,21 @@ impl Session {
         }
     }
 
+    /// Launches the program, which may still run on return. Compiles it first if it is missing.
+    fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<D::Launched> {
+        if !self.has(&shape) {
+            self.reporter.activity.enter(Phase::Compile);
+            let compiled = self.compile(shape, false)?;
+            self.install(&shape, compiled);
+        }
+        let key = shape.key();
+        let work = self.costs.get(&key).map(|costs| costs.work).unwrap_or_default();
+        self.reporter.activity.program_launched(work);
+        self.device.launch(&key, inputs)
+    }
+}
+
+impl Session {
     /// The memory of a core in bytes, if known.
     pub(crate) fn core_memory_bytes(&self) -> Option<u64> {
         cores::memory_bytes(self.device.cores())
@@ -176,18 +193,6 @@ impl Session {
         self.launch(ProgramShape { program, sizes: plan.sizes }, &batch.inputs)
     }
 
-    fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<Pending> {
-        if !self.has(&shape) {
-            self.reporter.activity.enter(Phase::Compile);
-            let step = self.compile(shape, false)?;
-            self.install(&shape, step);
-        }
-        let key = shape.key();
-        let work = self.costs.get(&key).map(|costs| costs.work).unwrap_or_default();
-        self.reporter.activity.program_launched(work);
-        Ok(self.device.mark_step(&key, inputs)?)
-    }
-
     /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         let parameters = self.programs.state.parameters().iter();
@@ -199,13 +204,5 @@ impl Session {
     pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
         let mut parameters = self.programs.state.parameters().iter().zip(arrays);
         parameters.try_for_each(|(it, array)| Ok(self.device.set(it.variable(), array)?))
-    }
-}
-
-fn compile_source(source: ExecutableSource) -> CompileSource {
-    match source {
-        ExecutableSource::Memory => CompileSource::Memory,
-        ExecutableSource::Disk => CompileSource::Disk,
-        ExecutableSource::Compiled => CompileSource::Compiled,
     }
 }

@@ -9,6 +9,8 @@ mod forward;
 mod job_programs;
 mod programs;
 mod readout;
+#[cfg(test)]
+pub(crate) mod tests;
 mod train_step;
 
 pub(crate) use batch::BatchLayout;

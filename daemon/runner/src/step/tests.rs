@@ -1,0 +1,144 @@
+//! The programs of a step, recorded without a device: what each reads from the cores and changes on
+//! them, and how cores communicate.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use traind_job_file::JobFile;
+use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
+use traind_models::{Model, ModelConfig, Task, registry};
+use traind_xla::runtime::{RecordedStep, Recorder};
+
+use super::{JobPrograms, Program, ProgramShape, Readout};
+use crate::state::mesh;
+
+/// The programs of a job of two layers, with the recorder that declared their variables.
+pub(crate) struct Recorded {
+    pub programs: JobPrograms,
+    pub recorder: Recorder,
+}
+
+impl Recorded {
+    /// `sections` are lines of the job file.
+    pub(crate) fn of_job(sections: &str) -> Recorded {
+        let yaml = format!(
+            "name: a\nmodel: {{name_or_path: ./a, task: sequence-classification, num_labels: 3}}\n\
+             data: {{train: a.csv}}\noutput_dir: out\n{sections}"
+        );
+        let job = JobFile::parse(&yaml, Path::new("/")).unwrap().job;
+        let mut recorder = Recorder::expected(mesh(&job).unwrap(), "cpu", false);
+        let programs = JobPrograms::declare(
+            &job,
+            &model(),
+            ModelInputs { token_type_ids: true, attention_mask: true },
+            Readout::Logits,
+            &mut recorder,
+        );
+        Recorded { programs: programs.unwrap(), recorder }
+    }
+
+    fn record(&self, program: Program) -> RecordedStep {
+        self.programs.record(&self.recorder, shape(program)).unwrap()
+    }
+
+    /// The collectives of a program as "operation bytes", in their order.
+    fn collectives(&self, program: Program) -> Vec<String> {
+        let collectives = self.record(program).collectives();
+        let text = collectives.iter().map(|it| format!("{} {}", it.operation, it.operand_bytes));
+        text.collect()
+    }
+
+    fn parameter_count(&self) -> usize {
+        self.programs.state.parameters().len()
+    }
+}
+
+fn model() -> Arc<dyn Model> {
+    let config = serde_json::json!({
+        "model_type": "bert", "vocab_size": 1024, "hidden_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32,
+        "type_vocab_size": 2, "num_labels": 3,
+    });
+    let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
+    registry::build(config, Task::SequenceClassification).unwrap().into()
+}
+
+/// The shape of a program for batches of four rows.
+pub(crate) fn shape(program: Program) -> ProgramShape {
+    match program {
+        Program::Update => ProgramShape::update(),
+        _ => {
+            let sizes = BatchSizes::of_rows(4).with(BatchAxis::Positions, 8);
+            ProgramShape { program, sizes }
+        }
+    }
+}
+
+#[test]
+fn one_program_updates_every_parameter_and_its_slots() {
+    let job = Recorded::of_job("train: {optim: adamw_torch}");
+    let step = job.record(Program::Train);
+    assert_eq!(step.fetched(), ["loss", "grad_norm"]);
+    assert_eq!(step.assigned().len(), 3 * job.parameter_count(), "value and two moments");
+    assert_eq!(job.collectives(Program::Train), [""; 0], "one core");
+}
+
+#[test]
+fn an_optimizer_without_slots_assigns_the_parameters_alone() {
+    let job = Recorded::of_job("train: {optim: sgd}");
+    assert_eq!(job.record(Program::Train).assigned().len(), job.parameter_count());
+}
+
+#[test]
+fn cores_sum_loss_weights_and_each_gradient_once() {
+    let job = Recorded::of_job("resources: {cores: 2}");
+    let found = job.collectives(Program::Train);
+    assert!(found.iter().all(|collective| collective.starts_with("all_reduce ")), "{found:?}");
+    assert_eq!(found.len(), job.parameter_count() + 2);
+    assert_eq!(found.iter().filter(|it| *it == "all_reduce 4").count(), 2, "loss and weights");
+}
+
+#[test]
+fn batches_of_a_step_communicate_only_in_its_update() {
+    let job = Recorded::of_job("resources: {cores: 2}\ntrain: {gradient_accumulation_steps: 4}");
+    assert_eq!(job.collectives(Program::Accumulate), [""; 0]);
+    let batch = job.record(Program::Accumulate);
+    assert!(batch.fetched().is_empty(), "{:?}", batch.fetched());
+    assert_eq!(batch.assigned().len(), job.parameter_count() + 2, "gradients, loss and weights");
+    assert_eq!(job.collectives(Program::Update).len(), job.parameter_count() + 2);
+    // Parameters, two slots and the sums, which begin the next step as zeros.
+    let update = job.record(Program::Update);
+    assert_eq!(update.assigned().len(), 4 * job.parameter_count() + 2);
+    assert_eq!(update.fetched(), ["loss", "grad_norm"]);
+}
+
+#[test]
+fn fp16_keeps_its_scale_on_the_cores() {
+    let job = Recorded::of_job("train: {fp16: true}");
+    let update = job.record(Program::Update);
+    assert_eq!(update.fetched(), ["loss", "grad_norm", "loss_scale", "updated"]);
+    let scale = job.programs.state.loss_scale.as_ref().unwrap().scale;
+    assert!(update.assigned().contains(&scale));
+    assert!(!job.record(Program::Accumulate).assigned().contains(&scale));
+}
+
+#[test]
+fn sharded_state_scatters_gradients_and_gathers_parameters() {
+    let sections = "resources: {cores: 2}\nparallel: {shard_optimizer_state: true}";
+    let job = Recorded::of_job(sections);
+    let found = job.collectives(Program::Train);
+    let count = |operation: &str| found.iter().filter(|it| it.starts_with(operation)).count();
+    let (scattered, gathered) = (count("reduce_scatter "), count("all_gather "));
+    assert!(scattered > 0 && scattered == gathered, "{found:?}");
+    // The norm adds up the shards' squares besides loss and weights.
+    assert_eq!(count("all_reduce "), job.parameter_count() - scattered + 3, "{found:?}");
+}
+
+#[test]
+fn evaluations_change_nothing() {
+    let job = Recorded::of_job("resources: {cores: 2}");
+    let evaluation = job.record(Program::Evaluate);
+    assert!(evaluation.assigned().is_empty());
+    assert_eq!(evaluation.fetched(), ["logits", "loss_sum", "weight_sum"]);
+    assert_eq!(job.record(Program::Predict).fetched(), ["logits"]);
+}
