@@ -4,6 +4,8 @@
 
 pub mod error_chain;
 pub mod event_log;
+pub mod program_folder;
+mod program_text;
 pub mod reasons;
 pub mod sample_ledger;
 

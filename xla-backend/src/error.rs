@@ -57,8 +57,8 @@ pub enum Error {
     NotLocal { replica: usize },
 
     /// A variable was read before it was set.
-    #[error("variable {variable} has no value")]
-    NoValue { variable: usize },
+    #[error("{variable} has no value")]
+    NoValue { variable: String },
 
     /// A step was run that was not prepared before.
     #[error("step {key} was not prepared")]

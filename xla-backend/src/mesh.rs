@@ -58,6 +58,17 @@ impl Axis {
     }
 }
 
+/// As in a job file.
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Axis::Data => "data",
+            Axis::Tensor => "tensor",
+            Axis::Pipeline => "pipeline",
+        })
+    }
+}
+
 impl Placement {
     fn order(self) -> [Axis; 3] {
         match self {
@@ -166,6 +177,15 @@ impl Mesh {
         self.order
             .iter()
             .fold(0, |number, &axis| number * self.size(axis) + coordinates.along(axis))
+    }
+
+    /// The axes along which replicas differ.
+    pub fn axes_between(&self, replicas: &[usize]) -> Vec<Axis> {
+        let places: Vec<_> = replicas.iter().map(|&replica| self.coordinates(replica)).collect();
+        let differs = |axis: &Axis| {
+            places.windows(2).any(|pair| pair[0].along(*axis) != pair[1].along(*axis))
+        };
+        Axis::ALL.into_iter().filter(differs).collect()
     }
 
     /// The replicas that differ along `axes` alone, one group for each place

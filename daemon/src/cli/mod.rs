@@ -17,6 +17,7 @@ mod ls;
 mod plan;
 mod planner;
 mod plugins;
+mod programs;
 mod samples;
 mod serve;
 mod show;
@@ -74,6 +75,7 @@ enum Command {
     Watch(watch::Watch),
     Cancel(cancel::Cancel),
     Samples(samples::Samples),
+    Programs(programs::Programs),
     Cores(cores::Cores),
     Top(top::Top),
     Web(web::Web),
@@ -141,6 +143,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Watch(watch) => watch.run(global).await,
             Command::Cancel(cancel) => cancel.run(global).await,
             Command::Samples(samples) => samples.run(global).await,
+            Command::Programs(programs) => programs.run(global).await,
             Command::Cores(cores) => cores.run(global).await,
             Command::Top(top) => top.run(global).await,
             Command::Web(web) => web.run(global).await,

@@ -79,6 +79,8 @@ pub enum Error {
     Resolved(serde_json::Error),
     #[error("read the sample ledger: {0}")]
     Ledger(std::io::Error),
+    #[error("read the programs of the run folder: {0}")]
+    Programs(std::io::Error),
     #[error("draw random bytes: {0}")]
     Random(std::io::Error),
 }

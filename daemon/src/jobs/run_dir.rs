@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use traind_proto::event_log::{EventLogError, EventLogReader};
+use traind_proto::program_folder::PROGRAM_FOLDER;
 use traind_proto::sample_ledger::SAMPLE_LEDGER_FILE;
 
 use crate::access::account::Account;
@@ -46,6 +47,11 @@ impl RunDir {
     /// The ledger of the rows that each step trained on.
     pub(crate) fn samples(&self) -> PathBuf {
         self.path.join(SAMPLE_LEDGER_FILE)
+    }
+
+    /// The folder of the job's programs.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.path.join(PROGRAM_FOLDER)
     }
 
     /// The output of the runner and its plugin.

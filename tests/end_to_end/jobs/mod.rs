@@ -4,6 +4,7 @@ mod converting;
 mod core_metrics;
 mod outliving;
 mod planning;
+mod programs;
 mod queueing;
 mod stopping;
 mod submitters;

@@ -81,6 +81,24 @@ impl Participants {
             Participants::Pairs(_) => 2,
         }
     }
+
+    /// The number of groups, or of pairs.
+    pub fn group_count(&self) -> usize {
+        match self {
+            Participants::Groups(groups) => groups.len(),
+            Participants::Pairs(pairs) => pairs.len(),
+        }
+    }
+
+    /// The replicas of the first group, or of the first pair.
+    pub fn first(&self) -> Vec<usize> {
+        match self {
+            Participants::Groups(groups) => groups.first().cloned().unwrap_or_default(),
+            Participants::Pairs(pairs) => {
+                pairs.first().map_or_else(Vec::new, |&(source, target)| vec![source, target])
+            }
+        }
+    }
 }
 
 /// The arguments of a gradient rule: a node's operands, its result and the cotangent of that.

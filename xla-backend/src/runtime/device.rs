@@ -88,7 +88,8 @@ impl LazyDevice {
 
     /// A variable with the same value on every core.
     pub fn variable(&mut self, value: &HostArray) -> Result<Variable> {
-        let variable = self.recorder.declare(value.shape().clone());
+        let name = format!("variable{}", self.recorder.len());
+        let variable = self.recorder.declare(name, value.shape().clone());
         self.set(variable, value)?;
         Ok(variable)
     }
@@ -113,7 +114,7 @@ impl LazyDevice {
         let expected = self.shape(variable);
         if let Some(other) = values.iter().find(|value| value.shape() != expected) {
             return Err(Error::Value {
-                name: format!("variable {}", variable.index()),
+                name: self.recorder.name(variable).to_owned(),
                 expected: expected.clone(),
                 got: other.shape().to_string(),
             });
@@ -126,7 +127,8 @@ impl LazyDevice {
 
     fn buffers(&self, variable: Variable) -> Result<&[Buffer]> {
         let buffers = self.buffers.get(variable.index()).filter(|buffers| !buffers.is_empty());
-        Ok(buffers.ok_or(Error::NoValue { variable: variable.index() })?)
+        let name = || self.recorder.name(variable).to_owned();
+        Ok(buffers.ok_or_else(|| Error::NoValue { variable: name() })?)
     }
 
     /// Returns whether a step is installed under `key`.

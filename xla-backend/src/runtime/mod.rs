@@ -23,6 +23,6 @@ pub use device::{CompiledStep, LazyDevice};
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
-pub use recorder::{RecordedStep, Recorder};
+pub use recorder::{ProgramArgument, RecordedStep, Recorder};
 pub use recording::{Recording, StepInput};
 pub use variable::Variable;

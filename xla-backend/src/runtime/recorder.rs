@@ -24,7 +24,26 @@ pub struct Recorder {
     lowering: Lowering,
     /// Bytes of an intermediate value in half precision.
     half_bytes: usize,
-    shapes: Vec<Shape>,
+    variables: Vec<Declared>,
+}
+
+/// The name of a variable, and its shape on each core.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub name: String,
+    pub shape: Shape,
+}
+
+/// An argument of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramArgument {
+    /// The name of a variable or of an input.
+    pub name: String,
+    pub shape: Shape,
+    /// Whether it is an input of the step, and not a variable.
+    pub is_input: bool,
+    /// Whether a result replaces it in place.
+    pub is_donated: bool,
 }
 
 /// A step as a graph: neither lowered nor compiled.
@@ -42,7 +61,7 @@ impl Recorder {
     /// operands of float32 dots. `kernels`: programs may call kernels of ours.
     pub fn new(mesh: Mesh, platform: &str, tensor_float_32: bool, kernels: bool) -> Recorder {
         let lowering = Lowering { dots: dot_precision(platform, tensor_float_32), kernels };
-        Recorder { mesh, lowering, half_bytes: half_bytes(platform), shapes: Vec::new() }
+        Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
     /// As a [`LazyDevice`](super::LazyDevice) on this host is expected to record.
@@ -64,24 +83,29 @@ impl Recorder {
     }
 
     /// A new variable, of which each core has `shape`.
-    pub fn declare(&mut self, shape: Shape) -> Variable {
-        self.shapes.push(shape);
-        Variable::new(self.shapes.len() - 1)
+    pub fn declare(&mut self, name: impl Into<String>, shape: Shape) -> Variable {
+        self.variables.push(Declared { name: name.into(), shape });
+        Variable::new(self.variables.len() - 1)
+    }
+
+    /// The name of a variable.
+    pub fn name(&self, variable: Variable) -> &str {
+        &self.variables[variable.index()].name
     }
 
     /// The shape of a variable on each core.
     pub fn shape(&self, variable: Variable) -> &Shape {
-        &self.shapes[variable.index()]
+        &self.variables[variable.index()].shape
     }
 
     /// The number of variables.
     pub(super) fn len(&self) -> usize {
-        self.shapes.len()
+        self.variables.len()
     }
 
     /// Bytes of all variables on one core.
     pub fn variable_bytes(&self) -> usize {
-        self.shapes.iter().map(Shape::size_bytes).sum()
+        self.variables.iter().map(|variable| variable.shape.size_bytes()).sum()
     }
 
     /// Records a step. Several threads may do so at once.
@@ -91,7 +115,7 @@ impl Recorder {
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<RecordedStep, E> {
         let start = Instant::now();
-        let mut recording = Recording::new(&self.shapes, inputs, self.lowering.kernels)?;
+        let mut recording = Recording::new(&self.variables, inputs, self.lowering.kernels)?;
         record(&mut recording)?;
         let (trace, outputs, recorded) = recording.cut();
         Ok(RecordedStep { trace, outputs, recorded, seconds: start.elapsed().as_secs_f64() })
@@ -112,12 +136,30 @@ impl Recorder {
 }
 
 impl RecordedStep {
+    /// The program's arguments, in order.
+    pub fn arguments(&self) -> Vec<ProgramArgument> {
+        let graph = self.trace.graph();
+        let donated = |index| self.outputs.iter().any(|it| it.aliases_parameter == Some(index));
+        let arguments = self.recorded.arguments.iter().zip(graph.parameters()).enumerate();
+        let arguments = arguments.map(|(index, (argument, parameter))| ProgramArgument {
+            name: parameter.name.clone(),
+            shape: graph.node(parameter.node).shape.clone(),
+            is_input: matches!(argument, Argument::Input(_)),
+            is_donated: donated(index),
+        });
+        arguments.collect()
+    }
+
+    /// The shapes of the program's results, in order.
+    pub fn results(&self) -> Vec<Shape> {
+        let graph = self.trace.graph();
+        self.outputs.iter().map(|output| graph.node(output.node).shape.clone()).collect()
+    }
+
     /// Bytes of the step's inputs on one core.
     pub fn input_bytes(&self) -> u64 {
-        let graph = self.trace.graph();
-        let arguments = self.recorded.arguments.iter().zip(graph.parameters());
-        let inputs = arguments.filter(|(argument, _)| matches!(argument, Argument::Input(_)));
-        inputs.map(|(_, input)| graph.node(input.node).shape.size_bytes() as u64).sum()
+        let inputs = self.arguments().into_iter().filter(|argument| argument.is_input);
+        inputs.map(|input| input.shape.size_bytes() as u64).sum()
     }
 
     /// The variables that the step assigns.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::recorder::Declared;
 use super::variable::Variable;
 use crate::error::{Error, Result};
 use crate::graph::Shape;
@@ -33,7 +34,7 @@ pub(super) enum Argument {
 #[derive(Debug)]
 pub struct Recording<'a> {
     trace: Trace,
-    variable_shapes: &'a [Shape],
+    variables: &'a [Declared],
     arguments: Vec<Argument>,
     read: HashMap<Variable, Tensor>,
     inputs: HashMap<String, Tensor>,
@@ -52,13 +53,13 @@ pub(super) struct Recorded {
 
 impl<'a> Recording<'a> {
     pub(super) fn new(
-        variable_shapes: &'a [Shape],
+        variables: &'a [Declared],
         inputs: &[StepInput],
         kernels: bool,
     ) -> Result<Self> {
         let mut recording = Recording {
             trace: Trace::with_kernels(kernels),
-            variable_shapes,
+            variables,
             arguments: Vec::new(),
             read: HashMap::new(),
             inputs: HashMap::new(),
@@ -83,8 +84,8 @@ impl<'a> Recording<'a> {
         if let Some(tensor) = self.read.get(&variable) {
             return Ok(tensor.clone());
         }
-        let shape = self.variable_shapes[variable.index()].clone();
-        let tensor = self.trace.parameter(&format!("variable{}", variable.index()), shape)?;
+        let Declared { name, shape } = &self.variables[variable.index()];
+        let tensor = self.trace.parameter(name, shape.clone())?;
         self.arguments.push(Argument::Variable(variable));
         self.read.insert(variable, tensor.clone());
         Ok(tensor)
@@ -98,10 +99,11 @@ impl<'a> Recording<'a> {
     /// The value a variable has when the step has ended. Its old buffer is
     /// donated, so the update happens in place.
     pub fn assign(&mut self, variable: Variable, value: &Tensor) -> Result<()> {
-        let expected = self.variable_shapes[variable.index()].clone();
-        if *value.shape() != expected {
-            let name = format!("assignment to variable {}", variable.index());
-            return Err(Error::Value { name, expected, got: value.shape().to_string() });
+        let Declared { name, shape } = &self.variables[variable.index()];
+        if value.shape() != shape {
+            let name = format!("assignment to {name}");
+            let (expected, got) = (shape.clone(), value.shape().to_string());
+            return Err(Error::Value { name, expected, got });
         }
         self.read(variable)?;
         self.assigned.retain(|(assigned, _)| *assigned != variable);

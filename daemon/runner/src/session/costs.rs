@@ -22,10 +22,11 @@ impl ProgramCosts {
         forward: f64,
     ) -> ProgramCosts {
         let model = if program.computes_gradients() { flops::training(forward) } else { forward };
+        let memory = compiled.memory.unwrap_or_default();
         ProgramCosts {
             work: Work { executed: compiled.flops, model },
-            temporary_bytes: compiled.temporary_bytes,
-            code_bytes: compiled.code_bytes,
+            temporary_bytes: memory.temporary_bytes,
+            code_bytes: memory.code_bytes,
         }
     }
 }

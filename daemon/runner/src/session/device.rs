@@ -1,7 +1,7 @@
 //! The cores as the session sees them, so that its tests can do without any.
 
 use traind_pjrt::{Executable, Value};
-use traind_proto::v1::CompileSource;
+use traind_proto::v1::{CompileSource, ProgramMemory};
 use traind_xla::runtime::{
     CompiledStep, CoreInputs, ExecutableSource, LazyDevice, Pending, RecordedStep, Recorder,
 };
@@ -28,7 +28,7 @@ pub(crate) trait ProgramDevice: Sync {
     fn launch(&mut self, key: &str, inputs: &CoreInputs) -> RunResult<Self::Launched>;
 }
 
-/// A compiled program with the compiler's statistics, which are 0 where the plugin has none.
+/// A compiled program with the compiler's statistics.
 pub(crate) struct CompiledProgram<S> {
     pub step: S,
     /// Time that recording, lowering and compiling took.
@@ -36,10 +36,10 @@ pub(crate) struct CompiledProgram<S> {
     pub source: CompileSource,
     /// The lowered program.
     pub text: String,
-    /// FLOPs of one run on each core.
+    /// FLOPs of one run on each core; 0 where the plugin reports none.
     pub flops: f64,
-    pub temporary_bytes: u64,
-    pub code_bytes: u64,
+    /// `None` where the plugin reports none.
+    pub memory: Option<ProgramMemory>,
 }
 
 impl ProgramDevice for LazyDevice {
@@ -56,15 +56,12 @@ impl ProgramDevice for LazyDevice {
 
     fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<CompiledStep>> {
         let mut step = self.compile_recorded(recorded)?;
-        let memory = step.executable().program().compiled_memory_stats().ok().flatten();
-        let bytes = |bytes: Option<i64>| bytes.and_then(|b| u64::try_from(b).ok()).unwrap_or(0);
         Ok(CompiledProgram {
             seconds: step.trace_seconds + step.compile.seconds,
             source: compile_source(step.compile.source),
             text: std::mem::take(&mut step.program),
             flops: flops(step.executable()),
-            temporary_bytes: bytes(memory.map(|memory| memory.temp_bytes)),
-            code_bytes: bytes(memory.map(|memory| memory.generated_code_bytes)),
+            memory: memory(step.executable()),
             step,
         })
     }
@@ -84,6 +81,18 @@ fn compile_source(source: ExecutableSource) -> CompileSource {
         ExecutableSource::Disk => CompileSource::Disk,
         ExecutableSource::Compiled => CompileSource::Compiled,
     }
+}
+
+fn memory(executable: &Executable) -> Option<ProgramMemory> {
+    let memory = executable.program().compiled_memory_stats().ok().flatten()?;
+    let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+    Some(ProgramMemory {
+        argument_bytes: bytes(memory.argument_bytes),
+        result_bytes: bytes(memory.output_bytes),
+        alias_bytes: bytes(memory.alias_bytes),
+        temporary_bytes: bytes(memory.temp_bytes),
+        code_bytes: bytes(memory.generated_code_bytes),
+    })
 }
 
 /// The compiler's count. It is informative only, so a plugin that reports none fails no run.

@@ -7,12 +7,13 @@ mod cores;
 mod costs;
 mod device;
 mod flops;
+mod program_files;
 #[cfg(test)]
 mod tests;
 mod upload;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -34,14 +35,14 @@ pub(crate) use upload::{UploadedBatch, Uploader};
 
 use costs::ProgramCosts;
 use device::{CompiledProgram, ProgramDevice};
+use program_files::ProgramFiles;
 
 pub(crate) struct Session<D = LazyDevice> {
     pub device: D,
     pub programs: JobPrograms,
     costs: HashMap<String, ProgramCosts>,
     reporter: Reporter,
-    /// Receives the lowered programs.
-    programs_dir: PathBuf,
+    program_files: ProgramFiles,
 }
 
 impl<D: ProgramDevice> Session<D> {
@@ -51,8 +52,8 @@ impl<D: ProgramDevice> Session<D> {
         reporter: Reporter,
         run_dir: &Path,
     ) -> Session<D> {
-        let programs_dir = run_dir.join("programs");
-        Session { device, programs, costs: HashMap::new(), reporter, programs_dir }
+        let program_files = ProgramFiles::new(run_dir);
+        Session { device, programs, costs: HashMap::new(), reporter, program_files }
     }
 
     /// Compiles the missing programs of `shapes`, as many at a time as the host has processors.
@@ -80,9 +81,11 @@ impl<D: ProgramDevice> Session<D> {
 
     /// `ahead`: before the first step.
     fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledProgram<D::Step>> {
-        let recorded = self.programs.record(self.device.recorder(), shape)?;
+        let recorder = self.device.recorder();
+        let recorded = self.programs.record(recorder, shape)?;
+        let description = program_files::describe(shape.key(), recorder, &recorded);
         let compiled = self.device.compile(recorded)?;
-        self.write_program(&shape.key(), &compiled.text);
+        self.program_files.write(description, &compiled);
         self.reporter.journal.record(Kind::Compiled(Compiled {
             program: shape.program.name().to_owned(),
             bucket_length: shape.sizes.get(BatchAxis::Positions) as u32,
@@ -92,12 +95,6 @@ impl<D: ProgramDevice> Session<D> {
             ahead,
         }))?;
         Ok(compiled)
-    }
-
-    /// Keeps the lowered program for debugging. A failure is ignored, since nothing depends on it.
-    fn write_program(&self, key: &str, program: &str) {
-        let _ = std::fs::create_dir_all(&self.programs_dir);
-        let _ = std::fs::write(self.programs_dir.join(format!("{key}.mlir")), program);
     }
 
     fn install(&mut self, shape: &ProgramShape, compiled: CompiledProgram<D::Step>) {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use traind_proto::event_log::EventLogReader;
-use traind_proto::v1::CompileSource;
 use traind_proto::v1::event::Kind;
+use traind_proto::v1::{CompileSource, ProgramMemory};
 use traind_xla::runtime::{CoreInputs, RecordedStep, Recorder};
 
 use super::Session;
@@ -50,8 +50,11 @@ impl ProgramDevice for RecordedDevice {
             source: CompileSource::Compiled,
             text: self.recorder.lower(&recorded).text,
             flops: 100.0,
-            temporary_bytes: 1_000 * *compiled as u64,
-            code_bytes: 10,
+            memory: Some(ProgramMemory {
+                temporary_bytes: 1_000 * *compiled as u64,
+                code_bytes: 10,
+                ..ProgramMemory::default()
+            }),
         })
     }
 

@@ -25,8 +25,8 @@ pub(crate) struct Accumulation {
 
 impl Accumulation {
     pub(super) fn declare(recorder: &mut Recorder) -> Accumulation {
-        let mut scalar = || recorder.declare(Shape::scalar(DType::F32));
-        Accumulation { loss_sum: scalar(), weight_sum: scalar() }
+        let mut scalar = |name| recorder.declare(name, Shape::scalar(DType::F32));
+        Accumulation { loss_sum: scalar("loss_sum"), weight_sum: scalar("weight_sum") }
     }
 
     pub(super) fn start(&self, device: &mut LazyDevice) -> RunResult<()> {
@@ -60,8 +60,8 @@ impl Default for ScaleValues {
 
 impl LossScale {
     pub(super) fn declare(recorder: &mut Recorder) -> LossScale {
-        let mut scalar = || recorder.declare(Shape::scalar(DType::F32));
-        LossScale { scale: scalar(), growth_tracker: scalar() }
+        let mut scalar = |name| recorder.declare(name, Shape::scalar(DType::F32));
+        LossScale { scale: scalar("loss_scale"), growth_tracker: scalar("growth_tracker") }
     }
 
     pub(super) fn start(&self, device: &mut LazyDevice, start: ScaleValues) -> RunResult<()> {

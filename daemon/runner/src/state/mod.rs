@@ -116,9 +116,9 @@ impl TrainState {
         let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
         TrainState {
             parameters,
-            seed: recorder.declare(Shape::scalar(DType::U32)),
-            row_offset: recorder.declare(Shape::scalar(DType::U32)),
-            max_grad_norm: recorder.declare(Shape::scalar(DType::F32)),
+            seed: recorder.declare("seed", Shape::scalar(DType::U32)),
+            row_offset: recorder.declare("row_offset", Shape::scalar(DType::U32)),
+            max_grad_norm: recorder.declare("max_grad_norm", Shape::scalar(DType::F32)),
             accumulation,
             loss_scale,
             settings,

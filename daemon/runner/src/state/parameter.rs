@@ -72,7 +72,7 @@ impl ParameterState {
         spec: &ParameterSpec,
         declaration: &Declaration<'_>,
     ) -> ParameterState {
-        let whole = recorder.declare(spec.shape.clone());
+        let whole = recorder.declare(&spec.name, spec.shape.clone());
         let training = spec.trainable.then(|| Training::declare(recorder, spec, declaration));
         ParameterState { name: spec.name.clone(), shape: spec.shape.clone(), whole, training }
     }
@@ -157,10 +157,13 @@ impl Training {
     ) -> Training {
         let layout = Layout::of(&spec.shape, declaration.shards);
         let held = layout.held_shape(&spec.shape);
+        let named = |part: &str| format!("{}.{part}", spec.name);
         Training {
-            shard: layout.is_shard().then(|| recorder.declare(held)),
+            shard: layout.is_shard().then(|| recorder.declare(named("shard"), held)),
             slots: slots::declare(recorder, declaration.optimizer, spec, &layout),
-            gradient_sum: declaration.accumulates.then(|| recorder.declare(spec.shape.clone())),
+            gradient_sum: declaration
+                .accumulates
+                .then(|| recorder.declare(named("gradient_sum"), spec.shape.clone())),
             weight_decay: spec.weight_decay(),
             layout,
         }

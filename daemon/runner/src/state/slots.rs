@@ -61,10 +61,10 @@ pub(super) fn declare(
     layout: &Layout,
 ) -> Vec<HeldSlot> {
     // A sharded slot has the shape of its parameter.
-    let slots = optimizer.slots(&spec.shape).into_iter().map(|Slot { name, shape }| HeldSlot {
-        name: format!("{}.{name}", spec.name),
-        variable: recorder.declare(layout.held_shape(&shape)),
-        shape,
+    let slots = optimizer.slots(&spec.shape).into_iter().map(|Slot { name, shape }| {
+        let name = format!("{}.{name}", spec.name);
+        let variable = recorder.declare(&name, layout.held_shape(&shape));
+        HeldSlot { name, variable, shape }
     });
     slots.collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
-use super::{samples, watch};
+use super::{programs, samples, watch};
 use crate::clock;
 use crate::control::admission::Submission;
 use crate::control::daemon::Daemon;
@@ -70,6 +70,7 @@ pub(crate) async fn present_with_data(daemon: &Daemon, job: Job) -> Result<v1::J
 
 #[tonic::async_trait]
 impl v1::jobs_server::Jobs for Jobs {
+    type ListProgramsStream = Messages<v1::ProgramPiece>;
     type WatchJobStream = Messages<v1::Event>;
 
     async fn create_job(
@@ -154,6 +155,18 @@ impl v1::jobs_server::Jobs for Jobs {
         let job = self.daemon.get(&job_id, scope).await?;
         let run_dir = RunDir::new(&self.daemon.settings.state_dir, &job.id);
         Ok(Response::new(samples::of_step(&run_dir, step).await?))
+    }
+
+    async fn list_programs(
+        &self,
+        request: Request<v1::ListProgramsRequest>,
+    ) -> Result<Response<Self::ListProgramsStream>, Status> {
+        self.admit()?;
+        let scope = peer::caller(&request)?.scope();
+        let v1::ListProgramsRequest { job_id, with_text } = request.into_inner();
+        let job = self.daemon.get(&job_id, scope).await?;
+        let run_dir = RunDir::new(&self.daemon.settings.state_dir, &job.id);
+        Ok(Response::new(programs::of_job(self.daemon.clone(), run_dir, with_text)))
     }
 }
 

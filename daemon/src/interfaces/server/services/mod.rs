@@ -5,6 +5,7 @@ pub(super) mod admin;
 pub(super) mod cores;
 pub(crate) mod jobs;
 pub(super) mod plugins;
+mod programs;
 mod samples;
 pub(super) mod tokens;
 pub(crate) mod watch;

@@ -1,0 +1,106 @@
+//! Writes each compiled program and its description to the run folder, where the daemon finds them for
+//! `traind programs`, and as text to the folder that `TRAIND_DUMP_PROGRAMS` names. Nothing depends on
+//! these files, so failures are ignored.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use traind_durable::Replacement;
+use traind_proto::program_folder::{DESCRIPTION, PROGRAM_FOLDER, TEXT, encode, program_file};
+use traind_proto::v1;
+use traind_xla::analysis::Collective;
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{RecordedStep, Recorder};
+
+use super::device::CompiledProgram;
+
+/// Names a folder that also gets the programs, each job's in a folder of its own.
+const DUMP_VARIABLE: &str = "TRAIND_DUMP_PROGRAMS";
+
+pub(super) struct ProgramFiles {
+    folder: PathBuf,
+    dump: Option<PathBuf>,
+}
+
+impl ProgramFiles {
+    pub(super) fn new(run_dir: &Path) -> ProgramFiles {
+        let job = run_dir.file_name().unwrap_or_default();
+        let dump = std::env::var_os(DUMP_VARIABLE).map(|folder| PathBuf::from(folder).join(job));
+        ProgramFiles { folder: run_dir.join(PROGRAM_FOLDER), dump }
+    }
+
+    /// Writes a program, completing `description` by the compiler's statistics.
+    pub(super) fn write<S>(&self, description: v1::Program, compiled: &CompiledProgram<S>) {
+        let CompiledProgram { flops, memory, .. } = *compiled;
+        let program = v1::Program { flops, memory, ..description };
+        let text = compiled.text.as_bytes();
+        write(&self.folder, &program.name, &[(TEXT, text), (DESCRIPTION, &encode(&program))]);
+        if let Some(dump) = &self.dump {
+            let description = program.to_string();
+            write(dump, &program.name, &[(TEXT, text), ("txt", description.as_bytes())]);
+        }
+    }
+}
+
+fn write(folder: &Path, name: &str, files: &[(&str, &[u8])]) {
+    let _ = fs::create_dir_all(folder);
+    for (extension, content) in files {
+        let path = program_file(folder, name, extension);
+        let _ = Replacement::of(&path).without_folder().write(|file| {
+            use std::io::Write as _;
+            file.write_all(content)
+        });
+    }
+}
+
+/// Describes a step before it is compiled.
+pub(super) fn describe(name: String, recorder: &Recorder, step: &RecordedStep) -> v1::Program {
+    let arguments = step.arguments().into_iter().map(|argument| v1::ProgramArgument {
+        name: argument.name,
+        shape: argument.shape.to_string(),
+        is_input: argument.is_input,
+        donated: argument.is_donated,
+    });
+    v1::Program {
+        name,
+        replicas: recorder.mesh().replica_count() as u32,
+        arguments: arguments.collect(),
+        results: step.results().iter().map(ToString::to_string).collect(),
+        collectives: collectives(recorder.mesh(), &step.collectives()),
+        memory: None,
+        planned_temporary_bytes: recorder.memory(step).temporaries,
+        flops: 0.0,
+    }
+}
+
+/// Counts equal collectives, in the order of their first.
+fn collectives(mesh: &Mesh, all: &[Collective]) -> Vec<v1::Collectives> {
+    let mut counted: Vec<(&Collective, v1::Collectives)> = Vec::new();
+    for collective in all {
+        let same = |(it, _): &&mut (&Collective, v1::Collectives)| {
+            it.operation == collective.operation && it.participants == collective.participants
+        };
+        match counted.iter_mut().find(same) {
+            Some((_, sum)) => {
+                sum.count += 1;
+                sum.operand_bytes += collective.operand_bytes;
+                sum.result_bytes += collective.result_bytes;
+            }
+            None => counted.push((collective, one(mesh, collective))),
+        }
+    }
+    counted.into_iter().map(|(_, sum)| sum).collect()
+}
+
+fn one(mesh: &Mesh, collective: &Collective) -> v1::Collectives {
+    let axes = mesh.axes_between(&collective.participants.first());
+    v1::Collectives {
+        operation: collective.operation.to_owned(),
+        count: 1,
+        operand_bytes: collective.operand_bytes,
+        result_bytes: collective.result_bytes,
+        group_size: collective.participants.group_size() as u32,
+        group_count: collective.participants.group_count() as u32,
+        axes: axes.iter().map(ToString::to_string).collect(),
+    }
+}
