@@ -32,7 +32,8 @@ def run_traind(options, name, model, data, learning_rate, steps, output, **train
     return run_job(options, name, model, data, learning_rate, steps, output, **train).trainer_state()["log_history"]
 
 
-def run_job(options, name, model, data, learning_rate, steps, output, **train):
+def run_job(options, name, model, data, learning_rate, steps, output, sections=None, **train):
+    """The same, returning the job; `sections` are more of the job file's."""
     job = {
         "name": name,
         "model": model,
@@ -47,6 +48,7 @@ def run_job(options, name, model, data, learning_rate, steps, output, **train):
         },
         "resources": {"platform": "cpu", "cores": options.cores},
         "output_dir": str(output),
+        **(sections or {}),
     }
     with service.Daemon(options.traind) as daemon:
         return daemon.run(job)

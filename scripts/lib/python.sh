@@ -40,5 +40,8 @@ make_venv() {
 # peers_python: PyTorch and transformers, large; TRAIND_PEERS_PYTHON names an environment that already has them.
 peers_python() { printf '%s\n' "${TRAIND_PEERS_PYTHON:-$(venv_python peers)}"; }
 
+# adapters_python: PEFT and TRL beside them; TRAIND_ADAPTERS_PYTHON names an environment that already has them.
+adapters_python() { printf '%s\n' "${TRAIND_ADAPTERS_PYTHON:-$(venv_python adapters)}"; }
+
 # jax_python: TRAIND_JAX_PYTHON names an environment that already has JAX.
 jax_python() { printf '%s\n' "${TRAIND_JAX_PYTHON:-$(venv_python jax)}"; }

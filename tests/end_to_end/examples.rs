@@ -110,6 +110,9 @@ fn examples() -> Vec<Example> {
             let train = numbered(["text", "label"], 1, TRAIN_ROWS, |class| class).0;
             vec![("data/train.csv", train)]
         }),
+        Example::new("lora", "llama-causal-lm", {
+            vec![("data/train.txt", text()), ("data/dev.txt", text())]
+        }),
         Example::new("masked-lm", "bert-masked-lm", {
             vec![("data/a.txt", text()), ("data/b.txt", text())]
         }),
@@ -196,8 +199,12 @@ async fn check(host: &Host, draft: &Draft, trains: bool) {
     let steps = if trains { STEPS } else { 0 };
     assert_eq!(history.finished().steps, steps, "{:?}", history.job);
     let output = PathBuf::from(&history.finished().output_dir);
-    let result = if trains { "model.safetensors" } else { "predictions.parquet" };
-    assert!(output.join(result).is_file(), "{result} of {:?}", history.job);
+    let results = match trains {
+        true => ["model.safetensors", "adapter_model.safetensors"].as_slice(),
+        false => &["predictions.parquet"],
+    };
+    let exists = results.iter().any(|result| output.join(result).is_file());
+    assert!(exists, "{results:?} of {:?}", history.job);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, JobFile, ModelSource, Parsed, ResumeFrom, Violation};
+use traind_job_file::{DataFiles, JobFile, Parsed, ResumeFrom, Violation};
 use traind_proto::v1;
 
 use super::error::{Error, FieldViolation};
@@ -204,8 +204,8 @@ fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     if roots.is_empty() {
         return outside;
     }
-    if let ModelSource::Folder(folder) = &job.model.name_or_path {
-        note("model.name_or_path", roots.objection(folder));
+    for (field, folder) in job.weight_folders() {
+        note(field, roots.objection(folder));
     }
     for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
@@ -252,11 +252,11 @@ fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation>
     let mut note = |field: &str, description: String| {
         missing.push(FieldViolation { field: field.to_owned(), description });
     };
-    if let ModelSource::Folder(folder) = &job.model.name_or_path {
+    for (field, folder) in job.weight_folders() {
         if let Err(Errno::ACCESS) = user.may(folder, Access::READ_OK | Access::EXEC_OK) {
-            note("model.name_or_path", user.not_accessible("read the folder", folder));
+            note(field, user.not_accessible("read the folder", folder));
         } else if !folder.is_dir() {
-            note("model.name_or_path", format!("there is no folder {}", folder.display()));
+            note(field, format!("there is no folder {}", folder.display()));
         }
     }
     for (field, files) in splits(job) {

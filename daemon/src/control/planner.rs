@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use traind_job_file::{JobFile, ModelSource};
+use traind_job_file::JobFile;
 
 use crate::access::account::Account;
 use crate::jobs::supervisor::environment::planner_environment;
@@ -150,8 +150,11 @@ fn key(
     let mut digest = Sha256::new();
     digest.update(serde_json::to_vec(&(same, account))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
-    if let ModelSource::Folder(folder) = &job.model.name_or_path {
-        let config = std::fs::metadata(folder.join("config.json"));
+    let configs = job.weight_folders().flat_map(|(_, folder)| {
+        ["config.json", "adapter_config.json"].map(|name| folder.join(name))
+    });
+    for path in configs {
+        let config = std::fs::metadata(path);
         let changed = config.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
         if let Ok((length, time)) = changed {
             digest.update(length.to_le_bytes());

@@ -38,7 +38,8 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 6] = ["model", "data", "train", "resources", "parallel", "output_dir"];
+const SECTIONS: [&str; 7] =
+    ["model", "data", "train", "peft", "resources", "parallel", "output_dir"];
 
 struct Field {
     path: String,

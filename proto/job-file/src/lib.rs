@@ -19,6 +19,7 @@ mod node;
 mod overrides;
 mod parse;
 mod paths;
+mod peft_checks;
 mod problems;
 mod range;
 mod run_spec;
@@ -37,8 +38,9 @@ pub use parse::Parsed;
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat};
-pub use schema::model::{Model, ProblemType, TaskName};
+pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
 pub use schema::parallel::{CorePlacement, Parallel};
+pub use schema::peft::{Peft, PeftBias, PeftMethod};
 pub use schema::resources::{Platform, Resources};
 pub use schema::train::{
     EvalStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
@@ -47,7 +49,7 @@ pub use schema::train::{
 pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Treatment, training_argument};
 pub use values::{
-    DataFiles, DataSetUrl, FileSize, LabelMap, Mapping, ModelSource, OptimArgs, ReportTo,
-    ResumeFrom, StepsOrRatio,
+    DataFiles, DataSetUrl, FileSize, LabelMap, LayerNumbers, Mapping, ModelSource, OptimArgs,
+    ReportTo, ResumeFrom, StepsOrRatio, TargetModules,
 };
 pub use violation::{Violation, Warning};

@@ -10,7 +10,8 @@ use crate::schema::JobFile;
 use crate::schema::train::EvalStrategy;
 use crate::violation::{Violation, Warning};
 use crate::{
-    aliases, checks, overrides, paths, schema, supported, task_checks, training_arguments,
+    aliases, checks, overrides, paths, peft_checks, schema, supported, task_checks,
+    training_arguments,
 };
 
 /// A valid job file.
@@ -48,6 +49,7 @@ impl JobFile {
         if let Some(job) = &mut job {
             checks::check(job, &mut problems);
             task_checks::check(job, &mut problems);
+            peft_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);
             checks::check_data_sets(job, &mut problems);

@@ -24,6 +24,9 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     if let Some(ResumeFrom::Folder(path)) = &mut job.train.resume_from_checkpoint {
         paths.resolve("train.resume_from_checkpoint", path);
     }
+    if let Some(path) = &mut job.peft.adapter_name_or_path {
+        paths.resolve("peft.adapter_name_or_path", path);
+    }
     paths.resolve("output_dir", &mut job.output_dir);
 }
 

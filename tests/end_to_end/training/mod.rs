@@ -1,6 +1,7 @@
 //! Training: its arguments, its metrics and its results.
 
 mod accumulation;
+mod adapters;
 mod arguments;
 mod data_parallel;
 mod evaluation;

@@ -269,6 +269,7 @@ fn record(
         parameters: &by_name,
         random: Some(&random),
         gradient_checkpointing: false,
+        adapters: None,
     };
     let loss = model.forward(&cx, &batch)?.loss.ok_or("no labels")?;
     let loss = loss.loss_sum.div(&loss.weight_sum)?;

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::heads::Head;
 use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model, Output, OutputKind};
 use crate::parameters::{ParameterPath, ParameterSpec};
+use crate::tuning::Adapters;
 
 /// Reads the tokens of a batch.
 pub(crate) trait Body: std::fmt::Debug + Send + Sync {
@@ -54,6 +55,7 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
 struct HeadedModel {
     config: ModelConfig,
     parameters: Vec<ParameterSpec>,
+    adapters: Adapters,
     body: Box<dyn Body>,
     head: Box<dyn Head>,
 }
@@ -66,7 +68,8 @@ pub(crate) fn assemble<B: Body + 'static, H: Head + 'static>(
     let mut parameters = Vec::new();
     let (body, head) = parts(&config, &mut ParameterPath::root(&mut parameters))?;
     let (body, head) = (Box::new(body), Box::new(head));
-    Ok(Box::new(HeadedModel { config, parameters, body, head }))
+    let adapters = Adapters::default();
+    Ok(Box::new(HeadedModel { config, parameters, adapters, body, head }))
 }
 
 impl Model for HeadedModel {
@@ -76,6 +79,14 @@ impl Model for HeadedModel {
 
     fn parameters(&self) -> &[ParameterSpec] {
         &self.parameters
+    }
+
+    fn adapters(&self) -> &Adapters {
+        &self.adapters
+    }
+
+    fn tune(&mut self, parameters: Vec<ParameterSpec>, adapters: Adapters) {
+        (self.parameters, self.adapters) = (parameters, adapters);
     }
 
     fn base_model_prefix(&self) -> &'static str {

@@ -36,6 +36,21 @@ pub enum Error {
     #[error("{what} {name} is unknown, known are {}", known.join(", "))]
     UnknownName { what: &'static str, name: String, known: Vec<&'static str> },
 
+    /// A name of the job file that stands for no part of the model.
+    #[error(
+        "{field}: the model has no {name}{}",
+        nearest.as_ref().map(|near| format!(", did you mean {near}?")).unwrap_or_default()
+    )]
+    NoSuchModule { field: &'static str, name: String, nearest: Option<String> },
+
+    /// Settings that leave no parameter to train.
+    #[error("{field}: nothing of the model is left to train")]
+    NothingToTrain { field: &'static str },
+
+    /// Training apart what a model has twice.
+    #[error("{field}: {name} is also another parameter of the model (tie_word_embeddings)")]
+    TiedModule { field: &'static str, name: String },
+
     /// A number outside its range, such as a negative decay.
     #[error("{name}: expected {expected}, found {found}")]
     Setting { name: &'static str, expected: &'static str, found: f64 },
@@ -62,6 +77,10 @@ pub enum Error {
     /// A forward pass was given weights without one that it needs.
     #[error("the weights have no {name}")]
     MissingWeight { name: String },
+
+    /// A file of adapters lacks one.
+    #[error("{}: no tensor {name}", path.display())]
+    MissingTensor { path: PathBuf, name: String },
 
     /// Weights that only PyTorch can read.
     #[error(

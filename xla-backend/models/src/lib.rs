@@ -8,6 +8,7 @@
 //!   body, which reads tokens, with a head, which answers a task.
 //! - [`optimizers`], [`clip`], [`schedules`]: one update.
 //! - [`tensor_parallel`]: the division of layers over cores.
+//! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
 
 mod body;
@@ -29,6 +30,7 @@ pub mod schedules;
 mod seq2seq;
 pub mod tasks;
 pub mod tensor_parallel;
+pub mod tuning;
 pub mod weights;
 
 pub use config::ModelConfig;

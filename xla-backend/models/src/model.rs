@@ -11,6 +11,7 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 use crate::tensor_parallel::{self, Logits, TensorCores, VocabularyShare};
+use crate::tuning::{Adapters, Applied};
 
 /// A model of one family for one task, built from its config.
 ///
@@ -20,6 +21,12 @@ pub trait Model: Send + Sync {
 
     /// The parameters in the order of the forward pass; the order is stable.
     fn parameters(&self) -> &[ParameterSpec];
+
+    /// The adapters beside its weights, which a forward pass applies if it is given them.
+    fn adapters(&self) -> &Adapters;
+
+    /// Replaces what is trained: the parameters, those of adapters among them, and the adapters.
+    fn tune(&mut self, parameters: Vec<ParameterSpec>, adapters: Adapters);
 
     /// The submodule that holds all but the head, as transformers calls it.
     fn base_model_prefix(&self) -> &'static str;
@@ -248,6 +255,8 @@ pub struct Forward<'a> {
     pub random: Option<&'a Random>,
     /// Recompute the activations of each layer in the backward pass.
     pub gradient_checkpointing: bool,
+    /// The adapters that apply; none for the model without them.
+    pub adapters: Option<&'a Adapters>,
 }
 
 impl Forward<'_> {
@@ -257,13 +266,26 @@ impl Forward<'_> {
     }
 
     /// A parameter in float32.
-    pub fn parameter(&self, name: &str) -> Result<&Tensor> {
-        self.parameters.get(name)
+    pub fn parameter(&self, name: &str) -> Result<Tensor> {
+        Ok(self.parameters.get(name)?.convert(DType::F32)?)
     }
 
     /// A parameter in the type of products.
     pub fn factor(&self, name: &str) -> Result<Tensor> {
-        Ok(self.parameter(name)?.convert(self.compute_dtype())?)
+        Ok(self.parameters.get(name)?.convert(self.compute_dtype())?)
+    }
+
+    /// A parameter as it is stored.
+    pub fn stored(&self, name: &str) -> Result<&Tensor> {
+        self.parameters.get(name)
+    }
+
+    /// The result of a linear layer with what an adapter adds.
+    pub(crate) fn adapted(&self, layer: Applied<'_>) -> Result<Tensor> {
+        match self.adapters {
+            Some(adapters) => adapters.apply(self, layer),
+            None => Ok(layer.y),
+        }
     }
 
     /// The number of cores that share each layer.

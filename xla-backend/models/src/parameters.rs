@@ -10,6 +10,10 @@ use traind_xla::{DType, Shape};
 pub enum Init {
     Zeros,
     Ones,
+    /// Uniform from -bound to bound.
+    Uniform {
+        bound: f64,
+    },
     Normal {
         std: f64,
     },
@@ -26,8 +30,10 @@ pub enum Init {
 /// The part that a parameter has in its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The matrix of a linear layer.
+    /// The matrix of a linear layer, [outputs, inputs].
     Projection,
+    /// The matrix of a linear layer that stores it transposed, [inputs, outputs].
+    TransposedProjection,
     /// A table of rows that are looked up by number (`torch.nn.Embedding`).
     Embedding,
     /// The scale or the shift of a normalization.
@@ -99,7 +105,7 @@ impl From<usize> for Dimension {
 pub struct ParameterSpec {
     /// The name in Hugging Face's checkpoint.
     pub name: String,
-    /// Float32.
+    /// Float32, unless it is frozen and stored in another type.
     pub shape: Shape,
     pub init: Init,
     pub role: Role,
@@ -117,7 +123,7 @@ pub struct ParameterSpec {
 impl ParameterSpec {
     /// Returns whether the optimizer decays it: neither biases nor normalization layers.
     pub fn weight_decay(&self) -> bool {
-        matches!(self.role, Role::Projection | Role::Embedding)
+        matches!(self.role, Role::Projection | Role::TransposedProjection | Role::Embedding)
     }
 }
 

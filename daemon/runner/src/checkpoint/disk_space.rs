@@ -1,13 +1,12 @@
 //! Checks before the first step that the disk has space for the checkpoints and the model, rather
 //! than failing after hours.
 
-use std::path::Path;
-
 use rustix::fs::statvfs;
 use traind_job_file::{JobFile, Train};
 
 use super::resume::Resumed;
 use crate::error::{RunError, RunResult};
+use crate::model::OpenModel;
 use crate::output::{self, failed};
 use crate::progress::Timetable;
 use crate::state::TrainState;
@@ -20,17 +19,19 @@ pub(crate) fn check_disk_space(
     job: &JobFile,
     state: &TrainState,
     timetable: &Timetable,
-    model_folder: &Path,
+    open: &OpenModel,
     resumed: Option<&Resumed>,
 ) -> RunResult<()> {
     let (done, kept) = resumed
         .map_or((0, 0), |resumed| (resumed.step(), resumed.kept(&job.output_dir).len() as u64));
     let (parameters, slots) = state.host_bytes();
-    let tokenizer = output::tokenizer_bytes(model_folder);
-    let model = parameters + tokenizer + OTHER_BYTES;
+    let beside = output::tokenizer_bytes(&open.folder) + OTHER_BYTES;
+    let model = open.saved_bytes() + beside;
+    // A merged model is float32.
+    let last = if job.peft.merge { 2 * parameters + beside } else { model };
     let checkpoints =
         checkpoints_max(&job.train, timetable.saves_left(done), kept).saturating_sub(kept);
-    let needed = model.saturating_add(checkpoints.saturating_mul(model + slots));
+    let needed = last.saturating_add(checkpoints.saturating_mul(model + slots));
     let disk = statvfs(&job.output_dir)
         .map_err(|error| failed("measure the disk of", &job.output_dir)(error.into()))?;
     let available = disk.f_bavail.saturating_mul(disk.f_frsize);

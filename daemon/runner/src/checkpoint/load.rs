@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Map;
+use traind_models::tuning;
 use traind_models::weights::{self, SafetensorsFile};
 use traind_models::{Error as ModelError, Model, ModelConfig};
 use traind_xla::runtime::HostArray;
@@ -20,16 +21,33 @@ pub(crate) fn load_checked(folder: &Path, model: &dyn Model) -> RunResult<Vec<Ho
     load_parameters(folder, model)
 }
 
-/// Loads the parameters, all of which must exist in the model's shapes.
+/// Loads the parameters that are saved, all of which must exist in the model's shapes.
 pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
-    check_family(folder, model)?;
-    // The seed does not matter, since no parameter is drawn.
-    let loaded = weights::load(folder, model, 0).map_err(|error| match error {
+    let has_adapters = folder.join("adapter_config.json").exists();
+    match (has_adapters, !model.adapters().is_empty()) {
+        (true, true) => tuning::load_adapter(folder, model).map_err(|error| unfit(folder, error)),
+        (false, false) => load_whole(folder, model),
+        (true, false) => Err(mismatch(folder, "it has adapters, and the job none".to_owned())),
+        (false, true) => {
+            Err(mismatch(folder, "it has a whole model, and the job trains adapters".to_owned()))
+        }
+    }
+}
+
+fn unfit(folder: &Path, error: ModelError) -> RunError {
+    match error {
         ModelError::WeightShape { tensor, found, expected, .. } => {
             mismatch(folder, format!("its {tensor} is {found:?}, not {expected:?}"))
         }
+        ModelError::MissingTensor { name, .. } => mismatch(folder, format!("it has no {name}")),
         error => error.into(),
-    })?;
+    }
+}
+
+fn load_whole(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+    check_family(folder, model)?;
+    // The seed does not matter, since no parameter is drawn.
+    let loaded = weights::load(folder, model, 0).map_err(|error| unfit(folder, error))?;
     let report = loaded.report;
     if let Some(name) = report.missing.iter().chain(&report.initialized).next() {
         return Err(mismatch(folder, format!("it has no {name}")));

@@ -13,7 +13,7 @@ use crate::state::SlotArrays;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub step: u64,
-    /// In the order of the model's parameters.
+    /// Those that are saved, in the order of the model's parameters.
     pub parameters: Vec<HostArray>,
     /// What a run resumes from besides; absent with `save_only_model`.
     pub resumption: Option<Resumption>,
@@ -44,7 +44,7 @@ impl Snapshot {
         let resumption = resumes.then(|| Resumption::take(session, recipe, progress));
         Ok(Snapshot {
             step: progress.steps,
-            parameters: session.parameters()?,
+            parameters: session.saved_parameters()?,
             resumption: resumption.transpose()?,
             trainer: progress.trainer_state(job, timetable),
             best: progress.best.checkpoint,

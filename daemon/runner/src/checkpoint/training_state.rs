@@ -4,6 +4,7 @@
 //! counts is enough.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use traind_job_file::JobFile;
 
 use crate::progress::{Best, Totals, Window};
@@ -37,6 +38,9 @@ pub(crate) struct Recipe {
     pub train_rows: u64,
     /// The rows of a step on all cores.
     pub total_train_batch_size: u64,
+    /// The job file's section of adapters, as JSON.
+    #[serde(default)]
+    pub peft: Option<Value>,
 }
 
 impl Recipe {
@@ -50,6 +54,7 @@ impl Recipe {
             dataloader_drop_last: train.dataloader_drop_last,
             train_rows,
             total_train_batch_size: job.total_train_batch_size(),
+            peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
         }
     }
 
@@ -75,8 +80,13 @@ impl Recipe {
                 self.total_train_batch_size.to_string(),
                 stored.total_train_batch_size.to_string(),
             ),
+            ("peft", shown(self.peft.as_ref()), shown(stored.peft.as_ref())),
         ];
         let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
         differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
     }
+}
+
+fn shown(section: Option<&Value>) -> String {
+    section.map_or_else(|| "none".to_owned(), Value::to_string)
 }

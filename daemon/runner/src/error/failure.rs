@@ -110,6 +110,13 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         ModelError::NoTensorParallelism { .. } => {
             failure.field = Some("parallel.tensor".to_owned());
         }
+        ModelError::NoSuchModule { field, .. }
+        | ModelError::NothingToTrain { field }
+        | ModelError::TiedModule { field, .. } => failure.field = Some((*field).to_owned()),
+        ModelError::MissingTensor { path, name } => {
+            failure.file = Some(path.display().to_string());
+            failure.tensor = Some(name.clone());
+        }
         ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
         ModelError::UnknownModelType { .. }
         | ModelError::UnsupportedTask { .. }

@@ -140,7 +140,9 @@ fn of_object(problem: &ObjectProblem) -> &'static str {
 fn of_model(error: &ModelError) -> &'static str {
     match error {
         ModelError::WeightShape { .. } => reasons::TENSOR_SHAPE_MISMATCH,
-        ModelError::MissingWeight { .. } => reasons::TENSOR_MISSING,
+        ModelError::MissingWeight { .. } | ModelError::MissingTensor { .. } => {
+            reasons::TENSOR_MISSING
+        }
         ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
         ModelError::NoWeights { .. } | ModelError::PickledWeights { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }
@@ -158,6 +160,9 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::Setting { .. }
         | ModelError::Indivisible { .. }
         | ModelError::NoTensorParallelism { .. }
+        | ModelError::NoSuchModule { .. }
+        | ModelError::NothingToTrain { .. }
+        | ModelError::TiedModule { .. }
         | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
         ModelError::Xla(error) => of_device(error),
         ModelError::Json { .. }

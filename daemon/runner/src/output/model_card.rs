@@ -9,6 +9,8 @@ use crate::metrics::Metrics;
 pub(crate) struct ModelCard<'a> {
     pub name: &'a str,
     pub base_model: &'a str,
+    /// The library that loads the folder: `transformers`, or `peft` for adapters.
+    pub library_name: &'a str,
     pub task: &'a str,
     pub pipeline_tag: &'a str,
     pub train_rows: u64,
@@ -36,7 +38,7 @@ impl ModelCard<'_> {
     }
 
     fn front_matter(&self, card: &mut String) {
-        let _ = writeln!(card, "---\nlibrary_name: transformers\ntags:\n- traind");
+        let _ = writeln!(card, "---\nlibrary_name: {}\ntags:\n- traind", self.library_name);
         let _ = writeln!(card, "pipeline_tag: {}\n---\n", self.pipeline_tag);
     }
 
@@ -73,6 +75,7 @@ mod tests {
     fn has_labels_results_and_arguments() {
         let card = ModelCard {
             name: "sections",
+            library_name: "transformers",
             base_model: "minilm",
             task: "sequence-classification",
             pipeline_tag: "text-classification",

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use traind_job_file::{JobFile, SaveStrategy};
 use traind_loader::ModelInputs;
-use traind_models::{Model, Task, registry};
+use traind_models::{Model, registry};
 
 use crate::data::lengths;
 use crate::error::RunResult;
@@ -90,8 +90,10 @@ fn plan(request: &Request) -> anyhow::Result<Plan> {
     };
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
-    let output_bytes = 4 * parameters;
-    let checkpoint_bytes = output_bytes + memory.optimizer_bytes_whole;
+    let saved_bytes = model::saved_bytes(model.as_ref());
+    // A merged model is float32.
+    let output_bytes = if job.peft.merge { 4 * parameters } else { saved_bytes };
+    let checkpoint_bytes = saved_bytes + memory.optimizer_bytes_whole;
     Ok(Plan {
         model_type: model.config().model_type()?.to_owned(),
         parameters,
@@ -132,10 +134,10 @@ impl PlannedModel {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
             config.set_num_labels(classes.len());
         }
-        let name = job.model.task.to_string();
-        let head =
-            Task::from_name(&name).with_context(|| format!("no task {name} is implemented"))?;
-        let model = registry::build(config, head)?.into();
+        let head = model::task(&job.model)?;
+        let mut model = registry::build(config, head)?;
+        model::tune(model.as_mut(), job, head)?;
+        let model = model.into();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true };
         Ok(PlannedModel { model, readout: task.readout(), task, inputs })
     }
@@ -197,6 +199,31 @@ mod tests {
         };
         assert_eq!(disk("epoch"), (4 + 3 * 12) * plan.parameters, "two kept, one under way");
         assert_eq!(disk("no"), 4 * plan.parameters);
+    }
+
+    #[test]
+    fn frozen_weights_have_neither_gradients_nor_state() {
+        let whole = plan_of(None, |_| {});
+        let adapted = |dtype: &str| {
+            plan_of(None, |job| {
+                job["model"]["dtype"] = dtype.into();
+                job["peft"] = serde_json::json!({"method": "lora", "r": 4});
+            })
+        };
+        // Two layers' queries and values, and the head.
+        let trained = 2 * 2 * 4 * (64 + 64) + (64 * 3 + 3);
+        let plan = adapted("float32");
+        assert_eq!(plan.memory.gradients_bytes, 4 * trained);
+        assert_eq!(plan.memory.optimizer_bytes, 8 * trained);
+        assert_eq!((plan.output_bytes, plan.checkpoint_bytes), (4 * trained, 12 * trained));
+        assert!(plan.memory.activations_bytes < whole.memory.activations_bytes * 11 / 10);
+        let half = adapted("bfloat16");
+        let frozen = whole.parameters - (64 * 3 + 3);
+        assert_eq!(plan.memory.weights_bytes - half.memory.weights_bytes, 2 * frozen);
+        let freeze = serde_json::json!(["embeddings", "encoder", "pooler"]);
+        let frozen = plan_of(None, |job| job["train"]["freeze"] = freeze.clone());
+        assert_eq!(frozen.memory.gradients_bytes, 4 * (64 * 3 + 3));
+        assert_eq!(frozen.output_bytes, whole.output_bytes);
     }
 
     #[test]

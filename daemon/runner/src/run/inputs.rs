@@ -55,7 +55,7 @@ impl Inputs {
             masking: task.masking(&tokenizer)?,
         };
         let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
-        let open = folder.build(&job.model, task, splits.encoder.as_ref(), &tokenizer)?;
+        let open = folder.build(job, task, splits.encoder.as_ref(), &tokenizer)?;
         lengths::check_rows(job, open.model.rows_max())?;
         let set = &splits.planned()?.set;
         let sampler = Sampler::new(sampler(job, &mesh), set.lengths(), buckets.clone())?;

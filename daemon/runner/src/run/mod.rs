@@ -85,13 +85,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
     output::create_folder(&job.output_dir)?;
     let (mut session, prepared) = prepare(context)?;
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
-    checkpoint::check_disk_space(
-        job,
-        &session.programs.state,
-        timetable,
-        &open.folder,
-        resumed.as_ref(),
-    )?;
+    checkpoint::check_disk_space(job, &session.programs.state, timetable, open, resumed.as_ref())?;
     let mut trainer = trainer(context, &session, &prepared)?;
     let batches = prefetch(&session, sampler, collator, timetable, trainer.progress.steps)?;
     trainer.run(&mut session, batches)?;
@@ -189,7 +183,7 @@ fn load_best(
     let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
     let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
     let folder = output::checkpoint_folder(&job.output_dir, step);
-    session.set_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
+    session.set_saved_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
     progress.evaluation = None;
     let message = format!("loaded the best model, which is that of step {step}");
     Ok(context.reporter.journal.info(message)?)

@@ -125,7 +125,8 @@ impl Inputs {
             return Ok(StartValues { parameters, ..StartValues::default() });
         };
         let start = Instant::now();
-        let values = resumed.load(journal, self.open.model.as_ref(), &self.recipe)?;
+        let mut values = resumed.load(journal, self.open.model.as_ref(), &self.recipe)?;
+        values.parameters = self.open.complete(job, values.parameters)?;
         self.open.report_resumed(journal, start)?;
         Ok(values)
     }

@@ -33,7 +33,10 @@ pub(super) fn save(
     context.reporter.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
-    prepared.open.save_weights(folder, &session.parameters()?)?;
+    match job.peft.merge {
+        true => prepared.open.save_merged(folder, &session.parameters()?)?,
+        false => prepared.open.save_weights(folder, &session.saved_parameters()?)?,
+    }
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     let metrics = final_metrics(progress);
     write_state(folder, job, timetable, progress)?;
@@ -104,6 +107,7 @@ fn write_card(
     let card = ModelCard {
         name: &job.name,
         base_model: &open.folder.file_name().unwrap_or_default().to_string_lossy(),
+        library_name: open.library_name(job),
         task: &job.model.task.to_string(),
         pipeline_tag: open.task.pipeline_tag(),
         train_rows: *train_rows,

@@ -23,10 +23,11 @@ use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Compiled, MemoryUsage, Phase};
-use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending};
+use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending, Variable};
 
 use crate::control::Reporter;
 use crate::error::RunResult;
+use crate::state::ParameterState;
 use crate::step::{JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::open_cores;
@@ -190,16 +191,29 @@ impl Session {
         self.launch(ProgramShape { program, sizes: plan.sizes }, &batch.inputs)
     }
 
+    /// Copies to the host the parameters that are saved, in the model's order.
+    pub(crate) fn saved_parameters(&self) -> RunResult<Vec<HostArray>> {
+        self.saved().map(|parameter| parameter.value(&self.device)).collect()
+    }
+
+    /// The parameters that are saved: with adapters, those that are trained.
+    fn saved(&self) -> impl Iterator<Item = &ParameterState> {
+        let model = &self.programs.train.forward.model;
+        let pairs = self.programs.state.parameters().iter().zip(model.parameters());
+        pairs.filter(|(_, spec)| model.adapters().saves(spec)).map(|(parameter, _)| parameter)
+    }
+
     /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         let parameters = self.programs.state.parameters().iter();
         parameters.map(|parameter| parameter.value(&self.device)).collect()
     }
 
-    /// Replaces the parameters for evaluation. The optimizer's copies are not replaced, so training
-    /// must not continue.
-    pub(crate) fn set_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let mut parameters = self.programs.state.parameters().iter().zip(arrays);
-        parameters.try_for_each(|(it, array)| Ok(self.device.set(it.variable(), array)?))
+    /// Replaces the parameters that are saved for evaluation. The optimizer's copies are not
+    /// replaced, so training must not continue.
+    pub(crate) fn set_saved_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
+        let variables: Vec<Variable> = self.saved().map(ParameterState::variable).collect();
+        let mut pairs = variables.into_iter().zip(arrays);
+        pairs.try_for_each(|(variable, array)| Ok(self.device.set(variable, array)?))
     }
 }

@@ -59,6 +59,7 @@ impl ForwardPass {
             parameters: &parameters,
             random,
             gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
+            adapters: Some(self.model.adapters()),
         };
         let batch = self.layout.bind(at);
         let mut output = self.model.forward(&forward, &batch)?;

@@ -4,13 +4,26 @@ use serde_json::{Map, Value};
 
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
+use crate::sources::adapters::{self, Keys, Kind};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
 const CLASS: &str = "config.json says it";
-const ADAPTER: &str = "applies to adapters alone";
+/// LoRA's settings.
+const ADAPTERS: Keys = &[
+    ("lora_r", "r", Kind::Same),
+    ("lora_alpha", "lora_alpha", Kind::Same),
+    ("lora_dropout", "lora_dropout", Kind::Same),
+    ("lora_target_linear", "target_modules", Kind::AllLinear),
+    ("lora_target_modules", "target_modules", Kind::Names),
+    ("lora_modules_to_save", "modules_to_save", Kind::Names),
+    ("peft_use_dora", "use_dora", Kind::Same),
+    ("peft_use_rslora", "use_rslora", Kind::Same),
+    ("peft_layers_to_transform", "layers_to_transform", Kind::Same),
+    ("lora_model_dir", "adapter_name_or_path", Kind::Folder),
+];
 const WANDB: &str = "metrics go to TensorBoard's files and the job's events alone";
 const TEMPLATES: &str = "instruction tuning with templates is not supported yet; `type: completion` trains on plain text";
 
@@ -29,18 +42,18 @@ const TABLE: Table = &[
     ("is_mistral_derived_model", Rule::Dropped(CLASS)),
     ("load_in_8bit", Rule::Refused("weights are trained in float32; leave it out")),
     ("load_in_4bit", Rule::Refused("weights are trained in float32; leave it out")),
-    ("adapter", Rule::Refused("LoRA is not supported yet; leave it out to train all weights")),
-    ("lora_r", Rule::Dropped(ADAPTER)),
-    ("lora_alpha", Rule::Dropped(ADAPTER)),
-    ("lora_dropout", Rule::Dropped(ADAPTER)),
-    ("lora_target_linear", Rule::Dropped(ADAPTER)),
-    ("lora_target_modules", Rule::Dropped(ADAPTER)),
-    ("lora_modules_to_save", Rule::Dropped(ADAPTER)),
-    (
-        "lora_model_dir",
-        Rule::Refused("LoRA is not supported yet; leave it out to train all weights"),
-    ),
-    ("lora_fan_in_fan_out", Rule::Dropped(ADAPTER)),
+    ("adapter", Rule::Own),
+    ("lora_r", Rule::Own),
+    ("lora_alpha", Rule::Own),
+    ("lora_dropout", Rule::Own),
+    ("lora_target_linear", Rule::Own),
+    ("lora_target_modules", Rule::Own),
+    ("lora_modules_to_save", Rule::Own),
+    ("peft_use_dora", Rule::Own),
+    ("peft_use_rslora", Rule::Own),
+    ("peft_layers_to_transform", Rule::Own),
+    ("lora_model_dir", Rule::Own),
+    ("lora_fan_in_fan_out", Rule::Dropped("the layers of the model say it")),
     ("rl", Rule::Refused("training on preferences is not supported; leave it out")),
     ("datasets", Rule::Own),
     ("test_datasets", Rule::Own),
@@ -104,11 +117,21 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     for (key, value) in settings {
         apply(&[TABLE], key, value, draft);
     }
+    read_adapters(settings, draft);
     datasets("datasets", "data.train", settings, draft);
     datasets("test_datasets", "data.validation", settings, draft);
     read_values(settings, draft);
     per_epoch("evals_per_epoch", "eval", settings, draft);
     per_epoch("saves_per_epoch", "save", settings, draft);
+}
+
+fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
+    let kind = settings.get("adapter").filter(|value| !is_off(value)).map(shown);
+    if let Some(kind) = kind.as_deref().filter(|kind| *kind != "lora") {
+        let advice = "is not supported; `lora` keeps the weights as they are, or in bfloat16";
+        draft.refuse("adapter", format!("`{kind}` {advice}"));
+    }
+    adapters::read(ADAPTERS, kind.is_some(), settings, draft);
 }
 
 /// Keys whose values need a look.

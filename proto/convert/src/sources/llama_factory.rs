@@ -4,13 +4,25 @@ use serde_json::{Map, Value};
 
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
+use crate::sources::adapters::{self, Keys, Kind};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
-const ADAPTER: &str = "applies to adapters alone";
 const GENERATION: &str = "applies to generation alone";
+
+/// LoRA's settings.
+const ADAPTERS: Keys = &[
+    ("lora_rank", "r", Kind::Same),
+    ("lora_alpha", "lora_alpha", Kind::Same),
+    ("lora_dropout", "lora_dropout", Kind::Same),
+    ("lora_target", "target_modules", Kind::Names),
+    ("additional_target", "modules_to_save", Kind::Names),
+    ("use_rslora", "use_rslora", Kind::Same),
+    ("use_dora", "use_dora", Kind::Same),
+    ("adapter_name_or_path", "adapter_name_or_path", Kind::Folder),
+];
 
 const TABLE: Table = &[
     ("model_name_or_path", Rule::Field("model.name_or_path")),
@@ -44,15 +56,14 @@ const TABLE: Table = &[
     ("disable_gradient_checkpointing", Rule::Dropped("gradient_checkpointing says it")),
     ("quantization_bit", Rule::Refused("weights are trained in float32; leave it out")),
     ("quantization_method", Rule::Dropped("applies to quantization alone")),
-    (
-        "adapter_name_or_path",
-        Rule::Refused("LoRA is not supported yet; train all weights by finetuning_type: full"),
-    ),
-    ("lora_rank", Rule::Dropped(ADAPTER)),
-    ("lora_alpha", Rule::Dropped(ADAPTER)),
-    ("lora_dropout", Rule::Dropped(ADAPTER)),
-    ("lora_target", Rule::Dropped(ADAPTER)),
-    ("additional_target", Rule::Dropped(ADAPTER)),
+    ("adapter_name_or_path", Rule::Own),
+    ("lora_rank", Rule::Own),
+    ("lora_alpha", Rule::Own),
+    ("lora_dropout", Rule::Own),
+    ("lora_target", Rule::Own),
+    ("additional_target", Rule::Own),
+    ("use_rslora", Rule::Own),
+    ("use_dora", Rule::Own),
     ("freeze_trainable_layers", Rule::Dropped("applies to finetuning_type: freeze alone")),
     ("pref_beta", Rule::Dropped("applies to preference training alone")),
     ("pref_loss", Rule::Dropped("applies to preference training alone")),
@@ -99,17 +110,30 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
         ),
     }
     match text("finetuning_type", "lora").as_str() {
-        "full" => {}
-        "lora" => {
-            draft.refuse("finetuning_type", "LoRA is not supported yet; `full` trains all weights")
-        }
+        "full" => adapters::read(ADAPTERS, false, settings, draft),
+        "lora" => read_adapters(settings, draft),
         other => draft.refuse(
             "finetuning_type",
-            format!("`{other}` is not supported; `full` trains all weights"),
+            format!("`{other}` is not supported; `lora` and `full` are"),
         ),
     }
     if settings.get("template").is_some_and(|value| !is_off(value)) {
         draft.note("template", "dropped: plain text has none");
+    }
+}
+
+/// LLaMA-Factory adapts all linear layers, and scales by twice the rank.
+fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
+    adapters::read(ADAPTERS, true, settings, draft);
+    if draft.get("peft.adapter_name_or_path").is_some() {
+        return;
+    }
+    if draft.get("peft.target_modules").is_none() {
+        draft.imply("peft.target_modules", "all-linear");
+    }
+    if draft.get("peft.lora_alpha").is_none() {
+        let rank = settings.get("lora_rank").and_then(Value::as_u64).unwrap_or(8);
+        draft.set("peft.lora_alpha", (2 * rank).into(), "");
     }
 }
 

@@ -1,5 +1,6 @@
 //! A file for each tool, with the tables of its keys.
 
+mod adapters;
 pub(crate) mod axolotl;
 pub(crate) mod examples;
 pub(crate) mod hub;

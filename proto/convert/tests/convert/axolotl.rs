@@ -102,13 +102,33 @@ fn files_are_data_too() {
 }
 
 #[test]
-fn adapters_and_instructions_are_not_supported_yet() {
+fn adapters_become_a_section() {
+    let lora = PLAIN.replace(
+        "adapter:\n",
+        "adapter: lora\nlora_target_linear: true\nlora_modules_to_save: [embed_tokens]\n\
+         peft_use_dora: true\n",
+    );
+    let lora = lora.replace("lora_r:\n", "lora_r: 16\n");
+    let expect = [
+        ("peft.method", "lora"),
+        ("peft.r", "16"),
+        ("peft.target_modules", "all-linear"),
+        ("peft.use_dora", "true"),
+    ];
+    let converted = text(Source::Axolotl, &lora, &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    assert!(!notes.iter().any(|key| key.contains("lora")), "{notes:?}");
+    check(Ok(converted.clone()), &expect, &notes);
+}
+
+#[test]
+fn quantized_weights_and_instructions_are_not_supported() {
     let lora = PLAIN
         .replace("adapter:\n", "adapter: qlora\n")
         .replace("load_in_4bit: false", "load_in_4bit: true");
     check_refused(
         text(Source::Axolotl, &lora, &[]),
-        &[("load_in_4bit", "float32"), ("adapter", "LoRA")],
+        &[("load_in_4bit", "float32"), ("adapter", "qlora")],
     );
     let alpaca = PLAIN.replace("type: completion", "type: alpaca");
     check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "completion")]);

@@ -63,11 +63,26 @@ fn pretraining_of_all_weights() {
 }
 
 #[test]
-fn templates_adapters_and_preferences_are_not_supported() {
+fn adapters_become_a_section() {
+    let lora = "finetuning_type: lora\nlora_rank: 16\nlora_target: q_proj, v_proj";
+    let lora = PRETRAINING.replace("finetuning_type: full", lora);
+    let expect = [
+        ("peft.method", "lora"),
+        ("peft.r", "16"),
+        ("peft.lora_alpha", "32.0"),
+        ("peft.target_modules", "[\"q_proj\",\"v_proj\"]"),
+    ];
+    check(text(Source::LlamaFactory, &lora, &[]), &expect, &NOTES);
+    let more = lora.replace("lora_rank: 16", "adapter_name_or_path: saves/first");
+    let converted = text(Source::LlamaFactory, &more, &[]).unwrap();
+    assert!(converted.job_file.contains("adapter_name_or_path: saves/first"), "{converted:?}");
+    assert!(converted.notes.iter().any(|note| note.key == "lora_target"), "{converted:?}");
+}
+
+#[test]
+fn templates_and_preferences_are_not_supported() {
     let sft = PRETRAINING.replace("stage: pt", "stage: sft\ntemplate: llama3");
     check_refused(text(Source::LlamaFactory, &sft, &[]), &[("stage", "stage: pt")]);
-    let lora = PRETRAINING.replace("finetuning_type: full", "finetuning_type: lora\nlora_rank: 8");
-    check_refused(text(Source::LlamaFactory, &lora, &[]), &[("finetuning_type", "LoRA")]);
     let dpo = PRETRAINING.replace("stage: pt", "stage: dpo");
     check_refused(text(Source::LlamaFactory, &dpo, &[]), &[("stage", "`dpo`")]);
 }

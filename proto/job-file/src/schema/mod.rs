@@ -4,10 +4,11 @@ pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod model;
 pub(crate) mod parallel;
+pub(crate) mod peft;
 pub(crate) mod resources;
 pub(crate) mod train;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::{Deserialize, Deserializer, Error};
 
@@ -21,6 +22,7 @@ use crate::values::{DataFiles, ModelSource};
 use data::Data;
 use model::Model;
 use parallel::Parallel;
+use peft::Peft;
 use resources::Resources;
 use train::Train;
 
@@ -35,6 +37,8 @@ section! {
         data: Data;
         /// How to train, under the names of Hugging Face's TrainingArguments.
         train: Train;
+        /// Adapters to train beside frozen weights, under the names of PEFT's LoraConfig.
+        peft: Peft;
         /// The devices to train on.
         resources: Resources;
         /// How the cores share the work.
@@ -58,6 +62,21 @@ impl JobFile {
         let mut patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
         matches!(self.model.name_or_path, ModelSource::Hub(_))
             || patterns.any(|pattern| DataFiles::is_data_set(pattern))
+    }
+
+    /// The folders of weights that it starts from, with their fields.
+    pub fn weight_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let model = match &self.model.name_or_path {
+            ModelSource::Folder(path) => Some(("model.name_or_path", path.as_path())),
+            ModelSource::Hub(_) => None,
+        };
+        let adapter = self.peft.adapter_name_or_path.as_deref();
+        model.into_iter().chain(adapter.map(|path| ("peft.adapter_name_or_path", path)))
+    }
+
+    /// Returns true if some weights are not trained.
+    pub fn freezes(&self) -> bool {
+        self.peft.method.is_some() || !self.train.freeze.is_empty()
     }
 
     /// Returns true if there are rows to evaluate on.

@@ -33,6 +33,8 @@ section! {
         /// Values that replace those of `config.json`, for example
         /// `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
+        /// Type in which weights that are not trained stay on the cores; trained ones are float32.
+        dtype: WeightDtype = WeightDtype::Float32;
         /// Maximum size of a weights file in bytes, or text such as `5GB`, in `output_dir` and in
         /// checkpoints. Larger models are saved in several files and an index of them.
         max_shard_size: FileSize = FileSize::gigabytes(50), in 1.0..;
@@ -48,6 +50,16 @@ spelled! {
         MultiLabelClassification = "multi_label_classification",
         /// A number per row, or a list of `num_labels` numbers.
         Regression = "regression",
+    }
+}
+
+spelled! {
+    /// The type of stored weights.
+    pub enum WeightDtype {
+        /// 32 bits.
+        Float32 = "float32",
+        /// 16 bits with the range of float32.
+        Bfloat16 = "bfloat16",
     }
 }
 

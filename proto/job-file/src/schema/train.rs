@@ -66,6 +66,9 @@ section! {
         /// Let NVIDIA GPUs round the operands of float32 dots to TensorFloat-32: faster, with
         /// three digits.
         tf32: bool = false;
+        /// Parameters that are not trained: full names, or runs of their dotted parts, such as
+        /// `[embeddings, encoder.layer.0]`. They have neither gradients nor optimizer state.
+        freeze: Vec<String> = Vec::new();
         /// Recompute activations in the backward pass instead of keeping them.
         gradient_checkpointing: bool = false;
         /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.

@@ -40,6 +40,37 @@ fn fields_that_do_not_fit_each_other() {
 }
 
 #[test]
+fn adapters_and_frozen_weights_that_do_not_fit() {
+    check("peft: {method: lora, r: 4, target_modules: all-linear}\ntrain: {bf16: true}", "");
+    check("peft: {r: 4}", "line 1: peft.method: is required in this section, for example `lora`");
+    check(
+        "peft: {method: lora, r: 4, adapter_name_or_path: ./first, merge: true}",
+        "line 1: peft.r: is set by the adapter of peft.adapter_name_or_path; leave it out",
+    );
+    check(
+        "peft: {method: lora, target_modules: all-linear, layers_to_transform: 1}",
+        "line 1: peft.layers_to_transform: cannot be combined with `all-linear`: name the modules",
+    );
+    check(
+        "peft: {method: lora, target_modules: q_proj}",
+        "line 1: peft.target_modules: must be a list of names or `all-linear`, not `q_proj`",
+    );
+    check(
+        "peft: {method: lora}\ntrain: {freeze: [embeddings]}",
+        "line 2: train.freeze: has no effect beside adapters, which freeze all other weights",
+    );
+    check(
+        "model: {name_or_path: ./bert, task: masked-lm, from_config: true}\npeft: {method: lora}",
+        "line 1: model.from_config: draws weights that adapters alone do not save; set peft.merge",
+    );
+    check(
+        "model: {name_or_path: ./bert, task: masked-lm, dtype: bfloat16}",
+        "line 1: model.dtype: applies to weights that are not trained, and all are: set peft or \
+         train.freeze; train.bf16 computes in bfloat16",
+    );
+}
+
+#[test]
 fn splits_that_do_not_fit_each_other() {
     let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
     check(validation, "line 1: data.validation_split: cannot be combined with data.validation");

@@ -32,7 +32,7 @@ impl Seq2SeqLmHead {
         };
         let mut logits = self.decoder.forward(cx, &cx.fan_out(&states)?)?.convert(DType::F32)?;
         if let Some(name) = &self.bias {
-            logits = logits.add(cx.parameter(name)?)?;
+            logits = logits.add(&cx.parameter(name)?)?;
         }
         of_vocabulary(cx, &logits, self.vocab_size)
     }

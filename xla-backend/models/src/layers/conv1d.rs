@@ -5,6 +5,7 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Role};
+use crate::tuning::Applied;
 
 #[derive(Clone, Debug)]
 pub struct Conv1d {
@@ -24,18 +25,19 @@ impl Conv1d {
     ) -> Conv1d {
         let (inputs, outputs) = (inputs.into(), outputs.into());
         let init = Init::Normal { std };
-        let weight = path.declare("weight", Role::Projection, &[inputs, outputs], init);
+        let weight = path.declare("weight", Role::TransposedProjection, &[inputs, outputs], init);
         let bias = path.bias("bias", outputs);
         Conv1d { weight, bias, divides_inputs: inputs.is_divisible() }
     }
 
     /// [N, inputs] to [N, outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        let x = x.convert(cx.compute_dtype())?;
+        let (x, bias) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.bias)?);
         let mut products = x.matmul(&cx.factor(&self.weight)?)?;
         if self.divides_inputs {
             products = cx.fan_in(&products)?;
         }
-        Ok(products.add(&cx.factor(&self.bias)?)?)
+        let y = products.add(&bias)?;
+        cx.adapted(Applied { weight: &self.weight, x, bias: Some(&bias), y })
     }
 }

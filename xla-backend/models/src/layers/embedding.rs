@@ -2,7 +2,7 @@
 //!
 //! V rows of the table, H hidden, S sequence.
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 use crate::error::{Error, Result};
 use crate::model::Forward;
@@ -61,12 +61,13 @@ impl Embedding {
     }
 
     fn look_up(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let table = cx.parameter(&self.weight)?;
+        let table = cx.stored(&self.weight)?;
         let share = match self.vocabulary {
             Some(size) => cx.vocabulary_share(size, table.dims()[0])?,
             None => None,
         };
-        share.map_or_else(|| look_up(table, ids), |share| share.look_up(table, ids))
+        let rows = share.map_or_else(|| look_up(table, ids), |share| share.look_up(table, ids))?;
+        Ok(rows.convert(DType::F32)?)
     }
 
     /// The first row for every place: what ids of zero would look up, [H].

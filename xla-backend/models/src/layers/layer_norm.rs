@@ -23,6 +23,6 @@ impl LayerNorm {
 
     /// [..., width] to [..., width]: normalized over the last axis, scaled and shifted.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        Ok(x.layer_norm(cx.parameter(&self.weight)?, cx.parameter(&self.bias)?, self.epsilon)?)
+        Ok(x.layer_norm(&cx.parameter(&self.weight)?, &cx.parameter(&self.bias)?, self.epsilon)?)
     }
 }

@@ -8,6 +8,7 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Role};
+use crate::tuning::Applied;
 
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -69,12 +70,13 @@ impl Linear {
     /// [..., inputs] to [..., outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let bias = self.bias.as_ref().map(|name| cx.factor(name)).transpose()?;
-        let x = x.convert(cx.compute_dtype())?;
-        let weight = cx.factor(&self.weight)?;
-        if !self.divides_inputs || cx.core_count() == 1 {
-            return Ok(x.linear(&weight, bias.as_ref())?);
-        }
-        let sum = cx.fan_in(&x.linear(&weight, None)?)?;
-        Ok(bias.map_or_else(|| Ok(sum.clone()), |bias| sum.add(&bias))?)
+        let (x, weight) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.weight)?);
+        let y = if !self.divides_inputs || cx.core_count() == 1 {
+            x.linear(&weight, bias.as_ref())?
+        } else {
+            let sum = cx.fan_in(&x.linear(&weight, None)?)?;
+            bias.as_ref().map_or_else(|| Ok(sum.clone()), |bias| sum.add(bias))?
+        };
+        cx.adapted(Applied { weight: &self.weight, x, bias: bias.as_ref(), y })
     }
 }

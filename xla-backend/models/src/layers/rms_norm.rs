@@ -36,7 +36,7 @@ impl RmsNorm {
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
         let scale = match self.scale {
-            Scale::Weight => weight.clone(),
+            Scale::Weight => weight,
             Scale::OnePlusWeight => weight.add_scalar(1.0)?,
         };
         Ok(x.rms_norm(&scale, self.epsilon)?)

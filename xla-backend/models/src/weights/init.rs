@@ -8,6 +8,7 @@ use std::f64::consts::TAU;
 use traind_xla::Shape;
 use traind_xla::runtime::HostArray;
 
+use super::dtype::stored;
 use crate::error::{Error, Result};
 use crate::parameters::{Init, ParameterSpec};
 
@@ -24,6 +25,7 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
     match spec.init {
         Init::Zeros => values.resize(count, 0.0),
         Init::Ones => values.resize(count, 1.0),
+        Init::Uniform { bound } => values.extend(stream.uniforms(count, bound)),
         Init::Sinusoids => values.extend(sinusoids(&spec.shape)),
         Init::Normal { std } => values.extend(stream.normals(count, std)),
         Init::NormalWithZeroRow { std, row } => {
@@ -32,7 +34,7 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
             values[row * width..(row + 1) * width].fill(0.0);
         }
     }
-    Ok(HostArray::from_f32(&spec.shape.dims, &values)?)
+    stored(HostArray::from_f32(&spec.shape.dims, &values)?, spec.shape.dtype)
 }
 
 fn sinusoids(shape: &Shape) -> impl Iterator<Item = f32> {
@@ -67,6 +69,10 @@ impl Stream {
     fn normals(self, count: usize, std: f64) -> impl Iterator<Item = f32> {
         let pairs = (0..count.div_ceil(2) as u64).flat_map(move |pair| self.normal_pair(pair));
         pairs.take(count).map(move |normal| (normal * std) as f32)
+    }
+
+    fn uniforms(self, count: usize, bound: f64) -> impl Iterator<Item = f32> {
+        (0..count as u64).map(move |index| ((2.0 * self.uniform(index) - 1.0) * bound) as f32)
     }
 
     fn normal_pair(self, pair: u64) -> [f64; 2] {

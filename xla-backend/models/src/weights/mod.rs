@@ -1,8 +1,9 @@
 //! Parameters as host arrays: read from Hugging Face's safetensors files, drawn
-//! where a checkpoint has none, and saved under the same names. Float32 on this
-//! side, whatever the file holds.
+//! where a checkpoint has none, and saved under the same names. On this side they
+//! are float32, or what the parameter is stored in, whatever the file holds.
 
 mod checkpoint;
+mod dtype;
 mod file;
 mod init;
 mod names;
@@ -14,8 +15,10 @@ use std::path::Path;
 use traind_xla::runtime::HostArray;
 
 pub use checkpoint::Checkpoint;
+pub(crate) use dtype::as_f32;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};
+pub(crate) use save::{remove_model, write_json as save_json};
 pub use save::{save_config, save_tensors, save_weights};
 pub use shards::save_shards;
 
@@ -23,6 +26,7 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
+use crate::tuning::{initialize_magnitudes, remove_adapter};
 
 /// The parameters of a model and where each came from.
 #[derive(Debug)]
@@ -45,6 +49,13 @@ pub struct LoadReport {
     pub mismatched: Vec<String>,
     /// Tensors of the checkpoint that the model has no parameter for.
     pub unexpected: Vec<String>,
+}
+
+/// Draws all parameters of a model.
+pub fn draw(model: &dyn Model, seed: u64) -> Result<Loaded> {
+    let mut arrays = initialize(model.parameters(), seed)?;
+    initialize_magnitudes(model, &mut arrays)?;
+    Ok(Loaded { arrays, report: LoadReport::default() })
 }
 
 /// Loads a model's parameters from its folder; `seed` draws the missing ones.
@@ -79,9 +90,13 @@ fn load_by(
             None => None,
         };
         let is_mismatched = stored.is_some() && found.is_none();
-        report.add(&spec.name, found.is_some(), is_mismatched, prefix);
+        // Adapters are new by their nature.
+        if !model.adapters().owns(&spec.name) {
+            report.add(&spec.name, found.is_some(), is_mismatched, prefix);
+        }
         arrays.push(found.map_or_else(|| initial(spec, seed), Ok)?);
     }
+    initialize_magnitudes(model, &mut arrays)?;
     Ok(Loaded { arrays, report })
 }
 
@@ -95,21 +110,31 @@ pub fn save(
     max_shard_bytes: u64,
 ) -> Result<()> {
     save_shards(folder, specs, arrays, max_shard_bytes)?;
-    save_config(folder, config)
+    save_config(folder, config)?;
+    // transformers would load adapters of an earlier save with the model.
+    remove_adapter(folder)
 }
 
 fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<Option<HostArray>> {
-    let file = checkpoint.file(stored)?;
-    let found = file.shape(stored)?;
+    read_tensor(checkpoint.file(stored)?, stored, spec).map(Some)
+}
+
+/// Reads the tensor `name` of a file, which must have the shape of `spec`.
+pub(crate) fn read_tensor(
+    file: &SafetensorsFile,
+    name: &str,
+    spec: &ParameterSpec,
+) -> Result<HostArray> {
+    let found = file.shape(name)?;
     if found != spec.shape.dims {
         return Err(Error::WeightShape {
             path: file.path().to_owned(),
-            tensor: stored.to_owned(),
+            tensor: name.to_owned(),
             found: found.to_vec(),
             expected: spec.shape.dims.clone(),
         });
     }
-    file.read_f32(stored).map(Some)
+    dtype::stored(file.read_f32(name)?, spec.shape.dtype)
 }
 
 impl LoadReport {

@@ -11,6 +11,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use traind_durable::Replacement;
+use traind_xla::DType;
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
@@ -30,7 +31,7 @@ pub fn save_config(folder: &Path, config: &ModelConfig) -> Result<()> {
     write_json(&folder.join(CONFIG), config.keys())
 }
 
-pub(super) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
+pub(crate) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(keys)
         .map_err(|source| Error::Json { path: path.to_owned(), source })?;
     text.push(b'\n');
@@ -54,6 +55,18 @@ pub(super) fn remove_others(folder: &Path, kept: &[String]) -> Result<()> {
     others.iter().try_for_each(std::fs::remove_file).map_err(failed)
 }
 
+/// Removes config and weights of an earlier save from a folder.
+pub(crate) fn remove_model(folder: &Path) -> Result<()> {
+    remove_others(folder, &[])?;
+    let path = folder.join(CONFIG);
+    match std::fs::remove_file(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Io { action: "remove", path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The names that `save_shards` gives.
 fn is_weights(name: &str) -> bool {
     let shard = name.strip_prefix("model-").and_then(|rest| rest.strip_suffix(".safetensors"));
@@ -71,7 +84,7 @@ pub fn save_weights(path: &Path, specs: &[ParameterSpec], arrays: &[HostArray]) 
     save_tensors(path, specs.iter().map(|spec| spec.name.as_str()).zip(arrays))
 }
 
-/// Writes one safetensors file of float32 tensors, in the order of their names.
+/// Writes one safetensors file of tensors, in the order of their names.
 pub fn save_tensors<'a>(
     path: &Path,
     tensors: impl IntoIterator<Item = (&'a str, &'a HostArray)>,
@@ -82,7 +95,7 @@ pub fn save_tensors<'a>(
     for (name, array) in &tensors {
         let end = offset + array.bytes().len();
         let shape = array.shape().dims.clone();
-        let info = TensorInfo { dtype: Dtype::F32, shape, data_offsets: (offset, end) };
+        let info = TensorInfo { dtype: file_dtype(array), shape, data_offsets: (offset, end) };
         infos.push(((*name).to_owned(), info));
         offset = end;
     }
@@ -92,6 +105,14 @@ pub fn save_tensors<'a>(
         file.write_all(&header)?;
         tensors.iter().try_for_each(|(_, array)| file.write_all(array.bytes()))
     })
+}
+
+fn file_dtype(array: &HostArray) -> Dtype {
+    match array.shape().dtype {
+        DType::BF16 => Dtype::BF16,
+        DType::F16 => Dtype::F16,
+        _ => Dtype::F32,
+    }
 }
 
 fn check_shape(spec: &ParameterSpec, array: &HostArray) -> Result<()> {

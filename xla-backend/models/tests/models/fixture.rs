@@ -10,7 +10,7 @@ use serde_json::Map;
 use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores,
 };
-use traind_models::{registry, weights};
+use traind_models::{registry, tuning, weights};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
@@ -42,11 +42,31 @@ impl Fixture {
     pub(crate) fn load(folder: &Path, task: Task) -> Fixture {
         let config = ModelConfig::load(folder, &Map::new()).unwrap();
         let model = registry::build(config, task).unwrap();
-        let loaded = weights::load(folder, &*model, 0).unwrap();
+        Fixture::with_answers(folder, folder, model)
+    }
+
+    /// The model of the folder `base` with the adapters and the answers of `folder`.
+    pub(crate) fn adapted(folder: &Path, base: &Path, task: Task) -> Fixture {
+        let config = ModelConfig::load(base, &Map::new()).unwrap();
+        let mut model = registry::build(config, task).unwrap();
+        tuning::add_lora(&mut *model, &tuning::load_lora(folder).unwrap()).unwrap();
+        let mut fixture = Fixture::with_answers(base, folder, model);
+        let adapters = tuning::load_adapter(folder, &*fixture.model).unwrap();
+        tuning::put_adapter(&*fixture.model, &mut fixture.weights, adapters);
+        let expected = std::mem::take(&mut fixture.expected).into_iter();
+        let ours =
+            |name: String| name.replace("base_model.model.", "").replace(".base_layer.", ".");
+        fixture.expected = expected.map(|(name, values)| (ours(name), values)).collect();
+        fixture
+    }
+
+    fn with_answers(weights: &Path, answers: &Path, model: Box<dyn Model>) -> Fixture {
+        let loaded = weights::load(weights, &*model, 0).unwrap();
         let report = loaded.report;
-        assert_eq!(report.loaded.len(), model.parameters().len(), "{report:?}");
+        let own = model.parameters().iter().filter(|spec| !model.adapters().owns(&spec.name));
+        assert_eq!(report.loaded.len(), own.count(), "{report:?}");
         assert!(report.unexpected.is_empty(), "{report:?}");
-        let file = std::fs::read(folder.join("expected.safetensors")).unwrap();
+        let file = std::fs::read(answers.join("expected.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&file).unwrap();
         let input = |name| Some((name, input(&tensors, name)?));
         let inputs = model.inputs().iter().filter_map(|spec| input(spec.name)).collect();
@@ -86,7 +106,8 @@ impl Fixture {
         let names = specs.iter().map(|spec| &spec.name);
         let parameters = ParameterTensors::new(names.zip(weights.iter().cloned()));
         let parameters = &parameters.computed_in(compute_dtype).divided_over(cores);
-        let cx = Forward { trace, parameters, random: None, gradient_checkpointing };
+        let adapters = Some(self.model.adapters());
+        let cx = Forward { trace, parameters, random: None, gradient_checkpointing, adapters };
         let output = self.model.forward(&cx, &batch).unwrap();
         let sums = output.loss.unwrap();
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();

@@ -91,7 +91,10 @@ fn check_family(model_type: &str) {
 
 fn check(folder: &Path, task: Task, gradient_checkpointing: bool) {
     println!("{}", folder.display());
-    let fixture = Fixture::load(folder, task);
+    check_fixture(&Fixture::load(folder, task), gradient_checkpointing);
+}
+
+pub(crate) fn check_fixture(fixture: &Fixture, gradient_checkpointing: bool) {
     let trace = Trace::with_kernels(true);
     let traced = fixture.trace(&trace, gradient_checkpointing, DType::F32);
     let outputs: Vec<&Tensor> =

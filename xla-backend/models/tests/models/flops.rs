@@ -26,6 +26,7 @@ fn check(keys: Value, task: Task) {
         parameters: &ParameterTensors::new(tensors),
         random: None,
         gradient_checkpointing: false,
+        adapters: None,
     };
     let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();

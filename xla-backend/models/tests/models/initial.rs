@@ -37,7 +37,7 @@ fn is_drawn_so(init: Init, expect: &Value) -> bool {
         Init::Zeros => expect["value"] == 0.0,
         Init::Ones => expect["value"] == 1.0,
         Init::Normal { std } => normal(std, json!([])),
-        Init::Sinusoids => false,
+        Init::Sinusoids | Init::Uniform { .. } => false,
         Init::NormalWithZeroRow { std, row } => normal(std, json!([row])),
     }
 }

@@ -127,6 +127,7 @@ fn traced_step(
         parameters: &ParameterTensors::new(named).divided_over(group),
         random: Some(&random),
         gradient_checkpointing,
+        adapters: None,
     };
     let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
     let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();

@@ -81,7 +81,7 @@ impl PositionBias {
         let numbers: Vec<f64> = ahead.chain(back).map(|bucket| bucket as f64).collect();
         let numbers = cx.trace.constant(DType::S32, &[distances], &numbers)?;
         let table = cx.parameter(&self.weight)?;
-        Ok(numbers.one_hot(self.buckets.count, table.dtype())?.matmul(table)?)
+        Ok(numbers.one_hot(self.buckets.count, table.dtype())?.matmul(&table)?)
     }
 }
 

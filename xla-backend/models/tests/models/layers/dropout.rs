@@ -53,6 +53,7 @@ fn padded_logits(
         parameters: &ParameterTensors::new(specs.iter().map(parameter)),
         random: training.then_some(&random),
         gradient_checkpointing: false,
+        adapters: None,
     };
     let output = model.forward(&cx, &batch).unwrap();
     assert!(output.loss.is_none());

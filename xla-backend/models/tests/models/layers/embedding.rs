@@ -26,6 +26,7 @@ fn look_up(rows: usize, padding_id: Option<usize>) -> [Vec<f32>; 2] {
         parameters: &ParameterTensors::new([(&specs[0].name, table.clone())]),
         random: None,
         gradient_checkpointing: false,
+        adapters: None,
     };
     let found = embedding.forward(&cx, &ids).unwrap();
     assert_eq!(found.dims(), [2, 3, 1]);

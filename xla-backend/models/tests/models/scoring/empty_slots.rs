@@ -54,6 +54,7 @@ fn answers(
         parameters: &ParameterTensors::new(names.zip(tensors.iter().cloned())),
         random: None,
         gradient_checkpointing: false,
+        adapters: None,
     };
     let sums = fixture.model.forward(&cx, &batch).unwrap().loss.unwrap();
     let wrt: Vec<&Tensor> = tensors.iter().collect();

@@ -2,6 +2,8 @@
 //!
 //! Imports `tasks`, `control` and `error`.
 
+mod tuning;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +13,7 @@ use traind_job_file::{JobFile, Model as ModelSection, ModelSource};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
+use traind_models::tuning::{load_adapter, merged, put_adapter, save_adapter};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
@@ -19,6 +22,8 @@ use traind_xla::runtime::HostArray;
 use crate::control::{Downloads, Journal};
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
+
+pub(crate) use tuning::tune;
 
 const FIELD: &str = "model.name_or_path";
 
@@ -75,7 +80,7 @@ impl ModelFolder {
     /// Builds the family's model for the task, with the labels of the data.
     pub(crate) fn build(
         mut self,
-        section: &ModelSection,
+        job: &JobFile,
         task: Arc<dyn JobTask>,
         encoder: Option<&LabelEncoder>,
         tokenizer: &HuggingFaceTokenizer,
@@ -88,10 +93,20 @@ impl ModelFolder {
         {
             self.config.set("pad_token_id", id);
         }
-        let model = registry::build(self.config, self::task(section)?)?;
+        let section = &job.model;
+        let model_task = self::task(section)?;
+        let mut model = registry::build(self.config, model_task)?;
+        tune(model.as_mut(), job, model_task)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-        let (inputs, max_shard_bytes) = (tokenizer.model_inputs(), section.max_shard_size.bytes());
-        Ok(OpenModel { folder: self.path, model: model.into(), task, inputs, max_shard_bytes })
+        Ok(OpenModel {
+            base: base_model(section),
+            folder: self.path,
+            model: model.into(),
+            model_task,
+            task,
+            inputs: tokenizer.model_inputs(),
+            max_shard_bytes: section.max_shard_size.bytes(),
+        })
     }
 }
 
@@ -100,6 +115,9 @@ impl ModelFolder {
 pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
+    /// The model's folder or hub id, as the job file has it.
+    base: String,
+    model_task: Task,
     pub task: Arc<dyn JobTask>,
     /// The inputs that the tokenizer provides.
     pub inputs: ModelInputs,
@@ -115,31 +133,101 @@ impl OpenModel {
         journal: &Journal,
     ) -> RunResult<Vec<HostArray>> {
         let start = Instant::now();
-        let seed = job.train.seed;
-        let specs = self.model.parameters();
-        let (arrays, report) = if job.model.from_config {
-            (weights::initialize(specs, seed)?, weights::LoadReport::default())
-        } else {
-            let load = match job.model.ignore_mismatched_sizes {
-                true => weights::load_fitting,
-                false => weights::load,
-            };
-            let loaded = load(&self.folder, self.model.as_ref(), seed)?;
-            (loaded.arrays, loaded.report)
-        };
+        let model = self.model.as_ref();
+        let weights::Loaded { mut arrays, mut report } = self.base_weights(job)?;
+        if let Some(folder) = &job.peft.adapter_name_or_path {
+            put_adapter(model, &mut arrays, load_adapter(folder, model)?);
+            let saved: Vec<_> = self.saved_names().collect();
+            report.initialized.retain(|name| !saved.contains(&name.as_str()));
+        }
         self.report(journal, &report, start)?;
+        self.report_trained(journal)?;
         Ok(arrays)
     }
 
-    /// Writes config and weights into a folder; `arrays` are in the order of the parameters.
-    pub(crate) fn save_weights(&self, folder: &Path, arrays: &[HostArray]) -> RunResult<()> {
-        let (config, specs) = (self.model.config(), self.model.parameters());
-        Ok(weights::save(folder, config, specs, arrays, self.max_shard_bytes)?)
+    /// The weights that training starts from, in the order of the parameters, with adapters that
+    /// are new.
+    fn base_weights(&self, job: &JobFile) -> RunResult<weights::Loaded> {
+        let (model, seed) = (self.model.as_ref(), job.train.seed);
+        if job.model.from_config {
+            return Ok(weights::draw(model, seed)?);
+        }
+        let load = match job.model.ignore_mismatched_sizes {
+            true => weights::load_fitting,
+            false => weights::load,
+        };
+        Ok(load(&self.folder, model, seed)?)
+    }
+
+    /// All weights, in the order of the parameters, from those that were saved.
+    pub(crate) fn complete(
+        &self,
+        job: &JobFile,
+        saved: Vec<HostArray>,
+    ) -> RunResult<Vec<HostArray>> {
+        if self.model.adapters().is_empty() {
+            return Ok(saved);
+        }
+        let mut arrays = self.base_weights(job)?.arrays;
+        put_adapter(self.model.as_ref(), &mut arrays, saved);
+        Ok(arrays)
+    }
+
+    /// The names of the parameters that are saved: with adapters, those that are trained.
+    fn saved_names(&self) -> impl Iterator<Item = &str> {
+        let model = &self.model;
+        let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
+        saved.map(|spec| spec.name.as_str())
+    }
+
+    /// The bytes of the parameters that are saved.
+    pub(crate) fn saved_bytes(&self) -> u64 {
+        saved_bytes(self.model.as_ref())
+    }
+
+    /// Writes config and weights, or adapters, into a folder; `saved` are the parameters that are
+    /// saved, in the model's order.
+    pub(crate) fn save_weights(&self, folder: &Path, saved: &[HostArray]) -> RunResult<()> {
+        let model = self.model.as_ref();
+        if !model.adapters().is_empty() {
+            return Ok(save_adapter(folder, model, self.model_task, &self.base, saved)?);
+        }
+        let (config, specs) = (model.config(), model.parameters());
+        Ok(weights::save(folder, config, specs, saved, self.max_shard_bytes)?)
+    }
+
+    /// The library that loads the job's output.
+    pub(crate) fn library_name(&self, job: &JobFile) -> &'static str {
+        let has_adapters = !self.model.adapters().is_empty() && !job.peft.merge;
+        if has_adapters { "peft" } else { "transformers" }
+    }
+
+    /// Writes a whole model with the adapters added to its weights; `arrays` are in the order of
+    /// the parameters.
+    pub(crate) fn save_merged(&self, folder: &Path, arrays: &[HostArray]) -> RunResult<()> {
+        let (specs, arrays) = merged(self.model.as_ref(), arrays)?;
+        let config = self.model.config();
+        Ok(weights::save(folder, config, &specs, &arrays, self.max_shard_bytes)?)
     }
 
     /// Records that the weights came from a checkpoint.
     pub(crate) fn report_resumed(&self, journal: &Journal, start: Instant) -> RunResult<()> {
         self.report(journal, &weights::LoadReport::default(), start)
+    }
+
+    /// Records how much of the model is trained, where that is not all of it.
+    fn report_trained(&self, journal: &Journal) -> RunResult<()> {
+        let count = |trained: bool| -> usize {
+            let specs = self.model.parameters().iter();
+            let counted = specs.filter(|spec| spec.trainable || !trained);
+            counted.map(|spec| spec.shape.element_count()).sum()
+        };
+        let (trained, all) = (count(true), count(false));
+        if trained == all {
+            return Ok(());
+        }
+        let share = 100.0 * trained as f64 / all as f64;
+        Ok(journal.info(format!("{trained} of {all} parameters are trained ({share:.2} %)"))?)
     }
 
     fn report(
@@ -222,7 +310,20 @@ fn existing_folder(path: &Path) -> RunResult<PathBuf> {
     })
 }
 
-fn task(section: &ModelSection) -> RunResult<Task> {
+/// The bytes of the parameters of a model that are saved: with adapters, of those that are trained.
+pub(crate) fn saved_bytes(model: &dyn Model) -> u64 {
+    let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
+    saved.map(|spec| spec.shape.size_bytes() as u64).sum()
+}
+
+fn base_model(section: &ModelSection) -> String {
+    match &section.name_or_path {
+        ModelSource::Folder(path) => path.display().to_string(),
+        ModelSource::Hub(id) => id.clone(),
+    }
+}
+
+pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
     let name = section.task.to_string();
     Task::from_name(&name).ok_or_else(|| RunError::Field {
         name: "model.task",

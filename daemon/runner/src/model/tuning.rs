@@ -1,0 +1,58 @@
+//! What of a job's model is trained, by its job file: `train.freeze`, `peft` and `model.dtype`.
+
+use traind_job_file::{JobFile, Peft, PeftBias, PeftMethod, TargetModules, WeightDtype};
+use traind_models::tuning::{self, AdapterBias, Lora};
+use traind_models::{Model, Task};
+use traind_xla::DType;
+
+use crate::error::{RunError, RunResult};
+
+/// Freezes parameters and adds adapters as the job file has it.
+pub(crate) fn tune(model: &mut dyn Model, job: &JobFile, task: Task) -> RunResult<()> {
+    if !job.train.freeze.is_empty() {
+        tuning::freeze(model, &job.train.freeze)?;
+    }
+    if job.peft.method == Some(PeftMethod::Lora) {
+        let lora = match &job.peft.adapter_name_or_path {
+            Some(folder) => tuning::load_lora(folder)?,
+            None => lora(&job.peft, model.config().model_type()?)?,
+        };
+        tuning::add_lora(model, &lora.with_head_of(task))?;
+    }
+    if job.model.dtype == WeightDtype::Bfloat16 {
+        tuning::store_frozen_as(model, DType::BF16);
+    }
+    Ok(())
+}
+
+fn lora(peft: &Peft, model_type: &str) -> RunResult<Lora> {
+    let layers = peft.layers_to_transform.as_ref();
+    Ok(Lora {
+        r: peft.r as usize,
+        lora_alpha: peft.lora_alpha,
+        lora_dropout: peft.lora_dropout,
+        target_modules: targets(peft, model_type)?,
+        modules_to_save: peft.modules_to_save.clone(),
+        use_rslora: peft.use_rslora,
+        use_dora: peft.use_dora,
+        bias: match peft.bias {
+            PeftBias::None => AdapterBias::None,
+            PeftBias::All => AdapterBias::All,
+            PeftBias::LoraOnly => AdapterBias::LoraOnly,
+        },
+        layers_to_transform: layers
+            .map(|layers| layers.0.iter().map(|layer| *layer as usize).collect()),
+    })
+}
+
+fn targets(peft: &Peft, model_type: &str) -> RunResult<tuning::TargetModules> {
+    match &peft.target_modules {
+        Some(TargetModules::Named(names)) => Ok(tuning::TargetModules::Named(names.clone())),
+        Some(TargetModules::AllLinear) => Ok(tuning::TargetModules::AllLinear),
+        None => Lora::default_targets(model_type).ok_or_else(|| RunError::Field {
+            name: "peft.target_modules",
+            value: "none".to_owned(),
+            problem: format!("{model_type} models have no default; `all-linear` takes all layers"),
+        }),
+    }
+}

@@ -1,0 +1,75 @@
+//! LoRA's settings, which tools have under names of their own.
+
+use serde_json::{Map, Value};
+
+use crate::draft::Draft;
+use crate::values::{is_off, shown};
+
+const UNUSED: &str = "dropped: applies to adapters alone";
+const IN_FOLDER: &str = "dropped: the config of the adapters that training starts from has it";
+
+/// A key of the source, its field in the section `peft`, and the kind of its value.
+pub(super) type Keys = &'static [(&'static str, &'static str, Kind)];
+
+/// How a value is written.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Same,
+    /// Names in a list or between commas; `all` for every linear layer.
+    Names,
+    /// True for every linear layer.
+    AllLinear,
+    /// A folder of adapters, or a list with one.
+    Folder,
+}
+
+/// Sets the section `peft` where the job `trains_adapters`, else notes that its keys are unused.
+pub(super) fn read(
+    keys: Keys,
+    trains_adapters: bool,
+    settings: &Map<String, Value>,
+    draft: &mut Draft,
+) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    let starts =
+        keys.iter().any(|(key, _, kind)| matches!(kind, Kind::Folder) && given(key).is_some());
+    if trains_adapters {
+        draft.imply("peft.method", "lora");
+    }
+    for (key, field, kind) in keys {
+        let Some(value) = given(key) else { continue };
+        match (trains_adapters, starts, kind) {
+            (false, ..) => draft.note(key, UNUSED),
+            (true, true, Kind::Same | Kind::Names | Kind::AllLinear) => draft.note(key, IN_FOLDER),
+            _ => set(&format!("peft.{field}"), value, *kind, key, draft),
+        }
+    }
+}
+
+fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
+    let value = match kind {
+        Kind::Same => value.clone(),
+        Kind::AllLinear => "all-linear".into(),
+        Kind::Names => names(value),
+        Kind::Folder => match folders(value).as_slice() {
+            [folder] => folder.clone().into(),
+            _ => return draft.refuse(key, "training starts from one folder of adapters"),
+        },
+    };
+    draft.set(path, value, key);
+}
+
+fn names(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text == "all" || text == "all-linear" => "all-linear".into(),
+        Value::String(text) => text.split(',').map(|name| Value::from(name.trim())).collect(),
+        other => other.clone(),
+    }
+}
+
+fn folders(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(folders) => folders.iter().map(shown).collect(),
+        other => shown(other).split(',').map(|folder| folder.trim().to_owned()).collect(),
+    }
+}

@@ -1,0 +1,225 @@
+//! `adapter_config.json` and `adapter_model.safetensors`, which `PeftModel.from_pretrained` loads.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use traind_xla::runtime::HostArray;
+
+use super::lora::{AdapterBias, Lora, TargetModules};
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::parameters::{ParameterSpec, Role};
+use crate::tasks::Task;
+use crate::weights::{self, SafetensorsFile};
+
+const CONFIG: &str = "adapter_config.json";
+const WEIGHTS: &str = "adapter_model.safetensors";
+const ALL_LINEAR: &str = "all-linear";
+
+/// Writes a model's adapters into an existing folder; `arrays` are those of the saved parameters,
+/// in the model's order. `base_model` is where the model itself is.
+pub fn save_adapter(
+    folder: &Path,
+    model: &dyn Model,
+    task: Task,
+    base_model: &str,
+    arrays: &[HostArray],
+) -> Result<()> {
+    let names: Vec<String> =
+        saved(model).map(|spec| model.adapters().saved_name(&spec.name)).collect();
+    let tensors = names.iter().map(String::as_str).zip(arrays);
+    weights::save_tensors(&folder.join(WEIGHTS), tensors)?;
+    if let Value::Object(config) = config_of(model, task, base_model) {
+        weights::save_json(&folder.join(CONFIG), &config)?;
+    }
+    // A whole model of an earlier save would be taken for the adapters' base.
+    weights::remove_model(folder)
+}
+
+/// Removes the adapters of an earlier save from a folder.
+pub(crate) fn remove_adapter(folder: &Path) -> Result<()> {
+    for path in [CONFIG, WEIGHTS].map(|name| folder.join(name)) {
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Io { action: "remove", path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Loads the saved parameters of a model's adapters, all of which must be in the folder, in the
+/// model's order.
+pub fn load_adapter(folder: &Path, model: &dyn Model) -> Result<Vec<HostArray>> {
+    let file = SafetensorsFile::open(&folder.join(WEIGHTS))?;
+    let known: BTreeSet<String> = file.names().into_iter().collect();
+    let load = |spec: &ParameterSpec| {
+        let name = model.adapters().saved_name(&spec.name);
+        match known.contains(&name) {
+            true => weights::read_tensor(&file, &name, spec),
+            false => Err(Error::MissingTensor { path: file.path().to_owned(), name }),
+        }
+    };
+    saved(model).map(load).collect()
+}
+
+/// Replaces the saved parameters among all `arrays` of a model by `loaded`.
+pub fn put_adapter(model: &dyn Model, arrays: &mut [HostArray], loaded: Vec<HostArray>) {
+    let pairs = model.parameters().iter().zip(arrays);
+    let places = pairs.filter(|(spec, _)| model.adapters().saves(spec));
+    places.zip(loaded).for_each(|((_, place), array)| *place = array);
+}
+
+/// The parameters that an adapter's folder has.
+fn saved(model: &dyn Model) -> impl Iterator<Item = &ParameterSpec> {
+    model.parameters().iter().filter(|spec| model.adapters().saves(spec))
+}
+
+/// The content of `adapter_config.json`; null for a model without adapters.
+fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
+    let Some(lora) = model.adapters().lora() else { return Value::Null };
+    let targets: Vec<&str> = match &lora.target_modules {
+        TargetModules::Named(names) => names.iter().map(String::as_str).collect(),
+        TargetModules::AllLinear => model.adapters().modules().collect(),
+    };
+    let is_transposed = |spec: &ParameterSpec| spec.role == Role::TransposedProjection;
+    let modules_to_save = (!lora.modules_to_save.is_empty()).then_some(&lora.modules_to_save);
+    json!({
+        "base_model_name_or_path": base_model,
+        "bias": AdapterBias::ALL.iter().find(|(_, bias)| *bias == lora.bias).map(|(name, _)| name),
+        "fan_in_fan_out": model.parameters().iter().any(is_transposed),
+        "inference_mode": true,
+        "init_lora_weights": true,
+        "layers_to_transform": lora.layers_to_transform,
+        "lora_alpha": lora.lora_alpha,
+        "lora_dropout": lora.lora_dropout,
+        "modules_to_save": modules_to_save,
+        "peft_type": "LORA",
+        "r": lora.r,
+        "target_modules": targets,
+        "task_type": task_type(task),
+        "use_dora": lora.use_dora,
+        "use_rslora": lora.use_rslora,
+    })
+}
+
+/// The name of a task in `peft.TaskType`.
+fn task_type(task: Task) -> Option<&'static str> {
+    match task {
+        Task::SequenceClassification => Some("SEQ_CLS"),
+        Task::TokenClassification => Some("TOKEN_CLS"),
+        Task::QuestionAnswering => Some("QUESTION_ANS"),
+        Task::CausalLm => Some("CAUSAL_LM"),
+        Task::Seq2SeqLm => Some("SEQ_2_SEQ_LM"),
+        Task::MaskedLm => None,
+    }
+}
+
+/// Reads the settings of an adapter's folder. Refuses those that change the computation and are
+/// not supported.
+pub fn load_lora(folder: &Path) -> Result<Lora> {
+    let path = folder.join(CONFIG);
+    let text = std::fs::read(&path).map_err(|source| Error::Io {
+        action: "read",
+        path: path.clone(),
+        source,
+    })?;
+    let keys: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|source| Error::Json { path: path.clone(), source })?;
+    AdapterConfig { keys: ModelConfig::new(path, keys) }.lora()
+}
+
+/// An `adapter_config.json`, read like a model's config.
+struct AdapterConfig {
+    keys: ModelConfig,
+}
+
+impl AdapterConfig {
+    fn lora(&self) -> Result<Lora> {
+        let config = &self.keys;
+        self.check()?;
+        Ok(Lora {
+            r: config.size("r")?,
+            lora_alpha: config.positive_or("lora_alpha", 8.0)?,
+            lora_dropout: config.dropout_or("lora_dropout", 0.0)?,
+            target_modules: self.target_modules()?,
+            modules_to_save: self.names("modules_to_save")?,
+            use_rslora: config.bool_or("use_rslora", false)?,
+            use_dora: config.bool_or("use_dora", false)?,
+            bias: self.bias()?,
+            layers_to_transform: self.layers()?,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        const UNSUPPORTED: [&str; 9] = [
+            "rank_pattern",
+            "alpha_pattern",
+            "layer_replication",
+            "layers_pattern",
+            "target_parameters",
+            "trainable_token_indices",
+            "exclude_modules",
+            "lora_bias",
+            "use_qalora",
+        ];
+        let kind = self.keys.keys().get("peft_type").and_then(Value::as_str);
+        if kind != Some("LORA") {
+            return Err(self.keys.error("peft_type", "only LORA is supported"));
+        }
+        let is_set = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(items) => !items.is_empty(),
+            _ => true,
+        };
+        let set = |key: &&&str| self.keys.keys().get(**key).is_some_and(is_set);
+        match UNSUPPORTED.iter().find(set) {
+            Some(key) => Err(self.keys.error(key, "is not supported")),
+            None => Ok(()),
+        }
+    }
+
+    fn target_modules(&self) -> Result<TargetModules> {
+        match self.keys.keys().get("target_modules") {
+            Some(Value::String(name)) if name == ALL_LINEAR => Ok(TargetModules::AllLinear),
+            _ => Ok(TargetModules::Named(self.names("target_modules")?)),
+        }
+    }
+
+    fn names(&self, key: &str) -> Result<Vec<String>> {
+        let problem = || self.keys.error(key, "expected a list of names");
+        match self.keys.keys().get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(names)) => {
+                let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+                names.collect::<Option<_>>().ok_or_else(problem)
+            }
+            Some(_) => Err(problem()),
+        }
+    }
+
+    fn bias(&self) -> Result<AdapterBias> {
+        let name = self.keys.keys().get("bias").and_then(Value::as_str).unwrap_or("none");
+        let bias = AdapterBias::ALL.iter().find(|(known, _)| *known == name);
+        let problem = || self.keys.error("bias", format!("{name} is none of none, all, lora_only"));
+        bias.map(|(_, bias)| *bias).ok_or_else(problem)
+    }
+
+    /// One layer, or a list of them.
+    fn layers(&self) -> Result<Option<Vec<usize>>> {
+        const KEY: &str = "layers_to_transform";
+        let layers = match self.keys.keys().get(KEY) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Array(layers)) if layers.is_empty() => return Ok(None),
+            Some(Value::Array(layers)) => layers.clone(),
+            Some(layer) => vec![layer.clone()],
+        };
+        let layers = layers.iter().map(|layer| layer.as_u64().map(|layer| layer as usize));
+        let problem = || self.keys.error(KEY, "expected numbers of layers");
+        Ok(Some(layers.collect::<Option<_>>().ok_or_else(problem)?))
+    }
+}

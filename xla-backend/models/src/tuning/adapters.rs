@@ -1,0 +1,162 @@
+//! The adapters of a model in its forward pass.
+//!
+//! N tokens, r the rank, I inputs, O outputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use traind_xla::Tensor;
+
+use super::lora::Lora;
+use crate::error::Result;
+use crate::layers::dropout;
+use crate::model::Forward;
+use crate::parameters::ParameterSpec;
+
+/// The adapters of a model, by the weight beside which each stands.
+#[derive(Clone, Debug, Default)]
+pub struct Adapters {
+    lora: Option<Lora>,
+    by_weight: BTreeMap<String, Adapter>,
+    /// The names of adapters' own parameters.
+    own: BTreeSet<String>,
+    /// The biases of layers with an adapter.
+    biases: BTreeSet<String>,
+}
+
+/// The names of one layer's parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Adapter {
+    /// [r, I]
+    pub a: String,
+    /// [O, r]
+    pub b: String,
+    /// [O], with DoRA.
+    pub magnitude: Option<String>,
+    /// Whether the layer's weight is [I, O].
+    pub transposed: bool,
+}
+
+/// A linear layer's application without its adapter.
+pub(crate) struct Applied<'a> {
+    pub weight: &'a str,
+    /// [N, I], in the type of products.
+    pub x: &'a Tensor,
+    pub bias: Option<&'a Tensor>,
+    /// [N, O]
+    pub y: Tensor,
+}
+
+impl Adapters {
+    pub(super) fn new(lora: Lora) -> Adapters {
+        Adapters { lora: Some(lora), ..Adapters::default() }
+    }
+
+    pub(super) fn insert(&mut self, weight: &str, bias: String, adapter: Adapter) {
+        let own = [Some(&adapter.a), Some(&adapter.b), adapter.magnitude.as_ref()];
+        self.own.extend(own.into_iter().flatten().cloned());
+        self.biases.insert(bias);
+        self.by_weight.insert(weight.to_owned(), adapter);
+    }
+
+    /// The settings that the adapters were made by.
+    pub fn lora(&self) -> Option<&Lora> {
+        self.lora.as_ref()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_weight.is_empty()
+    }
+
+    /// Returns whether `name` is a parameter of an adapter.
+    pub fn owns(&self, name: &str) -> bool {
+        self.own.contains(name)
+    }
+
+    /// Returns whether a parameter is saved: with adapters only what is trained.
+    pub fn saves(&self, spec: &ParameterSpec) -> bool {
+        self.is_empty() || spec.trainable
+    }
+
+    /// The layers that have an adapter.
+    pub(super) fn modules(&self) -> impl Iterator<Item = &str> {
+        self.by_weight.keys().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Adapter)> {
+        self.by_weight.iter().map(|(weight, adapter)| (weight.as_str(), adapter))
+    }
+
+    /// The name of a parameter in `adapter_model.safetensors`.
+    pub(super) fn saved_name(&self, name: &str) -> String {
+        let (module, last) = name.rsplit_once('.').unwrap_or(("", name));
+        match self.biases.contains(name) {
+            true => format!("base_model.model.{module}.base_layer.{last}"),
+            false => format!("base_model.model.{name}"),
+        }
+    }
+
+    /// Adds the adapter of a layer, if it has one, to the layer's result.
+    pub(crate) fn apply(&self, cx: &Forward<'_>, layer: Applied<'_>) -> Result<Tensor> {
+        let Some((adapter, lora)) = self.by_weight.get(layer.weight).zip(self.lora.as_ref()) else {
+            return Ok(layer.y);
+        };
+        let x = dropout(cx, layer.x, lora.lora_dropout)?;
+        let narrow = x.linear(&cx.factor(&adapter.a)?, None)?;
+        let delta = narrow.linear(&cx.factor(&adapter.b)?, None)?.mul_scalar(lora.scaling())?;
+        match &adapter.magnitude {
+            None => Ok(layer.y.add(&delta)?),
+            Some(magnitude) => {
+                let scale = adapter.magnitude_scale(cx, layer.weight, magnitude, lora.scaling())?;
+                adapter.add_with_magnitude(cx, lora, layer, &x, &delta, &scale)
+            }
+        }
+    }
+}
+
+impl Adapter {
+    /// y + (m − 1) x Wᵀ + m · delta, where the dropout of `x` applies to x Wᵀ too.
+    fn add_with_magnitude(
+        &self,
+        cx: &Forward<'_>,
+        lora: &Lora,
+        layer: Applied<'_>,
+        x: &Tensor,
+        delta: &Tensor,
+        scale: &Tensor,
+    ) -> Result<Tensor> {
+        let drops = cx.random.is_some() && lora.lora_dropout > 0.0;
+        let base = match (drops, layer.bias) {
+            (true, _) => self.product(x, &cx.factor(layer.weight)?)?,
+            (false, Some(bias)) => layer.y.sub(bias)?,
+            (false, None) => layer.y.clone(),
+        };
+        let turned = base.mul(&scale.add_scalar(-1.0)?)?.add(&delta.mul(scale)?)?;
+        Ok(layer.y.add(&turned)?)
+    }
+
+    /// The magnitudes over the norms of W + s B A, which count as constants: [O], in the type of
+    /// products.
+    fn magnitude_scale(
+        &self,
+        cx: &Forward<'_>,
+        weight: &str,
+        magnitude: &str,
+        scaling: f64,
+    ) -> Result<Tensor> {
+        let constant = |name: &str| Ok::<_, crate::Error>(cx.parameter(name)?.stop_gradient()?);
+        let weight = constant(weight)?;
+        let product = constant(&self.b)?.matmul(&constant(&self.a)?)?.mul_scalar(scaling)?;
+        let turned = if self.transposed { weight.swap_axes(0, 1)? } else { weight };
+        let sum = turned.add(&product)?;
+        let norm = sum.mul(&sum)?.sum(&[1])?.sqrt()?;
+        Ok(cx.parameter(magnitude)?.div(&norm)?.convert(cx.compute_dtype())?)
+    }
+
+    fn product(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        Ok(if self.transposed { x.matmul(weight)? } else { x.linear(weight, None)? })
+    }
+}
+
+pub(super) fn magnitude_name(module: &str) -> String {
+    format!("{module}.lora_magnitude_vector")
+}

@@ -1,0 +1,177 @@
+//! LoRA (Hu et al., 2021) as PEFT has it: beside the frozen matrix W of a linear layer stand a
+//! narrow A and B, and the layer's result is x Wᵀ + s · dropout(x) Aᵀ Bᵀ with s = alpha / r.
+//!
+//! r the rank, I inputs, O outputs.
+
+use traind_xla::{DType, Shape};
+
+use super::adapters::{Adapter, Adapters, magnitude_name};
+use super::targets::{Target, targets};
+use super::{beginnings, nearest};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::parameters::{Init, ParameterSpec, Partition, Role};
+use crate::tasks::Task;
+
+/// The layers that get an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetModules {
+    /// Names or suffixes of whole parts.
+    Named(Vec<String>),
+    /// Every linear layer but the last.
+    AllLinear,
+}
+
+/// The biases that are trained besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdapterBias {
+    None,
+    All,
+    /// Those of the layers that have an adapter.
+    LoraOnly,
+}
+
+impl AdapterBias {
+    /// PEFT's names.
+    pub const ALL: [(&'static str, AdapterBias); 3] =
+        [("none", Self::None), ("all", Self::All), ("lora_only", Self::LoraOnly)];
+}
+
+/// `peft.LoraConfig`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lora {
+    pub r: usize,
+    pub lora_alpha: f64,
+    pub lora_dropout: f64,
+    pub target_modules: TargetModules,
+    /// Modules that are trained whole; see [`Lora::with_head_of`].
+    pub modules_to_save: Vec<String>,
+    /// Divides alpha by √r instead of r (Kalajdzievski, 2023).
+    pub use_rslora: bool,
+    /// Trains the magnitude of each row apart from its direction (Liu et al., 2024).
+    pub use_dora: bool,
+    pub bias: AdapterBias,
+    pub layers_to_transform: Option<Vec<usize>>,
+}
+
+impl Lora {
+    /// The target modules that PEFT has for a family.
+    pub fn default_targets(model_type: &str) -> Option<TargetModules> {
+        let names: &[&str] = match model_type {
+            "bert" | "roberta" | "xlm-roberta" => &["query", "value"],
+            "distilbert" => &["q_lin", "v_lin"],
+            "gpt2" => &["c_attn"],
+            "llama" | "mistral" | "gemma" | "qwen2" | "qwen3" => &["q_proj", "v_proj"],
+            "phi3" => &["qkv_proj"],
+            "t5" | "mt5" => &["q", "v"],
+            "bart" => &["q_proj", "v_proj"],
+            _ => return None,
+        };
+        Some(TargetModules::Named(names.iter().map(|name| (*name).to_owned()).collect()))
+    }
+
+    /// Adds the modules that PEFT trains whole for a task, since they are new.
+    pub fn with_head_of(mut self, task: Task) -> Lora {
+        let heads: &[&str] = match task {
+            Task::SequenceClassification | Task::TokenClassification => &["classifier", "score"],
+            Task::QuestionAnswering => &["qa_outputs"],
+            _ => &[],
+        };
+        for head in heads {
+            if self.modules_to_save.iter().all(|module| module != head) {
+                self.modules_to_save.push((*head).to_owned());
+            }
+        }
+        self
+    }
+
+    /// The factor of an adapter's result.
+    pub fn scaling(&self) -> f64 {
+        let r = self.r as f64;
+        self.lora_alpha / if self.use_rslora { r.sqrt() } else { r }
+    }
+}
+
+/// Adds LoRA's adapters to a model and freezes the rest, but for the modules and biases that are
+/// trained besides.
+pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
+    let mut specs = model.parameters().to_vec();
+    specs.iter_mut().for_each(|spec| spec.trainable = false);
+    train_modules(&mut specs, &lora.modules_to_save)?;
+    let mut adapters = Adapters::new(lora.clone());
+    let mut added = Vec::new();
+    let frozen = specs.clone();
+    for target in targets(&frozen, lora)? {
+        let bias = format!("{}.bias", target.module);
+        if lora.bias == AdapterBias::LoraOnly {
+            let own = specs.iter_mut().find(|spec| spec.name == bias);
+            own.into_iter().for_each(|spec| spec.trainable = true);
+        }
+        let (adapter, parameters) = adapter(&target, lora);
+        adapters.insert(&target.weight.name, bias, adapter);
+        added.extend(parameters);
+    }
+    if lora.bias == AdapterBias::All {
+        let biases = specs.iter_mut().filter(|spec| spec.name.ends_with("bias"));
+        biases.for_each(|spec| spec.trainable = true);
+    }
+    specs.extend(added);
+    model.tune(specs, adapters);
+    Ok(())
+}
+
+/// Makes the parameters of modules trainable, by PEFT's rule: a module's path ends with a name.
+fn train_modules(specs: &mut [ParameterSpec], modules: &[String]) -> Result<()> {
+    const FIELD: &str = "peft.modules_to_save";
+    for module in modules {
+        let is_in = |spec: &ParameterSpec| {
+            beginnings(&spec.name).any(|path| path != spec.name && path.ends_with(module.as_str()))
+        };
+        let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
+        // Those of the tasks' heads are names that one family has and another has not.
+        if found.peek().is_none() && !["classifier", "score"].contains(&module.as_str()) {
+            let names = specs.iter().flat_map(|spec| spec.name.split('.'));
+            let nearest = nearest(module, names);
+            return Err(Error::NoSuchModule { field: FIELD, name: module.clone(), nearest });
+        }
+        for spec in found {
+            if !spec.tied.is_empty() {
+                return Err(Error::TiedModule { field: FIELD, name: spec.name.clone() });
+            }
+            spec.trainable = true;
+        }
+    }
+    Ok(())
+}
+
+/// The adapter of one layer and its parameters.
+fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
+    let weight = target.weight;
+    let transposed = weight.role == Role::TransposedProjection;
+    let (out, of) = if transposed { (1, 0) } else { (0, 1) };
+    let (inputs, outputs) = (weight.shape.dims[of], weight.shape.dims[out]);
+    let narrow = Partition::Replicated;
+    let spec = |name: &str, dims: &[usize], partitions: &[Partition], init| ParameterSpec {
+        name: name.to_owned(),
+        shape: Shape::new(DType::F32, dims),
+        init,
+        role: Role::Projection,
+        trainable: true,
+        partitions: partitions.to_vec(),
+        stages: weight.stages.clone(),
+        tied: Vec::new(),
+    };
+    let name = |part: &str| format!("{}.{part}", target.module);
+    let (a, b) = (name("lora_A.weight"), name("lora_B.weight"));
+    // `kaiming_uniform_(a=√5)`, which is PyTorch's default for a linear layer.
+    let uniform = Init::Uniform { bound: (inputs as f64).sqrt().recip() };
+    let mut specs = vec![
+        spec(&a, &[lora.r, inputs], &[narrow, weight.partitions[of]], uniform),
+        spec(&b, &[outputs, lora.r], &[weight.partitions[out], narrow], Init::Zeros),
+    ];
+    let magnitude = lora.use_dora.then(|| magnitude_name(target.module));
+    if let Some(name) = &magnitude {
+        specs.push(spec(name, &[outputs], &[weight.partitions[out]], Init::Ones));
+    }
+    (Adapter { a, b, magnitude, transposed }, specs)
+}

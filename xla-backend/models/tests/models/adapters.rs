@@ -1,0 +1,212 @@
+//! Adapters against PEFT: logits, loss and gradients of one batch, the files, and merged weights.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use serde_json::{Map, Value};
+use traind_models::tuning::{
+    Lora, TargetModules, add_lora, load_adapter, load_lora, merged, put_adapter, save_adapter,
+};
+use traind_models::{ModelConfig, Task, registry, weights};
+use traind_xla::{DType, Trace};
+
+use crate::fixture::{Fixture, folder_of};
+use crate::fixtures::check_fixture;
+use crate::support::{Program, check_close};
+
+/// A folder of adapters, the one of their model, and its task.
+#[rustfmt::skip]
+const ADAPTERS: &[(&str, &str, Task)] = &[
+    ("lora-bert", "bert-sequence-classification", Task::SequenceClassification),
+    ("lora-bert-rslora", "bert-masked-lm", Task::MaskedLm),
+    ("lora-bert-questions", "bert-question-answering", Task::QuestionAnswering),
+    ("lora-distilbert-dora", "distilbert-sequence-classification", Task::SequenceClassification),
+    ("lora-roberta-biases", "roberta-sequence-classification", Task::SequenceClassification),
+    ("lora-gpt2", "gpt2-causal-lm", Task::CausalLm),
+    ("lora-gpt2-dora", "gpt2-untied-causal-lm", Task::CausalLm),
+    ("lora-gpt2-tokens", "gpt2-token-classification", Task::TokenClassification),
+    ("lora-llama-biases", "llama-3-causal-lm", Task::CausalLm),
+    ("lora-llama-dora", "llama-sequence-classification", Task::SequenceClassification),
+    ("lora-mistral", "mistral-causal-lm", Task::CausalLm),
+    ("lora-qwen2", "qwen2-causal-lm", Task::CausalLm),
+    ("lora-qwen3", "qwen3-causal-lm", Task::CausalLm),
+    ("lora-gemma", "gemma-causal-lm", Task::CausalLm),
+    ("lora-phi3", "phi3-causal-lm", Task::CausalLm),
+];
+
+fn fixture((folder, base, task): (&str, &str, Task)) -> Fixture {
+    println!("{folder}");
+    Fixture::adapted(&folder_of(folder), &folder_of(base), task)
+}
+
+/// The adapters of models whose names begin so; one with gradient checkpointing.
+fn check_models(prefix: &str) {
+    for entry in ADAPTERS.iter().filter(|(_, base, _)| base.starts_with(prefix)) {
+        check_fixture(&fixture(*entry), entry.0 == "lora-gpt2-dora");
+    }
+}
+
+#[test]
+fn adapters_of_encoders_compute_what_peft_computes() {
+    ["bert", "distilbert", "roberta"].into_iter().for_each(check_models);
+}
+
+#[test]
+fn adapters_of_gpt2_compute_what_peft_computes() {
+    check_models("gpt2");
+}
+
+#[test]
+fn adapters_of_decoders_compute_what_peft_computes() {
+    ["llama", "mistral", "qwen", "gemma", "phi3"].into_iter().for_each(check_models);
+}
+
+#[test]
+fn saved_adapters_are_those_that_peft_saves() {
+    for (folder, base, task) in ADAPTERS {
+        let fixture = fixture((folder, base, *task));
+        let model = &*fixture.model;
+        let saved = tempfile::tempdir().unwrap();
+        let pairs = model.parameters().iter().zip(&fixture.weights);
+        let arrays: Vec<_> = pairs
+            .filter(|(spec, _)| model.adapters().saves(spec))
+            .map(|(_, array)| array.clone())
+            .collect();
+        save_adapter(saved.path(), model, *task, "base", &arrays).unwrap();
+        check_tensors(saved.path(), &folder_of(folder));
+        check_config(saved.path(), &folder_of(folder));
+    }
+}
+
+/// PEFT also saves the head that a trained one replaced, which is in the model's own folder.
+fn check_tensors(ours: &Path, theirs: &Path) {
+    let read = |folder: &Path| std::fs::read(folder.join("adapter_model.safetensors")).unwrap();
+    let (ours, theirs) = (read(ours), read(theirs));
+    let theirs = SafeTensors::deserialize(&theirs).unwrap();
+    let ours = SafeTensors::deserialize(&ours).unwrap();
+    let is_replaced =
+        |name: &str| name.contains(".original_module.") || name.contains(".modules_to_save.");
+    let names: BTreeSet<&str> =
+        theirs.names().into_iter().filter(|name| !is_replaced(name)).collect();
+    assert_eq!(ours.names().into_iter().collect::<BTreeSet<_>>(), names);
+    for name in names {
+        assert_eq!(
+            ours.tensor(name).unwrap().data(),
+            theirs.tensor(name).unwrap().data(),
+            "{name}"
+        );
+    }
+}
+
+fn check_config(ours: &Path, theirs: &Path) {
+    let read = |folder: &Path| -> Map<String, Value> {
+        let text = std::fs::read(folder.join("adapter_config.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    let theirs = read(theirs);
+    for (key, value) in read(ours) {
+        match (&value, &theirs[&key]) {
+            _ if key == "base_model_name_or_path" => {}
+            (Value::Number(ours), Value::Number(theirs)) => {
+                assert_eq!(ours.as_f64(), theirs.as_f64(), "{key}");
+            }
+            (value, expect) => assert_eq!(value, expect, "{key}"),
+        }
+    }
+}
+
+#[test]
+fn a_merged_model_answers_as_the_adapted_one() {
+    // A plain layer, a transposed one, with magnitudes, with biases.
+    for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6]] {
+        let fixture = fixture((folder, base, task));
+        let (specs, arrays) = merged(&*fixture.model, &fixture.weights).unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let config = fixture.model.config();
+        weights::save(saved.path(), config, &specs, &arrays, u64::MAX).unwrap();
+        let expected = folder_of(folder).join("expected.safetensors");
+        std::fs::copy(expected, saved.path().join("expected.safetensors")).unwrap();
+        let whole = Fixture::load(saved.path(), task);
+        let trace = Trace::new();
+        let traced = whole.trace(&trace, false, DType::F32);
+        let results = Program::compile(&trace, &[&traced.logits]).run(&whole.arguments());
+        check_close("logits", &results[0].to_f32().unwrap(), whole.expected("logits"), 2e-5);
+    }
+}
+
+/// With PEFT's defaults the same layers are adapted.
+#[test]
+fn defaults_are_those_of_peft() {
+    for (folder, base, task) in ADAPTERS.iter().filter(|(folder, ..)| {
+        ["lora-bert", "lora-gpt2", "lora-llama-dora", "lora-mistral", "lora-qwen2", "lora-gemma"]
+            .contains(folder)
+    }) {
+        let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
+        let default = Lora::default_targets(config.model_type().unwrap()).unwrap();
+        let lora = load_lora(&folder_of(folder)).unwrap();
+        assert_eq!(lora.target_modules, default, "{folder}");
+        assert_eq!(lora.clone().with_head_of(*task), lora, "{folder}");
+    }
+    for (folder, base, task) in [ADAPTERS[1], ADAPTERS[6]] {
+        let theirs = load_lora(&folder_of(folder)).unwrap();
+        let ours = Lora { target_modules: TargetModules::AllLinear, ..theirs.clone() };
+        let names = |lora: &Lora| {
+            let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
+            let mut model = registry::build(config, task).unwrap();
+            add_lora(&mut *model, lora).unwrap();
+            let names = model.parameters().iter().map(|spec| spec.name.clone());
+            names.collect::<BTreeSet<_>>()
+        };
+        assert_eq!(names(&ours), names(&theirs), "{folder}");
+    }
+}
+
+#[test]
+fn fresh_adapters_change_nothing() {
+    let (folder, base, task) = ADAPTERS[3];
+    let mut fixture = fixture((folder, base, task));
+    fixture.weights = weights::load(&folder_of(base), &*fixture.model, 1).unwrap().arrays;
+    let plain = Fixture::load(&folder_of(base), task);
+    let trace = Trace::new();
+    let traced = fixture.trace(&trace, false, DType::F32);
+    let results = Program::compile(&trace, &[&traced.logits]).run(&fixture.arguments());
+    check_close(folder, &results[0].to_f32().unwrap(), plain.expected("logits"), 1e-5);
+}
+
+#[test]
+fn adapters_that_do_not_fit_are_refused() {
+    let refused = |change: &dyn Fn(&mut Lora)| {
+        let config = ModelConfig::load(&folder_of("llama-causal-lm"), &Map::new()).unwrap();
+        let mut model = registry::build(config, Task::CausalLm).unwrap();
+        let mut lora = load_lora(&folder_of("lora-mistral")).unwrap();
+        change(&mut lora);
+        add_lora(&mut *model, &lora).unwrap_err().to_string()
+    };
+    let named = |names: &[&str]| {
+        TargetModules::Named(names.iter().map(|name| (*name).to_owned()).collect())
+    };
+    let message = refused(&|lora| lora.target_modules = named(&["q_proj", "vproj"]));
+    assert_eq!(message, "peft.target_modules: the model has no vproj, did you mean v_proj?");
+    let message = refused(&|lora| lora.layers_to_transform = Some(vec![0, 2]));
+    assert_eq!(message, "peft.layers_to_transform: the model has no 2");
+    let message = refused(&|lora| lora.modules_to_save = vec!["embed_token".to_owned()]);
+    assert!(message.contains("did you mean embed_tokens?"), "{message}");
+    let message = refused(&|lora| {
+        lora.target_modules = named(&["lm_head"]);
+        lora.modules_to_save = vec!["lm_head".to_owned()];
+    });
+    assert!(message.contains("nothing of the model is left to train"), "{message}");
+    let folder = folder_of("lora-mistral");
+    let bert =
+        Fixture::load(&folder_of("bert-sequence-classification"), Task::SequenceClassification);
+    let mut model = bert.model;
+    let lora = load_lora(&folder_of("lora-bert")).unwrap();
+    add_lora(&mut *model, &lora).unwrap();
+    let message = load_adapter(&folder, &*model).unwrap_err().to_string();
+    assert!(
+        message.contains("adapter_model.safetensors: no tensor base_model.model."),
+        "{message}"
+    );
+    put_adapter(&*model, &mut [], Vec::new());
+}
