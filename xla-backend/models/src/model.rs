@@ -298,6 +298,14 @@ impl Forward<'_> {
         self.cores().map_or_else(|| Ok(x.clone()), |cores| cores.fan_out(x))
     }
 
+    /// A parameter of which there are `parts` different parts, each with as many cores.
+    pub(crate) fn fan_out_copies(&self, parameter: Tensor, parts: usize) -> Result<Tensor> {
+        match self.cores() {
+            Some(cores) => cores.fan_out_copies(&parameter, parts),
+            None => Ok(parameter),
+        }
+    }
+
     /// The sum of the parts that the cores computed.
     pub(crate) fn fan_in(&self, part: &Tensor) -> Result<Tensor> {
         self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))

@@ -46,10 +46,16 @@ pub enum Role {
 pub enum Partition {
     /// Every core holds all of it.
     Replicated,
-    /// Equal runs of features, such as the inner width of a feed-forward network.
-    Features,
+    /// Equal runs of the features of each of `projections`, which stand one behind the other, such as
+    /// the inner width of a feed-forward network.
+    Features { projections: usize },
     /// Whole attention heads of each of `projections`, which stand one behind the other.
     Heads { num_heads: usize, projections: usize },
+    /// Whole heads of keys or of values, each of which serves several queries. Where there are fewer
+    /// heads than cores, several cores hold the same one.
+    SharedHeads { num_heads: usize },
+    /// Whole heads of queries, then those of keys, then those of values.
+    JoinedHeads { queries: usize, keys: usize },
     /// Runs of token ids.
     Vocabulary,
 }
@@ -74,12 +80,27 @@ pub struct Dimension {
 impl Dimension {
     /// A width that may be divided anywhere.
     pub fn features(size: usize) -> Dimension {
-        Dimension { size, partition: Partition::Features }
+        Dimension::joined_features(size, 1)
+    }
+
+    /// The joined width of `projections` that may each be divided anywhere.
+    pub fn joined_features(size: usize, projections: usize) -> Dimension {
+        Dimension { size, partition: Partition::Features { projections } }
     }
 
     /// The joined width of `projections`, each of `num_heads` heads.
     pub fn heads(size: usize, num_heads: usize, projections: usize) -> Dimension {
         Dimension { size, partition: Partition::Heads { num_heads, projections } }
+    }
+
+    /// The width of `num_heads` heads of keys or of values.
+    pub fn shared_heads(size: usize, num_heads: usize) -> Dimension {
+        Dimension { size, partition: Partition::SharedHeads { num_heads } }
+    }
+
+    /// The joined width of heads of queries, of `keys` heads of keys and of as many of values.
+    pub fn joined_heads(size: usize, queries: usize, keys: usize) -> Dimension {
+        Dimension { size, partition: Partition::JoinedHeads { queries, keys } }
     }
 
     /// Rows by token id.

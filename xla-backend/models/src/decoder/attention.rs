@@ -35,7 +35,8 @@ impl Attention {
         let std = config.initializer_range;
         let projections = Projections::new(&mut path, config);
         let norms = attention.norm.then(|| {
-            ["q_norm", "k_norm"].map(|name| config.rms_norm(path.at(name), attention.head_dim))
+            ["q_norm", "k_norm"]
+                .map(|name| config.rms_norm(path.at(name), attention.head_dim).of_heads())
         });
         let output = path.at("o_proj");
         let output = linear(output, attention.queries(), hidden, attention.output_bias, std);
@@ -50,19 +51,19 @@ impl Attention {
         mask: &Tensor,
         rotary: &RotaryTable,
     ) -> Result<Tensor> {
-        let rows = mask.dims()[0];
-        let [query, key, value] = self.projections.forward(cx, x, &self.config)?;
-        let (heads, shared) = (self.config.num_attention_heads, self.config.num_key_value_heads);
-        let (mut query, mut key) =
-            (split_heads(&query, rows, heads)?, split_heads(&key, rows, shared)?);
+        let (rows, size) = (mask.dims()[0], self.config.head_dim);
+        let projected = self.projections.forward(cx, &cx.fan_out(x)?, &self.config)?;
+        // This core's heads.
+        let split = |x: &Tensor| split_heads(x, rows, x.dims()[1] / size);
+        let [query, key, value] = &projected;
+        let (mut query, mut key, value) = (split(query)?, split(key)?, split(value)?);
         if let Some([query_norm, key_norm]) = &self.norms {
             (query, key) = (query_norm.forward(cx, &query)?, key_norm.forward(cx, &key)?);
         }
         let turned = |x: &Tensor| Ok(rotary.rotate(x)?.convert(cx.compute_dtype())?);
         let (query, key): (Result<Tensor>, Result<Tensor>) = (turned(&query), turned(&key));
-        let value = split_heads(&value, rows, shared)?;
         let heads = Heads {
-            num_heads: heads,
+            num_heads: self.config.num_attention_heads,
             scale: (self.config.head_dim as f64).powf(-0.5),
             dropout: self.config.dropout,
         };
@@ -76,9 +77,8 @@ impl Projections {
         let (attention, hidden) = (&config.attention, config.hidden_size);
         let (bias, std) = (attention.input_bias, config.initializer_range);
         if config.fused_projections {
-            // Heads of unlike counts stand in one dimension: every core holds it whole.
-            let width = attention.queries().size + 2 * attention.keys().size;
-            return Projections::Joined(linear(path.at("qkv_proj"), hidden, width, bias, std));
+            let joined = attention.joined();
+            return Projections::Joined(linear(path.at("qkv_proj"), hidden, joined, bias, std));
         }
         let (queries, keys) = (attention.queries(), attention.keys());
         let parts = [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)];
@@ -100,7 +100,8 @@ impl Projections {
             }
             Projections::Joined(joined) => {
                 let joined = joined.forward(cx, x)?;
-                let (queries, keys) = (config.queries().size, config.keys().size);
+                let [queries, keys] =
+                    [config.queries(), config.keys()].map(|width| width.size / cx.core_count());
                 let part = |from: usize, width: usize| joined.slice(1, from, from + width);
                 Ok([part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?])
             }

@@ -74,6 +74,12 @@ impl DecoderAttentionConfig {
     /// The joined width of the keys, and of the values.
     pub(super) fn keys(&self) -> Dimension {
         let heads = self.num_key_value_heads;
-        Dimension::heads(heads * self.head_dim, heads, 1)
+        Dimension::shared_heads(heads * self.head_dim, heads)
+    }
+
+    /// The joined width of queries, keys and values.
+    pub(super) fn joined(&self) -> Dimension {
+        let (heads, shared) = (self.num_attention_heads, self.num_key_value_heads);
+        Dimension::joined_heads((heads + 2 * shared) * self.head_dim, heads, shared)
     }
 }

@@ -34,7 +34,7 @@ impl Mlp {
         let (bias, std) = (config.mlp_bias, config.initializer_range);
         let features = Dimension::features(inner);
         let gate_and_up = if config.fused_projections {
-            let width = 2 * inner;
+            let width = Dimension::joined_features(2 * inner, 2);
             GateAndUp::Joined(linear(path.at("gate_up_proj"), hidden, width, bias, std))
         } else {
             GateAndUp::Apart {
@@ -48,10 +48,11 @@ impl Mlp {
 
     /// [B S, H] to [B S, H].
     pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        let x = cx.fan_out(x)?;
         let (gate, up) = match &self.gate_and_up {
-            GateAndUp::Apart { gate, up } => (gate.forward(cx, x)?, up.forward(cx, x)?),
+            GateAndUp::Apart { gate, up } => (gate.forward(cx, &x)?, up.forward(cx, &x)?),
             GateAndUp::Joined(joined) => {
-                let joined = joined.forward(cx, x)?;
+                let joined = joined.forward(cx, &x)?;
                 let inner = joined.dims()[1] / 2;
                 (joined.slice(1, 0, inner)?, joined.slice(1, inner, 2 * inner)?)
             }

@@ -126,6 +126,10 @@ impl Body for Decoder {
         self.norm.forward(cx, &states.last)
     }
 
+    fn is_tensor_parallel(&self) -> bool {
+        true
+    }
+
     fn vocab_size(&self) -> usize {
         self.config.vocab_size
     }

@@ -7,7 +7,7 @@ use traind_xla::Tensor;
 
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::{Dimension, Init, ParameterPath, Role};
+use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
 use crate::tuning::Applied;
 
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Linear {
     bias: Option<String>,
     /// Whether cores can have parts of the inputs.
     divides_inputs: bool,
+    /// The number of heads in the outputs of which several cores may have the same.
+    shared_heads: Option<usize>,
 }
 
 impl Linear {
@@ -43,7 +45,7 @@ impl Linear {
 
     /// A layer without bias whose weight is another's, called `weight` in full, with whole inputs.
     pub fn sharing(weight: &str) -> Linear {
-        Linear { weight: weight.to_owned(), bias: None, divides_inputs: false }
+        Linear { weight: weight.to_owned(), bias: None, divides_inputs: false, shared_heads: None }
     }
 
     /// Adds a bias called `name` below `path`.
@@ -64,13 +66,21 @@ impl Linear {
     ) -> Linear {
         let init = Init::Normal { std };
         let weight = path.declare("weight", Role::Projection, &[outputs, inputs], init);
-        Linear { weight, bias: None, divides_inputs: inputs.is_divisible() }
+        let shared_heads = match outputs.partition {
+            Partition::SharedHeads { num_heads } => Some(num_heads),
+            _ => None,
+        };
+        Linear { weight, bias: None, divides_inputs: inputs.is_divisible(), shared_heads }
     }
 
     /// [..., inputs] to [..., outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        let bias = self.bias.as_ref().map(|name| cx.factor(name)).transpose()?;
-        let (x, weight) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.weight)?);
+        let factor = |name| match self.shared_heads {
+            Some(heads) => cx.fan_out_copies(cx.factor(name)?, heads),
+            None => cx.factor(name),
+        };
+        let bias = self.bias.as_deref().map(factor).transpose()?;
+        let (x, weight) = (&x.convert(cx.compute_dtype())?, factor(&self.weight)?);
         let y = if !self.divides_inputs || cx.core_count() == 1 {
             x.linear(&weight, bias.as_ref())?
         } else {

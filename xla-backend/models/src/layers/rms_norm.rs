@@ -11,6 +11,8 @@ pub struct RmsNorm {
     weight: String,
     epsilon: f64,
     scale: Scale,
+    /// Whether it normalizes heads, of which each core may have some alone.
+    of_heads: bool,
 }
 
 /// How the weight of a norm scales.
@@ -29,12 +31,18 @@ impl RmsNorm {
             Scale::OnePlusWeight => Init::Zeros,
         };
         let weight = path.declare("weight", Role::Norm, &[width.into()], init);
-        RmsNorm { weight, epsilon, scale }
+        RmsNorm { weight, epsilon, scale, of_heads: false }
+    }
+
+    /// The same norm for the heads of attention.
+    pub fn of_heads(self) -> RmsNorm {
+        RmsNorm { of_heads: true, ..self }
     }
 
     /// [..., H] to [..., H].
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
+        let weight = &if self.of_heads { cx.fan_out(weight)? } else { weight.clone() };
         let scale = match self.scale {
             Scale::Weight => weight,
             Scale::OnePlusWeight => weight.add_scalar(1.0)?,

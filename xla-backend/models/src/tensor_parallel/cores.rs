@@ -32,6 +32,17 @@ impl TensorCores {
         Ok(x.fan_out(&self.groups)?)
     }
 
+    /// A parameter of which the cores of a group have `parts` different parts, so that several cores
+    /// compute from the same one: its gradient is the sum of theirs.
+    pub(crate) fn fan_out_copies(&self, parameter: &Tensor, parts: usize) -> Result<Tensor> {
+        let copies = self.count() / parts.max(1);
+        if copies <= 1 {
+            return Ok(parameter.clone());
+        }
+        let groups = self.groups.iter().flat_map(|group| group.chunks(copies));
+        Ok(parameter.fan_out(&groups.map(<[usize]>::to_vec).collect::<Vec<_>>())?)
+    }
+
     /// The sum of the shares that the cores computed.
     pub(crate) fn fan_in(&self, share: &Tensor) -> Result<Tensor> {
         Ok(share.fan_in(&self.groups)?)

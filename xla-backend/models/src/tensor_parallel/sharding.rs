@@ -96,10 +96,28 @@ impl Sharding {
         Ok(HostArray::from_bytes(self.whole.clone(), bytes)?)
     }
 
-    /// The number of different parts.
+    /// The number of parts, one for each core, or one for all.
     pub fn parts(&self) -> usize {
         self.divided.as_ref().map_or(1, |divided| divided.cores)
     }
+
+    /// The number of cores that hold the same part of a divided parameter.
+    pub fn copies(&self) -> usize {
+        match &self.divided {
+            Some(Divided { partition: Partition::SharedHeads { num_heads }, cores, .. }) => {
+                (cores / num_heads).max(1)
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// Units of a dimension that stand one behind the other, such as heads.
+#[derive(Clone, Copy)]
+struct Section {
+    units: usize,
+    /// Whether several cores may hold one unit.
+    shared: bool,
 }
 
 /// Bytes that stand together in the whole array and in a part of it.
@@ -111,20 +129,27 @@ struct Run {
 impl Divided {
     /// The size of the dimension on each core.
     fn held(&self, size: usize) -> usize {
-        size.div_ceil(self.cores)
+        match self.partition {
+            Partition::Vocabulary => size.div_ceil(self.cores),
+            _ => self.ranges(size, 0).iter().map(ExactSizeIterator::len).sum(),
+        }
     }
 
     /// The places along the dimension of `size` that a core holds, one range behind the other.
     fn ranges(&self, size: usize, core: usize) -> Vec<Range<usize>> {
-        let projections = match self.partition {
-            Partition::Heads { projections, .. } => projections,
-            Partition::Replicated | Partition::Features | Partition::Vocabulary => 1,
-        };
-        let width = size / projections;
-        let held = width.div_ceil(self.cores);
-        let place = |place: usize| (place * held).min(width);
-        let starts = (0..projections).map(|projection| projection * width);
-        starts.map(|start| start + place(core)..start + place(core + 1)).collect()
+        let sections = sections(self.partition, size);
+        let units: usize = sections.iter().map(|section| section.units).sum();
+        let width = size / units.max(1);
+        let mut start = 0;
+        let mut ranges = Vec::with_capacity(sections.len());
+        for Section { units, shared } in sections {
+            let held = units.div_ceil(self.cores);
+            let first = if shared { core * units / self.cores } else { core * held };
+            let (first, end) = (first.min(units), (first + held).min(units));
+            ranges.push(start + first * width..start + end * width);
+            start += units * width;
+        }
+        ranges
     }
 
     /// What a core holds of the array, in runs of bytes.
@@ -159,6 +184,20 @@ pub fn check(parameters: &[ParameterSpec], cores: usize) -> Result<()> {
     Err(Error::Indivisible { parameter, count, what, cores, nearest: nearest.unwrap_or(1) })
 }
 
+/// The sections of a dimension of `size`.
+fn sections(partition: Partition, size: usize) -> Vec<Section> {
+    let alike = |count: usize, units: usize| {
+        (0..count).map(|_| Section { units, shared: false }).collect::<Vec<_>>()
+    };
+    match partition {
+        Partition::Replicated | Partition::Vocabulary => alike(1, size),
+        Partition::Features { projections } => alike(projections, size / projections),
+        Partition::Heads { num_heads, projections } => alike(projections, num_heads),
+        Partition::SharedHeads { num_heads } => vec![Section { units: num_heads, shared: true }],
+        Partition::JoinedHeads { queries, keys } => [alike(1, queries), alike(2, keys)].concat(),
+    }
+}
+
 /// Heads and features divide; a vocabulary is padded.
 fn check_divisible(
     spec: &ParameterSpec,
@@ -166,15 +205,26 @@ fn check_divisible(
     dimension: usize,
     cores: usize,
 ) -> Result<()> {
-    let (count, what) = match partition {
-        Partition::Features => (spec.shape.dims[dimension], "features"),
-        Partition::Heads { num_heads, .. } => (num_heads, "attention heads"),
+    let what = match partition {
+        Partition::Features { .. } => "features",
+        Partition::Heads { .. } | Partition::JoinedHeads { .. } => "attention heads",
+        Partition::SharedHeads { .. } => "heads of keys and values",
         Partition::Replicated | Partition::Vocabulary => return Ok(()),
     };
-    if count.is_multiple_of(cores) {
-        return Ok(());
+    let fits = |section: &Section| {
+        let Section { units, shared } = *section;
+        units.is_multiple_of(cores) || (shared && cores.is_multiple_of(units))
+    };
+    match sections(partition, spec.shape.dims[dimension]).iter().find(|it| !fits(it)) {
+        None => Ok(()),
+        Some(Section { units, .. }) => Err(Error::Indivisible {
+            parameter: spec.name.clone(),
+            count: *units,
+            what,
+            cores,
+            nearest: 1,
+        }),
     }
-    Err(Error::Indivisible { parameter: spec.name.clone(), count, what, cores, nearest: 1 })
 }
 
 #[cfg(test)]
@@ -219,6 +269,11 @@ mod tests {
         // Queries, keys and values of two heads.
         let joined = parts_on_two(&[Dimension::heads(6, 2, 3)]);
         assert_eq!(joined, [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]);
+        let one_head = parts_on_two(&[Dimension::shared_heads(2, 1)]);
+        assert_eq!(one_head, [[0.0, 1.0], [0.0, 1.0]]);
+        // Four heads of queries, two of keys and two of values.
+        let unlike = parts_on_two(&[Dimension::joined_heads(8, 4, 2)]);
+        assert_eq!(unlike, [[0.0, 1.0, 4.0, 6.0], [2.0, 3.0, 5.0, 7.0]]);
         let tokens = parts_on_two(&[Dimension::vocabulary(3)]);
         assert_eq!(tokens, [[0.0, 1.0], [2.0, 0.0]]);
         let whole = parts_on_two(&[2.into(), 1.into()]);

@@ -34,23 +34,28 @@ const DIVIDED: &[(&str, usize, Partition)] = &[
     ("self.query.bias", 0, heads(2, 1)),
     ("attention.output.dense.weight", 1, heads(2, 1)),
     ("attention.out_lin.weight", 1, heads(2, 1)),
-    ("intermediate.dense.weight", 0, Partition::Features),
-    ("intermediate.dense.bias", 0, Partition::Features),
-    (".lin2.weight", 1, Partition::Features),
+    ("intermediate.dense.weight", 0, features(1)),
+    ("intermediate.dense.bias", 0, features(1)),
+    (".lin2.weight", 1, features(1)),
     ("attn.c_attn.weight", 1, heads(2, 3)),
     ("attn.c_attn.bias", 0, heads(2, 3)),
     ("attn.c_proj.weight", 0, heads(2, 1)),
-    ("mlp.c_fc.weight", 1, Partition::Features),
-    ("mlp.c_proj.weight", 0, Partition::Features),
+    ("mlp.c_fc.weight", 1, features(1)),
+    ("mlp.c_proj.weight", 0, features(1)),
     ("wte.weight", 0, Partition::Vocabulary),
     ("lm_head.weight", 0, Partition::Vocabulary),
     ("embed_tokens.weight", 0, Partition::Vocabulary),
     ("q_proj.weight", 0, heads(4, 1)),
     ("o_proj.weight", 1, heads(4, 1)),
-    ("gate_proj.weight", 0, Partition::Features),
-    (".up_proj.weight", 0, Partition::Features),
-    ("down_proj.weight", 1, Partition::Features),
+    ("gate_up_proj.weight", 0, features(2)),
+    ("gate_proj.weight", 0, features(1)),
+    (".up_proj.weight", 0, features(1)),
+    ("down_proj.weight", 1, features(1)),
 ];
+
+const fn features(projections: usize) -> Partition {
+    Partition::Features { projections }
+}
 
 const fn heads(num_heads: usize, projections: usize) -> Partition {
     Partition::Heads { num_heads, projections }

@@ -24,6 +24,11 @@ const SHARED: &[(&str, Task, usize)] = &[
     ("roberta-masked-lm", Task::MaskedLm, 2),
     ("xlm-roberta-causal-lm", Task::CausalLm, 2),
     ("gpt2-untied-causal-lm", Task::CausalLm, 2),
+    ("llama-causal-lm", Task::CausalLm, 4),
+    ("qwen2-causal-lm", Task::CausalLm, 2),
+    ("qwen3-causal-lm", Task::CausalLm, 4),
+    ("gemma-causal-lm", Task::CausalLm, 2),
+    ("phi3-causal-lm", Task::CausalLm, 2),
 ];
 
 fn mesh(cores: usize) -> Mesh {
