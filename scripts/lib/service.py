@@ -51,15 +51,16 @@ def seconds(timestamp):
 class Daemon:
     """`traind serve`, running within a `with` block."""
 
-    def __init__(self, traind, cache_dir=None):
+    def __init__(self, traind, cache_dir=None, cores=None):
         self.traind = traind
+        self.options = ["--cores", str(cores)] if cores else []
         self.environment = os.environ | ({"TRAIND_CACHE_DIR": str(cache_dir)} if cache_dir else {})
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="traind.")
         self.scratch = Path(self.folder.name)
         socket = self.scratch / "socket"
-        command = [self.traind, "serve", "--socket", socket, "--state-dir", self.scratch / "state"]
+        command = [self.traind, "serve", "--socket", socket, "--state-dir", self.scratch / "state", *self.options]
         with open(self.scratch / "daemon.log", "wb") as log:
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
         self.channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])

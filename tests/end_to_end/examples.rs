@@ -104,6 +104,9 @@ fn examples() -> Vec<Example> {
         Example::new("causal-lm", "gpt2-causal-lm", {
             vec![("data/train.txt", text()), ("data/dev.txt", text())]
         }),
+        Example::new("divided-layers", "llama-causal-lm", {
+            vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]
+        }),
         Example::new("from-scratch", "bert-masked-lm", vec![("data/a.txt", text())]),
         Example::new("hub-and-bucket", "bert-sequence-classification", vec![]),
         Example::new("long-run", "roberta-sequence-classification", {

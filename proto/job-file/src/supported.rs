@@ -30,7 +30,6 @@ fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
         ("data.validation", urls[1]),
         ("data.test", urls[2]),
         ("peft.method", job.peft.method.is_some() && parallel.tensor > 1),
-        ("parallel.tensor", parallel.tensor > 1),
         ("parallel.pipeline", parallel.pipeline > 1),
         ("parallel.placement", parallel.placement != CorePlacement::Cluster),
     ]

@@ -6,4 +6,5 @@ mod arguments;
 mod data_parallel;
 mod evaluation;
 mod shards;
+mod tensor_parallel;
 mod warm_start;

@@ -69,7 +69,6 @@ pub const NAMES: &[&str] = &[
     "dropout",
     "erf",
     "exponential",
-    "fan_in",
     "fan_out",
     "floor",
     "gelu",

@@ -16,15 +16,16 @@ pub(super) fn change(
     fits: impl Fn(&Memory) -> bool,
 ) -> anyhow::Result<Option<Change>> {
     for (field, value, changed) in candidates(job, planned.model.max_positions() as u32) {
-        if fits(&Memory::of(&changed, planned)?) {
+        // A change that the model or the optimizer refuses does not fit.
+        if Memory::of(&changed, planned).is_ok_and(|memory| fits(&memory)) {
             return Ok(Some(Change { field: field.to_owned(), value }));
         }
     }
     Ok(None)
 }
 
-/// The first changes keep the results the same; later ones change the batch size, the length of rows
-/// and the optimizer.
+/// The first changes keep the results the same; later ones change the batch size, by dividing layers
+/// over cores that would else see other rows or by fewer rows, the length of rows and the optimizer.
 fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
     let sharded = (!job.parallel.shard_optimizer_state && job.resources.cores > 1).then(|| {
         let mut changed = job.clone();
@@ -35,6 +36,14 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         let mut changed = job.clone();
         changed.train.gradient_checkpointing = true;
         ("train.gradient_checkpointing", "true".to_owned(), changed)
+    });
+    let cores = job.resources.cores / job.parallel.pipeline.max(1);
+    let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
+    let divided = divisors.map(move |tensor| {
+        let mut changed = job.clone();
+        changed.parallel.tensor = tensor;
+        changed.parallel.data = Some(cores / tensor);
+        ("parallel.tensor", tensor.to_string(), changed)
     });
     let rows = halves(job.train.per_device_train_batch_size, 1).map(|rows| {
         let mut changed = job.clone();
@@ -52,7 +61,7 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.train.optim = Optim::Adafactor;
         ("train.optim", Optim::Adafactor.to_string(), changed)
     });
-    sharded.into_iter().chain(checkpointed).chain(rows).chain(lengths).chain(smaller)
+    sharded.into_iter().chain(checkpointed).chain(divided).chain(rows).chain(lengths).chain(smaller)
 }
 
 fn halves(from: u32, least: u32) -> impl Iterator<Item = u32> {

@@ -153,6 +153,8 @@ impl PlannedModel {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const CONFIG: &str = r#"{"model_type": "bert", "vocab_size": 1000, "hidden_size": 64,
@@ -163,7 +165,7 @@ mod tests {
     fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value)) -> Plan {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
-        let mut job = serde_json::json!({
+        let mut job = json!({
             "name": "planned",
             "model": {
                 "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3
@@ -240,6 +242,28 @@ mod tests {
         // Of each layer at least the input, the projections, the scores and the outer layer.
         let least = 2 * 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128);
         assert!(eight > least && eight < 4 * least, "{eight} {least}");
+    }
+
+    #[test]
+    fn cores_that_share_layers_hold_a_part_each() {
+        let on_two = |bytes_per_core_max, tensor: u32| {
+            plan_of(bytes_per_core_max, |job| {
+                job["parallel"] = json!({"tensor": tensor, "shard_optimizer_state": true});
+                job["train"]["gradient_checkpointing"] = true.into();
+            })
+        };
+        let (whole, divided) = (on_two(None, 1), on_two(None, 2));
+        assert_eq!(divided.parameters, whole.parameters);
+        assert_eq!(divided.checkpoint_bytes, whole.checkpoint_bytes);
+        // Positions, segments, norms, biases of sums, pooler and classifier are not divided.
+        let norms = (1 + 2 * 2) * 2 * 64;
+        let kept = (128 + 2) * 64 + norms + 2 * 2 * 64 + (64 * 64 + 64) + (64 * 3 + 3);
+        let expect = 4 * ((whole.parameters - kept) / 2 + kept);
+        assert_eq!(divided.memory.weights_bytes, expect);
+        assert_eq!(divided.memory.optimizer_bytes, 2 * expect);
+        assert!(divided.memory.activations_bytes < whole.memory.activations_bytes);
+        let change = on_two(Some(divided.memory.bytes_per_core), 1).misfit.unwrap().change.unwrap();
+        assert_eq!((change.field.as_str(), change.value.as_str()), ("parallel.tensor", "2"));
     }
 
     #[test]

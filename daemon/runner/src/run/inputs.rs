@@ -8,7 +8,7 @@ use traind_loader::{
     Buckets, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, SamplingStrategy,
     TextTokenizer, TokenizedSet,
 };
-use traind_xla::mesh::Mesh;
+use traind_xla::mesh::{Axis, Mesh};
 
 use super::Context;
 use crate::checkpoint::{self, Recipe, Resumed};
@@ -57,6 +57,7 @@ impl Inputs {
         let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
         let open = folder.build(job, task, splits.encoder.as_ref(), &tokenizer)?;
         lengths::check_rows(job, open.model.rows_max())?;
+        open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
         let set = &splits.planned()?.set;
         let sampler = Sampler::new(sampler(job, &mesh), set.lengths(), buckets.clone())?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;

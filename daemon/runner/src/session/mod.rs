@@ -23,7 +23,7 @@ use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Compiled, MemoryUsage, Phase};
-use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending, Variable};
+use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending};
 
 use crate::control::Reporter;
 use crate::error::RunResult;
@@ -112,7 +112,7 @@ impl<D: ProgramDevice> Session<D> {
 
     /// The memory that the run uses on each core.
     pub(crate) fn memory(&self) -> MemoryUsage {
-        let (parameters_bytes, _) = self.programs.state.host_bytes();
+        let parameters_bytes = self.programs.state.bytes(self.device.recorder()).parameters;
         let costs = self.costs.values();
         MemoryUsage {
             parameters_bytes,
@@ -212,8 +212,8 @@ impl Session {
     /// Replaces the parameters that are saved for evaluation. The optimizer's copies are not
     /// replaced, so training must not continue.
     pub(crate) fn set_saved_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let variables: Vec<Variable> = self.saved().map(ParameterState::variable).collect();
-        let mut pairs = variables.into_iter().zip(arrays);
-        pairs.try_for_each(|(variable, array)| Ok(self.device.set(variable, array)?))
+        let saved: Vec<ParameterState> = self.saved().cloned().collect();
+        let mut pairs = saved.iter().zip(arrays);
+        pairs.try_for_each(|(parameter, array)| parameter.set(&mut self.device, array))
     }
 }

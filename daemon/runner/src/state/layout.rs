@@ -1,8 +1,8 @@
 //! How the optimizer's state of a parameter is distributed: whole on every core, or sharded.
 
-use traind_xla::mesh::{Axis, Coordinates, Mesh};
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
-use traind_xla::runtime::{HostArray, LazyDevice, Variable};
+use traind_xla::runtime::HostArray;
 use traind_xla::{Shape, Tensor};
 
 use crate::error::RunResult;
@@ -85,24 +85,8 @@ impl Layout {
         Ok(parts.collect::<Result<_, _>>()?)
     }
 
-    /// Copies the whole value of a variable in this layout to the host.
-    pub(super) fn read(
-        &self,
-        device: &LazyDevice,
-        variable: Variable,
-        shape: &Shape,
-    ) -> RunResult<HostArray> {
-        let parts = (0..self.parts())
-            .map(|part| {
-                let core = device.cores().core_at(Coordinates::of_data_shard(part))?;
-                device.value(variable, core)
-            })
-            .collect::<Result<_, _>>()?;
-        self.join(parts, shape)
-    }
-
     /// Joins the parts of an array of `shape`.
-    fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
+    pub(super) fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
         let mut bytes: Vec<u8> = Vec::with_capacity(shape.size_bytes());
         for part in &parts {
             bytes.extend(part.bytes());
@@ -112,7 +96,7 @@ impl Layout {
     }
 
     /// The number of different parts.
-    fn parts(&self) -> usize {
+    pub(super) fn shards(&self) -> usize {
         match self {
             Layout::Whole => 1,
             Layout::Shard { shards, .. } => *shards,

@@ -5,24 +5,30 @@
 //! updates, are sharded over the `data` axis (ZeRO-1): gradients are reduce-scattered, each core
 //! updates its shard, and the shards are gathered into the whole parameter.
 //!
+//! Where several cores form the `tensor` axis, each holds its part of the parameters that layers
+//! divide, and of all that belongs to them.
+//!
 //! Imports `error` alone.
 
 mod accumulation;
+mod distribution;
 mod layout;
 mod mesh;
 mod parameter;
 mod slots;
 
 use traind_job_file::JobFile;
-use traind_models::Model;
 use traind_models::optimizers::Optimizer;
+use traind_models::{Model, TensorCores};
+use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape};
 
 use crate::error::RunResult;
+use distribution::Distribution;
+use layout::Layout;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
-pub(crate) use layout::Layout;
 pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
 pub(crate) use slots::{SlotArrays, StoredSlots};
@@ -37,6 +43,9 @@ pub(crate) struct TrainState {
     pub row_offset: Variable,
     /// f32: infinity where gradients are not clipped.
     pub max_grad_norm: Variable,
+    /// u32: this core's place on the `tensor` axis, where that has several cores.
+    tensor_index: Option<Variable>,
+    mesh: Mesh,
     /// Present where a step takes several programs.
     pub accumulation: Option<Accumulation>,
     /// Present with `fp16`.
@@ -103,26 +112,32 @@ impl TrainState {
         model: &dyn Model,
         optimizer: &dyn Optimizer,
         settings: StateSettings,
-    ) -> TrainState {
+    ) -> RunResult<TrainState> {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.shard_optimizer_state && optimizer.shardable();
-        let shards = if sharded { recorder.mesh().data_shards() } else { 1 };
+        let mesh = recorder.mesh().clone();
+        let shards = if sharded { mesh.data_shards() } else { 1 };
         let declaration =
             parameter::Declaration { optimizer, shards, accumulates: settings.accumulates };
         let specs = model.parameters().iter();
-        let parameters =
-            specs.map(|spec| ParameterState::declare(recorder, spec, &declaration)).collect();
+        let parameters = specs
+            .map(|spec| ParameterState::declare(recorder, spec, &declaration))
+            .collect::<RunResult<_>>()?;
         let accumulation = settings.accumulates.then(|| Accumulation::declare(recorder));
         let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
-        TrainState {
+        let shares_layers = mesh.size(Axis::Tensor) > 1;
+        Ok(TrainState {
             parameters,
             seed: recorder.declare("seed", Shape::scalar(DType::U32)),
             row_offset: recorder.declare("row_offset", Shape::scalar(DType::U32)),
             max_grad_norm: recorder.declare("max_grad_norm", Shape::scalar(DType::F32)),
+            tensor_index: shares_layers
+                .then(|| recorder.declare("tensor_index", Shape::scalar(DType::U32))),
+            mesh,
             accumulation,
             loss_scale,
             settings,
-        }
+        })
     }
 
     /// Uploads the values that training starts with.
@@ -134,8 +149,10 @@ impl TrainState {
         let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
         device.set(self.max_grad_norm, &max_grad_norm)?;
         device.set(self.seed, &HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?;
-        let offsets = row_offsets(device, settings.rows_per_core)?;
-        device.set_per_core(self.row_offset, &offsets.iter().collect::<Vec<_>>())?;
+        set_places(device, self.row_offset, |at| at.data * settings.rows_per_core)?;
+        if let Some(index) = self.tensor_index {
+            set_places(device, index, |at| at.tensor)?;
+        }
         if let Some(sums) = &self.accumulation {
             sums.start(device)?;
         }
@@ -156,6 +173,15 @@ impl TrainState {
         at: &mut Recording<'_>,
     ) -> RunResult<Vec<ParameterValue<'_>>> {
         self.parameters.iter().map(|parameter| parameter.read(at)).collect()
+    }
+
+    /// Records a read of the cores that share this core's layers, if there are any.
+    pub(crate) fn read_tensor_cores(
+        &self,
+        at: &mut Recording<'_>,
+    ) -> RunResult<Option<TensorCores>> {
+        let Some(index) = self.tensor_index else { return Ok(None) };
+        Ok(TensorCores::of(&self.mesh, &at.read(index)?))
     }
 
     /// Records a read of each trained parameter's gradient sum.
@@ -203,32 +229,22 @@ impl TrainState {
     }
 }
 
-/// Sets a variable on each core to the part of an array that the core holds.
-fn set(
-    device: &mut LazyDevice,
-    variable: Variable,
-    layout: &Layout,
-    array: &HostArray,
-) -> RunResult<()> {
-    if !layout.is_shard() {
-        return Ok(device.set(variable, array)?);
-    }
-    let parts = layout.split(array)?;
-    let held: Vec<&HostArray> = device.cores().coordinates().map(|at| &parts[at.data]).collect();
-    Ok(device.set_per_core(variable, &held)?)
-}
-
 /// Sets a variable to zeros on every core.
 fn set_zeros(device: &mut LazyDevice, variable: Variable) -> RunResult<()> {
     let zeros = HostArray::zeros(device.shape(variable).clone());
     Ok(device.set(variable, &zeros)?)
 }
 
-/// The first row of each local core in the global batch.
-fn row_offsets(device: &LazyDevice, rows_per_core: usize) -> RunResult<Vec<HostArray>> {
+/// Sets a u32 scalar to a number that depends on the core's place in the mesh.
+fn set_places(
+    device: &mut LazyDevice,
+    variable: Variable,
+    number: impl Fn(Coordinates) -> usize,
+) -> RunResult<()> {
     let cores = device.cores().coordinates();
-    let offsets = cores.map(|at| HostArray::from_u32(&[], &[(at.data * rows_per_core) as u32]));
-    Ok(offsets.collect::<Result<_, _>>()?)
+    let numbers = cores.map(|at| HostArray::from_u32(&[], &[number(at) as u32]));
+    let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+    Ok(device.set_per_core(variable, &numbers.iter().collect::<Vec<_>>())?)
 }
 
 /// Folds a seed into the 32 bits that device programs use.

@@ -1,22 +1,22 @@
 //! One parameter on the cores: its value and, where it is trained, the
 //! optimizer's state and the sum of its gradients.
 
-use traind_models::ParameterSpec;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
-use traind_xla::mesh::Mesh;
+use traind_models::{ParameterSpec, Sharding};
+use traind_xla::Tensor;
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
-use traind_xla::{Shape, Tensor};
 
 use super::slots::{self, HeldSlot};
-use super::{Layout, SlotArrays, StateBytes, StoredSlots, set, set_zeros};
+use super::{Distribution, SlotArrays, StateBytes, StoredSlots, set_zeros};
 use crate::error::RunResult;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ParameterState {
     name: String,
-    shape: Shape,
-    /// The whole parameter, on every core.
-    whole: Variable,
+    /// The same on all cores of the `data` axis.
+    distribution: Distribution,
+    value: Variable,
     /// Absent where the parameter is frozen.
     training: Option<Training>,
 }
@@ -24,11 +24,11 @@ pub(crate) struct ParameterState {
 /// The state that the update of a parameter needs.
 #[derive(Clone, Debug)]
 struct Training {
-    layout: Layout,
-    /// The shard that this core updates, where the layout is one.
+    distribution: Distribution,
+    /// The shard that this core updates, where the distribution has any.
     shard: Option<Variable>,
     slots: Vec<HeldSlot>,
-    /// f32, of the parameter's shape, where a step takes several programs.
+    /// f32, of the shape of the core's part, where a step takes several programs.
     gradient_sum: Option<Variable>,
     weight_decay: bool,
 }
@@ -71,10 +71,13 @@ impl ParameterState {
         recorder: &mut Recorder,
         spec: &ParameterSpec,
         declaration: &Declaration<'_>,
-    ) -> ParameterState {
-        let whole = recorder.declare(&spec.name, spec.shape.clone());
-        let training = spec.trainable.then(|| Training::declare(recorder, spec, declaration));
-        ParameterState { name: spec.name.clone(), shape: spec.shape.clone(), whole, training }
+    ) -> RunResult<ParameterState> {
+        let sharding = Sharding::of(spec, recorder.mesh().size(Axis::Tensor))?;
+        let distribution = Distribution::replicated(sharding.clone());
+        let value = recorder.declare(&spec.name, distribution.held_shape());
+        let declare = || Training::declare(recorder, spec, sharding, declaration);
+        let training = spec.trainable.then(declare);
+        Ok(ParameterState { name: spec.name.clone(), distribution, value, training })
     }
 
     /// Sets the parameter to `array`, and its training state to that of a checkpoint, or to zeros.
@@ -84,7 +87,7 @@ impl ParameterState {
         array: &HostArray,
         slots: Option<&StoredSlots>,
     ) -> RunResult<()> {
-        device.set(self.whole, array)?;
+        self.set(device, array)?;
         self.training.as_ref().map_or(Ok(()), |training| training.start(device, array, slots))
     }
 
@@ -92,39 +95,41 @@ impl ParameterState {
         &self.name
     }
 
-    pub(crate) fn variable(&self) -> Variable {
-        self.whole
+    /// Sets the whole value, but not what the optimizer keeps of it.
+    pub(crate) fn set(&self, device: &mut LazyDevice, array: &HostArray) -> RunResult<()> {
+        self.distribution.set(device, self.value, array)
     }
 
     /// Copies the whole value to the host.
     pub(crate) fn value(&self, device: &LazyDevice) -> RunResult<HostArray> {
-        Layout::Whole.read(device, self.whole, &self.shape)
+        self.distribution.read(device, self.value)
     }
 
+    /// The bytes of the whole parameter.
     pub(super) fn size_bytes(&self) -> usize {
-        self.shape.size_bytes()
+        self.distribution.whole_shape().size_bytes()
     }
 
     /// The bytes of the whole slots.
     pub(super) fn slot_bytes(&self) -> usize {
         let slots = self.training.iter().flat_map(|training| &training.slots);
-        slots.map(|slot| slot.shape.size_bytes()).sum()
+        slots.map(|slot| slot.shape().size_bytes()).sum()
     }
 
     /// Adds the parameter's share to the sizes of the state.
     pub(super) fn add_bytes(&self, recorder: &Recorder, bytes: &mut StateBytes) {
         let held = |variable: Variable| recorder.shape(variable).size_bytes() as u64;
-        bytes.parameters += held(self.whole);
+        bytes.parameters += held(self.value);
         let Some(training) = &self.training else { return };
         bytes.parameters += training.shard.map_or(0, held);
-        bytes.gradients += training.layout.held_shape(&self.shape).size_bytes() as u64;
+        bytes.gradients += training.distribution.held_shape().size_bytes() as u64;
         bytes.gradient_sums += training.gradient_sum.map_or(0, held);
         bytes.slots += training.slots.iter().map(|slot| held(slot.variable)).sum::<u64>();
         bytes.slots_whole += self.slot_bytes() as u64;
     }
 
     pub(super) fn read(&self, at: &mut Recording<'_>) -> RunResult<ParameterValue<'_>> {
-        Ok(ParameterValue { parameter: self, value: at.read(self.whole)? })
+        Ok(ParameterValue { parameter: self, value: at.read(self.value)? })
     }
 
     pub(super) fn gradient_sum(&self) -> Option<Variable> {
@@ -143,7 +148,7 @@ impl ParameterState {
     pub(super) fn read_slots(&self, device: &LazyDevice, arrays: &mut SlotArrays) -> RunResult<()> {
         let Some(training) = &self.training else { return Ok(()) };
         for slot in &training.slots {
-            arrays.insert(slot.name.clone(), slot.read(device, &training.layout)?);
+            arrays.insert(slot.name.clone(), slot.read(device)?);
         }
         Ok(())
     }
@@ -153,19 +158,21 @@ impl Training {
     fn declare(
         recorder: &mut Recorder,
         spec: &ParameterSpec,
+        sharding: Sharding,
         declaration: &Declaration<'_>,
     ) -> Training {
-        let layout = Layout::of(&spec.shape, declaration.shards);
-        let held = layout.held_shape(&spec.shape);
+        let distribution = Distribution::sharded(sharding, declaration.shards);
         let named = |part: &str| format!("{}.{part}", spec.name);
+        let is_shard = distribution.layout().is_shard();
+        let (held, sum) = (distribution.held_shape(), distribution.divided_shape());
         Training {
-            shard: layout.is_shard().then(|| recorder.declare(named("shard"), held)),
-            slots: slots::declare(recorder, declaration.optimizer, spec, &layout),
+            shard: is_shard.then(|| recorder.declare(named("shard"), held)),
+            slots: slots::declare(recorder, declaration.optimizer, spec, &distribution),
             gradient_sum: declaration
                 .accumulates
-                .then(|| recorder.declare(named("gradient_sum"), spec.shape.clone())),
+                .then(|| recorder.declare(named("gradient_sum"), sum)),
             weight_decay: spec.weight_decay(),
-            layout,
+            distribution,
         }
     }
 
@@ -176,10 +183,10 @@ impl Training {
         slots: Option<&StoredSlots>,
     ) -> RunResult<()> {
         if let Some(shard) = self.shard {
-            set(device, shard, &self.layout, array)?;
+            self.distribution.set(device, shard, array)?;
         }
         self.gradient_sum.map_or(Ok(()), |sum| set_zeros(device, sum))?;
-        self.slots.iter().try_for_each(|slot| slot.start(device, &self.layout, slots))
+        self.slots.iter().try_for_each(|slot| slot.start(device, slots))
     }
 }
 
@@ -203,14 +210,19 @@ impl<'a> Gradient<'a> {
         Ok(gradients.collect())
     }
 
-    /// Whether each core has only a shard of the reduced gradient.
-    pub(crate) fn is_shard(&self) -> bool {
-        self.training.layout.is_shard()
+    /// The axes along which cores have different parts of the reduced gradient.
+    pub(crate) fn axes(&self) -> Vec<Axis> {
+        self.training.distribution.axes()
+    }
+
+    /// The number of cores along these axes that have the same part.
+    pub(crate) fn copies(&self) -> usize {
+        self.training.distribution.copies()
     }
 
     /// Sums the gradient over all cores; each keeps its own shard, if there are any.
     pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
-        let value = self.training.layout.reduce(&self.value, mesh)?;
+        let value = self.training.distribution.layout().reduce(&self.value, mesh)?;
         Ok(Gradient { value, ..self })
     }
 
@@ -234,12 +246,12 @@ impl<'a> Gradient<'a> {
             Some(condition) => condition.select(new, old),
             None => Ok(new.clone()),
         };
-        let whole = at.read(parameter.whole)?;
+        let value = at.read(parameter.value)?;
         let slots: Vec<Tensor> =
             training.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
         let held = training.shard.map(|shard| at.read(shard)).transpose()?;
         let updated = with.optimizer.update(&Update {
-            parameter: held.as_ref().unwrap_or(&whole),
+            parameter: held.as_ref().unwrap_or(&value),
             gradient: &gradient,
             slots: &slots,
             scalars: with.scalars,
@@ -248,12 +260,12 @@ impl<'a> Gradient<'a> {
         for ((slot, old), new) in training.slots.iter().zip(&slots).zip(&updated.slots) {
             at.assign(slot.variable, &chosen(new, old)?)?;
         }
-        let value = chosen(&updated.parameter, held.as_ref().unwrap_or(&whole))?;
+        let next = chosen(&updated.parameter, held.as_ref().unwrap_or(&value))?;
         if let Some(shard) = training.shard {
-            at.assign(shard, &value)?;
+            at.assign(shard, &next)?;
         }
-        let gathered = training.layout.gather(&value, &parameter.shape, with.mesh)?;
-        Ok(at.assign(parameter.whole, &gathered)?)
+        let gathered = training.distribution.layout().gather(&next, value.shape(), with.mesh)?;
+        Ok(at.assign(parameter.value, &gathered)?)
     }
 }
 
@@ -290,7 +302,7 @@ mod tests {
         let array = HostArray::from_f32(&[2], &start).unwrap();
         let states: Vec<ParameterState> = specs
             .iter()
-            .map(|spec| ParameterState::declare(device.recorder_mut(), spec, &declaration))
+            .map(|spec| ParameterState::declare(device.recorder_mut(), spec, &declaration).unwrap())
             .collect();
         states.iter().for_each(|state| state.start(&mut device, &array, None).unwrap());
         let [trained, frozen] = &states[..] else { panic!("{states:?}") };

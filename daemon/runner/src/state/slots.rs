@@ -1,15 +1,15 @@
-//! The optimizer's slots by name: whole on the host, in their layout on the cores. A checkpoint has no
-//! shards, so that any number of cores can resume from it.
+//! The optimizer's slots by name: whole on the host, in their distribution on the cores. A checkpoint
+//! has no shards, so that any number of cores can resume from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use traind_models::ParameterSpec;
 use traind_models::optimizers::{Optimizer, Slot};
+use traind_models::{ParameterSpec, Sharding};
 use traind_xla::Shape;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
 
-use super::{Layout, set, set_zeros};
+use super::{Distribution, set_zeros};
 use crate::error::{RunError, RunResult};
 
 /// Whole slots by `<parameter>.<slot>`.
@@ -27,27 +27,31 @@ pub(crate) struct StoredSlots {
 pub(crate) struct HeldSlot {
     pub name: String,
     pub variable: Variable,
-    /// The shape of the whole slot.
-    pub shape: Shape,
+    distribution: Distribution,
 }
 
 impl HeldSlot {
     /// Copies the whole slot to the host.
-    pub(super) fn read(&self, device: &LazyDevice, layout: &Layout) -> RunResult<HostArray> {
-        layout.read(device, self.variable, &self.shape)
+    pub(super) fn read(&self, device: &LazyDevice) -> RunResult<HostArray> {
+        self.distribution.read(device, self.variable)
+    }
+
+    /// The shape of the whole slot.
+    pub(super) fn shape(&self) -> &Shape {
+        self.distribution.whole_shape()
     }
 
     /// Sets the slot to its value in a checkpoint, or to zeros.
     pub(super) fn start(
         &self,
         device: &mut LazyDevice,
-        layout: &Layout,
         stored: Option<&StoredSlots>,
     ) -> RunResult<()> {
         match stored {
             None => set_zeros(device, self.variable),
             Some(stored) => {
-                set(device, self.variable, layout, stored.find(&self.name, &self.shape)?)
+                let array = stored.find(&self.name, self.shape())?;
+                self.distribution.set(device, self.variable, array)
             }
         }
     }
@@ -58,13 +62,17 @@ pub(super) fn declare(
     recorder: &mut Recorder,
     optimizer: &dyn Optimizer,
     spec: &ParameterSpec,
-    layout: &Layout,
+    of_parameter: &Distribution,
 ) -> Vec<HeldSlot> {
-    // A sharded slot has the shape of its parameter.
     let slots = optimizer.slots(&spec.shape).into_iter().map(|Slot { name, shape }| {
+        // A slot of another shape belongs to an optimizer that updates whole parameters alone.
+        let distribution = match shape == spec.shape {
+            true => of_parameter.clone(),
+            false => Distribution::replicated(Sharding::none(shape)),
+        };
         let name = format!("{}.{name}", spec.name);
-        let variable = recorder.declare(&name, layout.held_shape(&shape));
-        HeldSlot { name, variable, shape }
+        let variable = recorder.declare(&name, distribution.held_shape());
+        HeldSlot { name, variable, distribution }
     });
     slots.collect()
 }

@@ -30,7 +30,8 @@ impl EvalStep {
 
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
         let parameters = state.read_parameters(at)?;
-        let output = self.forward.record(at, &parameters, None)?;
+        let cores = state.read_tensor_cores(at)?;
+        let output = self.forward.record(at, &parameters, cores, None)?;
         let batch = self.forward.layout.bind(at);
         self.readout.record(at, self.forward.model.output(), &output, &batch)?;
         if let Some(loss) = &output.loss {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use traind_job_file::{JobFile, Train};
 use traind_loader::ModelInputs;
 use traind_models::tasks::{LabelSmoother, num_items_in_batch};
-use traind_models::{Forward, Model, Output, ParameterTensors};
+use traind_models::{Forward, Model, Output, ParameterTensors, TensorCores};
 use traind_xla::DType;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::Recording;
@@ -45,15 +45,18 @@ impl ForwardPass {
         })
     }
 
-    /// Records the pass over this core's rows, with dropout if `random` is given.
+    /// Records the pass over this core's rows, with dropout if `random` is given. `cores` share the
+    /// layers.
     pub(crate) fn record(
         &self,
         at: &Recording<'_>,
         parameters: &[ParameterValue<'_>],
+        cores: Option<TensorCores>,
         random: Option<&Random>,
     ) -> RunResult<Output> {
         let named = parameters.iter().map(|it| (it.parameter.name(), it.value.clone()));
         let parameters = ParameterTensors::new(named).computed_in(self.compute_dtype);
+        let parameters = parameters.divided_over(cores);
         let forward = Forward {
             trace: at.trace(),
             parameters: &parameters,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use traind_job_file::JobFile;
 use traind_loader::ModelInputs;
 use traind_models::Model;
+use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{EvalStep, ForwardPass, Program, ProgramShape, Readout, StepPrograms, TrainStep};
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 use crate::state::{StateSettings, TrainState};
 
 pub(crate) struct JobPrograms {
@@ -32,7 +33,8 @@ impl JobPrograms {
         let train = TrainStep::of_job(job, forward.clone(), recorder.mesh().clone())?;
         let evaluate = EvalStep { forward, readout };
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
-        let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings);
+        check_tensor_parallel(job, model.as_ref(), optimizer)?;
+        let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings)?;
         Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate })
     }
 
@@ -72,4 +74,26 @@ impl JobPrograms {
             }
         }
     }
+}
+
+/// Refuses cores that cannot share the model's layers, or its update.
+fn check_tensor_parallel(
+    job: &JobFile,
+    model: &dyn Model,
+    optimizer: &dyn Optimizer,
+) -> RunResult<()> {
+    let cores = job.parallel.tensor;
+    model.check_tensor_parallel(cores as usize)?;
+    if cores == 1 || optimizer.shardable() {
+        return Ok(());
+    }
+    let optim = job.train.optim;
+    Err(RunError::Field {
+        name: "parallel.tensor",
+        value: cores.to_string(),
+        problem: format!(
+            "train.optim: {optim} reads whole parameters, of which each core would have a part; \
+             adamw_torch reads parts, or parallel.tensor: 1 keeps them whole"
+        ),
+    })
 }

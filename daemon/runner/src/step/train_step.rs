@@ -1,11 +1,12 @@
 //! Records a training step: forward and backward pass, the collectives over the `data` axis, clipping
-//! and the update.
+//! and the update. The collectives over the `tensor` axis are those of the layers, and of the norm.
 //!
 //! A step of one batch is one program. A step of several batches is one program for each, which adds
 //! to sums on its core, and one that updates: the batches of a step may have different lengths, and
 //! there are too many combinations to compile a program for each. `fp16` uses the same two programs,
 //! since the learning rate of an update depends on whether the previous one was skipped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, Optim};
@@ -146,7 +147,8 @@ impl TrainStep {
         let seed = at.read(state.seed)?;
         let rows = input(at, "sample_weights")?.shape().element_count();
         let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
-        let output = self.forward.record(at, parameters, Some(&random))?;
+        let cores = state.read_tensor_cores(at)?;
+        let output = self.forward.record(at, parameters, cores, Some(&random))?;
         let loss = output.loss.ok_or_else(|| missing_input("labels"))?;
         Ok((loss.loss_sum, loss.weight_sum))
     }
@@ -204,16 +206,20 @@ impl TrainStep {
         Ok(())
     }
 
-    /// The norm of the summed gradients, some of which may be sharded.
+    /// The norm of the summed gradients, of some of which cores have different parts.
     fn norm(&self, at: &Recording<'_>, reduced: &[Gradient<'_>]) -> RunResult<Tensor> {
-        let (shards, whole): (Vec<_>, Vec<_>) =
-            reduced.iter().partition(|gradient| gradient.is_shard());
-        let square_sum = |part: &[&Gradient<'_>]| {
-            clip::square_sum(at.trace(), part.iter().map(|gradient| &gradient.value))
-        };
-        let mut total = square_sum(&whole)?;
-        if !shards.is_empty() {
-            total = total.add(&self.all_reduce(&square_sum(&shards)?)?)?;
+        let mut parts: BTreeMap<(Vec<Axis>, usize), Vec<&Tensor>> = BTreeMap::new();
+        for gradient in reduced {
+            parts.entry((gradient.axes(), gradient.copies())).or_default().push(&gradient.value);
+        }
+        let whole = parts.remove(&(Vec::new(), 1)).unwrap_or_default();
+        let mut total = clip::square_sum(at.trace(), whole.into_iter())?;
+        for ((axes, copies), part) in parts {
+            let sum = clip::square_sum(at.trace(), part.into_iter())?;
+            let sum = sum.all_reduce(ReduceKind::Sum, &self.mesh.groups(&axes))?;
+            // Each copy has added its squares.
+            let sum = if copies == 1 { sum } else { sum.mul_scalar(1.0 / copies as f64)? };
+            total = total.add(&sum)?;
         }
         Ok(total.sqrt()?)
     }

@@ -9,7 +9,9 @@ section! {
         /// Cores that each see different rows of a batch; by default all that `tensor` and
         /// `pipeline` leave.
         data: Option<u32> = None, in 1.0..=65536.0;
-        /// Cores that share each layer.
+        /// Cores that share each layer: each has some of its attention heads and inner features, and
+        /// some tokens of the vocabulary. They all see the same rows. Must divide the model's attention
+        /// heads and inner width.
         tensor: u32 = 1, in 1.0..=1024.0;
         /// Groups of cores that each hold some of the layers.
         pipeline: u32 = 1, in 1.0..=1024.0;

@@ -127,12 +127,10 @@ fn what_cannot_be_done_yet_is_refused() {
             &format!("line 1: {section}.{field}: {refused}"),
         );
     }
-    for axis in ["tensor", "pipeline"] {
-        check(
-            &format!("resources: {{cores: 2}}\nparallel: {{{axis}: 2}}"),
-            &format!("line 2: parallel.{axis}: {refused}"),
-        );
-    }
+    check(
+        "resources: {cores: 2}\nparallel: {pipeline: 2}",
+        &format!("line 2: parallel.pipeline: {refused}"),
+    );
     check(
         "model: {name_or_path: ./t5, task: seq2seq-lm}",
         &format!("line 1: model.task: {refused}"),

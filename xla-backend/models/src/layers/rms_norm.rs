@@ -42,7 +42,7 @@ impl RmsNorm {
     /// [..., H] to [..., H].
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
-        let weight = &if self.of_heads { cx.fan_out(weight)? } else { weight.clone() };
+        let weight = if self.of_heads { cx.fan_out(&weight)? } else { weight };
         let scale = match self.scale {
             Scale::Weight => weight,
             Scale::OnePlusWeight => weight.add_scalar(1.0)?,

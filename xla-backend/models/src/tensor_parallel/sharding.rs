@@ -32,10 +32,15 @@ impl Sharding {
         let partitions = spec.partitions.iter().enumerate();
         let mut divided = partitions.filter(|(_, partition)| **partition != Partition::Replicated);
         let Some((dimension, &partition)) = divided.next().filter(|_| cores > 1) else {
-            return Ok(Sharding { whole, divided: None });
+            return Ok(Sharding::none(whole));
         };
         check_divisible(spec, partition, dimension, cores)?;
         Ok(Sharding { whole, divided: Some(Divided { dimension, partition, cores }) })
+    }
+
+    /// The division of an array of which every core holds all.
+    pub fn none(whole: Shape) -> Sharding {
+        Sharding { whole, divided: None }
     }
 
     /// Whether cores hold different parts.

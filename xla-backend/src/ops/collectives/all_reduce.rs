@@ -13,12 +13,21 @@ use crate::tensor::Tensor;
 struct AllReduce {
     kind: ReduceKind,
     groups: Arc<[Vec<usize>]>,
+    /// Whether the replicas of a group go on with one computation, of which all have the cotangents.
+    joins: bool,
 }
 
 impl Tensor {
     /// Combines the tensor element by element over each replica group.
     pub fn all_reduce(&self, kind: ReduceKind, groups: &[Vec<usize>]) -> Result<Tensor> {
-        self.apply(AllReduce { kind, groups: groups.into() }, &[])
+        self.apply(AllReduce { kind, groups: groups.into(), joins: false }, &[])
+    }
+
+    /// The sum of the shares that the replicas of a group computed of one result, with which all of
+    /// them go on alike (see [`Tensor::fan_out`]): the cotangent of each share is that of the sum.
+    pub fn fan_in(&self, groups: &[Vec<usize>]) -> Result<Tensor> {
+        let kind = ReduceKind::Sum;
+        self.apply(AllReduce { kind, groups: groups.into(), joins: true }, &[])
     }
 }
 
@@ -58,6 +67,9 @@ impl Op for AllReduce {
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        if self.joins {
+            return Ok(vec![Some(at.cotangent.clone())]);
+        }
         let total = at.cotangent.all_reduce(ReduceKind::Sum, &self.groups)?;
         Ok(vec![Some(match self.kind {
             ReduceKind::Sum => total,

@@ -11,7 +11,7 @@ mod all_gather;
 mod all_reduce;
 mod all_to_all;
 mod collective_permute;
-mod fan;
+mod fan_out;
 mod reduce_scatter;
 
 /// The combination of values that meet in a reduction.

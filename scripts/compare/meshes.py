@@ -1,0 +1,143 @@
+"""Trains small random models of every family on several meshes, with dropout, and prints how far losses, gradient norms and
+weights are from those of one core.
+
+Exits with 1 where a loss differs by more than LOSS_LIMIT, relative, or the weights by more than WEIGHTS_LIMIT of their
+change.
+"""
+
+import array
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import both
+import families
+from both import peers
+
+import service  # found by both
+import steps
+
+LOSS_LIMIT = 1e-5
+WEIGHTS_LIMIT = 1e-4
+LEARNING_RATE = 1e-3
+# Rows of a step.
+BATCH = 8
+DROPOUT = 0.1
+# The cores of a mesh, and keys of its sections `parallel` and `train`.
+MESHES = {
+    "T2": (2, {"tensor": 2}, {}),
+    "D2 T2": (4, {"tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
+    "T4": (4, {"tensor": 4}, {"gradient_checkpointing": True}),
+}
+ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+DROPOUT_KEYS = {
+    "distilbert": ["dropout", "attention_dropout"],
+    "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
+    "phi3": ["attention_dropout", "resid_pdrop"],
+    **dict.fromkeys(["llama", "mistral", "qwen2", "qwen3", "gemma"], ["attention_dropout"]),
+}
+# Their gradients are rounding noise, of which Adam makes full steps.
+NOISE = ["key.bias", "k_lin.bias", "c_attn.bias"]
+
+
+def main():
+    parser = families.parser(__doc__)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--mesh", choices=MESHES)
+    options = parser.parse_args()
+    meshes = {name: mesh for name, mesh in MESHES.items() if options.mesh in (None, name)}
+    print(f"{'':36}{'mesh':8}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
+    with service.Daemon(options.traind, cores=4) as daemon:
+        equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options)]
+    print(f"(relative; limits: {LOSS_LIMIT} for losses, {WEIGHTS_LIMIT} of their change for weights)")
+    sys.exit(0 if all(equal) else 1)
+
+
+def compare(options, daemon, meshes, family, task):
+    """Prints a line for each mesh; returns whether all are equal to one core."""
+    with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
+        scratch = Path(scratch)
+        rows, model = scratch / "train.jsonl", scratch / "model"
+        peers(options, "task_rows.py", task, options.data / "train.parquet", rows)
+        peers(options, "random_model.py", family, task, options.model, model)
+
+        def train(name, cores, parallel, more):
+            return run(options, daemon, job(family, task, model, rows, scratch / name, cores, parallel, more))
+
+        start = weights(model)
+        one = train("one", 1, {}, {})
+        equal = True
+        for name, mesh in meshes.items():
+            found = train(name.replace(" ", "-"), *mesh)
+            loss, norm = (largest_difference(one[0], found[0], key) for key in ["loss", "grad_norm"])
+            weight = change_missed(start, one[1], found[1])
+            is_equal = loss <= LOSS_LIMIT and weight <= WEIGHTS_LIMIT
+            verdict = "equal" if is_equal else "not one core's run"
+            print(f"{family:12} {task:23}{name:8}{loss:12.1e}{norm:16.1e}{weight:12.1e}  {verdict}", flush=True)
+            equal = equal and is_equal
+    return equal
+
+
+def job(family, task, model, rows, output, cores, parallel, more):
+    data_shards = cores // parallel.get("tensor", 1)
+    rows_per_core = BATCH // data_shards // more.get("gradient_accumulation_steps", 1)
+    overrides = dict.fromkeys(DROPOUT_KEYS.get(family, ENCODER_DROPOUT), DROPOUT)
+    return {
+        "name": "meshes",
+        "model": {**families.model_section(task, model), "config_overrides": overrides},
+        # One padded length, and so one program a job.
+        "data": {"train": str(rows), **families.DATA[task]}
+        | ({} if task == "causal-lm" else {"pad_to_max_length": True}),
+        "train": {
+            "per_device_train_batch_size": rows_per_core,
+            "learning_rate": LEARNING_RATE,
+            "weight_decay": 0.01,
+            "logging_steps": 1,
+            **more,
+        },
+        "resources": {"platform": "cpu", "cores": cores},
+        "parallel": parallel,
+        "output_dir": str(output),
+    }
+
+
+def run(options, daemon, job):
+    """The log entries of the steps, by step, and the trained weights."""
+    job["train"]["max_steps"] = options.steps
+    log = daemon.run(job).trainer_state()["log_history"]
+    return steps.by_step(log), weights(Path(job["output_dir"]))
+
+
+def largest_difference(expect, found, key):
+    """The largest relative difference; a missing step or a NaN counts as infinite."""
+    differences = [abs(found.get(step, {}).get(key, math.nan) / entry[key] - 1) for step, entry in expect.items()]
+    return max(math.inf if math.isnan(difference) else difference for difference in differences)
+
+
+def weights(folder):
+    """The float32 values of each tensor of a model's only file."""
+    content = (folder / "model.safetensors").read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header.pop("__metadata__", None)
+    values = content[8 + length :]
+    return {name: array.array("f", values[slice(*tensor["data_offsets"])]) for name, tensor in header.items()}
+
+
+def change_missed(start, expect, found):
+    """The norm of the difference of the trained weights over that of their change."""
+    if set(expect) != set(found):
+        return math.inf
+    names = [name for name in expect if name in start and not any(name.endswith(noise) for noise in NOISE)]
+    missed = sum(square_distance(expect[name], found[name]) for name in names)
+    return math.sqrt(missed / sum(square_distance(expect[name], start[name]) for name in names))
+
+
+def square_distance(one, other):
+    return sum((a - b) * (a - b) for a, b in zip(one, other, strict=True))
+
+
+if __name__ == "__main__":
+    both.run(main)
