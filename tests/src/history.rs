@@ -53,6 +53,10 @@ impl History {
         self.each(|kind| if let Kind::Resumed(resumed) = kind { Some(resumed) } else { None })
     }
 
+    pub fn log_messages(&self) -> Vec<&str> {
+        self.each(|kind| if let Kind::Log(log) = kind { Some(log.message.as_str()) } else { None })
+    }
+
     /// The messages of warnings with this code.
     pub fn warnings(&self, code: &str) -> Vec<&str> {
         self.each(|kind| match kind {

@@ -70,6 +70,7 @@ fn check_events(history: &History) {
         "DataPrepared train",
         "DataPrepared validation",
         "ModelLoaded",
+        "Log",
         "Compiled",
     ];
     expect.extend(["Step", "Evaluated validation"].repeat(EPOCHS));

@@ -5,6 +5,7 @@ mod adapters;
 mod arguments;
 mod data_parallel;
 mod evaluation;
+mod kernels;
 mod shards;
 mod tensor_parallel;
 mod warm_start;

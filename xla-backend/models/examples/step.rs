@@ -5,7 +5,7 @@
 //! ```
 //!
 //! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Steps with and without the
-//! kernels of traind, which need `TRAIND_KERNELS=on`, alternate; prints medians of wall and of processor time, and their ratios.
+//! kernels of traind alternate; prints medians of wall and of processor time, and their ratios.
 
 #![allow(clippy::print_stdout)]
 

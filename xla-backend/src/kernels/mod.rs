@@ -15,14 +15,18 @@ pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use product::TransposedProduct;
 
-/// Set to `on`, it lets programs call kernels; else they keep to what XLA compiles.
+/// Set to `off`, programs consist of what XLA compiles alone.
 pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
+
+/// The platform whose devices are processors of the host.
+const IN_HOST_MEMORY: &str = "cpu";
 
 /// What compiled programs depend on besides their text.
 pub const KERNELS_VERSION: &str = traind_kernels::VERSION;
 
 /// Whether the operations of programs for `client` lower to kernels, which are then
-/// registered: [`KERNELS_VARIABLE`] is `on`, and the client [can call them](register_kernels).
+/// registered: unless [`KERNELS_VARIABLE`] is `off`, where the client [can call
+/// them](register_kernels).
 pub fn enable_kernels(client: &Client) -> bool {
     are_kernels_expected(client.platform_name()) && register_kernels(client)
 }
@@ -37,9 +41,25 @@ pub fn register_kernels(client: &Client) -> bool {
 /// What [`enable_kernels`] will answer for a client of `platform` on this host, as far as
 /// that is known without one.
 pub fn are_kernels_expected(platform: &str) -> bool {
-    const IN_HOST_MEMORY: &str = "cpu";
-    let wanted = env::var(KERNELS_VARIABLE).is_ok_and(|value| value == "on");
-    platform == IN_HOST_MEMORY && wanted && are_supported()
+    platform == IN_HOST_MEMORY && !are_switched_off() && are_supported()
+}
+
+/// The reason for which programs for `client` call no kernels, where its platform could.
+pub fn reason_without_kernels(client: &Client) -> Option<&'static str> {
+    if client.platform_name() != IN_HOST_MEMORY {
+        return None;
+    }
+    if are_switched_off() {
+        return Some("TRAIND_KERNELS is off");
+    }
+    if !are_supported() {
+        return Some("the processor lacks AVX2 and FMA");
+    }
+    (!register_kernels(client)).then_some("the plugin cannot call functions of its host")
+}
+
+fn are_switched_off() -> bool {
+    env::var(KERNELS_VARIABLE).is_ok_and(|value| value == "off")
 }
 
 fn register_all(client: &Client) -> bool {
@@ -59,10 +79,16 @@ pub(crate) struct KernelUse {
     pub(crate) target: &'static str,
     /// `name = value : type`, separated by commas.
     pub(crate) attributes: String,
+    /// The floating-point operations of its products.
+    pub(crate) flops: f64,
 }
 
 impl KernelUse {
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {
-        KernelUse { target: K::NAME, attributes }
+        KernelUse { target: K::NAME, attributes, flops: 0.0 }
+    }
+
+    pub(crate) fn with_flops(self, flops: f64) -> KernelUse {
+        KernelUse { flops, ..self }
     }
 }

@@ -164,12 +164,18 @@ impl AttentionSpec {
         Ok([output, statistics])
     }
 
-    fn kernel_use<K: traind_pjrt::Kernel>(self, inputs: &[Shape]) -> Option<KernelUse> {
+    /// A kernel that multiplies matrices of the scores' size and a head `products` times.
+    fn kernel_use<K: traind_pjrt::Kernel>(
+        self,
+        inputs: &[Shape],
+        products: f64,
+    ) -> Option<KernelUse> {
+        let flops = products * 2.0 * (inputs[0].element_count() * sizes(inputs)[1]) as f64;
         let attributes = format!(
             "dropout = {:?} : f64, heads = {} : i64, scale = {:?} : f64",
             self.dropout, self.num_heads, self.scale
         );
-        (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes))
+        (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes).with_flops(flops))
     }
 }
 
@@ -237,7 +243,7 @@ impl Composite for Attention {
     }
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
-        self.0.kernel_use::<AttentionForward>(inputs)
+        self.0.kernel_use::<AttentionForward>(inputs, 2.0)
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -303,7 +309,7 @@ impl Composite for AttentionGradient {
     }
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
-        self.0.kernel_use::<AttentionBackward>(inputs)
+        self.0.kernel_use::<AttentionBackward>(inputs, 5.0)
     }
 
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {

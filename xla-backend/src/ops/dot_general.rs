@@ -180,7 +180,8 @@ impl Op for DotGeneral {
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if emitter.calls_kernels() && self.is_transposed_product(inputs) {
-            let kernel = KernelUse::of::<TransposedProduct>(String::new());
+            let flops = 2.0 * (inputs[0].shape.dims[0] * result.element_count()) as f64;
+            let kernel = KernelUse::of::<TransposedProduct>(String::new()).with_flops(flops);
             return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));
         }
         let dims = &self.dims;

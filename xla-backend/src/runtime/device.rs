@@ -24,6 +24,8 @@ pub struct CompiledStep {
     pub trace_seconds: f64,
     /// The lowered program, as handed to the compiler.
     pub program: String,
+    /// The floating-point operations of the kernels that the program calls.
+    pub kernel_flops: f64,
     step: Step,
 }
 
@@ -152,7 +154,13 @@ impl LazyDevice {
         let trace_seconds = recorded.seconds + start.elapsed().as_secs_f64();
         let (executable, compile) = self.compiler.compile(&program)?;
         let step = Step { executable, recorded: recorded.recorded };
-        Ok(CompiledStep { compile, trace_seconds, program: program.text, step })
+        Ok(CompiledStep {
+            compile,
+            trace_seconds,
+            kernel_flops: program.kernel_flops,
+            program: program.text,
+            step,
+        })
     }
 
     /// Makes a compiled step ready to run. `key` stands for everything that the

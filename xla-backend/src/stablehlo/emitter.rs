@@ -47,16 +47,22 @@ pub struct Emitter {
     body: String,
     next: usize,
     lowering: Lowering,
+    kernel_flops: f64,
 }
 
 impl Emitter {
     pub(super) fn new(lowering: Lowering) -> Emitter {
-        Emitter { body: String::new(), next: 0, lowering }
+        Emitter { body: String::new(), next: 0, lowering, kernel_flops: 0.0 }
     }
 
     /// Whether operations may lower to kernels.
     pub(crate) fn calls_kernels(&self) -> bool {
         self.lowering.kernels
+    }
+
+    /// The floating-point operations of the kernels called so far, which a compiler cannot count.
+    pub(super) fn kernel_flops(&self) -> f64 {
+        self.kernel_flops
     }
 
     /// How exactly dots of float32 are to be computed.
@@ -176,6 +182,7 @@ impl Emitter {
         inputs: &[Value],
         results: &[Shape],
     ) -> Value {
+        self.kernel_flops += kernel.flops;
         let inputs: Vec<&Value> = inputs.iter().collect();
         let from: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
         let to: Vec<&Shape> = results.iter().collect();

@@ -58,6 +58,8 @@ pub struct Program {
     pub parameters: Vec<Shape>,
     pub outputs: Vec<Shape>,
     pub num_replicas: usize,
+    /// The floating-point operations of the kernels that it calls, which a compiler does not count.
+    pub kernel_flops: f64,
 }
 
 /// Lowers the nodes that `outputs` depend on; others leave no trace.
@@ -68,7 +70,7 @@ pub fn lower(
     num_replicas: usize,
     lowering: impl Into<Lowering>,
 ) -> Program {
-    let body = lower_body(graph, outputs, lowering.into());
+    let (body, kernel_flops) = lower_body(graph, outputs, lowering.into());
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -84,10 +86,10 @@ pub fn lower(
     );
     text.push_str(&body);
     text.push_str("  }\n}\n");
-    Program { text, parameters, outputs: results, num_replicas }
+    Program { text, parameters, outputs: results, num_replicas, kernel_flops }
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output], lowering: Lowering) -> String {
+fn lower_body(graph: &Graph, outputs: &[Output], lowering: Lowering) -> (String, f64) {
     let mut emitter = Emitter::new(lowering);
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
@@ -95,7 +97,8 @@ fn lower_body(graph: &Graph, outputs: &[Output], lowering: Lowering) -> String {
     let arguments: Vec<Value> = graph.parameters().iter().enumerate().map(argument).collect();
     let roots: Vec<NodeId> = outputs.iter().map(|output| output.node).collect();
     let results = emitter.inline(graph, &roots, &arguments);
-    emitter.finish(&results)
+    let kernel_flops = emitter.kernel_flops();
+    (emitter.finish(&results), kernel_flops)
 }
 
 fn shapes(graph: &Graph, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {

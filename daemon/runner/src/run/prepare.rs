@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use traind_cache::CacheFolders;
 use traind_loader::{Collator, Sampler, panic_message};
-use traind_xla::kernels::KERNELS_VERSION;
+use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::Context;
@@ -105,12 +105,7 @@ impl Inputs {
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
         let mut device = LazyDevice::new(cores, Some(cache), job.train.tf32);
-        if device.recorder().calls_kernels() {
-            context
-                .reporter
-                .journal
-                .info(format!("Programs call traind's kernels {KERNELS_VERSION}"))?;
-        }
+        report_kernels(context, &device)?;
         let OpenModel { model, task, inputs, .. } = &self.open;
         let recorder = device.recorder_mut();
         let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorder)?;
@@ -129,6 +124,18 @@ impl Inputs {
         values.parameters = self.open.complete(job, values.parameters)?;
         self.open.report_resumed(journal, start)?;
         Ok(values)
+    }
+}
+
+/// Says whether programs call kernels, where they could.
+fn report_kernels(context: &Context, device: &LazyDevice) -> RunResult<()> {
+    let journal = &context.reporter.journal;
+    if device.recorder().calls_kernels() {
+        return Ok(journal.info(format!("Programs call traind's kernels {KERNELS_VERSION}"))?);
+    }
+    match reason_without_kernels(device.cores().client()) {
+        Some(reason) => Ok(journal.info(format!("Programs call no kernels: {reason}"))?),
+        None => Ok(()),
     }
 }
 

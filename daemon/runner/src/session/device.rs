@@ -60,7 +60,7 @@ impl ProgramDevice for LazyDevice {
             seconds: step.trace_seconds + step.compile.seconds,
             source: compile_source(step.compile.source),
             text: std::mem::take(&mut step.program),
-            flops: flops(step.executable()),
+            flops: flops(step.executable()) + step.kernel_flops,
             memory: memory(step.executable()),
             step,
         })
@@ -95,7 +95,7 @@ fn memory(executable: &Executable) -> Option<ProgramMemory> {
     })
 }
 
-/// The compiler's count. It is informative only, so a plugin that reports none fails no run.
+/// The compiler's count, without kernels. It is informative only, so a plugin that reports none fails no run.
 fn flops(executable: &Executable) -> f64 {
     let cost = executable.program().cost_analysis().ok().flatten().unwrap_or_default();
     match cost.get("flops") {

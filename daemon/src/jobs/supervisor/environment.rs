@@ -430,15 +430,26 @@ mod tests {
 
     #[test]
     fn planners_that_fetch_get_variables_for_the_hub() {
-        let own = ["PATH", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "AWS_REGION", "TRAIND_TOKEN"];
+        let own = [
+            "PATH",
+            "TRAIND_KERNELS",
+            "HF_TOKEN",
+            "HF_ENDPOINT",
+            "HTTPS_PROXY",
+            "AWS_REGION",
+            "TRAIND_TOKEN",
+        ];
         let own = || own.iter().map(|name| (OsString::from(name), OsString::from("x")));
         let names = |fetches, other_user| {
             let kept = planner_environment(own(), fetches, other_user).map(|(name, _)| name);
             kept.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
         };
-        assert_eq!(names(false, false), ["PATH"]);
-        assert_eq!(names(true, false), ["PATH", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY"]);
-        assert_eq!(names(true, true), ["PATH", "HF_ENDPOINT", "HTTPS_PROXY"]);
+        assert_eq!(names(false, false), ["PATH", "TRAIND_KERNELS"]);
+        assert_eq!(
+            names(true, false),
+            ["PATH", "TRAIND_KERNELS", "HF_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY"]
+        );
+        assert_eq!(names(true, true), ["PATH", "TRAIND_KERNELS", "HF_ENDPOINT", "HTTPS_PROXY"]);
     }
 
     #[test]
