@@ -6,7 +6,7 @@ use traind_xla::runtime::{Fetched, LocalCores};
 
 use crate::error::RunResult;
 use crate::session::UploadedBatch;
-use crate::step::{LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
+use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
 use crate::tasks::Outputs;
 
 pub(super) struct Gathering {
@@ -31,17 +31,20 @@ impl Gathering {
         fetched: &Fetched,
     ) -> RunResult<()> {
         let plan = &batch.host.scheduled.plan;
+        let (mut loss_sum, mut divisor) = (0.0, 0.0);
         for shard in 0..plan.cores {
             let core = cores.core_at(Coordinates::of_data_shard(shard))?;
             let spans = &batch.host.cores[shard].spans;
             let rows = self.readout.rows(fetched, core, spans)?;
             self.rows.place(plan, shard, rows)?;
             if self.labelled {
-                self.sums.loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;
+                loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;
+                divisor += scalar(&fetched.per_core(LOSS_DIVISOR)?[core])?;
                 self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[core])?;
                 self.sums.correct_sum += self.readout.correct_sum(fetched, core)?;
             }
         }
+        self.sums.loss.add(loss_sum, divisor, plan.rows.len());
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl Inputs {
             buckets: self.buckets.clone(),
             rows_per_core: job.train.per_device_eval_batch_size as usize,
             data_shards: self.mesh.data_shards(),
-            in_order: task.loss_counts_padding() || self.padding.depends_on_batch(),
+            in_order: task.loss_depends_on_batches() || self.padding.depends_on_batch(),
         };
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);

@@ -1,6 +1,7 @@
 //! Records an evaluation step: the forward pass without dropout.
 
 use traind_loader::BatchSizes;
+use traind_models::tasks::num_items_in_batch;
 use traind_xla::runtime::{Recording, StepInput};
 
 use super::{ForwardPass, Readout};
@@ -10,6 +11,9 @@ use crate::state::TrainState;
 /// Fetched from each core for its own rows, where they have labels.
 pub(crate) const LOSS_SUM: &str = "loss_sum";
 pub(crate) const WEIGHT_SUM: &str = "weight_sum";
+/// The divisor of the loss: the labels that the Trainer counts, which may be more than those with a
+/// loss.
+pub(crate) const LOSS_DIVISOR: &str = "loss_divisor";
 
 #[derive(Clone)]
 pub(crate) struct EvalStep {
@@ -33,10 +37,13 @@ impl EvalStep {
         let cores = state.read_tensor_cores(at)?;
         let output = self.forward.record(at, &parameters, cores, None)?;
         let batch = self.forward.layout.bind(at);
-        self.readout.record(at, self.forward.model.output(), &output, &batch)?;
+        let model = self.forward.model.as_ref();
+        self.readout.record(at, model.output(), &output, &batch)?;
         if let Some(loss) = &output.loss {
+            let items = num_items_in_batch(model, &batch)?;
             at.fetch(LOSS_SUM, &loss.loss_sum);
             at.fetch(WEIGHT_SUM, &loss.weight_sum);
+            at.fetch(LOSS_DIVISOR, items.as_ref().unwrap_or(&loss.weight_sum));
         }
         Ok(())
     }

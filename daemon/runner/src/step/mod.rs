@@ -14,7 +14,7 @@ pub(crate) mod tests;
 mod train_step;
 
 pub(crate) use batch::BatchLayout;
-pub(crate) use eval_step::{EvalStep, LOSS_SUM, WEIGHT_SUM};
+pub(crate) use eval_step::{EvalStep, LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
 pub(crate) use job_programs::JobPrograms;
 pub(crate) use programs::{Program, ProgramShape, StepPrograms};

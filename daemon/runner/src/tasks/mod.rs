@@ -57,9 +57,10 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(None)
     }
 
-    /// Whether the loss of a row depends on how far it is padded.
-    fn loss_counts_padding(&self) -> bool {
-        false
+    /// Whether the loss of an evaluation depends on which rows share a batch: as the Trainer's, it is
+    /// the mean of the batches' mean losses, each weighted by its rows.
+    fn loss_depends_on_batches(&self) -> bool {
+        true
     }
 
     /// The results that an evaluation step reads back.

@@ -6,7 +6,8 @@ use crate::step::RowOutput;
 pub(crate) struct Outputs {
     /// In dataset order.
     pub rows: Vec<RowOutput>,
-    pub loss_sum: f64,
+    /// The mean losses of all batches.
+    pub loss: LossMean,
     /// The number of labelled rows or tokens; 0 in a split without labels.
     pub weight_sum: f64,
     /// The number of labels with the largest logit, where the task counts them.
@@ -14,13 +15,48 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// The mean loss; `None` without labels.
+    /// The loss as the Trainer defines it; `None` without labels.
     pub(crate) fn loss(&self) -> Option<f64> {
-        (self.weight_sum > 0.0).then(|| self.loss_sum / self.weight_sum)
+        (self.loss.rows > 0.0).then(|| self.loss.sum / self.loss.rows)
     }
 
     /// The values of all rows, concatenated.
     pub(crate) fn values(&self) -> Vec<f32> {
         self.rows.iter().flat_map(|row| row.values.iter().copied()).collect()
+    }
+}
+
+/// The mean of the batches' mean losses, each weighted by its rows. Where every row has one label,
+/// it does not depend on the batches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossMean {
+    sum: f64,
+    rows: f64,
+}
+
+impl LossMean {
+    /// Adds a global batch, the sum of whose losses is divided by `divisor`. A batch without labels,
+    /// for which the Trainer's mean is not a number, does not count.
+    pub(crate) fn add(&mut self, loss_sum: f64, divisor: f64, rows: usize) {
+        if divisor > 0.0 {
+            self.sum += loss_sum * (rows as f64 / divisor);
+            self.rows += rows as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loss_is_the_mean_of_batches_weighted_by_their_rows() {
+        let mut outputs = Outputs::default();
+        assert_eq!(outputs.loss(), None);
+        // Two rows with three labels, none, and one row with one label.
+        for (loss_sum, divisor, rows) in [(6.0, 3.0, 2), (0.0, 0.0, 2), (5.0, 1.0, 1)] {
+            outputs.loss.add(loss_sum, divisor, rows);
+        }
+        assert_eq!(outputs.loss(), Some((2.0 * 2.0 + 5.0) / 3.0));
     }
 }

@@ -92,11 +92,6 @@ impl JobTask for QuestionAnswering {
         Some(MAX_LENGTH)
     }
 
-    /// Transformers takes the loss over all positions of a batch.
-    fn loss_counts_padding(&self) -> bool {
-        true
-    }
-
     fn readout(&self) -> Readout {
         Readout::SpanLogits
     }

@@ -102,6 +102,11 @@ impl JobTask for SequenceClassification {
         }
     }
 
+    /// Every row has one label, or one number per class.
+    fn loss_depends_on_batches(&self) -> bool {
+        false
+    }
+
     fn readout(&self) -> Readout {
         Readout::Logits
     }
