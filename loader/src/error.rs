@@ -113,6 +113,11 @@ pub enum Error {
     )]
     LabelsAreNumbers { column: String, found: f64 },
     #[error(
+        "column {column:?} has class numbers, and {label:?} where a label is missing: leave these \
+         rows out, or name all classes in data.label_map"
+    )]
+    MissingLabels { column: String, label: String },
+    #[error(
         "column {column:?} has names of classes such as {name:?} and numbers such as {number}; \
          either may stand for the model's classes, not both"
     )]
@@ -218,6 +223,7 @@ impl Error {
             | Self::TooManyLabels { .. }
             | Self::OneLabel { .. }
             | Self::LabelsAreNumbers { .. }
+            | Self::MissingLabels { .. }
             | Self::NamesAndNumbers { .. }
             | Self::LabelFormat { .. }
             | Self::BadOption { .. } => Subject::Job,
@@ -272,6 +278,7 @@ impl Error {
             | Self::TooManyLabels { .. }
             | Self::OneLabel { .. }
             | Self::LabelsAreNumbers { .. }
+            | Self::MissingLabels { .. }
             | Self::NamesAndNumbers { .. }
             | Self::LabelFormat { .. }
             | Self::BadOption { .. } => None,
@@ -328,6 +335,8 @@ pub enum LabelProblem {
         "label {label} is negative; classes that are not numbered from 0 need a data.label_map"
     )]
     Negative { label: i64 },
+    #[error("label -100 is for tokens that no loss counts; leave this row out")]
+    Ignored,
     #[error("expected a list of labels, found {found}")]
     NotAList { found: &'static str },
     #[error("{found} is not a class label")]

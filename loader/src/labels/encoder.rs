@@ -163,6 +163,15 @@ impl LabelEncoder {
         }
     }
 
+    /// With the ids of a model's classes, if these are the names.
+    pub(super) fn ordered_as(self, names: &[String]) -> Self {
+        let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
+        match self.rule == Rule::Names && sorted(&self.names) == sorted(names) {
+            true => Self { names: names.to_vec(), ..self },
+            false => self,
+        }
+    }
+
     fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { names: names.into_iter().collect(), rule: Rule::Names }
     }
@@ -218,19 +227,22 @@ pub(super) struct Lookup<'encoder> {
 
 impl Lookup<'_> {
     pub(super) fn id(&self, label: &RawLabel) -> Result<i32, LabelProblem> {
-        let id = match (&self.encoder.rule, label) {
-            (Rule::Integers, RawLabel::Integer(integer)) => self.integer_id(*integer)?,
-            (Rule::Integers, RawLabel::Text(text)) => {
-                return Err(LabelProblem::NotAClass { found: format!("{text:?}") });
-            }
-            (_, RawLabel::Text(text)) => self.text_id(text)?,
-            (Rule::NamesOrIds, RawLabel::Integer(integer)) => {
-                let named = self.ids.get(integer.to_string().as_str());
-                named.copied().map_or_else(|| self.integer_id(*integer), Ok)?
-            }
-            (_, RawLabel::Integer(integer)) => self.text_id(&integer.to_string())?,
+        let integer = label.integer();
+        let id = match (&self.encoder.rule, integer) {
+            (Rule::Integers, _) => self.integer_id(integer.ok_or_else(|| not_a_class(label))?)?,
+            (Rule::NamesOrIds, _) => match integer {
+                Some(integer) if !self.knows(label) => self.integer_id(integer)?,
+                _ => self.text_id(&label.to_string())?,
+            },
+            // A map may have the text as it stands in the file.
+            (_, Some(integer)) if !self.knows(label) => self.text_id(&integer.to_string())?,
+            _ => self.text_id(&label.to_string())?,
         };
         Ok(id as i32)
+    }
+
+    fn knows(&self, label: &RawLabel) -> bool {
+        self.ids.contains_key(label.to_string().as_str())
     }
 
     fn integer_id(&self, label: i64) -> Result<u32, LabelProblem> {
@@ -259,6 +271,10 @@ impl Lookup<'_> {
         };
         self.ids.get(label).copied().ok_or_else(problem)
     }
+}
+
+fn not_a_class(label: &RawLabel) -> LabelProblem {
+    LabelProblem::NotAClass { found: format!("{:?}", label.to_string()) }
 }
 
 /// How many classes integers number that are ids: 0 and those that follow, without a gap.

@@ -44,6 +44,9 @@ pub enum LabelKind {
     /// Class ids by a rule that the data define. Ids at and beyond `num_labels`, if it is given,
     /// are refused.
     Infer { num_labels: Option<u32> },
+    /// The same, but where the data have exactly these names, their order is that of the ids: the
+    /// model that is trained further has them.
+    InferNamed { names: Vec<String>, num_labels: Option<u32> },
     /// Class ids by a fixed rule: a `label_map`, or what the training split arrived at.
     Encoder(LabelEncoder),
     /// A number a row, or a list of so many.
@@ -62,13 +65,15 @@ impl LabelKind {
         match self {
             Self::Encoder(encoder) => Some(encoder),
             Self::MultiLabel { encoder, .. } => encoder.as_ref(),
-            Self::Infer { .. } | Self::Regression { .. } => None,
+            Self::Infer { .. } | Self::InferNamed { .. } | Self::Regression { .. } => None,
         }
     }
 
     fn num_labels(&self) -> Option<u32> {
         match self {
-            Self::Infer { num_labels } | Self::MultiLabel { num_labels, .. } => *num_labels,
+            Self::Infer { num_labels }
+            | Self::InferNamed { num_labels, .. }
+            | Self::MultiLabel { num_labels, .. } => *num_labels,
             Self::Encoder(_) | Self::Regression { .. } => None,
         }
     }
@@ -80,7 +85,9 @@ impl LabelKind {
                 let format = Some(encoder.list_format());
                 Self::MultiLabel { encoder: Some(encoder), num_labels: *num_labels, format }
             }
-            Self::Infer { .. } | Self::Encoder(_) => Self::Encoder(encoder),
+            Self::Infer { .. } | Self::InferNamed { .. } | Self::Encoder(_) => {
+                Self::Encoder(encoder)
+            }
             Self::Regression { num_labels } => Self::Regression { num_labels: *num_labels },
         }
     }
@@ -144,17 +151,26 @@ impl<'spec> LabelReader<'spec> {
         label.map_err(|problem| self.error(row.location(), problem))
     }
 
+    /// Reads the labels of one row's words: a number for each, none for one that no loss counts.
+    pub(crate) fn read_words(&self, row: &Row<'_>) -> Result<Vec<Option<u32>>> {
+        let numbers = self.list(row.cell(&self.spec.column), |item| match self.number(item) {
+            Err(_) if RawLabel::read(item)?.is_ignored() => Ok(None),
+            number => number.map(Some),
+        });
+        numbers.map_err(|problem| self.error(row.location(), problem))
+    }
+
     /// Reads one row's list of labels: a number for each.
-    pub(crate) fn read_list(&self, row: &Row<'_>) -> Result<Vec<u32>> {
+    fn read_list(&self, row: &Row<'_>) -> Result<Vec<u32>> {
         let numbers = self.list(row.cell(&self.spec.column), |item| self.number(item));
         numbers.map_err(|problem| self.error(row.location(), problem))
     }
 
-    fn list(
+    fn list<T>(
         &self,
         value: &Value,
-        number: impl Fn(&Value) -> Result<u32, LabelProblem>,
-    ) -> Result<Vec<u32>, LabelProblem> {
+        number: impl Fn(&Value) -> Result<T, LabelProblem>,
+    ) -> Result<Vec<T>, LabelProblem> {
         match value {
             Value::List(items) => items.iter().map(number).collect(),
             Value::Null => Err(LabelProblem::Missing),
@@ -174,7 +190,11 @@ impl<'spec> LabelReader<'spec> {
     /// The number of a class. By a rule that is given, the class must have an id.
     fn number(&self, value: &Value) -> Result<u32, LabelProblem> {
         let raw = RawLabel::read(value)?;
-        self.lookup.as_ref().map(|lookup| lookup.id(&raw)).transpose()?;
+        match &self.lookup {
+            Some(lookup) => lookup.id(&raw).map(|_| ())?,
+            None if raw.is_ignored() => return Err(LabelProblem::Ignored),
+            None => {}
+        }
         Ok(self.interner.number(raw))
     }
 
@@ -247,12 +267,31 @@ impl<'spec> LabelReader<'spec> {
     }
 
     fn infer(&self, labels: &[RawLabel]) -> Result<LabelEncoder> {
+        self.check_missing(labels)?;
         let names = self.class_names.as_deref();
         let encoder = LabelEncoder::infer(labels.iter(), names, self.spec.kind.num_labels())?;
-        if let LabelKind::Infer { num_labels: None } = self.spec.kind {
+        if let LabelKind::Infer { num_labels: None }
+        | LabelKind::InferNamed { num_labels: None, .. } = self.spec.kind
+        {
             self.check_classes(encoder.id2label())?;
         }
-        Ok(encoder)
+        Ok(match &self.spec.kind {
+            LabelKind::InferNamed { names, .. } => encoder.ordered_as(names),
+            _ => encoder,
+        })
+    }
+
+    /// Fails if a column has numbers and what Python writes for a missing value, which is no class then.
+    fn check_missing(&self, labels: &[RawLabel]) -> Result<()> {
+        let is_number = |label: &&RawLabel| label.integer().is_some();
+        let missing = labels.iter().find(|label| label.is_missing_in_python());
+        match missing.filter(|_| labels.iter().any(|label| is_number(&label))) {
+            Some(label) => Err(Error::MissingLabels {
+                column: self.spec.column.clone(),
+                label: label.to_string(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Fails if a column that was not declared to hold classes does not look like it.

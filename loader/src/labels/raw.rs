@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use super::IGNORED_LABEL;
 use crate::{LabelProblem, Value};
+
+/// Missing values as Python, NumPy and pandas write them into text.
+const MISSING_IN_PYTHON: [&str; 4] = ["nan", "NaN", "None", "<NA>"];
 
 /// An integer, or anything else as text. Integers written as text are integers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +33,25 @@ impl RawLabel {
         }
     }
 
+    /// The integer, also one that pandas wrote as a float (`1.0`).
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(integer) => Some(*integer),
-            Self::Text(_) => None,
+            Self::Text(text) => match Self::of_text(text.strip_suffix(".0")?) {
+                Self::Integer(integer) => Some(integer),
+                Self::Text(_) => None,
+            },
         }
+    }
+
+    /// Whether it marks a row or a word that no loss counts.
+    pub(super) fn is_ignored(&self) -> bool {
+        *self == Self::Integer(IGNORED_LABEL.into())
+    }
+
+    /// Whether it is a missing value that Python wrote as text.
+    pub(super) fn is_missing_in_python(&self) -> bool {
+        matches!(self, Self::Text(text) if MISSING_IN_PYTHON.contains(&text.as_str()))
     }
 
     /// Only the usual spelling counts as an integer: "007" is a name.

@@ -248,3 +248,36 @@ fn more_labels_than_a_classifier_can_have_are_refused() {
         .is_ok()
     );
 }
+
+/// pandas writes integers as floats where a column has gaps, and reads some texts as missing.
+#[test]
+fn labels_that_pandas_wrote() {
+    check(infer(None), &texts(&["1.0", "0.0", "10.0"]), &[1, 0, 2], &["0", "1", "10"]);
+    check(infer(Some(3)), &texts(&["1.0", "0.0"]), &[1, 0], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+    let message = "column \"label\" has class numbers, and \"nan\" where a label is missing: leave \
+                   these rows out, or name all classes in data.label_map";
+    check_error(infer(Some(3)), &texts(&["1", "nan", "0"]), message);
+    check_error(infer(None), &texts(&["1.0", "nan", "0.0"]), message);
+    // Names of classes, one of which is that.
+    check(infer(None), &texts(&["favor", "None"]), &[1, 0], &["None", "favor"]);
+}
+
+#[test]
+fn a_row_cannot_be_ignored() {
+    let message = "data.csv, row 1, column \"label\": label -100 is for tokens that no loss counts; \
+                   leave this row out";
+    check_error(infer(None), &integers(&[0, -100, 1]), message);
+}
+
+/// A model that is trained further keeps the ids of its classes.
+#[test]
+fn names_of_the_model_keep_its_order() {
+    let names = ["tool", "animal", "fruit"].map(str::to_owned).to_vec();
+    let kind = |num_labels| LabelKind::InferNamed { names: names.clone(), num_labels };
+    let values = ["fruit", "tool", "animal"];
+    check(kind(None), &texts(&values), &[2, 0, 1], &["tool", "animal", "fruit"]);
+    check(kind(Some(3)), &texts(&values), &[2, 0, 1], &["tool", "animal", "fruit"]);
+    // Other names, or not all of them, are ordered as without a model.
+    check(kind(None), &texts(&["tool", "animal"]), &[1, 0], &["animal", "tool"]);
+    check(kind(None), &integers(&[2, 0, 1]), &[2, 0, 1], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+}

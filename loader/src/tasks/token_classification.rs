@@ -47,7 +47,7 @@ impl Preprocessor for TokenClassification {
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let words = row.texts(&self.words)?;
-        let labels = context.labels.as_ref().map(|labels| labels.read_list(row)).transpose()?;
+        let labels = context.labels.as_ref().map(|labels| labels.read_words(row)).transpose()?;
         if let (Some(spec), Some(labels)) = (&self.labels, &labels)
             && labels.len() != words.len()
         {
@@ -89,12 +89,12 @@ fn parts_of_words(spans: &[TokenSpan]) -> Vec<u8> {
 }
 
 impl TokenClassification {
-    fn align(&self, labels: &[u32], spans: &[TokenSpan]) -> Vec<Option<TokenLabel>> {
+    fn align(&self, labels: &[Option<u32>], spans: &[TokenSpan]) -> Vec<Option<TokenLabel>> {
         let mut previous = None;
         let label = |span: &TokenSpan| {
             let continues = previous == span.word;
             previous = span.word;
-            let number = *labels.get(span.word? as usize)?;
+            let number = (*labels.get(span.word? as usize)?)?;
             (!continues || self.label_all_tokens).then_some(TokenLabel { number, continues })
         };
         spans.iter().map(label).collect()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
 use super::{ModelInputs, PaddingSide};
@@ -23,6 +23,9 @@ const CLASSES_WITH_SEGMENTS: &[&str] = &[
     "TapasTokenizer",
 ];
 
+/// Tokenizer classes of transformers that make their normalizer from the settings.
+const CLASSES_WITH_NORMALIZER: &[&str] = &["BertTokenizer", "DistilBertTokenizer"];
+
 /// transformers writes 1e30 for "no limit"; no position table is this long.
 const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
 
@@ -39,6 +42,9 @@ pub(super) struct TokenizerConfig {
     pad_token_type_id: Option<u8>,
     model_input_names: Option<Vec<String>>,
     tokenizer_class: Option<String>,
+    do_lower_case: Option<bool>,
+    strip_accents: Option<bool>,
+    tokenize_chinese_chars: Option<bool>,
 }
 
 /// The settings in `config.json` that concern the tokenizer.
@@ -94,8 +100,7 @@ impl TokenizerConfig {
         self.pad_token_type_id.or(padding).unwrap_or_default()
     }
 
-    /// `model_input_names`, else those of the tokenizer's class, which `AutoTokenizer` takes from
-    /// the settings or from the type of the model.
+    /// `model_input_names`, else those of the tokenizer's class.
     pub(super) fn model_inputs(&self, model: &ModelSettings) -> ModelInputs {
         if let Some(names) = &self.model_input_names {
             let has = |name: &str| names.iter().any(|known| known == name);
@@ -104,15 +109,43 @@ impl TokenizerConfig {
                 attention_mask: has("attention_mask"),
             };
         }
+        let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&self.class(model));
+        ModelInputs { token_type_ids, attention_mask: true }
+    }
+
+    /// The tokenizer's class, which `AutoTokenizer` takes from the settings or from the type of the
+    /// model.
+    fn class<'a>(&'a self, model: &'a ModelSettings) -> &'a str {
         let of_type = match model.model_type.as_deref() {
             Some("bert" | "distilbert") | None => "BertTokenizer",
             Some(_) => "",
         };
         let class = self.tokenizer_class.as_deref().or(model.tokenizer_class.as_deref());
         let class = class.unwrap_or(of_type);
-        let class = class.strip_suffix("Fast").unwrap_or(class);
-        let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&class);
-        ModelInputs { token_type_ids, attention_mask: true }
+        class.strip_suffix("Fast").unwrap_or(class)
+    }
+
+    /// Puts what the settings say of the normalizer into the content of a `tokenizer.json`.
+    pub(super) fn with_normalizer(&self, model: &ModelSettings, bytes: Vec<u8>) -> Vec<u8> {
+        let stated = [
+            ("lowercase", self.do_lower_case),
+            ("strip_accents", self.strip_accents),
+            ("handle_chinese_chars", self.tokenize_chinese_chars),
+        ];
+        let stated =
+            stated.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.into())));
+        if !CLASSES_WITH_NORMALIZER.contains(&self.class(model)) {
+            return bytes;
+        }
+        // What is not JSON is an error of the tokenizer, later.
+        let mut tokenizer: Json = serde_json::from_slice(&bytes).unwrap_or_default();
+        let normalizer = tokenizer.get_mut("normalizer").and_then(Json::as_object_mut);
+        let of_bert =
+            |it: &&mut Map<String, Json>| it.get("type") == Some(&"BertNormalizer".into());
+        let Some(normalizer) = normalizer.filter(of_bert) else { return bytes };
+        let before = normalizer.clone();
+        normalizer.extend(stated);
+        if *normalizer == before { bytes } else { tokenizer.to_string().into_bytes() }
     }
 
     /// The token that stands for "no answer": where there is none, what begins a text.

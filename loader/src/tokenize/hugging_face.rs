@@ -66,6 +66,7 @@ impl HuggingFaceTokenizer {
         let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
         let model = ModelSettings::read(&folder.join("config.json"))?;
         let inputs = config.model_inputs(&model);
+        let bytes = config.with_normalizer(&model, bytes);
         guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, inputs, options))
     }
 

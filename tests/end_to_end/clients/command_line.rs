@@ -30,6 +30,12 @@ async fn a_watched_job_that_completes_exits_with_0() {
     assert!(list.stdout.contains("16/16") && list.stdout.contains("completed"), "{}", list.stdout);
     let got = host.cli(draft.folder(), &["get", "tiny", "-o", "json"]);
     let job: serde_json::Value = serde_json::from_str(&got.stdout).unwrap();
+    let listed = host.cli(draft.folder(), &["ls", "-o", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    for field in ["id", "name", "state", "end_time"] {
+        assert_eq!(listed[0][field], job[field], "{field}");
+    }
+    assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
 
     // The classes and lengths of each split.
@@ -116,6 +122,14 @@ async fn the_log_and_the_cores_of_a_running_job_are_shown() {
     host.until_past(&job.id, 0).await;
     let cores = host.cli(draft.folder(), &["cores"]).stdout;
     assert_eq!(cores.matches("busy").count(), 2, "{cores}");
+    let listed = host.cli(draft.folder(), &["cores", "-o", "json"]).stdout;
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
+    let shown = |core: &serde_json::Value| {
+        assert!(core["usage"]["step"].as_u64() > Some(0), "{core}");
+        (core["platform"].clone(), core["core"].as_u64().unwrap(), core["job_id"].clone())
+    };
+    let expect = [0, 1].map(|core| ("cpu".into(), core, job.id.as_str().into()));
+    assert_eq!(listed.iter().map(shown).collect::<Vec<_>>(), expect);
     let log = host.cli(draft.folder(), &["logs", "busy"]).stdout;
     assert!(log.contains("step 1/"), "{log}");
 }

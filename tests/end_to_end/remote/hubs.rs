@@ -99,6 +99,13 @@ async fn offline_mode_uses_only_the_cache() {
     let host = Host::started_with_environment(1, known).await;
     let absent = host.run(&on_hub(&host, "absent")).await;
     assert!(message(&absent).contains("and HF_HUB_OFFLINE is set"), "{absent:?}");
+    // A folder that is not written as one.
+    let folder_by_name = Draft::new(&host, "bare").set("model.name_or_path", "model");
+    let bare = host.run(&folder_by_name).await;
+    assert!(message(&bare).contains("and HF_HUB_OFFLINE is set"), "{bare:?}");
+    let [warning] = &bare.job.warnings[..] else { panic!("{:?}", bare.job.warnings) };
+    assert_eq!(warning.code, "HUB_ID_IS_FOLDER");
+    assert!(warning.message.ends_with("the model folder of that name is `./model`"), "{warning:?}");
     let repository = folder.path().join("cache/models--org--tiny");
     tiny(&repository.join("snapshots").join(COMMIT));
     fs::create_dir(repository.join("refs")).unwrap();

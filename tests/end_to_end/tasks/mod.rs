@@ -94,7 +94,7 @@ fn assert_equal(task: &str, found: &Metrics, expect: &Metrics) {
 /// The metrics of the unchanged model: a learning rate of 0 trains nothing.
 async fn evaluate(host: &Host, job: &TaskJob, cores: u32, rows: u32) -> Metrics {
     let draft = job
-        .draft(host, &format!("{}-{cores}", job.task))
+        .draft(host, &format!("{}-{cores}-{rows}", job.task))
         .set("resources.cores", cores)
         .set("train.per_device_eval_batch_size", rows)
         .set("train.learning_rate", 0.0)

@@ -26,6 +26,34 @@ pub(super) fn classes() -> TaskJob {
     job(files, |text, class| json!({"text": text, "label": data::CLASSES[class]}))
 }
 
+/// The tokenizer's `model_max_length` is more than the model's 32 positions, and so are rows.
+#[tokio::test]
+async fn rows_are_cut_to_the_positions_of_the_model_with_a_warning() {
+    let host = Host::started(1).await;
+    let mut losses = Vec::new();
+    for (limit, warnings) in [(32, 0), (512, 1)] {
+        let config = json!({"tokenizer_class": "BertTokenizer", "model_max_length": limit});
+        let files = "{train: train.jsonl, label_map: [animal, fruit, tool]}";
+        let row =
+            |text: &str, class| json!({"text": text.repeat(20), "label": data::CLASSES[class]});
+        let draft = job(files, row)
+            .draft(&host, &format!("limit-{limit}"))
+            .write("model/tokenizer_config.json", config.to_string())
+            .set("train.max_steps", 2);
+        let history = host.complete(&draft).await;
+        let found = history.warnings("MAX_LENGTH_CUT");
+        assert_eq!(found.len(), warnings, "{found:?}");
+        for warning in found {
+            assert!(
+                warning.contains("512") && warning.ends_with("rows are cut to 32"),
+                "{warning}"
+            );
+        }
+        losses.push(history.steps().iter().map(|step| step.loss).collect::<Vec<_>>());
+    }
+    assert_eq!(losses[0], losses[1]);
+}
+
 #[tokio::test]
 async fn regression_learns_a_number() {
     let host = Host::started(2).await;

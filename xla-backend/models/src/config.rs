@@ -16,6 +16,8 @@ pub struct ModelConfig {
     path: PathBuf,
     keys: Map<String, Value>,
     overridden: Vec<String>,
+    /// The tokenizer's padding token.
+    padding_token: Option<usize>,
 }
 
 impl ModelConfig {
@@ -34,7 +36,7 @@ impl ModelConfig {
 
     /// A config from memory; `path` is what errors call it.
     pub fn new(path: impl Into<PathBuf>, keys: Map<String, Value>) -> ModelConfig {
-        ModelConfig { path: path.into(), keys, overridden: Vec::new() }
+        ModelConfig { path: path.into(), keys, overridden: Vec::new(), padding_token: None }
     }
 
     /// Replaces the values of some of its keys.
@@ -69,6 +71,29 @@ impl ModelConfig {
 
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.keys.insert(key.to_owned(), value.into());
+    }
+
+    /// Takes the tokenizer's padding token for rows and for the saved `pad_token_id`, as the Trainer
+    /// does. Embeddings are built before that, and keep the config's.
+    pub fn align_padding_token(&mut self, id: u32) {
+        self.padding_token = Some(id as usize);
+    }
+
+    /// The token that pads rows: the tokenizer's, else `of_config`.
+    pub(crate) fn padding_token_or(&self, of_config: Option<usize>) -> Option<usize> {
+        self.padding_token.or(of_config)
+    }
+
+    /// Every key, as a model that was trained is saved.
+    pub(crate) fn saved_keys(&self) -> Map<String, Value> {
+        let mut keys = self.keys.clone();
+        keys.remove("transformers_version");
+        keys.insert("torch_dtype".to_owned(), "float32".into());
+        keys.insert("dtype".to_owned(), "float32".into());
+        if let Some(id) = self.padding_token {
+            keys.insert("pad_token_id".to_owned(), id.into());
+        }
+        keys
     }
 
     pub fn remove(&mut self, key: &str) {

@@ -36,6 +36,7 @@ const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type
 /// class name of that task as its architecture.
 pub fn build(mut config: ModelConfig, task: Task) -> Result<Box<dyn Model>> {
     let (_, model) = find_model(&config, task)?;
+    check_quantization(&config)?;
     config.set("architectures", vec![model.architecture]);
     (model.build)(config)
 }
@@ -70,6 +71,15 @@ fn find(config: &ModelConfig) -> Result<&'static dyn Family> {
         model_type: model_type.to_owned(),
         known: FAMILIES.iter().map(|family| family.model_type()).collect(),
     })
+}
+
+/// Quantized weights are of other types, or need their scales.
+fn check_quantization(config: &ModelConfig) -> Result<()> {
+    const KEY: &str = "quantization_config";
+    if config.keys().get(KEY).is_none_or(serde_json::Value::is_null) {
+        return Ok(());
+    }
+    Err(config.error(KEY, "quantized weights are not read; dequantize them, and leave it out"))
 }
 
 /// An override that the file lacks and the family does not read is a slip.

@@ -107,6 +107,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }
         | LoaderError::LabelsAreNumbers { .. }
+        | LoaderError::MissingLabels { .. }
         | LoaderError::NamesAndNumbers { .. }
         | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
         LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_hub::ModelRequest;
-use traind_job_file::{JobFile, Model as ModelSection, ModelSource};
+use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
@@ -77,6 +77,28 @@ impl ModelFolder {
         Ok(tokenizer.pad_token_id().or(config_id.map(|id| id as u32)).unwrap_or(0))
     }
 
+    /// Refuses second texts to which the tokenizer gives a segment that the model has not.
+    pub(crate) fn check_segments(
+        &self,
+        job: &JobFile,
+        tokenizer: &HuggingFaceTokenizer,
+    ) -> RunResult<()> {
+        let has_pairs =
+            job.data.text_pair.is_some() || job.model.task == TaskName::QuestionAnswering;
+        let Some(count) = self.config.optional_size("type_vocab_size")?.filter(|_| has_pairs)
+        else {
+            return Ok(());
+        };
+        let pair = tokenizer.encode("a", Some("a")).unwrap_or_default();
+        let segment = pair.token_type_ids.into_iter().max().unwrap_or_default();
+        if usize::from(segment) < count || !tokenizer.model_inputs().token_type_ids {
+            return Ok(());
+        }
+        let problem =
+            format!("the tokenizer gives second texts segment {segment}, and there are {count}");
+        Err(self.config.error("type_vocab_size", problem).into())
+    }
+
     /// Builds the family's model for the task, with the labels of the data.
     pub(crate) fn build(
         mut self,
@@ -86,12 +108,8 @@ impl ModelFolder {
         tokenizer: &HuggingFaceTokenizer,
     ) -> RunResult<OpenModel> {
         task.configure(&mut self.config, encoder);
-        // The Trainer takes the tokenizer's, and GPT-2 looks for it in its rows. Others have built
-        // their embeddings by then.
-        if let Some(id) = tokenizer.pad_token_id()
-            && self.config.model_type()? == "gpt2"
-        {
-            self.config.set("pad_token_id", id);
+        if let Some(id) = tokenizer.pad_token_id() {
+            self.config.align_padding_token(id);
         }
         let section = &job.model;
         let model_task = self::task(section)?;

@@ -45,6 +45,7 @@ impl Inputs {
         let task = tasks::of_job(job, &folder.config)?;
         let limit = lengths::limit(job, task.as_ref(), positions);
         let tokenizer = folder.tokenizer(job, journal, limit, positions)?;
+        folder.check_segments(job, &tokenizer)?;
         let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
         let cache_dir = &context.spec.cache_dir;
         let source =

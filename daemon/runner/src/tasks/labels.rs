@@ -7,17 +7,17 @@ use traind_models::ModelConfig;
 use crate::error::RunResult;
 
 /// Returns how labels get class ids: by the job's `label_map`, by the model's names where it is not
-/// trained, else by the order in the data.
+/// trained, or where the data have the same ones, else by the order in the data.
 pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<LabelKind> {
     let num_labels = job.model.num_labels;
     if let Some(map) = &job.data.label_map {
         let entries = label_targets(&map.iter().collect::<Vec<_>>());
         return Ok(LabelKind::Encoder(LabelEncoder::from_map(&entries, num_labels)?));
     }
-    if job.train.do_train {
-        return Ok(LabelKind::Infer { num_labels });
-    }
     let names = config.labels()?;
+    if job.train.do_train {
+        return Ok(LabelKind::InferNamed { names, num_labels });
+    }
     if names_are_numbers(&names) {
         return Ok(LabelKind::Infer { num_labels: Some(names.len() as u32) });
     }

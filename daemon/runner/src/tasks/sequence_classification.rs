@@ -63,7 +63,9 @@ fn multi_label(job: &JobFile, kind: LabelKind) -> LabelKind {
         traind_job_file::LabelFormat::OneHot => LabelFormat::OneHot,
     });
     let (encoder, num_labels) = match kind {
-        LabelKind::Infer { num_labels } => (None, num_labels),
+        LabelKind::Infer { num_labels } | LabelKind::InferNamed { num_labels, .. } => {
+            (None, num_labels)
+        }
         LabelKind::Encoder(encoder) => (Some(encoder), None),
         other => return other,
     };

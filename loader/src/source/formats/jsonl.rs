@@ -76,7 +76,7 @@ fn object(line: Line) -> Result<Map<String, Json>> {
 
 fn not_an_object(found: &Json) -> String {
     let found = match found {
-        Json::Array(_) => "an array",
+        Json::Array(_) => "an array; a file that is one list of rows is called .json",
         Json::String(_) => "a string",
         _ => "a single value",
     };

@@ -34,7 +34,10 @@ fn a_bad_json_line_names_file_row_and_line() {
         "a.jsonl, row 1 (line 3), column (whole line): not valid UTF-8; it looks like latin-1, which \
          data.encoding: latin-1 reads",
     );
-    check(b"[1]", "a.jsonl, row 1 (line 3): expected one JSON object a line, found an array");
+    check(
+        b"[1]",
+        "a.jsonl, row 1 (line 3): expected one JSON object a line, found an array; a file that is one list of rows is called .json",
+    );
     check_error(
         "a.jsonl",
         "[\n  {\"text\": \"a\"}\n]\n",

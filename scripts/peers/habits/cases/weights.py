@@ -65,7 +65,7 @@ def converted(folder):
     (folder / "pytorch_model.bin").unlink()
 
 
-# Kept the same by a test of traind-models.
+# What the error for pickled weights says.
 CONVERSION = (
     "import torch, safetensors.torch as s; s.save_file({n: t.contiguous().clone() "
     "for n, t in torch.load('pytorch_model.bin', weights_only=True).items()}, "
@@ -85,7 +85,7 @@ def stored_weights():
     # The types are only stored: transformers 5 computes in the type of the file unless it is told another.
     stored = {"loading": {"dtype": torch.float32}}
     return {
-        "pickled": {**TEXTS, "finish": pickled, "refusal": "pytorch_model.bin: pickled weights are not read"},
+        "pickled": {**TEXTS, "finish": pickled, "refusal": CONVERSION},
         "pickled-converted": {**TEXTS, "finish": converted},
         "half-precision": {**TEXTS, **stored, "finish": in_type(torch.float16), "config": {"dtype": "float16"}},
         "bfloat16": {**TEXTS, **stored, "finish": in_type(torch.bfloat16), "config": {"torch_dtype": "bfloat16"}},

@@ -83,14 +83,10 @@ impl DecoderFamily {
         assemble(config, |config, root| {
             let resolved = (self.resolve)(config)?;
             let task = SequenceClassification::new(config)?;
-            let pad_token_id = resolved.pad_token_id.ok_or_else(|| {
-                let problem = "sequence classification needs it to find the last token of a row";
-                config.error("pad_token_id", problem)
-            })?;
+            let pad_token_id = config.padding_token_or(resolved.pad_token_id);
             let (hidden_size, std) = (resolved.hidden_size, resolved.initializer_range);
             let body = Decoder::new(root, resolved);
             let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
-            let pad_token_id = Some(pad_token_id);
             Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
         })
     }

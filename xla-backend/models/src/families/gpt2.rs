@@ -342,7 +342,8 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
     assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let task = SequenceClassification::new(config)?;
-        let pad_token_id = config.token_id("pad_token_id", gpt2.vocab_size)?;
+        let of_config = config.token_id("pad_token_id", gpt2.vocab_size)?;
+        let pad_token_id = config.padding_token_or(of_config);
         let (hidden_size, std) = (gpt2.n_embd, gpt2.initializer_range);
         let body = Gpt2::new(root, gpt2);
         let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);

@@ -24,11 +24,7 @@ const CONFIG: &str = "config.json";
 /// Writes `config.json`: the loaded one with what training decided. The
 /// weights are float32, and no version of transformers has written them.
 pub fn save_config(folder: &Path, config: &ModelConfig) -> Result<()> {
-    let mut config = config.clone();
-    config.remove("transformers_version");
-    config.set("torch_dtype", "float32");
-    config.set("dtype", "float32");
-    write_json(&folder.join(CONFIG), config.keys())
+    write_json(&folder.join(CONFIG), &config.saved_keys())
 }
 
 pub(crate) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {

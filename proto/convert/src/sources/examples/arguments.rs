@@ -32,7 +32,7 @@ pub(crate) const MODEL: Table = &[
     ("token", Rule::Dropped("the daemon's HF_TOKEN is used")),
     ("use_auth_token", Rule::Dropped("the daemon's HF_TOKEN is used")),
     ("trust_remote_code", Rule::Refused("no code of models is run")),
-    ("ignore_mismatched_sizes", Rule::Dropped("a head of another size is drawn anew")),
+    ("ignore_mismatched_sizes", Rule::Field("model.ignore_mismatched_sizes")),
     ("torch_dtype", Rule::Dropped("weights are float32; bf16 computes in bfloat16")),
     ("dtype", Rule::Dropped("weights are float32; bf16 computes in bfloat16")),
     ("low_cpu_mem_usage", Rule::Dropped("weights are mapped from their file")),
