@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::batch::{ArraySpec, RowData};
+use crate::batch::{ArraySpec, RowData, TargetPadding};
 use crate::{
     BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch, TokenizedSet,
 };
@@ -49,12 +49,27 @@ impl Collator {
         let plan = &scheduled.plan;
         let lengths = || plan.rows.iter().map(|&row| self.set.lengths()[row as usize]);
         let positions = plan.sizes.get(BatchAxis::Positions) as u32;
-        let padded_length =
-            self.padding.padded_length(lengths().max().unwrap_or(0), positions) as usize;
+        let padded = PaddedLengths {
+            source: self.padding.padded_length(lengths().max().unwrap_or(0), positions) as usize,
+            target: self.padded_target_length(plan) as usize,
+        };
         let cores = (0..plan.cores)
-            .map(|core| self.core_batch(plan, core, scheduled.epoch, padded_length))
+            .map(|core| self.core_batch(plan, core, scheduled.epoch, padded))
             .collect::<Result<_>>()?;
-        Ok(HostBatch { tokens: lengths().map(u64::from).sum(), cores, scheduled })
+        let targets = plan.rows.iter().map(|&row| self.target_length(row));
+        let tokens = lengths().chain(targets).map(u64::from).sum();
+        Ok(HostBatch { tokens, cores, scheduled })
+    }
+
+    /// The length that transformers pads the targets of a batch to.
+    fn padded_target_length(&self, plan: &BatchPlan) -> u32 {
+        let longest = plan.rows.iter().map(|&row| self.target_length(row)).max().unwrap_or(0);
+        let positions = plan.sizes.get(BatchAxis::TargetPositions) as u32;
+        self.padding.padded_length(longest, positions)
+    }
+
+    fn target_length(&self, row: u32) -> u32 {
+        self.set.target_lengths().map_or(0, |lengths| lengths[row as usize])
     }
 
     fn core_batch(
@@ -62,17 +77,17 @@ impl Collator {
         plan: &BatchPlan,
         core: usize,
         epoch: u64,
-        padded_length: usize,
+        padded: PaddedLengths,
     ) -> Result<CoreBatch> {
         let rows = plan.rows_of_core(core);
         let slots = (0..plan.sizes.rows())
-            .map(|slot| rows.get(slot).map(|&row| self.row(row as usize, epoch, padded_length)))
+            .map(|slot| rows.get(slot).map(|&row| self.row(row as usize, epoch, padded)))
             .map(Option::transpose)
             .collect::<Result<Vec<_>>>()?;
         Ok(CoreBatch {
             sizes: plan.sizes,
             arrays: self.arrays.iter().map(|array| array.array(&plan.sizes, &slots)).collect(),
-            padded_length,
+            padded_length: padded.source,
             spans: slots
                 .iter()
                 .map(|slot| slot.as_ref().map_or(0..0, |row| row.span.clone()))
@@ -81,7 +96,7 @@ impl Collator {
     }
 
     /// Reads a row, and masks it if the run masks tokens.
-    fn row(&self, row: usize, epoch: u64, padded_length: usize) -> Result<RowData<'_>> {
+    fn row(&self, row: usize, epoch: u64, padded: PaddedLengths) -> Result<RowData<'_>> {
         let mut input_ids: Vec<i32> =
             self.set.input_ids(row)?.into_iter().map(|id| id as i32).collect();
         let token_targets = match &self.masking {
@@ -91,9 +106,9 @@ impl Collator {
             }
             None => self.set.token_labels(row)?,
         };
-        let first = self.padding.first_position(input_ids.len(), padded_length);
+        let first = self.padding.first_position(input_ids.len(), padded.source);
         let span = first..first + input_ids.len();
-        let attended = if self.padding.is_attended { 0..padded_length } else { span.clone() };
+        let attended = if self.padding.is_attended { 0..padded.source } else { span.clone() };
         Ok(RowData {
             input_ids,
             token_type_ids: self.set.token_type_ids(row)?,
@@ -102,9 +117,21 @@ impl Collator {
             row,
             span,
             attended,
-            padded_length,
+            padded_length: padded.source,
+            target: self.set.target(row, self.target_padding(padded))?,
         })
     }
+
+    fn target_padding(&self, padded: PaddedLengths) -> TargetPadding {
+        TargetPadding { token_id: self.padding.token_id as i32, length: padded.target }
+    }
+}
+
+/// The lengths that transformers pads the rows of a global batch to.
+#[derive(Clone, Copy, Debug)]
+struct PaddedLengths {
+    source: usize,
+    target: usize,
 }
 
 #[cfg(test)]

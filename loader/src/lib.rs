@@ -56,8 +56,8 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, MaskedLm, QuestionAnswering, SequenceClassification, TaskSpec,
-    TokenClassification,
+    Answer, CausalLm, DecoderStart, MaskedLm, QuestionAnswering, Seq2SeqLm, SequenceClassification,
+    TaskSpec, TextColumn, TokenClassification,
 };
 pub use tokenize::{
     Encoded, HuggingFaceTokenizer, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer,

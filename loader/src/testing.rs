@@ -141,6 +141,17 @@ impl TextTokenizer for WordTokenizer {
         self.encode_words(&text.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
     }
 
+    fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
+        let mut encoded = self.encode(text, None)?;
+        encoded.input_ids.truncate(max_length as usize);
+        encoded.token_type_ids.truncate(max_length as usize);
+        Ok(encoded)
+    }
+
+    fn special_tokens(&self) -> u32 {
+        0
+    }
+
     fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         let span = |word| TokenSpan { sequence: Some(0), word: Some(word), ..TokenSpan::default() };
         let encoded = match words {

@@ -39,6 +39,14 @@ impl TextTokenizer for Words {
         Ok(SpannedEncoding { encoded, spans })
     }
 
+    fn encode_up_to(&self, text: &str, _max_length: u32) -> Result<Encoded, TokenizeProblem> {
+        self.encode(text, None)
+    }
+
+    fn special_tokens(&self) -> u32 {
+        0
+    }
+
     fn encode_words(&self, _words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         Err(TokenizeProblem::Failed { message: "not part of the test".to_owned() })
     }

@@ -10,9 +10,9 @@ use serde_json::{Value as Json, json};
 use traind_loader::squad::{AnswerOptions, Question, WindowLogits, predict, read_questions, score};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, CausalLm, Collator, DatasetOptions,
-    HuggingFaceTokenizer, IGNORED_LABEL, LabelKind, LabelSpec, Labels, MaskedLm, Masking, Padding,
-    QuestionAnswering, ScheduledBatch, TaskSpec, TextTokenizer, TokenClassification, TokenizedSet,
-    TokenizerOptions, prepare,
+    DecoderStart, HuggingFaceTokenizer, IGNORED_LABEL, LabelKind, LabelSpec, Labels, MaskedLm,
+    Masking, Padding, QuestionAnswering, ScheduledBatch, Seq2SeqLm, TaskSpec, TextColumn,
+    TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
 };
 
 const TOKENIZERS: [&str; 2] = ["wordpiece", "byte_level_bpe"];
@@ -22,12 +22,68 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// The padded rows of an array of a batch.
+fn array_rows(batch: &traind_loader::HostBatch, name: &str) -> Json {
+    let array = batch.cores[0].array(name).unwrap();
+    let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
+    json!(values.chunks(array.dims[1]).collect::<Vec<_>>())
+}
+
+/// A translation of `datasets` holds each text under its language.
+#[test]
+fn targets_are_shifted_and_padded() {
+    let expected = expected();
+    let pairs = expected["pairs"].as_array().unwrap();
+    let columns: Vec<Json> =
+        pairs.iter().map(|pair| json!({"document": pair[0], "summary": pair[1]})).collect();
+    let languages: Vec<Json> =
+        columns.iter().map(|row| json!({"translation": row.clone()})).collect();
+    let column = |name: &str| TextColumn { column: name.to_owned(), field: None };
+    let field =
+        |name: &str| TextColumn { column: "translation".to_owned(), field: Some(name.to_owned()) };
+    for name in TOKENIZERS {
+        let expect = &expected[name]["seq2seq_lm"];
+        let tokenizer = open(name, expected["max_length"].as_u64().unwrap());
+        for (rows, source, target, labels, ignores) in [
+            (&columns, column("document"), column("summary"), "labels", true),
+            (&languages, field("document"), field("summary"), "labels", true),
+            (&columns, column("document"), column("summary"), "labels_with_padding", false),
+        ] {
+            let task = TaskSpec::Seq2SeqLm(Seq2SeqLm {
+                source,
+                target: Some(target),
+                source_prefix: expected["prefix"].as_str().unwrap().to_owned(),
+                max_target_length: expected["max_target_length"].as_u64().unwrap() as u32,
+                ignore_pad_token_for_loss: ignores,
+                decoder_start: DecoderStart::Token(2),
+            });
+            let set = prepared(rows, task, &tokenizer);
+            for (row, ids_of_row) in expect["input_ids"].as_array().unwrap().iter().enumerate() {
+                assert_eq!(input_ids(&set, row), ids(ids_of_row), "{name}, row {row}");
+            }
+            let count = expect["input_ids"].as_array().unwrap().len();
+            assert_eq!(set.len(), count);
+            let targets = set.target_lengths().unwrap().iter().max().copied().unwrap();
+            let sizes = BatchSizes::of_rows(count)
+                .with(BatchAxis::Positions, set.lengths().iter().max().copied().unwrap())
+                .with(BatchAxis::TargetPositions, targets);
+            let plan = BatchPlan { sizes, rows: (0..count as u32).collect(), cores: 1 };
+            let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+            let collator = Collator::new(set, Padding::behind(0));
+            let batch = collator.collate(scheduled).unwrap();
+            assert_eq!(array_rows(&batch, "labels"), expect[labels], "{name}");
+            let inputs = array_rows(&batch, "decoder_input_ids");
+            assert_eq!(inputs, expect["decoder_input_ids"], "{name}");
+        }
+    }
+}
+
 /// Tasks whose examples are a tokenizer's output for one or two texts, which `token_parity.rs` compares.
 const PLAIN_TEXTS: [&str; 1] = ["sequence_classification"];
 
 #[test]
 fn every_task_is_here() {
-    let tests = include_str!("task_parity.rs");
+    let tests = include_str!("task_parity.rs").to_lowercase();
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tasks")).unwrap() {
         let path = entry.unwrap().path();
         let task = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -35,17 +91,11 @@ fn every_task_is_here() {
             continue;
         }
         assert!(
-            tests.contains(&format!("TaskSpec::{}(", variant(&task))),
+            tests.contains(&format!("taskspec::{}(", task.replace('_', ""))),
             "loader/src/tasks/{task}: add its rows to scripts/fixtures/loader_tasks.py and a test that \
              reproduces them to loader/tests/task_parity.rs"
         );
     }
-}
-
-/// Returns the variant of `TaskSpec` whose file is `task`.
-fn variant(task: &str) -> String {
-    let words = task.split('_').map(|word| format!("{}{}", word[..1].to_uppercase(), &word[1..]));
-    words.collect()
 }
 
 fn expected() -> Json {
@@ -85,7 +135,7 @@ fn contents(set: &TokenizedSet) -> Vec<String> {
         let tokens = (set.input_ids(row).unwrap(), set.token_type_ids(row).unwrap());
         let targets = (set.token_labels(row).unwrap(), set.context_offsets(row).unwrap());
         let words = (set.first_tokens_of_words(row).unwrap(), set.source_row(row));
-        format!("{tokens:?} {targets:?} {words:?}")
+        format!("{tokens:?} {targets:?} {words:?} {:?}", set.target_ids(row).unwrap())
     };
     (0..set.len()).map(row).chain([format!("{:?}", set.labels())]).collect()
 }

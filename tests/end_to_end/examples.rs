@@ -17,7 +17,9 @@ const EVAL_ROWS: usize = 9;
 const STEPS: u64 = 2;
 
 /// Values that make an example small, set where its file has the key.
-const SMALLER: [(&str, u64); 9] = [
+const SMALLER: [(&str, u64); 11] = [
+    ("data.max_source_length", 10),
+    ("data.max_target_length", 6),
     ("data.max_length", 10),
     ("data.doc_stride", 2),
     ("data.block_size", 8),
@@ -150,6 +152,13 @@ fn examples() -> Vec<Example> {
             vec![
                 ("data/train.csv", numbered(["review", "stars"], 1, TRAIN_ROWS, stars).0),
                 ("data/dev.parquet", numbered(["review", "stars"], 2, EVAL_ROWS, stars).1),
+            ]
+        }),
+        Example::new("summarization", "t5-gated-seq2seq-lm", {
+            let row = |text: String, _| json!({"article": text, "summary": text.split(' ').next()});
+            vec![
+                ("data/train.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
         Example::new("token-classification", "bert-masked-lm", {

@@ -25,6 +25,6 @@ mod splits;
 pub use data_sets::{DataFile, DataSetRequest};
 pub use error::{Error, Problem, Result};
 pub use fetch::{Hub, Notice};
-pub use model_files::TOKENIZER_FILES;
+pub use model_files::{GENERATION_CONFIG, TOKENIZER_FILES};
 pub use models::{ModelRequest, model_config};
 pub use repository::{Kind, Repository};

@@ -26,7 +26,8 @@ pub(crate) const CONFIG: &str = "config.json";
 const TOKENIZERS: [&str; 3] = ["tokenizer.json", "vocab.txt", "vocab.json"];
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-const OPTIONAL: &str = "generation_config.json";
+/// How the model writes texts, where it does.
+pub const GENERATION_CONFIG: &str = "generation_config.json";
 
 /// Returns the files to fetch first: settings, tokenizer, and the weights or their index.
 pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str>, Problem> {
@@ -43,7 +44,7 @@ pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str
             false => Problem::NoFile { file: WEIGHTS },
         });
     }
-    let others = TOKENIZER_FILES.iter().copied().chain([OPTIONAL]).chain(weights);
+    let others = TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG]).chain(weights);
     Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).collect())
 }
 

@@ -12,9 +12,9 @@ mod spec;
 use std::ops::Range;
 
 pub use padding::{PadTo, Padding};
-pub(crate) use row::RowData;
+pub(crate) use row::{RowData, Target, TargetPadding};
 pub use sizes::{BatchAxis, BatchSizes};
-pub(crate) use sizes::{POSITIONS, ROWS, fixed};
+pub(crate) use sizes::{POSITIONS, ROWS, TARGET_POSITIONS, fixed};
 pub(crate) use spec::ArraySpec;
 
 /// The arrays of one core in one batch.

@@ -22,6 +22,24 @@ pub(crate) struct RowData<'set> {
     pub(crate) attended: Range<usize>,
     /// The length that transformers pads the batch to.
     pub(crate) padded_length: usize,
+    /// The text to write, of a task that has one.
+    pub(crate) target: Option<Target>,
+}
+
+/// The target of a row that has a text to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The labels, shifted right.
+    pub(crate) decoder_input_ids: Vec<i32>,
+    pub(crate) labels: Vec<i32>,
+}
+
+/// How the targets of a batch are padded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TargetPadding {
+    pub(crate) token_id: i32,
+    /// The length that transformers pads the targets of the batch to.
+    pub(crate) length: usize,
 }
 
 impl RowData<'_> {
@@ -42,6 +60,16 @@ impl RowData<'_> {
     pub(crate) fn targets(&self) -> Vec<i32> {
         let targets = self.token_targets.clone();
         targets.unwrap_or_else(|| vec![IGNORED_LABEL; self.input_ids.len()])
+    }
+
+    /// The inputs of the decoder.
+    pub(crate) fn decoder_input_ids(&self) -> Vec<i32> {
+        self.target.as_ref().map(|target| target.decoder_input_ids.clone()).unwrap_or_default()
+    }
+
+    /// The labels of the target's tokens.
+    pub(crate) fn target_labels(&self) -> Vec<i32> {
+        self.target.as_ref().map(|target| target.labels.clone()).unwrap_or_default()
     }
 
     /// The row's class, in a set with a class for each row.

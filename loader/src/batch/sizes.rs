@@ -75,6 +75,9 @@ pub(crate) const ROWS: ArraySize = ArraySize::Axis(BatchAxis::Rows);
 /// The tokens of a padded row.
 pub(crate) const POSITIONS: ArraySize = ArraySize::Axis(BatchAxis::Positions);
 
+/// The tokens of a padded target.
+pub(crate) const TARGET_POSITIONS: ArraySize = ArraySize::Axis(BatchAxis::TargetPositions);
+
 /// A size that is the same in every batch.
 pub(crate) fn fixed(size: usize) -> ArraySize {
     ArraySize::Fixed(size)

@@ -108,7 +108,7 @@ impl ArraySpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{BatchAxis, POSITIONS, ROWS, fixed};
+    use crate::batch::{BatchAxis, POSITIONS, ROWS, TARGET_POSITIONS, fixed};
     use crate::{IGNORED_LABEL, Labels};
 
     fn row(input_ids: &[i32], first: usize) -> Option<RowData<'static>> {
@@ -122,6 +122,7 @@ mod tests {
             span: span.clone(),
             attended: span,
             padded_length: 3,
+            target: None,
         })
     }
 
@@ -163,9 +164,8 @@ mod tests {
             &[3, 3, 2],
             &[5, -5, 6, -6, 0, 0, 0, 0, 7, -7, 0, 0, 0, 0, 0, 0, 0, 0],
         );
-        let targets = ArraySize::Axis(BatchAxis::TargetPositions);
         check(
-            &ArraySpec::s32("decoder_input_ids", &[ROWS, targets], 1, |_| vec![4]),
+            &ArraySpec::s32("decoder_input_ids", &[ROWS, TARGET_POSITIONS], 1, |_| vec![4]),
             &[3, 2],
             &[4, 1, 4, 1, 1, 1],
         );

@@ -156,6 +156,9 @@ impl<'source> Builder<'source> {
     fn push(&mut self, source_row: u32, example: Example) -> Result<()> {
         let length = example.encoded.input_ids.len() as u32;
         self.rows.push(self.tokens.len(), length, source_row);
+        if let Some(target) = &example.target {
+            self.rows.push_target(target.len() as u32);
+        }
         self.truncated_rows += u64::from(example.encoded.truncated);
         self.tokens.push(&example)?;
         example.label.map_or(Ok(()), |label| self.targets.push(label))

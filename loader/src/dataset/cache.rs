@@ -22,7 +22,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Error, Result, Source, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 7;
+pub(super) const FORMAT_VERSION: u32 = 8;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";
@@ -30,6 +30,7 @@ pub(super) const FOLDER: &str = "tokens";
 const MANIFEST: &str = "manifest";
 const STARTS: &str = "starts.u64";
 const LENGTHS: &str = "lengths.u32";
+const TARGET_LENGTHS: &str = "target_lengths.u32";
 const SOURCE_ROWS: &str = "source_rows.u32";
 const CLASSES: &str = "classes.i32";
 const CLASS_ENDS: &str = "class_ends.u64";
@@ -119,6 +120,7 @@ impl Cache {
         let rows = Rows {
             starts: self.read_array(&manifest, STARTS)?,
             lengths: self.read_array(&manifest, LENGTHS)?,
+            target_lengths: self.read_array(&manifest, TARGET_LENGTHS)?,
             source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
         };
         let labels = self.read_labels(&manifest)?;
@@ -218,6 +220,7 @@ fn write_entry(folder: &Path, built: &Built) -> Result<()> {
     let mut arrays = seals.clone();
     arrays.push(write_whole(folder, STARTS, &set.rows.starts)?);
     arrays.push(write_whole(folder, LENGTHS, &set.rows.lengths)?);
+    arrays.push(write_whole(folder, TARGET_LENGTHS, &set.rows.target_lengths)?);
     arrays.push(write_whole(folder, SOURCE_ROWS, &set.rows.source_rows)?);
     match &set.labels {
         Labels::None | Labels::InputIds | Labels::Token => {}

@@ -9,6 +9,8 @@ use crate::labels::of_rows;
 pub(super) struct Rows {
     pub(super) starts: Vec<u64>,
     pub(super) lengths: Vec<u32>,
+    /// The tokens of each row's target, which stand behind the row; empty where rows have none.
+    pub(super) target_lengths: Vec<u32>,
     /// Rows of all files taken together.
     pub(super) source_rows: Vec<u32>,
 }
@@ -24,6 +26,17 @@ impl Rows {
         self.source_rows.push(source_row);
     }
 
+    /// Gives the row that was pushed last a target.
+    pub(super) fn push_target(&mut self, length: u32) {
+        self.target_lengths.push(length);
+    }
+
+    /// The span of a row's target; empty where rows have none.
+    pub(super) fn target_span(&self, row: usize) -> Range<u64> {
+        let start = self.span(row).end;
+        start..start + u64::from(self.target_lengths.get(row).copied().unwrap_or(0))
+    }
+
     pub(super) fn span(&self, row: usize) -> Range<u64> {
         self.starts[row]..self.starts[row] + u64::from(self.lengths[row])
     }
@@ -32,9 +45,9 @@ impl Rows {
         self.source_rows[row]
     }
 
-    /// Tokens of all rows.
+    /// Tokens of all rows and their targets.
     pub(super) fn tokens(&self) -> u64 {
-        self.lengths.iter().copied().map(u64::from).sum()
+        self.lengths.iter().chain(&self.target_lengths).copied().map(u64::from).sum()
     }
 
     /// The row whose span has this token; rows lie end to end.
@@ -46,6 +59,10 @@ impl Rows {
         Self {
             starts: of_rows(&self.starts, rows),
             lengths: of_rows(&self.lengths, rows),
+            target_lengths: match self.target_lengths.is_empty() {
+                true => Vec::new(),
+                false => of_rows(&self.target_lengths, rows),
+            },
             source_rows: of_rows(&self.source_rows, rows),
         }
     }
@@ -53,13 +70,15 @@ impl Rows {
     /// Returns true if each array has an entry for each row, and all rows lie within `tokens` and
     /// came from one of `file_rows` rows.
     pub(super) fn fit(&self, tokens: u64, file_rows: u64) -> bool {
-        let ends = self.starts.iter().zip(&self.lengths);
-        let inside = |(start, length): (&u64, &u32)| {
-            start.checked_add(u64::from(*length)).is_some_and(|end| end <= tokens)
+        let inside = |row: usize| {
+            let target = self.target_lengths.get(row).copied().unwrap_or(0);
+            let length = u64::from(self.lengths[row]) + u64::from(target);
+            self.starts[row].checked_add(length).is_some_and(|end| end <= tokens)
         };
         self.lengths.len() == self.len()
             && self.source_rows.len() == self.len()
-            && ends.into_iter().all(inside)
+            && (self.target_lengths.is_empty() || self.target_lengths.len() == self.len())
+            && (0..self.len()).all(inside)
             && self.source_rows.iter().all(|&row| u64::from(row) < file_rows)
     }
 }

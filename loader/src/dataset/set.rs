@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rows::Rows;
 use super::tokens::Tokens;
-use crate::batch::{ArraySpec, Padding};
+use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::labels::LabelArrays;
 use crate::tasks::STARTS_WORD;
 use crate::{LabelEncoder, Labels, Location, Result, TaskSpec};
@@ -58,6 +58,26 @@ impl TokenizedSet {
     /// The token ids of a row.
     pub fn input_ids(&self, row: usize) -> Result<Vec<u32>> {
         self.tokens.input_ids.read(self.rows.span(row))
+    }
+
+    /// The token count of every row's target; None where rows have none.
+    pub fn target_lengths(&self) -> Option<&[u32]> {
+        let lengths = &self.rows.target_lengths;
+        (!lengths.is_empty()).then_some(lengths.as_slice())
+    }
+
+    /// The token ids of a row's target; none where rows have none.
+    pub fn target_ids(&self, row: usize) -> Result<Vec<u32>> {
+        self.tokens.input_ids.read(self.rows.target_span(row))
+    }
+
+    /// The decoder's inputs and the labels of a row's target; None where rows have none.
+    pub(crate) fn target(&self, row: usize, padding: TargetPadding) -> Result<Option<Target>> {
+        if self.target_lengths().is_none() {
+            return Ok(None);
+        }
+        let ids: Vec<i32> = self.target_ids(row)?.into_iter().map(|id| id as i32).collect();
+        Ok(Some(self.task.preprocessor().target(ids, padding)))
     }
 
     /// The segment of each token of a row; None where every row has but one.

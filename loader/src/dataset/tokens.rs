@@ -85,8 +85,11 @@ impl TokensWriter {
     }
 
     pub(super) fn push(&mut self, example: &Example) -> Result<()> {
+        let target = example.target.as_deref().unwrap_or_default();
         self.input_ids.extend(&example.encoded.input_ids)?;
+        self.input_ids.extend(target)?;
         self.token_type_ids.extend(&example.encoded.token_type_ids)?;
+        self.token_type_ids.extend(&vec![0; target.len()])?;
         extend(&mut self.masking, &self.folder, MASKING, &example.masking)?;
         let offsets = &example.context_offsets;
         extend(&mut self.context_offsets, &self.folder, CONTEXT_OFFSETS, offsets)

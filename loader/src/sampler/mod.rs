@@ -99,15 +99,17 @@ impl Sampler {
         Ok(self)
     }
 
-    /// The same rows in the same batches, padded to ladders of at most `rungs_max` lengths: those
-    /// that suit an epoch's batches best. They depend on the rows and the global batch alone, so a
+    /// The same rows in the same batches, padded to ladders of about `rungs_max` lengths: those
+    /// that suit an epoch's batches best. Two axes share them, since each pair of lengths is a
+    /// shape of its own. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
         let mut any_seed = self.clone();
         any_seed.config.seed = 0;
         let order = any_seed.order(0);
         let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
-        let axes = self.axes.iter().map(|axis| axis.fitted(&batches, rungs_max));
+        let rungs = (rungs_max as f64).powf(1.0 / self.axes.len() as f64).ceil() as usize;
+        let axes = self.axes.iter().map(|axis| axis.fitted(&batches, rungs));
         Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
     }
 

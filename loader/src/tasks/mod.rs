@@ -5,6 +5,7 @@
 mod causal_lm;
 mod masked_lm;
 mod question_answering;
+mod seq2seq_lm;
 mod sequence_classification;
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,11 @@ pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
+pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
 pub use token_classification::TokenClassification;
 
-use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
+use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding};
 use crate::labels::{LabelReader, RowLabel};
 use crate::source::Row;
 use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
@@ -33,6 +35,7 @@ pub enum TaskSpec {
     QuestionAnswering(QuestionAnswering),
     MaskedLm(MaskedLm),
     CausalLm(CausalLm),
+    Seq2SeqLm(Seq2SeqLm),
 }
 
 impl TaskSpec {
@@ -43,6 +46,7 @@ impl TaskSpec {
             Self::QuestionAnswering(task) => task,
             Self::MaskedLm(task) => task,
             Self::CausalLm(task) => task,
+            Self::Seq2SeqLm(task) => task,
         }
     }
 
@@ -77,6 +81,11 @@ pub(crate) trait Preprocessor: Sync {
     /// The arrays that a batch consists of, by the kind of the set's labels. [`text_arrays`] are
     /// those of every text.
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec>;
+
+    /// The target of a row whose example has the tokens `ids` as its target.
+    fn target(&self, ids: Vec<i32>, _padding: TargetPadding) -> Target {
+        Target { decoder_input_ids: Vec::new(), labels: ids }
+    }
 
     /// Tokens of a block, for tasks whose examples are put end to end and cut into blocks.
     fn block_size(&self) -> Option<u32> {
@@ -122,6 +131,8 @@ pub(crate) struct SetContext<'set> {
 pub(crate) struct Example {
     pub(crate) encoded: Encoded,
     pub(crate) label: Option<RowLabel>,
+    /// The tokens of a text to write. All examples of a set have one, or none has.
+    pub(crate) target: Option<Vec<u32>>,
     /// Whether a text that it is made from is empty.
     pub(crate) lacks_text: bool,
     /// The part of each token in its word, for masking: see `masked_lm.rs`.

@@ -273,6 +273,13 @@ impl TextTokenizer for HuggingFaceTokenizer {
         })
     }
 
+    fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
+        self.guarded(|| {
+            let encoding = self.tokenizer.encode_fast(text, false)?;
+            Ok(self.single(encoding, Some(max_length))?.encoded)
+        })
+    }
+
     fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         let tokenizer = self.of_words.as_ref().unwrap_or(&self.tokenizer);
         self.guarded(|| self.single(tokenizer.encode_char_offsets(words, false)?, self.max_length))
@@ -289,6 +296,10 @@ impl TextTokenizer for HuggingFaceTokenizer {
 
     fn max_length(&self) -> Option<u32> {
         self.max_length
+    }
+
+    fn special_tokens(&self) -> u32 {
+        self.added_tokens(false) as u32
     }
 
     fn vocab_size(&self) -> u32 {

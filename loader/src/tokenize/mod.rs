@@ -23,6 +23,9 @@ pub trait TextTokenizer: Send + Sync {
     /// [`Self::max_length`] if `truncate`.
     fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, TokenizeProblem>;
 
+    /// Token ids of a text, special tokens added, cut to `max_length`.
+    fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem>;
+
     /// Words that are given split, with the word of each token (`is_split_into_words`), cut to
     /// [`Self::max_length`].
     fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem>;
@@ -38,6 +41,9 @@ pub trait TextTokenizer: Send + Sync {
 
     /// The longest encoding in tokens, special tokens included; None is no limit.
     fn max_length(&self) -> Option<u32>;
+
+    /// The number of special tokens that are added to a text.
+    fn special_tokens(&self) -> u32;
 
     /// How many ids there are, added tokens included: all ids are below it.
     fn vocab_size(&self) -> u32;

@@ -13,6 +13,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_problem_type(job, problems);
     check_label_smoothing(job, problems);
     check_language_model(job, problems);
+    check_seq2seq(job, problems);
 }
 
 /// Columns that a task reads have one meaning each.
@@ -46,7 +47,11 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             columns.extend(data.id.as_deref().map(|column| ("data.id", column)));
             columns
         }
-        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Seq2SeqLm => Vec::new(),
+        TaskName::Seq2SeqLm if data.source_lang.is_some() => Vec::new(),
+        TaskName::Seq2SeqLm => {
+            vec![("data.source", data.source.as_str()), ("data.target", &data.target)]
+        }
+        TaskName::MaskedLm | TaskName::CausalLm => Vec::new(),
     }
 }
 
@@ -96,6 +101,37 @@ fn check_label_smoothing(job: &JobFile, problems: &mut Problems) {
     if job.train.label_smoothing_factor > 0.0 && !one_class {
         let description = "applies to one class a row, not to numbers or several classes";
         problems.violation("train.label_smoothing_factor", description);
+    }
+}
+
+fn check_seq2seq(job: &JobFile, problems: &mut Problems) {
+    let (task, data) = (job.model.task, &job.data);
+    let languages =
+        [("data.source_lang", &data.source_lang), ("data.target_lang", &data.target_lang)];
+    if task != TaskName::Seq2SeqLm {
+        let given = languages.map(|(field, language)| (field, language.is_some()));
+        let lengths = ("data.max_source_length", data.max_source_length.is_some());
+        let prefix = ("data.source_prefix", data.source_prefix.is_some());
+        for (field, _) in given.into_iter().chain([lengths, prefix]).filter(|(_, given)| *given) {
+            problems.violation(field, format!("applies to seq2seq-lm, not to {task}"));
+        }
+        return;
+    }
+    if data.max_length.is_some() {
+        let description = "applies to one text a row; seq2seq-lm has data.max_source_length";
+        problems.violation("data.max_length", description);
+    }
+    match (&data.source_lang, &data.target_lang) {
+        (Some(_), None) => {
+            problems.violation("data.source_lang", "needs data.target_lang beside it")
+        }
+        (None, Some(_)) => {
+            problems.violation("data.target_lang", "needs data.source_lang beside it")
+        }
+        _ => {}
+    }
+    if job.train.do_predict {
+        problems.violation("train.do_predict", "is true, but seq2seq-lm does not write texts yet");
     }
 }
 

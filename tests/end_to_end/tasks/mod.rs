@@ -4,6 +4,7 @@ mod language_models;
 mod predictions;
 mod question_answering;
 pub(crate) mod rows;
+mod seq2seq_lm;
 mod sequence_classification;
 mod squad_scores;
 mod token_classification;
@@ -56,12 +57,13 @@ fn assert_pipeline_tag(output: &Output, tag: &str) {
 }
 
 /// A job of every task except sequence classification.
-pub(crate) fn other_jobs() -> [TaskJob; 4] {
+pub(crate) fn other_jobs() -> [TaskJob; 5] {
     [
         token_classification::job(),
         question_answering::job(),
         language_models::masked(),
         language_models::causal(),
+        seq2seq_lm::job(),
     ]
 }
 

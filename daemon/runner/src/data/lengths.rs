@@ -1,15 +1,20 @@
 //! The lengths that rows are cut and padded to.
 
 use traind_job_file::JobFile;
-use traind_loader::{Buckets, HuggingFaceTokenizer, PadTo, Padding, Sampler};
+use traind_loader::{
+    BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, Sampler, SamplerConfig, TokenizedSet,
+};
 
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
 /// Refuses job files that ask for rows longer than the model's `positions`.
 pub(crate) fn check(job: &JobFile, positions: u32) -> RunResult<()> {
-    let fields =
-        [("data.max_length", job.data.max_length), ("data.block_size", job.data.block_size)];
+    let fields = [
+        ("data.max_length", job.data.max_length),
+        ("data.max_source_length", job.data.max_source_length),
+        ("data.block_size", job.data.block_size),
+    ];
     for (name, length) in fields {
         if let Some(length) = length.filter(|&length| length > positions) {
             let problem = format!("the model has {positions} positions");
@@ -43,7 +48,7 @@ pub(crate) fn check_rows(job: &JobFile, rows_max: Option<usize>) -> RunResult<()
 
 /// The largest number of tokens in a row, before the tokenizer's own limit.
 pub(crate) fn limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
-    match (job.data.max_length, task.max_length()) {
+    match (job.row_length(), task.max_length()) {
         (None, Some(default)) => default.min(positions),
         _ => positions,
     }
@@ -69,6 +74,41 @@ pub(crate) fn buckets(
         return Err(RunError::Field { name, value, problem });
     }
     Ok(padded)
+}
+
+/// The lengths that targets are padded to; `None` where rows have none.
+pub(crate) fn target_buckets(
+    job: &JobFile,
+    task: &dyn JobTask,
+    positions: u32,
+) -> RunResult<Option<Buckets>> {
+    let Some(length) = task.max_target_length() else { return Ok(None) };
+    let buckets = Buckets::new(length.min(positions), job.data.pad_to_max_length)?;
+    let multiple = job.data.pad_to_multiple_of.unwrap_or(1);
+    Ok(Some(buckets.padded_to_multiple_of(multiple)?))
+}
+
+/// The sampler for batches of a set.
+pub(crate) fn sampler(
+    config: SamplerConfig,
+    set: &TokenizedSet,
+    buckets: &RowBuckets,
+) -> RunResult<Sampler> {
+    let sampler = Sampler::new(config, set.lengths(), buckets.rows.clone())?;
+    match (&buckets.targets, set.target_lengths()) {
+        (Some(buckets), Some(lengths)) => {
+            Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, buckets.clone())?)
+        }
+        _ => Ok(sampler),
+    }
+}
+
+/// The lengths that rows and their targets are padded to.
+#[derive(Clone, Debug)]
+pub(crate) struct RowBuckets {
+    pub rows: Buckets,
+    /// `None` where rows have no targets.
+    pub targets: Option<Buckets>,
 }
 
 /// How rows are padded, by the job and the tokenizer.

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_job_file::JobFile;
-use traind_loader::{
-    Buckets, Collator, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy,
-};
+use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
 
 use gathering::Gathering;
 
 use crate::control::Reporter;
-use crate::data::{Split, lengths};
+use crate::data::Split;
+use crate::data::lengths::{self, RowBuckets};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::session::Session;
@@ -52,7 +51,7 @@ pub(crate) struct Evaluation {
 /// How an evaluator's rows are batched.
 #[derive(Clone, Debug)]
 pub(crate) struct Batching {
-    pub buckets: Buckets,
+    pub buckets: RowBuckets,
     pub rows_per_core: usize,
     /// The data shards of a batch.
     pub data_shards: usize,
@@ -86,7 +85,7 @@ impl Evaluator {
             strategy: batching.strategy(),
             drop_last: false,
         };
-        let sampler = Sampler::new(config, split.set.lengths(), batching.buckets)?;
+        let sampler = lengths::sampler(config, &split.set, &batching.buckets)?;
         let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
         let loss_only = job.train.prediction_loss_only;
         Ok(Evaluator { split, task, labels, sampler, collator, loss_only, reporter })

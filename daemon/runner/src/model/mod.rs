@@ -59,9 +59,10 @@ impl ModelFolder {
         limit: u32,
         positions: u32,
     ) -> RunResult<HuggingFaceTokenizer> {
-        let max_length = job.data.max_length;
+        let max_length = job.row_length();
         let tokenizer = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
-        if let Some(length) = tokenizer.max_length().filter(|length| *length > positions) {
+        let own = tokenizer.max_length().filter(|_| max_length.is_none());
+        if let Some(length) = own.filter(|length| *length > positions) {
             let message = format!(
                 "the tokenizer's model_max_length is {length}, and the model has {positions} \
                  positions: rows are cut to {limit}"

@@ -19,7 +19,7 @@ pub(crate) use tensorboard::TensorBoardWriter;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
 
 use traind_durable::Replacement;
-use traind_hub::TOKENIZER_FILES;
+use traind_hub::{GENERATION_CONFIG, TOKENIZER_FILES};
 
 use crate::error::{RunError, RunResult};
 
@@ -45,9 +45,15 @@ pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
     std::fs::remove_file(&probe).map_err(failed("remove", &probe))
 }
 
-/// Copies the tokenizer's files from the model folder. [`sync_folder`] makes them durable.
+/// The files that are copied from a model folder as they are.
+fn copied_files() -> impl Iterator<Item = &'static str> {
+    TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG])
+}
+
+/// Copies the files of the tokenizer and of generation from the model folder. [`sync_folder`] makes
+/// them durable.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
-    for name in TOKENIZER_FILES {
+    for name in copied_files() {
         let source = from.join(name);
         if source.exists() {
             let content = std::fs::read(&source).map_err(failed("read", &source))?;
@@ -59,7 +65,7 @@ pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
 
 /// The size of the files that [`copy_tokenizer`] copies.
 pub(crate) fn tokenizer_bytes(from: &Path) -> u64 {
-    let sizes = TOKENIZER_FILES.iter().map(|name| std::fs::metadata(from.join(name)));
+    let sizes = copied_files().map(|name| std::fs::metadata(from.join(name)));
     sizes.flatten().map(|metadata| metadata.len()).sum()
 }
 

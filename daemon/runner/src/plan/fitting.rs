@@ -1,6 +1,6 @@
 //! Finds one change that makes a job fit; the changes that cost least are tried first.
 
-use traind_job_file::{JobFile, Optim};
+use traind_job_file::{JobFile, Optim, TaskName};
 
 use super::memory::Memory;
 use super::{Change, PlannedModel};
@@ -50,11 +50,20 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.train.per_device_train_batch_size = rows;
         ("train.per_device_train_batch_size", rows.to_string(), changed)
     });
-    let length = job.data.max_length.unwrap_or(positions).min(positions);
+    let length = job.row_length().unwrap_or(positions).min(positions);
     let lengths = halves(length, MAX_LENGTH_MIN).map(|length| {
         let mut changed = job.clone();
-        changed.data.max_length = Some(length);
-        ("data.max_length", length.to_string(), changed)
+        let field = match changed.model.task {
+            TaskName::Seq2SeqLm => {
+                changed.data.max_source_length = Some(length);
+                "data.max_source_length"
+            }
+            _ => {
+                changed.data.max_length = Some(length);
+                "data.max_length"
+            }
+        };
+        (field, length.to_string(), changed)
     });
     let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
         let mut changed = job.clone();

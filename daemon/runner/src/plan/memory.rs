@@ -2,7 +2,7 @@
 //! run will compile.
 
 use serde::Serialize;
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::runtime::{RecordedStep, Recorder};
 
@@ -62,8 +62,14 @@ impl Memory {
 /// The programs of the job for its longest rows.
 fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramShape> {
     let train = &job.train;
-    let sizes =
-        |rows: u32| BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
+    let targets = match job.model.task {
+        TaskName::Seq2SeqLm => job.data.max_target_length,
+        _ => 0,
+    };
+    let sizes = |rows: u32| {
+        let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
+        sizes.with(BatchAxis::TargetPositions, targets)
+    };
     let mut shapes = Vec::new();
     if train.do_train {
         shapes = programs.step_programs().shapes([sizes(train.per_device_train_batch_size)]);

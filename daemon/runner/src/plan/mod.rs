@@ -146,7 +146,7 @@ impl PlannedModel {
     fn positions(&self, job: &JobFile) -> RunResult<u32> {
         let positions = self.model.max_positions() as u32;
         let limit = lengths::limit(job, self.task.as_ref(), positions);
-        let longest = job.data.max_length.map_or(limit, |length| length.min(limit));
+        let longest = job.row_length().map_or(limit, |length| length.min(limit));
         Ok(lengths::buckets(job, self.task.as_ref(), longest, positions)?.longest())
     }
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use traind_job_file::{JobFile, TrainSamplingStrategy};
 use traind_loader::{
-    Buckets, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, SamplingStrategy,
+    Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, SamplingStrategy,
     TextTokenizer, TokenizedSet,
 };
 use traind_xla::mesh::{Axis, Mesh};
 
 use super::Context;
 use crate::checkpoint::{self, Recipe, Resumed};
-use crate::data::{self, DataSource, Splits, lengths};
+use crate::data::lengths::{self, RowBuckets};
+use crate::data::{self, DataSource, Splits};
 use crate::error::RunResult;
 use crate::model::{ModelFolder, OpenModel};
 use crate::progress::Timetable;
@@ -29,7 +30,7 @@ pub(super) struct Inputs {
     pub open: OpenModel,
     pub sampler: Sampler,
     pub timetable: Timetable,
-    pub buckets: Buckets,
+    pub buckets: RowBuckets,
     pub padding: RowPadding,
     pub mesh: Mesh,
 }
@@ -55,12 +56,15 @@ impl Inputs {
             padding: lengths::padding(job, &tokenizer, folder.pad_token_id(&tokenizer)?),
             masking: task.masking(&tokenizer)?,
         };
-        let buckets = lengths::buckets(job, task.as_ref(), max_length, positions)?;
+        let buckets = RowBuckets {
+            rows: lengths::buckets(job, task.as_ref(), max_length, positions)?,
+            targets: lengths::target_buckets(job, task.as_ref(), positions)?,
+        };
         let open = folder.build(job, task, splits.encoder.as_ref(), &tokenizer)?;
         lengths::check_rows(job, open.model.rows_max())?;
         open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
         let set = &splits.planned()?.set;
-        let sampler = Sampler::new(sampler(job, &mesh), set.lengths(), buckets.clone())?;
+        let sampler = lengths::sampler(sampler(job, &mesh), set, &buckets)?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
         let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
         let sampler = lengths::fit(job, sampler, lengths_max)?;

@@ -10,6 +10,7 @@ mod masked_lm;
 mod outputs;
 mod question_answering;
 mod questions;
+mod seq2seq_lm;
 mod sequence_classification;
 mod token_classification;
 
@@ -20,7 +21,7 @@ use traind_job_file::{JobFile, TaskName};
 use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
 use traind_models::ModelConfig;
 
-use crate::error::{RunError, RunResult};
+use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::output::Predictions;
 use crate::step::Readout;
@@ -41,8 +42,13 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The default of `data.max_length`.
+    /// The default of the length that rows are truncated to.
     fn max_length(&self) -> Option<u32> {
+        None
+    }
+
+    /// The length that targets are truncated to, where rows have a text to write.
+    fn max_target_length(&self) -> Option<u32> {
         None
     }
 
@@ -119,12 +125,6 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::QuestionAnswering => Arc::new(question_answering::QuestionAnswering::new(job)),
         TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
-        TaskName::Seq2SeqLm => {
-            return Err(RunError::Field {
-                name: "model.task",
-                value: job.model.task.to_string(),
-                problem: "no such task is implemented".to_owned(),
-            });
-        }
+        TaskName::Seq2SeqLm => Arc::new(seq2seq_lm::Seq2SeqLm::new(job, config)?),
     })
 }

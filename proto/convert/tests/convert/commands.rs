@@ -167,7 +167,7 @@ fn scripts_of_what_is_not_supported_yet() {
     let images = "run_image_classification.py --dataset_name beans --output_dir out --remove_unused_columns False";
     for (line, key, sentence) in [
         (summarization, "run_summarization", "text from a text"),
-        (translation, "run_translation", "text from a text"),
+        (translation, "run_translation", "model.task: seq2seq-lm"),
         (images, "run_image_classification", "images"),
         ("run_swag.py --do_train", "run_swag", "multiple choice"),
     ] {

@@ -81,6 +81,24 @@ section! {
         max_answer_length: u32 = 30, in 1.0..=1_048_576.0;
         /// Margin by which the score of "no answer" must exceed that of the best answer.
         null_score_diff_threshold: f64 = 0.0;
+        /// Column that holds the text to read, for seq2seq-lm.
+        source: String = "source".to_owned();
+        /// Column that holds the text to write, for seq2seq-lm.
+        target: String = "target".to_owned();
+        /// Language of the source in the column `translation` of `datasets`, which holds a text for
+        /// each language, in place of `source`.
+        source_lang: Option<String> = None;
+        /// Language of the target in the column `translation`, in place of `target`.
+        target_lang: Option<String> = None;
+        /// Text that each source begins with, such as `summarize: ` of T5.
+        source_prefix: Option<String> = None;
+        /// Tokens that a source is truncated to, special tokens counted; by default the model's
+        /// maximum, at most 1024.
+        max_source_length: Option<u32> = None, in 1.0..=1_048_576.0;
+        /// Tokens that a target is truncated to, special tokens counted.
+        max_target_length: u32 = 128, in 1.0..=1_048_576.0;
+        /// Leave padding of targets out of the loss.
+        ignore_pad_token_for_loss: bool = true;
         /// Tokens of the blocks that concatenated texts are cut into, for language models; by
         /// default the model's maximum, at most 1024.
         block_size: Option<u32> = None, in 2.0..=1_048_576.0;
@@ -91,9 +109,10 @@ section! {
         /// Mask all tokens of a word together.
         whole_word_mask: bool = false;
         /// Tokens that a row is truncated to, special tokens counted; by default the model's
-        /// maximum, but 384 for question answering.
+        /// maximum, but 384 for question answering. For seq2seq-lm there are `max_source_length`
+        /// and `max_target_length`.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
-        /// Pad all rows to `max_length`: one program of each kind instead of one per length.
+        /// Pad all rows to `max_length` (sources and targets to theirs): one program of each kind instead of one per length.
         pad_to_max_length: bool = false;
         /// Pad rows to a multiple of this many tokens.
         pad_to_multiple_of: Option<u32> = None, in 1.0..=1_048_576.0;

@@ -20,11 +20,14 @@ use crate::section::section;
 use crate::values::{DataFiles, ModelSource};
 
 use data::Data;
-use model::Model;
+use model::{Model, TaskName};
 use parallel::Parallel;
 use peft::Peft;
 use resources::Resources;
 use train::Train;
+
+/// The default of `data.max_source_length`, that of `run_summarization`.
+const SOURCE_LENGTH: u32 = 1024;
 
 section! {
     /// A job file.
@@ -94,6 +97,15 @@ impl JobFile {
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
         self.parallel.data.unwrap_or(self.resources.cores / other)
+    }
+
+    /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`
+    /// where tokenizer and model decide.
+    pub fn row_length(&self) -> Option<u32> {
+        match self.model.task {
+            TaskName::Seq2SeqLm => Some(self.data.max_source_length.unwrap_or(SOURCE_LENGTH)),
+            _ => self.data.max_length,
+        }
     }
 
     /// The rows of one optimizer step: the Trainer's "total train batch size

@@ -71,6 +71,37 @@ fn adapters_and_frozen_weights_that_do_not_fit() {
 }
 
 #[test]
+fn keys_of_texts_to_write() {
+    let check_task = |rest: &str, expect: &str| {
+        let model = "model: {name_or_path: ./t5, task: seq2seq-lm}";
+        check(&format!("{model}\n{rest}"), expect);
+    };
+    check_task("data: {train: a.csv, source_prefix: 'summarize: ', max_source_length: 64}", "");
+    check_task(
+        "data: {train: a.csv, source: text, target: text}",
+        "line 2: data.target: column `text` is `data.source` already",
+    );
+    check_task("data: {train: a.csv, source_lang: en, target_lang: de, target: source}", "");
+    check_task(
+        "data: {train: a.csv, source_lang: en}",
+        "line 2: data.source_lang: needs data.target_lang beside it",
+    );
+    check_task(
+        "data: {train: a.csv, max_length: 64}",
+        "line 2: data.max_length: applies to one text a row; seq2seq-lm has data.max_source_length",
+    );
+    check_task(
+        "data: {train: a.csv, test: b.csv}\ntrain: {do_predict: true}",
+        "line 3: train.do_predict: is true, but seq2seq-lm does not write texts yet",
+    );
+    check(
+        "data: {train: a.csv, target_lang: de, max_source_length: 9}",
+        "line 1: data.target_lang: applies to seq2seq-lm, not to sequence-classification
+         line 1: data.max_source_length: applies to seq2seq-lm, not to sequence-classification",
+    );
+}
+
+#[test]
 fn splits_that_do_not_fit_each_other() {
     let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
     check(validation, "line 1: data.validation_split: cannot be combined with data.validation");

@@ -131,10 +131,6 @@ fn what_cannot_be_done_yet_is_refused() {
         "resources: {cores: 2}\nparallel: {pipeline: 2}",
         &format!("line 2: parallel.pipeline: {refused}"),
     );
-    check(
-        "model: {name_or_path: ./t5, task: seq2seq-lm}",
-        &format!("line 1: model.task: {refused}"),
-    );
     check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
 }
 

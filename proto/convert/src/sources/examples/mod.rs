@@ -31,8 +31,8 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
     Script { name, task: "", unsupported: Some(sentence) }
 }
 
-const SEQ2SEQ: &str =
-    "models that write a text from a text (T5, BART, Marian) are not supported yet";
+const SEQ2SEQ: &str = "scripts of models that write a text from a text are not converted yet; \
+    write a job file with model.task: seq2seq-lm, as docs/examples/summarization.yaml";
 const IMAGES: &str = "models of images are not supported yet; the tasks here read text";
 
 const SCRIPTS: &[Script] = &[

@@ -1,0 +1,90 @@
+//! Models that read a text and write one: summarization, translation.
+
+use traind_job_file::{Data, JobFile};
+use traind_loader::{DecoderStart, LabelEncoder, TaskSpec, TextColumn};
+use traind_models::ModelConfig;
+
+use super::{JobTask, Outputs, Reading, Scored, language_model};
+use crate::error::RunResult;
+use crate::metrics::Metrics;
+use crate::step::Readout;
+
+/// The column of `datasets` that holds a text for each language.
+const TRANSLATION: &str = "translation";
+
+pub(super) struct Seq2SeqLm {
+    data: Data,
+    decoder_start: DecoderStart,
+}
+
+impl Seq2SeqLm {
+    /// Fails where the config names no token for a decoder to start with.
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Seq2SeqLm> {
+        Ok(Seq2SeqLm { data: job.data.clone(), decoder_start: decoder_start(config)? })
+    }
+
+    fn column(&self, name: &str, language: Option<&String>) -> TextColumn {
+        match language {
+            Some(language) => {
+                TextColumn { column: TRANSLATION.to_owned(), field: Some(language.clone()) }
+            }
+            None => TextColumn { column: name.to_owned(), field: None },
+        }
+    }
+}
+
+/// The token that the decoder reads before all others, as transformers' models shift labels.
+fn decoder_start(config: &ModelConfig) -> RunResult<DecoderStart> {
+    const KEY: &str = "decoder_start_token_id";
+    let default = match config.model_type()? {
+        // Its targets end with the token of their language, whatever the config says.
+        "mbart" => return Ok(DecoderStart::LastToken),
+        "bart" => Some(2),
+        "mt5" => Some(0),
+        _ => None,
+    };
+    let given = config.token_id(KEY, i32::MAX as usize)?.or(default);
+    let id = given.ok_or_else(|| config.error(KEY, "expected a token id, found none"))?;
+    Ok(DecoderStart::Token(id as u32))
+}
+
+impl JobTask for Seq2SeqLm {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let data = &self.data;
+        let target = self.column(&data.target, data.target_lang.as_ref());
+        Ok(TaskSpec::Seq2SeqLm(traind_loader::Seq2SeqLm {
+            source: self.column(&data.source, data.source_lang.as_ref()),
+            target: reading.labelled.then_some(target),
+            source_prefix: data.source_prefix.clone().unwrap_or_default(),
+            max_target_length: data.max_target_length,
+            ignore_pad_token_for_loss: data.ignore_pad_token_for_loss,
+            decoder_start: self.decoder_start,
+        }))
+    }
+
+    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
+
+    fn max_target_length(&self) -> Option<u32> {
+        Some(self.data.max_target_length)
+    }
+
+    fn loss_depends_on_batches(&self) -> bool {
+        !self.data.ignore_pad_token_for_loss
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::CorrectSum
+    }
+
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        Ok(language_model::metrics(scored.outputs))
+    }
+
+    fn metric_names(&self, _classes: usize) -> Metrics {
+        language_model::metrics(&Outputs::default())
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "text2text-generation"
+    }
+}

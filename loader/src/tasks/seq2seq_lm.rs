@@ -1,0 +1,121 @@
+//! A text to read and one to write, as `run_summarization` and `run_translation` prepare them.
+//!
+//! The decoder reads the labels shifted right by one, behind its start token.
+
+use serde::Serialize;
+
+use super::{Example, Preprocessor, SetContext, text_arrays};
+use crate::batch::{ArraySpec, Padding, ROWS, TARGET_POSITIONS, Target, TargetPadding};
+use crate::source::Row;
+use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer, Value};
+
+/// The columns of a job that writes texts. Without a target rows can only be predicted on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seq2SeqLm {
+    pub source: TextColumn,
+    pub target: Option<TextColumn>,
+    /// What each source begins with.
+    pub source_prefix: String,
+    /// Tokens that a target is cut to, special tokens included.
+    pub max_target_length: u32,
+    /// Whether padding of targets has no part in the loss.
+    pub ignore_pad_token_for_loss: bool,
+    pub decoder_start: DecoderStart,
+}
+
+/// A column of texts, or a field of a column of structs such as `translation` of `datasets`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TextColumn {
+    pub column: String,
+    pub field: Option<String>,
+}
+
+/// The token that a decoder reads first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum DecoderStart {
+    Token(u32),
+    /// The last token of the target, which is that of its language (mBART).
+    LastToken,
+}
+
+impl TextColumn {
+    fn text<'row>(&self, row: &Row<'row>) -> Result<&'row str> {
+        let Some(field) = &self.field else { return row.text_or_empty(&self.column) };
+        let not_text = |found| Error::NotText {
+            at: row.location(),
+            column: format!("{}.{field}", self.column),
+            found,
+        };
+        let Value::Struct(fields) = row.cell(&self.column) else {
+            return Err(not_text(row.cell(&self.column).kind()));
+        };
+        match fields.iter().find(|(name, _)| name == field) {
+            Some((_, Value::Text(text))) => Ok(text),
+            Some((_, Value::Null)) => Ok(""),
+            Some((_, other)) => Err(not_text(other.kind())),
+            None => Err(not_text("nothing")),
+        }
+    }
+}
+
+impl Preprocessor for Seq2SeqLm {
+    fn columns(&self) -> Vec<&str> {
+        let target = self.target.as_ref().map(|target| target.column.as_str());
+        [Some(self.source.column.as_str()), target].into_iter().flatten().collect()
+    }
+
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        let (length, specials) = (self.max_target_length, tokenizer.special_tokens());
+        if length > specials {
+            return Ok(());
+        }
+        let message = format!("{length} leaves no room beside {specials} special tokens");
+        Err(Error::BadOption { field: "data.max_target_length", message })
+    }
+
+    /// A row whose source or target is empty makes no example, as in `run_summarization`.
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        let source = self.source.text(row)?;
+        let target = self.target.as_ref().map(|target| target.text(row)).transpose()?;
+        if source.is_empty() || target.is_some_and(str::is_empty) {
+            return Ok(Vec::new());
+        }
+        let tokenizer = context.tokenizer;
+        let failed = |problem| row.tokenize_error(problem);
+        let source = format!("{}{source}", self.source_prefix);
+        let mut encoded = tokenizer.encode(&source, None).map_err(failed)?;
+        let target = target.map(|text| tokenizer.encode_up_to(text, self.max_target_length));
+        let target = target.transpose().map_err(failed)?;
+        encoded.truncated |= target.as_ref().is_some_and(|target| target.truncated);
+        let target = target.map(|target| target.input_ids);
+        Ok(vec![Example { encoded, target, ..Example::default() }])
+    }
+
+    fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        let mut arrays = text_arrays(padding);
+        if self.target.is_some() {
+            let (sizes, token_id) = ([ROWS, TARGET_POSITIONS], padding.token_id as i32);
+            arrays.push(ArraySpec::s32("decoder_input_ids", &sizes, token_id, |row| {
+                row.decoder_input_ids()
+            }));
+            arrays.push(ArraySpec::s32("labels", &sizes, IGNORED_LABEL, |row| row.target_labels()));
+        }
+        arrays
+    }
+
+    /// Positions beyond the length that transformers pads to are no labels, whatever padding is.
+    fn target(&self, ids: Vec<i32>, padding: TargetPadding) -> Target {
+        let start = match self.decoder_start {
+            DecoderStart::Token(id) => id as i32,
+            DecoderStart::LastToken => ids.last().copied().unwrap_or(padding.token_id),
+        };
+        let mut decoder_input_ids: Vec<i32> =
+            [start].into_iter().chain(ids.iter().copied()).collect();
+        decoder_input_ids.truncate(padding.length);
+        let mut labels = ids;
+        if !self.ignore_pad_token_for_loss {
+            labels.resize(padding.length, padding.token_id);
+        }
+        Target { decoder_input_ids, labels }
+    }
+}
