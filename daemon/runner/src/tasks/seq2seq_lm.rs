@@ -68,10 +68,6 @@ impl JobTask for Seq2SeqLm {
         Some(self.data.max_target_length)
     }
 
-    fn loss_depends_on_batches(&self) -> bool {
-        !self.data.ignore_pad_token_for_loss
-    }
-
     fn readout(&self) -> Readout {
         Readout::CorrectSum
     }
