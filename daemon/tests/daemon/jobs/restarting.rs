@@ -15,12 +15,15 @@ say started; say_steps 1 2
 touch first
 kill -9 $$";
 
-/// Goes down with its machine, which leaves zeros behind its last event; the next attempt takes its
-/// time to cut them off.
+/// Dies once. The next attempt finds zeros behind the last event, as a machine that goes down leaves
+/// them, and takes its time to cut them off. It writes them itself: in the log of a runner that has
+/// reported they would be damage.
 const TORN: &str = "
-if [ -e end ]; then sleep 1; truncate -s \"$(cat end)\" events.log; say started; say_steps 1 40; say completed; exit; fi
-say started; stat -c %s events.log > end; head -c 64 /dev/zero >> events.log
-kill -9 $$";
+if [ -e died ]; then
+  end=$(stat -c %s events.log); head -c 64 /dev/zero >> events.log; sleep 1
+  truncate -s \"$end\" events.log; say started; say_steps 1 40; say completed; exit
+fi
+say started; touch died; kill -9 $$";
 
 /// Trains for two steps and then does nothing for ever; hears SIGTERM late.
 const HANGS: &str = "say started; say_steps 1 2; trap '' TERM INT; while :; do sleep 0.1; done";
