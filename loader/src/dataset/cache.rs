@@ -120,7 +120,7 @@ impl Cache {
         let rows = Rows {
             starts: self.read_array(&manifest, STARTS)?,
             lengths: self.read_array(&manifest, LENGTHS)?,
-            target_lengths: self.read_array(&manifest, TARGET_LENGTHS)?,
+            target_lengths: self.read_optional(&manifest, TARGET_LENGTHS)?,
             source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
         };
         let labels = self.read_labels(&manifest)?;
@@ -161,8 +161,12 @@ impl Cache {
     }
 
     fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, Corruption> {
-        let array = self.open(manifest, name)?;
-        array.read(0..array.len()).map_err(|error| Corruption::Read(Box::new(error)))
+        read_whole(&self.open(manifest, name)?)
+    }
+
+    /// Reads an array that only some tasks have; empty where it is absent.
+    fn read_optional<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, Corruption> {
+        self.open_optional(manifest, name)?.map_or(Ok(Vec::new()), |array| read_whole(&array))
     }
 
     fn open<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Array<T>, Corruption> {
@@ -215,12 +219,18 @@ impl Lookup {
 }
 
 /// Writes what is not in `folder` yet.
+fn read_whole<T: Pod>(array: &Array<T>) -> Result<Vec<T>, Corruption> {
+    array.read(0..array.len()).map_err(|error| Corruption::Read(Box::new(error)))
+}
+
 fn write_entry(folder: &Path, built: &Built) -> Result<()> {
     let Built { set, seals } = built;
     let mut arrays = seals.clone();
     arrays.push(write_whole(folder, STARTS, &set.rows.starts)?);
     arrays.push(write_whole(folder, LENGTHS, &set.rows.lengths)?);
-    arrays.push(write_whole(folder, TARGET_LENGTHS, &set.rows.target_lengths)?);
+    if let Some(lengths) = set.target_lengths() {
+        arrays.push(write_whole(folder, TARGET_LENGTHS, lengths)?);
+    }
     arrays.push(write_whole(folder, SOURCE_ROWS, &set.rows.source_rows)?);
     match &set.labels {
         Labels::None | Labels::InputIds | Labels::Token => {}

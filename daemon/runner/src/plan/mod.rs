@@ -237,8 +237,9 @@ mod tests {
         let sixteen = activations("per_device_train_batch_size", 16.into());
         assert!(sixteen > eight * 19 / 10 && sixteen < eight * 21 / 10, "{eight} {sixteen}");
         let recomputed = activations("gradient_checkpointing", true.into());
-        // By XLA's count for two layers of BERT, checkpointing saves 14 %.
-        assert!(recomputed < eight * 3 / 4, "{eight} {recomputed}");
+        // By XLA's count for two layers of BERT, checkpointing saves 14 %. Kernels keep no scores, so that
+        // it saves less with them than without.
+        assert!(recomputed < eight * 17 / 20, "{eight} {recomputed}");
         // Of each layer at least the input, the projections, the scores and the outer layer.
         let least = 2 * 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128);
         assert!(eight > least && eight < 4 * least, "{eight} {least}");
