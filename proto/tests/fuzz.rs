@@ -33,11 +33,12 @@ macro_rules! messages {
 }
 
 const MESSAGES: &[(&str, Check)] = messages! {
-    CancelJobRequest ClassCount Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
+    CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
     DrainRequest DrainResponse Evaluated Event Failure Fetched Finished GetJobRequest
     GetSamplesRequest GetStatusRequest Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
+    ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage ModelLoaded Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunnerStatus Sample Samples Saved
     Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Waiting

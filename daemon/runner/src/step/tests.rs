@@ -139,6 +139,6 @@ fn evaluations_change_nothing() {
     let job = Recorded::of_job("resources: {cores: 2}");
     let evaluation = job.record(Program::Evaluate);
     assert!(evaluation.assigned().is_empty());
-    assert_eq!(evaluation.fetched(), ["logits", "loss_sum", "weight_sum"]);
+    assert_eq!(evaluation.fetched(), ["logits", "loss_sum", "weight_sum", "loss_divisor"]);
     assert_eq!(job.record(Program::Predict).fetched(), ["logits"]);
 }

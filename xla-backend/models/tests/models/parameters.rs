@@ -19,11 +19,14 @@ fn embeddings_are_those_of_transformers() {
     for spec in parameters() {
         let module = spec.name.strip_suffix(".weight").unwrap_or_default();
         let module = module.rsplit('.').next().unwrap();
-        let expect =
-            module.ends_with("_embeddings") || ["wte", "wpe", "embed_tokens"].contains(&module);
+        let expect = module.ends_with("_embeddings") || EMBEDDINGS.contains(&module);
         assert_eq!(spec.role == Role::Embedding, expect, "{}", spec.name);
     }
 }
+
+/// Modules that are `nn.Embedding` in transformers, besides those whose names end with `_embeddings`.
+const EMBEDDINGS: [&str; 6] =
+    ["embed_positions", "embed_tokens", "relative_attention_bias", "shared", "wpe", "wte"];
 
 /// By the suffix of its name, the dimension of a parameter that is divided.
 #[rustfmt::skip]
@@ -72,7 +75,10 @@ fn at_most_one_dimension_is_divided() {
         assert!(!whole || spec.partitions == [Partition::Replicated], "{}", spec.name);
     }
     for (suffix, dimension, partition) in DIVIDED {
-        let mut named = specs.iter().filter(|spec| spec.name.ends_with(suffix)).peekable();
+        // Encoder-decoders share names with decoders, and have other numbers of heads.
+        let is_decoders = |spec: &&ParameterSpec| !spec.name.contains("coder.layers.");
+        let named = specs.iter().filter(|spec| spec.name.ends_with(suffix));
+        let mut named = named.filter(is_decoders).peekable();
         assert!(named.peek().is_some(), "{suffix}");
         for spec in named {
             assert_eq!(spec.partitions[*dimension], *partition, "{}", spec.name);
