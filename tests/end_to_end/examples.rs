@@ -134,7 +134,7 @@ fn examples() -> Vec<Example> {
             let row = |text: String, _| json!({"words": text.split(' ').collect::<Vec<_>>()});
             vec![("data/unlabelled.jsonl", jsonl(1, EVAL_ROWS, row))]
         }),
-        Example::new("question-answering", "roberta-question-answering", {
+        Example::new("question-answering", "bert-question-answering", {
             vec![
                 ("data/train-v2.0.json", squad(1, TRAIN_ROWS)),
                 ("data/dev-v2.0.json", squad(2, EVAL_ROWS)),
