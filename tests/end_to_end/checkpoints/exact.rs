@@ -107,6 +107,7 @@ async fn a_killed_run_of_every_other_task_ends_with_the_same_bits() {
                     "model.config_overrides",
                     "{resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}",
                 ),
+                "seq2seq-lm" => draft.set("model.config_overrides", "{dropout_rate: 0.1}"),
                 _ => draft,
             }
         };

@@ -40,6 +40,9 @@ impl Job {
             .set("train.per_device_train_batch_size", rows)
             .set("train.weight_decay", 0.01)
             .set("train.max_grad_norm", 0.5)
+            // Adam turns a gradient that is rounding noise, as a key's bias has, into a full step, and
+            // later steps amplify it. A larger epsilon keeps such steps small.
+            .set("train.adam_epsilon", 1e-4)
             .set("resources.cores", data * tensor)
             .set("parallel.tensor", tensor)
     }
