@@ -30,6 +30,10 @@ MESHES = {
     "T2": (2, {"tensor": 2}, {}),
     "D2 T2": (4, {"tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
     "T4": (4, {"tensor": 4}, {"gradient_checkpointing": True}),
+    "FSDP2": (2, {"fsdp": "full_shard"}, {}),
+    "FSDP4": (4, {"fsdp": "full_shard"}, {"gradient_accumulation_steps": 2}),
+    "FSDP2 T2": (4, {"fsdp": "full_shard", "tensor": 2}, {"gradient_checkpointing": True}),
+    "GRAD4": (4, {"fsdp": "shard_grad_op"}, {"gradient_accumulation_steps": 2}),
 }
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DROPOUT_KEYS = {

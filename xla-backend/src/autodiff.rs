@@ -63,9 +63,9 @@ impl<'a> Walk<'a> {
         if !node.inputs.iter().any(|input| self.depends[input.index()]) {
             return Ok(());
         }
-        let cotangents = &self.cotangents;
-        let results = self.wrt.iter().filter_map(|of| cotangents.get(of.index())?.clone());
-        let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent, results)?;
+        let (cotangents, wrt) = (&self.cotangents, &self.wrt);
+        let known = || wrt.iter().filter_map(|of| cotangents.get(of.index())?.clone()).collect();
+        let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent, &known)?;
         let at = Backward { inputs: &inputs, output: &output, cotangent };
         for (input, gradient) in node.inputs.iter().zip(node.op.gradient(&at)?) {
             if let Some(gradient) = gradient.filter(|_| self.depends[input.index()]) {

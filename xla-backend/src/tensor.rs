@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::graph::{DType, Graph, NodeId, Op, Shape};
+use crate::graph::{DType, Graph, NodeId, Op, Recompute, Shape};
 
 /// A graph under construction, shared by the tensors that point into it.
 #[derive(Clone, Default, Debug)]
@@ -59,12 +59,17 @@ impl Trace {
 
     /// Records `body` inside a named scope, such as one encoder layer.
     pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.record_scope(name, false, body)
+        self.record_scope(name, Recompute::Nothing, body)
     }
 
     /// Records `body` in a scope whose activations the backward pass recomputes.
     pub fn checkpoint<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.record_scope(name, true, body)
+        self.record_scope(name, Recompute::Inside, body)
+    }
+
+    /// Records `body` in a scope whose results the backward pass recomputes where it reads them.
+    pub fn transient<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.record_scope(name, Recompute::Results, body)
     }
 
     /// The handle of a node of this trace.
@@ -80,10 +85,10 @@ impl Trace {
     fn record_scope<T>(
         &self,
         name: &str,
-        rematerialize: bool,
+        recompute: Recompute,
         body: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        self.graph.borrow_mut().enter_scope(name, rematerialize);
+        self.graph.borrow_mut().enter_scope(name, recompute);
         let result = body();
         self.graph.borrow_mut().leave_scope();
         result

@@ -1,7 +1,7 @@
 //! Tables of keys, and the key that no table has: one of TrainingArguments.
 
 use serde_json::Value;
-use traind_job_file::{Treatment, training_argument};
+use traind_job_file::{Fsdp, Treatment, fsdp_of_words, training_argument};
 
 use crate::draft::Draft;
 use crate::values::{is_off, plain, shown};
@@ -13,6 +13,8 @@ pub(crate) enum ValueProblem {
     NotAShare { found: String },
     #[error("`{pair}` is not KEY=VALUE")]
     NotAPair { pair: String },
+    #[error("must be full_shard or shard_grad_op, with or without auto_wrap, not {found}")]
+    NoShards { found: String },
 }
 
 /// A changed value, or the reason why there is none.
@@ -84,6 +86,7 @@ const FORMER: Table = &[
             "metrics go to TensorBoard's files and the job's events alone",
         ),
     ),
+    ("fsdp", Rule::Changed("parallel.fsdp", fsdp, "")),
     ("run_name", Rule::Field("name")),
     ("output_dir", Rule::Field("output_dir")),
     // The Trainer trains when train() is called, whatever they say; scripts look at them.
@@ -94,7 +97,7 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     let value = plain(value);
     // Switched off, these say nothing.
     let says_nothing =
-        ["adafactor", "warmup_ratio", "group_by_length"].contains(&key) && is_off(&value);
+        ["adafactor", "warmup_ratio", "group_by_length", "fsdp"].contains(&key) && is_off(&value);
     if says_nothing {
         return;
     }
@@ -135,6 +138,17 @@ fn ratio(value: &Value) -> Result<Value, ValueProblem> {
 
 fn by_length(_: &Value) -> Result<Value, ValueProblem> {
     Ok("group_by_length".into())
+}
+
+fn fsdp(value: &Value) -> Result<Value, ValueProblem> {
+    let meant = match value {
+        Value::Bool(true) => Some(Fsdp::FullShard),
+        Value::String(text) => fsdp_of_words(text.split_whitespace()),
+        Value::Array(words) => fsdp_of_words(words.iter().filter_map(Value::as_str)),
+        _ => None,
+    };
+    let fsdp = meant.ok_or_else(|| ValueProblem::NoShards { found: shown(value) })?;
+    Ok(fsdp.to_string().into())
 }
 
 fn adafactor(_: &Value) -> Result<Value, ValueProblem> {

@@ -39,7 +39,7 @@ pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat};
 pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
-pub use schema::parallel::{CorePlacement, Parallel};
+pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
 pub use schema::resources::{Platform, Resources};
 pub use schema::train::{
@@ -47,7 +47,7 @@ pub use schema::train::{
     TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
-pub use training_arguments::{Argument, Treatment, training_argument};
+pub use training_arguments::{Argument, Treatment, fsdp_of_words, training_argument};
 pub use values::{
     DataFiles, DataSetUrl, FileSize, LabelMap, LayerNumbers, Mapping, ModelSource, OptimArgs,
     ReportTo, ResumeFrom, StepsOrRatio, TargetModules,

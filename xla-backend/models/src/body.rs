@@ -126,8 +126,10 @@ impl Model for HeadedModel {
     }
 
     fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
-        let hidden_states = self.body.finish(cx, states)?;
-        cx.scope("head", || self.head.forward(cx, &hidden_states, batch))
+        cx.after(&states.last, |cx| {
+            let hidden_states = self.body.finish(cx, states)?;
+            cx.scope("head", || self.head.forward(cx, &hidden_states, batch))
+        })
     }
 
     fn is_tensor_parallel(&self) -> bool {

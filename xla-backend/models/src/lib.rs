@@ -7,6 +7,7 @@
 //! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
 //!   body, which reads tokens, with a head, which answers a task.
 //! - [`optimizers`], [`clip`], [`schedules`]: one update.
+//! - [`parameter_shards`]: parameters of which each core stores a part.
 //! - [`tensor_parallel`]: the division of layers over cores.
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
@@ -24,6 +25,7 @@ mod heads;
 pub mod layers;
 pub mod model;
 pub mod optimizers;
+pub mod parameter_shards;
 pub mod parameters;
 pub mod registry;
 pub mod schedules;

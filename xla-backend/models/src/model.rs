@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Tensor, Trace};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
+use crate::parameter_shards::ParameterShards;
 use crate::parameters::ParameterSpec;
 use crate::tensor_parallel::{self, Logits, TensorCores, VocabularyShare};
 use crate::tuning::{Adapters, Applied};
@@ -211,12 +213,16 @@ impl Batch {
 }
 
 /// The parameters' tensors in one trace, by name, the type in which they are
-/// multiplied, and the cores that have the other parts of divided ones.
+/// multiplied, and the cores that have the other parts of divided ones and of
+/// those in shards.
 #[derive(Clone, Debug)]
 pub struct ParameterTensors {
-    tensors: HashMap<String, Tensor>,
+    tensors: Rc<HashMap<String, Tensor>>,
     compute_dtype: DType,
     cores: Option<TensorCores>,
+    shards: Rc<ParameterShards>,
+    /// Where it is known, shards may be gathered: a value of [`Trace::never`].
+    never: Option<Tensor>,
 }
 
 impl ParameterTensors {
@@ -224,7 +230,18 @@ impl ParameterTensors {
         tensors: impl IntoIterator<Item = (N, Tensor)>,
     ) -> ParameterTensors {
         let tensors = tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect();
-        ParameterTensors { tensors, compute_dtype: DType::F32, cores: None }
+        ParameterTensors {
+            tensors: Rc::new(tensors),
+            compute_dtype: DType::F32,
+            cores: None,
+            shards: Rc::default(),
+            never: None,
+        }
+    }
+
+    /// Declares that those of `shards` are stored so.
+    pub fn stored_in(self, shards: ParameterShards) -> ParameterTensors {
+        ParameterTensors { shards: Rc::new(shards), ..self }
     }
 
     /// Declares that each of `cores` has its part of the parameters that can be divided.
@@ -240,9 +257,22 @@ impl ParameterTensors {
         ParameterTensors { compute_dtype: dtype, ..self }
     }
 
-    /// The parameter called `name`; an error where the stage has none.
-    pub fn get(&self, name: &str) -> Result<&Tensor> {
-        self.tensors.get(name).ok_or_else(|| Error::MissingWeight { name: name.to_owned() })
+    /// The same parameters, of which shards are gathered no sooner than `x` is there.
+    fn gathered_after(&self, x: &Tensor) -> Result<ParameterTensors> {
+        if self.shards.is_empty() {
+            return Ok(self.clone());
+        }
+        let never = x.trace().never(std::slice::from_ref(x))?;
+        Ok(ParameterTensors { never: Some(never), ..self.clone() })
+    }
+
+    /// The parameter called `name`, as it is stored or in another type; an error where the stage has
+    /// none.
+    fn read(&self, name: &str, dtype: Option<DType>) -> Result<Tensor> {
+        let missing = || Error::MissingWeight { name: name.to_owned() };
+        let stored = self.tensors.get(name).ok_or_else(missing)?;
+        let dtype = dtype.unwrap_or(stored.dtype());
+        self.shards.read(name, stored, dtype, self.never.as_ref())
     }
 }
 
@@ -267,17 +297,17 @@ impl Forward<'_> {
 
     /// A parameter in float32.
     pub fn parameter(&self, name: &str) -> Result<Tensor> {
-        Ok(self.parameters.get(name)?.convert(DType::F32)?)
+        self.parameters.read(name, Some(DType::F32))
     }
 
     /// A parameter in the type of products.
     pub fn factor(&self, name: &str) -> Result<Tensor> {
-        Ok(self.parameters.get(name)?.convert(self.compute_dtype())?)
+        self.parameters.read(name, Some(self.compute_dtype()))
     }
 
-    /// A parameter as it is stored.
-    pub fn stored(&self, name: &str) -> Result<&Tensor> {
-        self.parameters.get(name)
+    /// A parameter in the type in which it is stored.
+    pub fn stored(&self, name: &str) -> Result<Tensor> {
+        self.parameters.read(name, None)
     }
 
     /// The result of a linear layer with what an adapter adds.
@@ -332,13 +362,30 @@ impl Forward<'_> {
         self.parameters.cores.as_ref()
     }
 
-    /// Traces one repeated layer, the unit of gradient checkpointing.
-    pub fn layer<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Traces one repeated layer, which reads `x`: the unit of gradient checkpointing, and of gathering
+    /// parameters in shards.
+    pub fn layer<T>(
+        &self,
+        name: &str,
+        x: &Tensor,
+        body: impl FnOnce(&Forward<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let body = || self.after(x, body);
         if self.gradient_checkpointing {
             self.trace.checkpoint(name, || Ok(body()))?
         } else {
             self.scope(name, body)
         }
+    }
+
+    /// Traces what gathers its parameters no sooner than `x` is there.
+    pub(crate) fn after<T>(
+        &self,
+        x: &Tensor,
+        body: impl FnOnce(&Forward<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let parameters = self.parameters.gathered_after(x)?;
+        body(&Forward { parameters: &parameters, ..*self })
     }
 
     /// Traces a named part of the model.

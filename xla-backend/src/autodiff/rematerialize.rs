@@ -2,6 +2,8 @@
 //! nodes of a checkpointed scope not as the forward pass left them but as a
 //! second computation from the scope's inputs. Nothing inside the scope is
 //! then needed between the two passes, and its memory is free in the meantime.
+//! Of a transient scope it also reads the results so, and nothing but the
+//! scope's inputs is needed.
 //!
 //! The second computation starts behind barriers that wait for the scope's
 //! first cotangent, since a compiler would merge it with the first one, and for
@@ -13,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::iter;
 
 use crate::error::Result;
-use crate::graph::{DType, Graph, NodeId, ScopeId};
+use crate::graph::{DType, Graph, NodeId, Recompute, ScopeId};
 use crate::tensor::{Tensor, Trace};
 
 /// Each node of a scope, and each of its inputs, as the backward pass reads it.
@@ -28,32 +30,42 @@ pub(super) struct Rematerialized {
 
 impl Rematerialized {
     /// The inputs and the result of node `id` for its gradient rule, where
-    /// `results` are the gradients asked for, as far as they are known. A scope
+    /// `known` gives the gradients asked for, as far as they are known. A scope
     /// inside a checkpointed scope belongs to the outermost one.
     pub(super) fn operands(
         &mut self,
         trace: &Trace,
         id: NodeId,
         cotangent: &Tensor,
-        results: impl Iterator<Item = Tensor>,
+        known: &dyn Fn() -> Vec<Tensor>,
     ) -> Result<(Vec<Tensor>, Tensor)> {
         let inputs = trace.graph().node(id).inputs.clone();
-        let Some(scope) = checkpoint_of(&trace.graph(), id) else {
-            return Ok((
-                inputs.iter().map(|&input| trace.tensor(input)).collect(),
-                trace.tensor(id),
-            ));
+        let own = checkpoint_of(&trace.graph(), id);
+        let mut read = |id: NodeId| -> Result<Tensor> {
+            let scope = own.or_else(|| transient_of(&trace.graph(), id));
+            let Some(scope) = scope else { return Ok(trace.tensor(id)) };
+            let copies = self.copies(trace, scope, cotangent, known)?;
+            Ok(copies.get(&id).cloned().unwrap_or_else(|| trace.tensor(id)))
         };
-        let copies = match self.scopes.entry(scope) {
+        Ok((inputs.into_iter().map(&mut read).collect::<Result<_>>()?, read(id)?))
+    }
+
+    /// The second computation of a scope, which starts when it is first asked for.
+    fn copies(
+        &mut self,
+        trace: &Trace,
+        scope: ScopeId,
+        cotangent: &Tensor,
+        known: &dyn Fn() -> Vec<Tensor>,
+    ) -> Result<&Copies> {
+        Ok(match self.scopes.entry(scope) {
             Entry::Occupied(copies) => copies.into_mut(),
             Entry::Vacant(none) => {
-                let new = results.filter(|result| self.awaited.insert(result.node()));
+                let new = known().into_iter().filter(|it| self.awaited.insert(it.node()));
                 let awaited: Vec<Tensor> = iter::once(cotangent.clone()).chain(new).collect();
                 none.insert(recompute(trace, scope, &awaited)?)
             }
-        };
-        let copy = |id: &NodeId| copies.get(id).cloned().unwrap_or_else(|| trace.tensor(*id));
-        Ok((inputs.iter().map(copy).collect(), copy(&id)))
+        })
     }
 }
 
@@ -68,16 +80,21 @@ fn checkpoint_of(graph: &Graph, id: NodeId) -> Option<ScopeId> {
     let mut at = node.scope;
     while at != ScopeId::default() {
         let scope = graph.scope(at);
-        found = if scope.rematerialize { Some(at) } else { found };
+        found = if scope.recompute == Recompute::Nothing { found } else { Some(at) };
         at = scope.parent;
     }
     found
 }
 
+/// The transient scope of which a node is a result, or a part.
+fn transient_of(graph: &Graph, id: NodeId) -> Option<ScopeId> {
+    checkpoint_of(graph, id).filter(|&scope| graph.scope(scope).recompute == Recompute::Results)
+}
+
 /// Appends the scope's nodes once more. What the backward pass does not read
 /// of them, lowering drops.
 fn recompute(trace: &Trace, scope: ScopeId, awaited: &[Tensor]) -> Result<Copies> {
-    let never = never(awaited)?;
+    let never = trace.never(awaited)?;
     let mut copies = Copies::new();
     let members = members(&trace.graph(), scope);
     for id in members {
@@ -99,28 +116,13 @@ fn recompute(trace: &Trace, scope: ScopeId, awaited: &[Tensor]) -> Result<Copies
 fn later(trace: &Trace, input: NodeId, never: &Tensor) -> Result<Tensor> {
     let value = trace.tensor(input).after(&[never])?;
     let is_parameter = trace.graph().node(input).op.parameter_index().is_some();
-    if is_parameter || !value.dtype().is_float() {
-        return Ok(value);
+    match value.dtype() {
+        _ if is_parameter => Ok(value),
+        // Another value that is never true.
+        DType::Pred if value.rank() == 0 => value.or(never),
+        dtype if dtype.is_float() => value.withheld(never),
+        _ => Ok(value),
     }
-    never.select(&trace.scalar(0.0, value.dtype())?, &value)
-}
-
-/// False, which a compiler learns no sooner than all of `awaited` are there:
-/// no number is both above and below zero.
-fn never(awaited: &[Tensor]) -> Result<Tensor> {
-    let mut sum = first_element(&awaited[0])?;
-    for tensor in &awaited[1..] {
-        sum = sum.add(&first_element(tensor)?)?;
-    }
-    sum.gt_scalar(0.0)?.and(&sum.lt_scalar(0.0)?)
-}
-
-fn first_element(tensor: &Tensor) -> Result<Tensor> {
-    let mut first = tensor.clone();
-    for axis in 0..tensor.rank() {
-        first = first.slice(axis, 0, 1)?;
-    }
-    first.reshape(&[])?.convert(DType::F32)
 }
 
 fn members(graph: &Graph, scope: ScopeId) -> Vec<NodeId> {

@@ -50,9 +50,18 @@ pub struct ScopeId(pub u32);
 pub struct Scope {
     pub name: String,
     pub parent: ScopeId,
-    /// The backward pass recomputes the region instead of keeping its
-    /// activations (activation checkpointing).
-    pub rematerialize: bool,
+    pub recompute: Recompute,
+}
+
+/// The values of a scope that the backward pass computes again instead of keeping them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recompute {
+    #[default]
+    Nothing,
+    /// Those that it reads inside the scope (activation checkpointing).
+    Inside,
+    /// Those, and the scope's results that it reads outside.
+    Results,
 }
 
 /// A program parameter: a variable's current value or an input of the step.
@@ -72,7 +81,8 @@ pub struct Graph {
 
 impl Default for Graph {
     fn default() -> Self {
-        let root = Scope { name: String::new(), parent: ScopeId::default(), rematerialize: false };
+        let (parent, recompute) = (ScopeId::default(), Recompute::Nothing);
+        let root = Scope { name: String::new(), parent, recompute };
         Graph {
             nodes: Vec::new(),
             parameters: Vec::new(),
@@ -132,9 +142,9 @@ impl Graph {
     }
 
     /// Opens a scope inside the current one and makes it current.
-    pub fn enter_scope(&mut self, name: &str, rematerialize: bool) -> ScopeId {
+    pub fn enter_scope(&mut self, name: &str, recompute: Recompute) -> ScopeId {
         let parent = self.current_scope;
-        self.scopes.push(Scope { name: name.to_owned(), parent, rematerialize });
+        self.scopes.push(Scope { name: name.to_owned(), parent, recompute });
         self.current_scope = ScopeId(self.scopes.len() as u32 - 1);
         self.current_scope
     }

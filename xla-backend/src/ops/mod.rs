@@ -119,6 +119,7 @@ pub const NAMES: &[&str] = &[
     "take",
     "tanh",
     "transpose",
+    "withhold",
     "xor",
 ];
 

@@ -128,6 +128,7 @@ pub(crate) const TABLE: &[Row] = &[
         numbers.convert(DType::F64)?.mul(&x[0])
     }),
     row("stop_gradient", TWO, |_, x| x[0].stop_gradient()?.floor()?.mul(&x[1])),
+    row("withhold", TWO, |t, x| x[0].mul(&x[1])?.withheld(&t.never(x)?)),
     row("optimization_barrier", TWO, |_, x| {
         x[0].mul(&x[1])?.optimization_barrier()?.after(&[&x[1]])
     }),

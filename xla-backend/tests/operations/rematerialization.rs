@@ -72,3 +72,26 @@ fn the_second_computation_waits_behind_a_barrier() {
     %18 = f32[2] Mul(%17, %14)
     "#);
 }
+
+/// Nothing but the scope's input is kept for the backward pass, though the reader is outside.
+#[test]
+fn a_transient_result_is_computed_again_where_the_backward_pass_reads_it() {
+    let trace = Trace::new();
+    let parameter = |name| trace.parameter(name, Shape::new(DType::F32, [2])).unwrap();
+    let (x, held) = (parameter("x"), parameter("held"));
+    let never = trace.never(std::slice::from_ref(&x)).unwrap();
+    let factor = trace.transient("gather", || held.withheld(&never)?.exp()).unwrap();
+    let loss = x.mul(&factor).unwrap().sum(&[0]).unwrap();
+    let forward = trace.graph().len();
+    let results = gradients(&loss, &[&x, &held]).unwrap();
+    let text = print(&trace.graph());
+    assert_eq!(text.matches(" Exp(").count(), 2, "{text}");
+    assert_eq!(text.matches(" Withhold(%1, ").count(), 1, "{text}");
+    // Behind a barrier, and held back by what the backward pass knows.
+    assert_eq!(text.matches(" Or(").count(), 1, "{text}");
+    let graph = trace.graph();
+    for result in &results {
+        let inputs = &graph.node(result.node()).inputs;
+        assert!(inputs.iter().all(|input| input.index() >= forward), "{text}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Finds one change that makes a job fit; the changes that cost least are tried first.
 
-use traind_job_file::{JobFile, Optim, TaskName};
+use traind_job_file::{Fsdp, JobFile, Optim, TaskName};
 
 use super::memory::Memory;
 use super::{Change, PlannedModel};
@@ -27,7 +27,8 @@ pub(super) fn change(
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers
 /// over cores that would else see other rows or by fewer rows, the length of rows and the optimizer.
 fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
-    let sharded = (!job.parallel.shard_optimizer_state && job.resources.cores > 1).then(|| {
+    let (sharding, has_shards) = (job.parallel.sharding(), job.data_parallel_size() > 1);
+    let sharded = (sharding == Fsdp::No && has_shards).then(|| {
         let mut changed = job.clone();
         changed.parallel.shard_optimizer_state = true;
         ("parallel.shard_optimizer_state", "true".to_owned(), changed)
@@ -36,6 +37,11 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         let mut changed = job.clone();
         changed.train.gradient_checkpointing = true;
         ("train.gradient_checkpointing", "true".to_owned(), changed)
+    });
+    let gathered = (!sharding.shards_parameters() && has_shards).then(|| {
+        let mut changed = job.clone();
+        changed.parallel.fsdp = Fsdp::FullShard;
+        ("parallel.fsdp", Fsdp::FullShard.to_string(), changed)
     });
     let cores = job.resources.cores / job.parallel.pipeline.max(1);
     let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
@@ -70,7 +76,8 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.train.optim = Optim::Adafactor;
         ("train.optim", Optim::Adafactor.to_string(), changed)
     });
-    sharded.into_iter().chain(checkpointed).chain(divided).chain(rows).chain(lengths).chain(smaller)
+    let same = sharded.into_iter().chain(checkpointed).chain(gathered);
+    same.chain(divided).chain(rows).chain(lengths).chain(smaller)
 }
 
 fn halves(from: u32, least: u32) -> impl Iterator<Item = u32> {

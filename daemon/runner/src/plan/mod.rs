@@ -268,6 +268,24 @@ mod tests {
     }
 
     #[test]
+    fn cores_that_shard_parameters_hold_a_part_each() {
+        let sharded = |fsdp: &str| {
+            let edit = |job: &mut serde_json::Value| job["parallel"] = json!({"fsdp": fsdp});
+            plan_of(None, edit)
+        };
+        let (whole, full) = (sharded("no"), sharded("full_shard"));
+        assert_eq!((full.parameters, full.disk_bytes), (whole.parameters, whole.disk_bytes));
+        // Only the word embeddings are large enough, and each of two cores holds half of them.
+        let expect = 4 * (whole.parameters - 1000 * 64 / 2);
+        assert_eq!(full.memory.weights_bytes, expect);
+        assert_eq!(full.memory.gradients_bytes, expect);
+        assert_eq!(full.memory.optimizer_bytes, 2 * expect);
+        let stage_two = sharded("shard_grad_op").memory;
+        assert_eq!(stage_two.weights_bytes, 4 * (whole.parameters + 1000 * 64 / 2));
+        assert_eq!((stage_two.gradients_bytes, stage_two.optimizer_bytes), (expect, 2 * expect));
+    }
+
+    #[test]
     fn a_job_that_does_not_fit_gets_a_change_that_does() {
         let whole = plan_of(None, |_| {}).memory.bytes_per_core;
         assert!(plan_of(Some(whole), |_| {}).misfit.is_none());

@@ -47,24 +47,6 @@ impl Layout {
         }
     }
 
-    /// Gathers the whole parameter from the part that each core holds.
-    pub(super) fn gather(
-        &self,
-        held: &Tensor,
-        shape: &Shape,
-        mesh: &Mesh,
-    ) -> traind_xla::Result<Tensor> {
-        match self {
-            Layout::Whole => Ok(held.clone()),
-            Layout::Shard { .. } => {
-                let elements = shape.element_count();
-                held.all_gather(0, &mesh.groups(&[Axis::Data]))?
-                    .slice(0, 0, elements)?
-                    .reshape(&shape.dims)
-            }
-        }
-    }
-
     /// The shape of a core's part of a parameter of `shape`.
     pub(crate) fn held_shape(&self, shape: &Shape) -> Shape {
         match self {

@@ -1,9 +1,11 @@
 //! The state on the cores that lasts from step to step: parameters, optimizer slots and a few
 //! constants.
 //!
-//! With `shard_optimizer_state` the slots of a large parameter, and the copy that the optimizer
-//! updates, are sharded over the `data` axis (ZeRO-1): gradients are reduce-scattered, each core
-//! updates its shard, and the shards are gathered into the whole parameter.
+//! With `fsdp`, what belongs to a large parameter is sharded over the `data` axis (ZeRO):
+//! - `shard_optimizer`: the optimizer's slots and the copy that it updates. Gradients are
+//!   reduce-scattered, each core updates its shard, and the shards are gathered into the whole.
+//! - `shard_grad_op`: also the sum of the gradients of a step's batches, each of which is scattered.
+//! - `full_shard`: also the parameter. Layers gather it, and nothing else holds the whole.
 //!
 //! Where several cores form the `tensor` axis, each holds its part of the parameters that layers
 //! divide, and of all that belongs to them.
@@ -17,9 +19,10 @@ mod mesh;
 mod parameter;
 mod slots;
 
-use traind_job_file::JobFile;
+use traind_job_file::{Fsdp, JobFile};
 use traind_models::optimizers::Optimizer;
-use traind_models::{Model, TensorCores};
+use traind_models::parameter_shards::ParameterShards;
+use traind_models::{Model, ParameterTensors, TensorCores};
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape};
@@ -59,7 +62,7 @@ pub(crate) struct StateSettings {
     pub seed: u64,
     pub rows_per_core: usize,
     pub max_grad_norm: f64,
-    pub shard_optimizer_state: bool,
+    pub fsdp: Fsdp,
     /// Whether a step takes several programs.
     pub accumulates: bool,
     /// Whether the loss is scaled.
@@ -98,7 +101,7 @@ impl StateSettings {
             seed: train.seed,
             rows_per_core: train.per_device_train_batch_size as usize,
             max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
-            shard_optimizer_state: job.parallel.shard_optimizer_state,
+            fsdp: job.parallel.sharding(),
             accumulates: train.gradient_accumulation_steps > 1 || train.fp16,
             fp16: train.fp16,
         }
@@ -114,11 +117,11 @@ impl TrainState {
         settings: StateSettings,
     ) -> RunResult<TrainState> {
         // An optimizer that reads whole rows or columns cannot update a shard.
-        let sharded = settings.shard_optimizer_state && optimizer.shardable();
+        let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
         let mesh = recorder.mesh().clone();
         let shards = if sharded { mesh.data_shards() } else { 1 };
-        let declaration =
-            parameter::Declaration { optimizer, shards, accumulates: settings.accumulates };
+        let StateSettings { fsdp, accumulates, .. } = settings;
+        let declaration = parameter::Declaration { optimizer, fsdp, shards, accumulates };
         let specs = model.parameters().iter();
         let parameters = specs
             .map(|spec| ParameterState::declare(recorder, spec, &declaration))
@@ -175,13 +178,22 @@ impl TrainState {
         self.parameters.iter().map(|parameter| parameter.read(at)).collect()
     }
 
-    /// Records a read of the cores that share this core's layers, if there are any.
-    pub(crate) fn read_tensor_cores(
+    /// The parameters as layers read them, with the cores that have their other parts.
+    pub(crate) fn tensors(
         &self,
         at: &mut Recording<'_>,
-    ) -> RunResult<Option<TensorCores>> {
-        let Some(index) = self.tensor_index else { return Ok(None) };
-        Ok(TensorCores::of(&self.mesh, &at.read(index)?))
+        parameters: &[ParameterValue<'_>],
+    ) -> RunResult<ParameterTensors> {
+        let named = parameters.iter().map(|it| (it.parameter.name(), it.value.clone()));
+        let shapes = parameters.iter().filter_map(|it| {
+            Some((it.parameter.name().to_owned(), it.parameter.gathered_shape()?))
+        });
+        let shards = ParameterShards::new(self.mesh.groups(&[Axis::Data]), shapes);
+        let cores = match self.tensor_index {
+            Some(index) => TensorCores::of(&self.mesh, &at.read(index)?),
+            None => None,
+        };
+        Ok(ParameterTensors::new(named).divided_over(cores).stored_in(shards))
     }
 
     /// Records a read of each trained parameter's gradient sum.

@@ -1,11 +1,12 @@
 //! One parameter on the cores: its value and, where it is trained, the
 //! optimizer's state and the sum of its gradients.
 
+use traind_job_file::Fsdp;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
-use traind_models::{ParameterSpec, Sharding};
-use traind_xla::Tensor;
+use traind_models::{ParameterSpec, Sharding, parameter_shards};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
+use traind_xla::{Shape, Tensor};
 
 use super::slots::{self, HeldSlot};
 use super::{Distribution, SlotArrays, StateBytes, StoredSlots, set_zeros};
@@ -14,7 +15,7 @@ use crate::error::RunResult;
 #[derive(Clone, Debug)]
 pub(crate) struct ParameterState {
     name: String,
-    /// The same on all cores of the `data` axis.
+    /// That of the value: a shard where cores share the parameters.
     distribution: Distribution,
     value: Variable,
     /// Absent where the parameter is frozen.
@@ -24,19 +25,23 @@ pub(crate) struct ParameterState {
 /// The state that the update of a parameter needs.
 #[derive(Clone, Debug)]
 struct Training {
+    /// That of the reduced gradient, and of what the optimizer updates.
     distribution: Distribution,
-    /// The shard that this core updates, where the distribution has any.
+    /// The shard that this core updates, where the distribution has any and the value is whole.
     shard: Option<Variable>,
     slots: Vec<HeldSlot>,
-    /// f32, of the shape of the core's part, where a step takes several programs.
+    /// f32, where a step takes several programs.
     gradient_sum: Option<Variable>,
+    /// Whether the sum is of reduced gradients, and not of those of the core's own rows.
+    sums_reduced: bool,
     weight_decay: bool,
 }
 
 /// How the state of each parameter is declared.
 pub(super) struct Declaration<'a> {
     pub optimizer: &'a dyn Optimizer,
-    /// The number of cores that share the optimizer's state.
+    pub fsdp: Fsdp,
+    /// The number of cores that share what `fsdp` shards.
     pub shards: usize,
     pub accumulates: bool,
 }
@@ -54,6 +59,8 @@ pub(crate) struct Gradient<'a> {
     parameter: &'a ParameterState,
     training: &'a Training,
     pub value: Tensor,
+    /// Whether it is summed over all cores, and in shards if there are any.
+    is_reduced: bool,
 }
 
 /// The arguments that the updates of all parameters share.
@@ -73,7 +80,8 @@ impl ParameterState {
         declaration: &Declaration<'_>,
     ) -> RunResult<ParameterState> {
         let sharding = Sharding::of(spec, recorder.mesh().size(Axis::Tensor))?;
-        let distribution = Distribution::replicated(sharding.clone());
+        let shards = if declaration.fsdp.shards_parameters() { declaration.shards } else { 1 };
+        let distribution = Distribution::sharded(sharding.clone(), shards);
         let value = recorder.declare(&spec.name, distribution.held_shape());
         let declare = || Training::declare(recorder, spec, sharding, declaration);
         let training = spec.trainable.then(declare);
@@ -98,6 +106,12 @@ impl ParameterState {
     /// Sets the whole value, but not what the optimizer keeps of it.
     pub(crate) fn set(&self, device: &mut LazyDevice, array: &HostArray) -> RunResult<()> {
         self.distribution.set(device, self.value, array)
+    }
+
+    /// The shape that layers read, where the value is a shard.
+    pub(super) fn gathered_shape(&self) -> Option<Shape> {
+        let is_shard = self.distribution.layout().is_shard();
+        is_shard.then(|| self.distribution.divided_shape())
     }
 
     /// Copies the whole value to the host.
@@ -141,8 +155,10 @@ impl ParameterState {
         at: &mut Recording<'_>,
     ) -> Option<RunResult<Gradient<'_>>> {
         let training = self.training.as_ref()?;
-        let value = at.read(training.gradient_sum?);
-        Some(value.map(|value| Gradient { parameter: self, training, value }).map_err(Into::into))
+        let sum = at.read(training.gradient_sum?);
+        let is_reduced = training.sums_reduced;
+        let gradient = |value| Gradient { parameter: self, training, value, is_reduced };
+        Some(sum.map(gradient).map_err(Into::into))
     }
 
     pub(super) fn read_slots(&self, device: &LazyDevice, arrays: &mut SlotArrays) -> RunResult<()> {
@@ -164,13 +180,17 @@ impl Training {
         let distribution = Distribution::sharded(sharding, declaration.shards);
         let named = |part: &str| format!("{}.{part}", spec.name);
         let is_shard = distribution.layout().is_shard();
-        let (held, sum) = (distribution.held_shape(), distribution.divided_shape());
+        let (fsdp, held) = (declaration.fsdp, distribution.held_shape());
+        let sums_reduced = is_shard && fsdp.shards_gradients();
+        let sum = if sums_reduced { held.clone() } else { distribution.divided_shape() };
+        let has_copy = is_shard && !fsdp.shards_parameters();
         Training {
-            shard: is_shard.then(|| recorder.declare(named("shard"), held)),
+            shard: has_copy.then(|| recorder.declare(named("shard"), held)),
             slots: slots::declare(recorder, declaration.optimizer, spec, &distribution),
             gradient_sum: declaration
                 .accumulates
                 .then(|| recorder.declare(named("gradient_sum"), sum)),
+            sums_reduced,
             weight_decay: spec.weight_decay(),
             distribution,
         }
@@ -206,6 +226,8 @@ impl<'a> Gradient<'a> {
             parameter,
             training,
             value,
+            // A shard's is a part of the sum.
+            is_reduced: parameter.distribution.layout().is_shard(),
         });
         Ok(gradients.collect())
     }
@@ -222,14 +244,18 @@ impl<'a> Gradient<'a> {
 
     /// Sums the gradient over all cores; each keeps its own shard, if there are any.
     pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+        if self.is_reduced {
+            return Ok(self);
+        }
         let value = self.training.distribution.layout().reduce(&self.value, mesh)?;
-        Ok(Gradient { value, ..self })
+        Ok(Gradient { value, is_reduced: true, ..self })
     }
 
     /// Records that the gradient is added to the step's sum.
-    pub(crate) fn accumulate(&self, at: &mut Recording<'_>) -> RunResult<()> {
+    pub(crate) fn accumulate(self, at: &mut Recording<'_>, mesh: &Mesh) -> RunResult<()> {
         let Some(sum) = self.training.gradient_sum else { return Ok(()) };
-        let total = at.read(sum)?.add(&self.value)?;
+        let gradient = if self.training.sums_reduced { self.reduced(mesh)? } else { self };
+        let total = at.read(sum)?.add(&gradient.value)?;
         Ok(at.assign(sum, &total)?)
     }
 
@@ -261,10 +287,10 @@ impl<'a> Gradient<'a> {
             at.assign(slot.variable, &chosen(new, old)?)?;
         }
         let next = chosen(&updated.parameter, held.as_ref().unwrap_or(&value))?;
-        if let Some(shard) = training.shard {
-            at.assign(shard, &next)?;
-        }
-        let gathered = training.distribution.layout().gather(&next, value.shape(), with.mesh)?;
+        let Some(shard) = training.shard else { return Ok(at.assign(parameter.value, &next)?) };
+        at.assign(shard, &next)?;
+        let groups = with.mesh.groups(&[Axis::Data]);
+        let gathered = parameter_shards::gather(&next, value.shape(), &groups)?;
         Ok(at.assign(parameter.value, &gathered)?)
     }
 }
@@ -295,8 +321,12 @@ mod tests {
         root.declare("trained", Role::Projection, &[2.into()], Init::Zeros);
         root.at("base").frozen().declare("frozen", Role::Projection, &[2.into()], Init::Zeros);
         let optimizer = optimizers::build("adamw_torch", &Settings::default()).unwrap();
-        let declaration =
-            Declaration { optimizer: optimizer.as_ref(), shards: 1, accumulates: true };
+        let declaration = Declaration {
+            optimizer: optimizer.as_ref(),
+            fsdp: Fsdp::No,
+            shards: 1,
+            accumulates: true,
+        };
         let mut device = device();
         let start = [1.0, 2.0];
         let array = HostArray::from_f32(&[2], &start).unwrap();

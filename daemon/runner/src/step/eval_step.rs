@@ -34,8 +34,8 @@ impl EvalStep {
 
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
         let parameters = state.read_parameters(at)?;
-        let cores = state.read_tensor_cores(at)?;
-        let output = self.forward.record(at, &parameters, cores, None)?;
+        let parameters = state.tensors(at, &parameters)?;
+        let output = self.forward.record(at, parameters, None)?;
         let batch = self.forward.layout.bind(at);
         let model = self.forward.model.as_ref();
         self.readout.record(at, model.output(), &output, &batch)?;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use traind_job_file::{JobFile, Train};
 use traind_loader::ModelInputs;
 use traind_models::tasks::{LabelSmoother, num_items_in_batch};
-use traind_models::{Forward, Model, Output, ParameterTensors, TensorCores};
+use traind_models::{Forward, Model, Output, ParameterTensors};
 use traind_xla::DType;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::Recording;
 
 use super::BatchLayout;
 use crate::error::RunResult;
-use crate::state::ParameterValue;
 
 #[derive(Clone)]
 pub(crate) struct ForwardPass {
@@ -45,18 +44,14 @@ impl ForwardPass {
         })
     }
 
-    /// Records the pass over this core's rows, with dropout if `random` is given. `cores` share the
-    /// layers.
+    /// Records the pass over this core's rows, with dropout if `random` is given.
     pub(crate) fn record(
         &self,
         at: &Recording<'_>,
-        parameters: &[ParameterValue<'_>],
-        cores: Option<TensorCores>,
+        parameters: ParameterTensors,
         random: Option<&Random>,
     ) -> RunResult<Output> {
-        let named = parameters.iter().map(|it| (it.parameter.name(), it.value.clone()));
-        let parameters = ParameterTensors::new(named).computed_in(self.compute_dtype);
-        let parameters = parameters.divided_over(cores);
+        let parameters = parameters.computed_in(self.compute_dtype);
         let forward = Forward {
             trace: at.trace(),
             parameters: &parameters,

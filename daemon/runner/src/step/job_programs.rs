@@ -34,6 +34,7 @@ impl JobPrograms {
         let evaluate = EvalStep { forward, readout };
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
         check_tensor_parallel(job, model.as_ref(), optimizer)?;
+        check_fsdp(job, optimizer)?;
         let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings)?;
         Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate })
     }
@@ -94,6 +95,24 @@ fn check_tensor_parallel(
         problem: format!(
             "train.optim: {optim} reads whole parameters, of which each core would have a part; \
              adamw_torch reads parts, or parallel.tensor: 1 keeps them whole"
+        ),
+    })
+}
+
+/// Refuses to shard gradients or parameters for an optimizer that cannot update shards. One whose state
+/// alone would be sharded keeps it whole.
+fn check_fsdp(job: &JobFile, optimizer: &dyn Optimizer) -> RunResult<()> {
+    let fsdp = job.parallel.sharding();
+    if !fsdp.shards_gradients() || optimizer.shardable() {
+        return Ok(());
+    }
+    let optim = job.train.optim;
+    Err(RunError::Field {
+        name: "parallel.fsdp",
+        value: fsdp.to_string(),
+        problem: format!(
+            "train.optim: {optim} reads whole parameters, of which each core would have a shard; \
+             adamw_torch reads shards, or parallel.fsdp: no keeps parameters whole"
         ),
     })
 }

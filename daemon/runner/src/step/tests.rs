@@ -7,9 +7,11 @@ use std::sync::Arc;
 use traind_job_file::JobFile;
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::{Model, ModelConfig, Task, registry};
+use traind_xla::graph::Participants;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{JobPrograms, Program, ProgramShape, Readout};
+use crate::error::RunResult;
 use crate::state::mesh;
 
 /// The programs of a job of two layers, with the recorder that declared their variables.
@@ -21,6 +23,10 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// `sections` are lines of the job file.
     pub(crate) fn of_job(sections: &str) -> Recorded {
+        Recorded::try_of_job(sections).unwrap()
+    }
+
+    fn try_of_job(sections: &str) -> RunResult<Recorded> {
         let yaml = format!(
             "name: a\nmodel: {{name_or_path: ./a, task: sequence-classification, num_labels: 3}}\n\
              data: {{train: a.csv}}\noutput_dir: out\n{sections}"
@@ -34,7 +40,7 @@ impl Recorded {
             Readout::Logits,
             &mut recorder,
         );
-        Recorded { programs: programs.unwrap(), recorder }
+        Ok(Recorded { programs: programs?, recorder })
     }
 
     fn record(&self, program: Program) -> RecordedStep {
@@ -48,6 +54,19 @@ impl Recorded {
         text.collect()
     }
 
+    /// The collectives over shards: `A` gathers one, `R` reduces to one.
+    fn shard_collectives(&self, program: Program) -> String {
+        let letters = self.record(program).collectives().into_iter().filter_map(|it| {
+            assert!(matches!(it.participants, Participants::Groups(_)));
+            match it.operation {
+                "all_gather" => Some('A'),
+                "reduce_scatter" => Some('R'),
+                _ => None,
+            }
+        });
+        letters.collect()
+    }
+
     fn parameter_count(&self) -> usize {
         self.programs.state.parameters().len()
     }
@@ -55,8 +74,8 @@ impl Recorded {
 
 fn model() -> Arc<dyn Model> {
     let config = serde_json::json!({
-        "model_type": "bert", "vocab_size": 1024, "hidden_size": 16, "num_hidden_layers": 2,
-        "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32,
+        "model_type": "bert", "vocab_size": 2048, "hidden_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 2048, "max_position_embeddings": 32,
         "type_vocab_size": 2, "num_labels": 3,
     });
     let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
@@ -132,6 +151,89 @@ fn sharded_state_scatters_gradients_and_gathers_parameters() {
     assert!(scattered > 0 && scattered == gathered, "{found:?}");
     // The norm adds up the shards' squares besides loss and weights.
     assert_eq!(count("all_reduce "), job.parameter_count() - scattered + 3, "{found:?}");
+}
+
+/// Of the word embeddings and of two matrices of each layer. Other parameters are small.
+const SHARDED: usize = 1 + 2 * 2;
+
+#[test]
+fn full_shards_are_gathered_by_layer_and_again_in_the_backward_pass() {
+    for tensor in [1, 2] {
+        let sections = format!(
+            "resources: {{cores: {}}}\nparallel: {{fsdp: full_shard, tensor: {tensor}}}",
+            2 * tensor
+        );
+        let found = Recorded::of_job(&sections).shard_collectives(Program::Train);
+        // The gradient of a lookup reads no embeddings.
+        assert_eq!(found, "AAAAAARARARARR", "tensor {tensor}");
+    }
+    let job = Recorded::of_job("resources: {cores: 4}\nparallel: {fsdp: full_shard}");
+    let step = job.record(Program::Train);
+    assert_eq!(step.assigned().len(), 3 * job.parameter_count(), "no copies of shards");
+    for it in step.collectives().iter().filter(|it| it.operation != "all_reduce") {
+        let (shard, whole) = (2048 * 16, 4 * 2048 * 16);
+        let expect = match it.operation {
+            "all_gather" => (shard, whole),
+            _ => (whole, shard),
+        };
+        assert_eq!((it.operand_bytes, it.result_bytes), expect, "{it:?}");
+        assert_eq!(it.participants.first(), [0, 1, 2, 3]);
+    }
+    let found = job.collectives(Program::Train);
+    let sums = found.iter().filter(|it| it.starts_with("all_reduce ")).count();
+    assert_eq!(sums, job.parameter_count() - SHARDED + 3, "loss, weights and the norm");
+    assert_eq!(job.shard_collectives(Program::Evaluate), "A".repeat(SHARDED));
+}
+
+#[test]
+fn recomputed_layers_gather_twice_too() {
+    let sections = "resources: {cores: 2}\nparallel: {fsdp: full_shard}\n\
+                    train: {gradient_checkpointing: true}";
+    let found = Recorded::of_job(sections).shard_collectives(Program::Train);
+    assert_eq!(found.matches('A').count(), SHARDED + 4, "{found}");
+    assert_eq!(found.matches('R').count(), SHARDED, "{found}");
+}
+
+#[test]
+fn sharded_gradients_are_scattered_with_each_batch() {
+    let job = |fsdp: &str| {
+        Recorded::of_job(&format!(
+            "resources: {{cores: 2}}\nparallel: {{fsdp: {fsdp}}}\n\
+             train: {{gradient_accumulation_steps: 2}}"
+        ))
+    };
+    let collectives = |fsdp| {
+        let job = job(fsdp);
+        [Program::Accumulate, Program::Update].map(|program| job.shard_collectives(program))
+    };
+    let (gather, scatter) = ("A".repeat(SHARDED), "R".repeat(SHARDED));
+    let [batch, update] = collectives("shard_optimizer");
+    assert_eq!((batch.as_str(), update.matches('R').count()), ("", SHARDED));
+    assert_eq!(collectives("shard_grad_op"), [scatter, gather]);
+    assert_eq!(collectives("full_shard"), ["AAAAAARARARARR", ""]);
+    let sums = |fsdp| job(fsdp).programs.state.bytes(&job(fsdp).recorder).gradient_sums;
+    let whole = sums("shard_optimizer");
+    assert_eq!(sums("no"), whole);
+    let saved = (SHARDED * 2048 * 16 * 4 / 2) as u64;
+    assert_eq!([sums("shard_grad_op"), sums("full_shard")], [whole - saved, whole - saved]);
+}
+
+#[test]
+fn an_optimizer_of_whole_parameters_is_refused_shards_of_them() {
+    let job = |fsdp: &str| {
+        Recorded::try_of_job(&format!(
+            "resources: {{cores: 2}}\nparallel: {{fsdp: {fsdp}}}\ntrain: {{optim: adafactor}}"
+        ))
+    };
+    assert_eq!(job("shard_optimizer").unwrap().shard_collectives(Program::Train), "");
+    for fsdp in ["shard_grad_op", "full_shard"] {
+        let error = job(fsdp).err().unwrap().to_string();
+        assert!(
+            error.contains(&format!("parallel.fsdp of the job file names \"{fsdp}\"")),
+            "{error}"
+        );
+        assert!(error.contains("adamw_torch reads shards"), "{error}");
+    }
 }
 
 #[test]

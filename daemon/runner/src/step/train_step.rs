@@ -101,7 +101,7 @@ impl TrainStep {
         let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
         let scaled = self.scaled(at, state, &loss_sum)?;
         for gradient in Gradient::of_loss(&scaled, &parameters)? {
-            gradient.accumulate(at)?;
+            gradient.accumulate(at, &self.mesh)?;
         }
         add(at, sums.loss_sum, &loss_sum)?;
         add(at, sums.weight_sum, &weight_sum)
@@ -147,8 +147,8 @@ impl TrainStep {
         let seed = at.read(state.seed)?;
         let rows = input(at, "sample_weights")?.shape().element_count();
         let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
-        let cores = state.read_tensor_cores(at)?;
-        let output = self.forward.record(at, parameters, cores, Some(&random))?;
+        let parameters = state.tensors(at, parameters)?;
+        let output = self.forward.record(at, parameters, Some(&random))?;
         let loss = output.loss.ok_or_else(|| missing_input("labels"))?;
         Ok((loss.loss_sum, loss.weight_sum))
     }

@@ -108,7 +108,7 @@ const TABLE: Table = &[
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
     ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),
     ("eval_max_new_tokens", Rule::Dropped("texts are not generated")),
-    ("deepspeed", Rule::Refused("use parallel.shard_optimizer_state, and bf16 or fp16")),
+    ("deepspeed", Rule::Refused("use parallel.fsdp, and bf16 or fp16")),
     ("debug", Rule::Dropped("events and metrics show where time goes")),
 ];
 

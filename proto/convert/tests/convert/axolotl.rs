@@ -133,11 +133,8 @@ fn quantized_weights_and_instructions_are_not_supported() {
     let alpaca = PLAIN.replace("type: completion", "type: alpaca");
     check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "completion")]);
     let preference = format!("{PLAIN}rl: dpo\nchat_template: llama3\ndeepspeed: zero3.json\n");
-    let expect = [
-        ("rl", "preferences"),
-        ("chat_template", "templates"),
-        ("deepspeed", "shard_optimizer_state"),
-    ];
+    let expect =
+        [("rl", "preferences"), ("chat_template", "templates"), ("deepspeed", "parallel.fsdp")];
     check_refused(text(Source::Axolotl, &preference, &[]), &expect);
 }
 

@@ -39,12 +39,14 @@ fn what_is_changed_is_a_key() {
         ("report_to", serde_json::json!(["wandb", "tensorboard"])),
         ("dataloader_num_workers", 4.into()),
         ("gradient_checkpointing", true.into()),
+        ("fsdp", "full_shard auto_wrap".into()),
     ];
     let expect = [
         ("name", "first"),
         ("train.learning_rate", "1e-4"),
         ("train.warmup_steps", "0.1"),
         ("train.gradient_checkpointing", "true"),
+        ("parallel.fsdp", "full_shard"),
         ("train.report_to", "tensorboard"),
     ];
     let notes = ["optim", "report_to", "dataloader_num_workers", "do_train"];
@@ -71,11 +73,13 @@ fn what_cannot_be_had_is_refused_with_what_can() {
         ("deepspeed", "zero2.json".into()),
         ("push_to_hub", true.into()),
         ("neftune_noise_alpha", 5.into()),
+        ("fsdp", serde_json::json!(["hybrid_shard", "auto_wrap"])),
     ];
     let expect = [
         ("neftune_noise_alpha", "embeddings"),
         ("push_to_hub", "hf upload"),
-        ("deepspeed", "shard_optimizer_state"),
+        ("fsdp", "must be full_shard or shard_grad_op"),
+        ("deepspeed", "parallel.fsdp"),
     ];
     check_refused(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect);
     let changes = [("optim", "paged_adamw_8bit".into())];

@@ -20,9 +20,53 @@ section! {
         microbatches: u32 = 1, in 1.0..=65536.0;
         /// Placement of the job's cores on the host.
         placement: CorePlacement = CorePlacement::Cluster;
+        /// What cores of the `data` axis hold a part each of. `shard_optimizer`: the optimizer's state
+        /// (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`: also parameters
+        /// (stage 3), of which each layer's are gathered when it computes, and again in the backward
+        /// pass. Parameters of fewer than 16,384 elements, such as biases and norms, stay whole on
+        /// every core. `shard_grad_op` and `full_shard` work with every optimizer but `adafactor`.
+        fsdp: Fsdp = Fsdp::No;
         /// Keep each part of the optimizer's state on one core of the `data` axis
-        /// instead of on all of them.
+        /// instead of on all of them: `fsdp: shard_optimizer`.
         shard_optimizer_state: bool = false;
+    }
+}
+
+impl Parallel {
+    /// What cores of the `data` axis share, by either key.
+    pub fn sharding(&self) -> Fsdp {
+        match self.fsdp {
+            Fsdp::No if self.shard_optimizer_state => Fsdp::ShardOptimizer,
+            fsdp => fsdp,
+        }
+    }
+}
+
+spelled! {
+    /// What the cores of the `data` axis share, under PyTorch's names where it has one.
+    pub enum Fsdp {
+        /// Nothing.
+        No = "no",
+        /// The optimizer's state (ZeRO stage 1).
+        ShardOptimizer = "shard_optimizer",
+        /// Also the gradients (stage 2): each batch's are scattered, which saves memory where a step
+        /// has several batches.
+        ShardGradOp = "shard_grad_op" | "shard_grad_op auto_wrap",
+        /// Also the parameters (stage 3). Each layer's are gathered before it computes, and again in
+        /// the backward pass.
+        FullShard = "full_shard" | "full_shard auto_wrap",
+    }
+}
+
+impl Fsdp {
+    /// Whether each core keeps only its shard of gradients.
+    pub fn shards_gradients(self) -> bool {
+        matches!(self, Fsdp::ShardGradOp | Fsdp::FullShard)
+    }
+
+    /// Whether each core keeps only its shard of parameters.
+    pub fn shards_parameters(self) -> bool {
+        self == Fsdp::FullShard
     }
 }
 

@@ -1,8 +1,10 @@
 //! TrainingArguments that are no keys of `train`: accepted with their defaults, else ignored
 //! with a warning where the result is the same, or refused with an alternative.
 
+mod fsdp;
 mod table;
 
+pub use fsdp::fsdp_of_words;
 pub(crate) use table::{ALL, OPTIMIZERS};
 
 use crate::aliases;
@@ -54,6 +56,7 @@ pub fn training_argument(name: &str) -> Option<&'static Argument> {
 
 /// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    fsdp::apply(root, problems);
     let Some(entries) = aliases::section_of(root, "train") else {
         return;
     };

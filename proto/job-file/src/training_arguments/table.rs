@@ -105,9 +105,9 @@ const DISTRIBUTION: &[Argument] = arguments! {
     ddp_static_graph: "null", NoEffect(COLLECTIVES);
     ddp_backend: "null", NoEffect(COLLECTIVES);
     ddp_timeout: "1800", NoEffect(COLLECTIVES);
-    fsdp: "null", Refused("use parallel.shard_optimizer_state");
-    fsdp_config: "null", NoEffect("applies to fsdp alone");
-    deepspeed: "null", Refused("use parallel.shard_optimizer_state, and bf16 or fp16");
+    fsdp: "null", Refused("use full_shard or shard_grad_op, which are read as parallel.fsdp");
+    fsdp_config: "null", NoEffect("each layer is gathered by itself");
+    deepspeed: "null", Refused("use parallel.fsdp, and bf16 or fp16");
     local_rank: "-1", NoEffect("the runner starts one worker a core");
 };
 
@@ -150,7 +150,7 @@ pub(crate) const OPTIMIZERS: &[(&[&str], &str)] = &[
             "paged_adamw_32bit",
         ],
         "the optimizer's state is kept in float32 on the cores; use adamw_torch, and \
-         parallel.shard_optimizer_state where memory is short",
+         parallel.fsdp where memory is short",
     ),
     (
         &[

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use traind_job_file::{JobFile, TrainSamplingStrategy, fields};
+use traind_job_file::{Fsdp, JobFile, TrainSamplingStrategy, fields};
 
 use crate::{check, complete, job, lines};
 
@@ -28,6 +28,31 @@ fn keys_that_are_not_known() {
          line 1: train.output_dir: is not a known key; `output_dir` is a key of the job, outside of all sections",
     );
     check("resources: {zzzzzz: 1}", "line 1: resources.zzzzzz: is not a known key");
+}
+
+#[test]
+fn the_trainers_fsdp_is_read_as_that_of_the_cores() {
+    check(
+        "train:\n  fsdp: full_shard auto_wrap",
+        "line 2: train.fsdp: is read as `parallel.fsdp: full_shard`",
+    );
+    let fsdp = |section: &str| job(section).parallel.sharding();
+    assert_eq!(fsdp("train: {fsdp: [auto_wrap, shard_grad_op]}"), Fsdp::ShardGradOp);
+    assert_eq!(fsdp("parallel: {data: 1}\ntrain: {fsdp: true}"), Fsdp::FullShard);
+    assert_eq!(fsdp("train: {fsdp: false}"), Fsdp::No);
+    assert_eq!(fsdp("parallel: {shard_optimizer_state: true}"), Fsdp::ShardOptimizer);
+    check(
+        "parallel:\n  fsdp: full_shard auto_wrap",
+        "line 2: parallel.fsdp: `full_shard auto_wrap` is read as `full_shard`",
+    );
+    check(
+        "parallel: {fsdp: no}\ntrain: {fsdp: full_shard}",
+        "line 2: train.fsdp: is another name of `parallel.fsdp`; give one of them",
+    );
+    check(
+        "train: {fsdp: hybrid_shard auto_wrap}",
+        "line 1: train.fsdp: is not supported: use full_shard or shard_grad_op, which are read as parallel.fsdp",
+    );
 }
 
 #[test]

@@ -117,7 +117,8 @@ impl Body for Decoder {
         let mut x = states.last;
         for index in layers {
             let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);
-            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, mask, &rotary))?;
+            x =
+                cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, mask, &rotary))?;
         }
         Ok(HiddenStates::of(x))
     }

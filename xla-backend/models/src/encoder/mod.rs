@@ -92,7 +92,7 @@ impl Body for Encoder {
         let mut x = states.last;
         for index in layers {
             let layer = &self.layers[index];
-            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, &mask))?;
+            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
         }
         Ok(HiddenStates::of(x))
     }

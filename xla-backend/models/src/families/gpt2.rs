@@ -289,7 +289,7 @@ impl Body for Gpt2 {
         let mut x = states.last;
         for index in layers {
             let layer = &self.blocks[index];
-            x = cx.layer(&format!("layer{index}"), || layer.forward(cx, &x, &mask))?;
+            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
         }
         Ok(HiddenStates::of(x))
     }

@@ -61,7 +61,7 @@ impl Embedding {
     }
 
     fn look_up(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let table = cx.stored(&self.weight)?;
+        let table = &cx.stored(&self.weight)?;
         let share = match self.vocabulary {
             Some(size) => cx.vocabulary_share(size, table.dims()[0])?,
             None => None,

@@ -110,7 +110,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
         let (mut x, end) = (states, layers.end);
         for layer in layers {
-            x = cx.layer(&format!("encoder{layer}"), || {
+            x = cx.layer(&format!("encoder{layer}"), &x, |cx| {
                 stacks.encoder_layer(cx, layer, &x, &scores)
             })?;
         }
@@ -138,7 +138,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         let scores = stacks.decoder_scores(cx, causal_mask(&present, None)?)?;
         let mut x = states;
         for layer in layers {
-            x = cx.layer(&format!("decoder{layer}"), || {
+            x = cx.layer(&format!("decoder{layer}"), &x, |cx| {
                 stacks.decoder_layer(cx, layer, &x, &source, &scores)
             })?;
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Map;
+use traind_models::parameter_shards::ParameterShards;
 use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores,
 };
@@ -83,16 +84,18 @@ impl Fixture {
         gradient_checkpointing: bool,
         compute_dtype: DType,
     ) -> Traced {
-        self.trace_shared(trace, gradient_checkpointing, compute_dtype, None)
+        self.trace_shared(trace, gradient_checkpointing, compute_dtype, None, &[])
     }
 
-    /// The same where other cores have parts of each layer.
+    /// The same where other cores have parts of each layer, and groups of cores the shards of each
+    /// part.
     pub(crate) fn trace_shared(
         &self,
         trace: &Trace,
         gradient_checkpointing: bool,
         compute_dtype: DType,
         cores: Option<TensorCores>,
+        shard_groups: &[Vec<usize>],
     ) -> Traced {
         let parameter = |name: &str, shape: &Shape| trace.parameter(name, shape.clone()).unwrap();
         let mut batch = Batch::new();
@@ -102,10 +105,16 @@ impl Fixture {
         let specs = self.model.parameters();
         let count = cores.as_ref().map_or(1, TensorCores::count);
         let shape = |spec| Sharding::of(spec, count).unwrap().held_shape();
-        let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &shape(s))).collect();
+        let shards = shard_groups.first().map_or(1, Vec::len);
+        let stored = |spec| shard_shape(&shape(spec), shards);
+        let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &stored(s))).collect();
+        let in_shards = specs.iter().filter(|spec| stored(spec) != shape(spec));
+        let in_shards = in_shards.map(|spec| (spec.name.clone(), shape(spec)));
+        let in_shards = ParameterShards::new(shard_groups.to_vec(), in_shards);
         let names = specs.iter().map(|spec| &spec.name);
         let parameters = ParameterTensors::new(names.zip(weights.iter().cloned()));
-        let parameters = &parameters.computed_in(compute_dtype).divided_over(cores);
+        let parameters = parameters.computed_in(compute_dtype).divided_over(cores);
+        let parameters = &parameters.stored_in(in_shards);
         let adapters = Some(self.model.adapters());
         let cx = Forward { trace, parameters, random: None, gradient_checkpointing, adapters };
         let output = self.model.forward(&cx, &batch).unwrap();
@@ -165,6 +174,16 @@ impl Fixture {
         let gradients = self.expected.iter().filter(|(name, _)| name.starts_with("grad."));
         let values = gradients.flat_map(|(_, values)| values);
         values.map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
+    }
+}
+
+/// The shape of each shard of a parameter; small parameters are not sharded.
+pub(crate) fn shard_shape(shape: &Shape, shards: usize) -> Shape {
+    let elements = shape.element_count();
+    if shards == 1 || elements < 40 {
+        shape.clone()
+    } else {
+        shape.with_dims([elements.div_ceil(shards)])
     }
 }
 

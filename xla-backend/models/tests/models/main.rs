@@ -10,6 +10,7 @@ mod fixtures;
 mod flops;
 mod initial;
 mod layers;
+mod parameter_shards;
 mod parameters;
 mod precision;
 mod scoring;

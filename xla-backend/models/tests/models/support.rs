@@ -64,6 +64,11 @@ impl Program {
         results.iter().map(of_core).collect()
     }
 
+    /// The bytes that one core needs besides arguments and results.
+    pub(crate) fn temporary_bytes(&self) -> u64 {
+        self.executable.program().compiled_memory_stats().unwrap().unwrap().temp_bytes as u64
+    }
+
     /// XLA's estimate of the operations of one run.
     pub(crate) fn flops(&self) -> f64 {
         let analysis = self.executable.program().cost_analysis().unwrap().unwrap();

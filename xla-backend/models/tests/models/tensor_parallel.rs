@@ -81,7 +81,7 @@ fn shared_layers_compute_what_transformers_computes() {
         let fixture = Fixture::load(&folder_of(folder), *task);
         let trace = Trace::with_kernels(true);
         let group = tensor_cores(&trace, &mesh(*cores));
-        let traced = fixture.trace_shared(&trace, false, DType::F32, group);
+        let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);
         let outputs: Vec<&Tensor> =
             std::iter::once(&traced.loss).chain(&traced.gradients).collect();
         let inputs: Vec<HostArray> = fixture.inputs.iter().map(|(_, it)| it.clone()).collect();

@@ -1,0 +1,74 @@
+//! `fsdp` of TrainingArguments, read as `parallel.fsdp`.
+
+use crate::aliases::section_of;
+use crate::node::{Entry, Node, Value};
+use crate::problems::{ALIAS_USED, Problems};
+use crate::schema::parallel::Fsdp;
+
+const OLD: &str = "train.fsdp";
+const NEW: &str = "parallel.fsdp";
+
+/// The value of `parallel.fsdp` that the Trainer's words stand for, such as `full_shard auto_wrap`.
+/// Every layer is gathered by itself, so `auto_wrap` adds nothing.
+pub fn fsdp_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Fsdp> {
+    let mut found = None;
+    for word in words.into_iter().filter(|word| *word != "auto_wrap") {
+        let meant = match word {
+            "full_shard" => Fsdp::FullShard,
+            "shard_grad_op" => Fsdp::ShardGradOp,
+            "no_shard" => Fsdp::No,
+            _ => return None,
+        };
+        if found.replace(meant).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+/// Moves `train.fsdp` to `parallel` where it can be read; other values stay.
+pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
+    let Some(train) = section_of(root, "train") else { return };
+    let Some(at) = train.iter().position(|entry| entry.key == "fsdp") else { return };
+    let Some(fsdp) = strategy(&train[at].node.value) else { return };
+    let mut entry = train.remove(at);
+    if has_key(root) {
+        problems.violation(OLD, format!("is another name of `{NEW}`; give one of them"));
+        return;
+    }
+    problems.warning(ALIAS_USED, OLD, format!("is read as `{NEW}: {fsdp}`"));
+    problems.renamed(OLD, NEW);
+    entry.node.value = Value::Text(fsdp.to_string());
+    insert(root, entry);
+}
+
+fn strategy(value: &Value) -> Option<Fsdp> {
+    match value {
+        Value::Bool(true) => Some(Fsdp::FullShard),
+        Value::Bool(false) => Some(Fsdp::No),
+        Value::Text(text) => fsdp_of_words(text.split_whitespace()),
+        Value::List(nodes) => {
+            let word = |node: &Node| match &node.value {
+                Value::Text(text) => Some(text.clone()),
+                _ => None,
+            };
+            let words: Vec<String> = nodes.iter().map(word).collect::<Option<_>>()?;
+            fsdp_of_words(words.iter().map(String::as_str))
+        }
+        _ => None,
+    }
+}
+
+fn has_key(root: &mut Node) -> bool {
+    section_of(root, "parallel").is_some_and(|keys| keys.iter().any(|entry| entry.key == "fsdp"))
+}
+
+fn insert(root: &mut Node, entry: Entry) {
+    if let Some(parallel) = section_of(root, "parallel") {
+        parallel.push(entry);
+    } else if let Value::Map(sections) = &mut root.value {
+        sections.retain(|section| section.key != "parallel");
+        let node = Node { value: Value::Map(vec![entry]), at: None };
+        sections.push(Entry { key: "parallel".to_owned(), key_at: None, node });
+    }
+}

@@ -1,0 +1,57 @@
+//! Parameters stored in shards over the cores of the `data` axis (FSDP, which is stage 3 of ZeRO:
+//! Rajbhandari et al., 2020). A core gathers a parameter where a layer reads it, and again where the
+//! backward pass does. The gradient of a shard is its part of the sum over these cores.
+
+use std::collections::HashMap;
+
+use traind_xla::{DType, Shape, Tensor};
+
+use crate::error::Result;
+
+/// The parameters that are stored in shards.
+#[derive(Clone, Debug, Default)]
+pub struct ParameterShards {
+    groups: Vec<Vec<usize>>,
+    /// The shapes that layers read, by name.
+    shapes: HashMap<String, Shape>,
+}
+
+impl ParameterShards {
+    /// Each of the `groups` of cores has the shards of parameters, which layers read in `shapes`.
+    pub fn new(
+        groups: Vec<Vec<usize>>,
+        shapes: impl IntoIterator<Item = (String, Shape)>,
+    ) -> ParameterShards {
+        ParameterShards { groups, shapes: shapes.into_iter().collect() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// The parameter `name` in `dtype`, of which `stored` is all or a shard. It is gathered no sooner
+    /// than `never`, a value of [`Trace::never`](traind_xla::Trace::never), is known.
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        stored: &Tensor,
+        dtype: DType,
+        never: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let Some(shape) = self.shapes.get(name) else { return Ok(stored.convert(dtype)?) };
+        let gathered = stored.trace().transient("gather", || {
+            let shard = never.map_or_else(|| Ok(stored.clone()), |never| stored.withheld(never))?;
+            gather(&shard, shape, &self.groups)?.convert(dtype)
+        });
+        Ok(gathered?)
+    }
+}
+
+/// The whole of a tensor of `shape` from its shards: equal parts of its elements, with zeros behind
+/// the last.
+pub fn gather(shard: &Tensor, shape: &Shape, groups: &[Vec<usize>]) -> traind_xla::Result<Tensor> {
+    let padded = shard.all_gather(0, groups)?;
+    let elements = shape.element_count();
+    let whole = if padded.dims() == [elements] { padded } else { padded.slice(0, 0, elements)? };
+    whole.reshape(&shape.dims)
+}

@@ -1,0 +1,155 @@
+//! Models whose parameters cores store in shards: loss and gradients are those of one core, and no
+//! more than a layer's parameters are whole at a time.
+
+use serde_json::{Map, json};
+use traind_models::parameter_shards::ParameterShards;
+use traind_models::{
+    Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores, registry,
+};
+use traind_xla::mesh::{Axis, Mesh, Placement};
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
+
+use crate::fixture::{Fixture, folder_of, shard_shape};
+use crate::support::Program;
+
+/// Folders of `fixtures/`, tasks, the cores along `data` and `tensor`, and whether activations are
+/// recomputed. Three cores do not divide every parameter.
+#[rustfmt::skip]
+const SHARDED: &[(&str, Task, usize, usize, bool)] = &[
+    ("bert-sequence-classification", Task::SequenceClassification, 2, 1, false),
+    ("gpt2-causal-lm", Task::CausalLm, 3, 1, true),
+    ("llama-causal-lm", Task::CausalLm, 2, 2, true),
+    ("t5-seq2seq-lm", Task::Seq2SeqLm, 3, 1, false),
+];
+
+/// The shards of an array, as bytes with zeros behind the last.
+fn split(array: &HostArray, shards: usize) -> Vec<HostArray> {
+    let shape = shard_shape(array.shape(), shards);
+    if shape == *array.shape() {
+        return vec![array.clone(); shards];
+    }
+    let mut bytes = array.bytes().to_vec();
+    bytes.resize(shards * shape.size_bytes(), 0);
+    let parts = bytes.chunks(shape.size_bytes());
+    parts.map(|part| HostArray::from_bytes(shape.clone(), part.to_vec()).unwrap()).collect()
+}
+
+/// The arguments of each core of the mesh: its place, `shared`, and its shards of the weights.
+fn arguments(fixture: &Fixture, mesh: &Mesh) -> Vec<Vec<HostArray>> {
+    let specs = fixture.model.parameters();
+    let of_core = |core: usize| {
+        let at = mesh.coordinates(core);
+        let place = HostArray::from_u32(&[], &[at.tensor as u32]).unwrap();
+        let stored = specs.iter().zip(&fixture.weights).map(|(spec, array)| {
+            let sharding = Sharding::of(spec, mesh.size(Axis::Tensor)).unwrap();
+            let part = sharding.part(array, at.tensor).unwrap();
+            split(&part, mesh.data_shards()).swap_remove(at.data)
+        });
+        let inputs = fixture.inputs.iter().map(|(_, array)| array.clone());
+        std::iter::once(place).chain(inputs).chain(stored).collect()
+    };
+    (0..mesh.replica_count()).map(of_core).collect()
+}
+
+/// The whole gradient of a parameter from those of each core, all of which saw the same rows.
+fn joined(sharding: &Sharding, mesh: &Mesh, of_cores: &[&HostArray]) -> HostArray {
+    let shards = mesh.data_shards();
+    let part = |tensor: usize| {
+        let held = sharding.held_shape();
+        let is_shard = shard_shape(&held, shards) != held;
+        let of_data = (0..if is_shard { shards } else { 1 }).flat_map(|data| {
+            let at = traind_xla::mesh::Coordinates { data, tensor, ..Default::default() };
+            of_cores[mesh.replica(at)].to_f32().unwrap()
+        });
+        // A shard's gradient is a sum over the cores.
+        let copies = if is_shard { shards as f32 } else { 1.0 };
+        let values: Vec<f32> = of_data.take(held.element_count()).map(|it| it / copies).collect();
+        HostArray::from_f32(&held.dims, &values).unwrap()
+    };
+    sharding.join((0..sharding.parts()).map(part).collect()).unwrap()
+}
+
+#[test]
+fn gathered_parameters_compute_what_transformers_computes() {
+    for &(folder, task, data, tensor, checkpointing) in SHARDED {
+        println!("{folder} on {data} x {tensor}");
+        let fixture = Fixture::load(&folder_of(folder), task);
+        let mesh = Mesh::new(data, tensor, 1, Placement::Cluster).unwrap();
+        let trace = Trace::with_kernels(true);
+        let index = trace.parameter("tensor_index", Shape::scalar(DType::U32)).unwrap();
+        let (cores, groups) = (TensorCores::of(&mesh, &index), mesh.groups(&[Axis::Data]));
+        let traced = fixture.trace_shared(&trace, checkpointing, DType::F32, cores, &groups);
+        let outputs: Vec<&Tensor> =
+            std::iter::once(&traced.loss).chain(&traced.gradients).collect();
+        let program = Program::compile_for(&trace, &outputs, mesh.replica_count());
+        let results = program.run_replicas(&arguments(&fixture, &mesh));
+        let specs = fixture.model.parameters().iter().enumerate();
+        let gradients: Vec<HostArray> = specs
+            .map(|(index, spec)| {
+                let of_cores: Vec<&HostArray> = results.iter().map(|it| &it[1 + index]).collect();
+                joined(&Sharding::of(spec, tensor).unwrap(), &mesh, &of_cores)
+            })
+            .collect();
+        for core in &results {
+            fixture.check_loss_and_gradients(&core[0], &gradients);
+        }
+    }
+}
+
+/// A GPT-2 whose layers have far more parameters than activations.
+fn gpt2(layers: usize) -> Box<dyn Model> {
+    let keys: Map<_, _> = json!({
+        "model_type": "gpt2", "vocab_size": 32, "n_positions": 8, "n_embd": 128, "n_layer": layers,
+        "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    registry::build(ModelConfig::new("config.json", keys), Task::CausalLm).unwrap()
+}
+
+const LAYER_BYTES: u64 = 4 * 12 * 128 * 128;
+
+/// The temporary bytes of loss and gradients on two cores.
+fn temporary_bytes(layers: usize, gradient_checkpointing: bool) -> u64 {
+    let (model, trace) = (gpt2(layers), Trace::new());
+    let mut batch = Batch::new();
+    let ids = trace.parameter("ids", Shape::new(DType::S32, [1, 8])).unwrap();
+    batch.insert("labels", ids.clone());
+    batch.insert("attention_mask", trace.full(1.0, Shape::new(DType::S32, [1, 8])).unwrap());
+    batch.insert("input_ids", ids);
+    let specs = model.parameters();
+    let stored = |shape: &Shape| shard_shape(shape, 2);
+    let parameters: Vec<Tensor> = specs
+        .iter()
+        .map(|spec| trace.parameter(&spec.name, stored(&spec.shape)).unwrap())
+        .collect();
+    let in_shards = specs.iter().filter(|spec| stored(&spec.shape) != spec.shape);
+    let in_shards = in_shards.map(|spec| (spec.name.clone(), spec.shape.clone()));
+    let named = specs.iter().map(|spec| &spec.name).zip(parameters.iter().cloned());
+    let named =
+        ParameterTensors::new(named).stored_in(ParameterShards::new(vec![vec![0, 1]], in_shards));
+    let cx = Forward {
+        trace: &trace,
+        parameters: &named,
+        random: None,
+        gradient_checkpointing,
+        adapters: None,
+    };
+    let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
+    let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();
+    let outputs: Vec<&Tensor> = std::iter::once(&loss).chain(&gradients).collect();
+    Program::compile_for(&trace, &outputs, 2).temporary_bytes()
+}
+
+/// By the compiler's own account: further layers add activations alone.
+#[test]
+fn one_layer_is_whole_at_a_time() {
+    for checkpointing in [false, true] {
+        let [few, many] = [1, 4].map(|layers| temporary_bytes(layers, checkpointing));
+        println!("checkpointing {checkpointing}: {few}, {many} bytes, a layer {LAYER_BYTES}");
+        assert!(few < 2 * LAYER_BYTES, "{few} bytes");
+        assert!(many < few + LAYER_BYTES / 2, "{few} bytes, with three layers more {many}");
+    }
+}
