@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -36,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             SamplerConfig { batch_per_core: 8, cores: 2, seed: 42, strategy, drop_last: false };
         let buckets = Buckets::new(tokenizer.max_length().unwrap_or(512), false)?;
         let sampler = Sampler::new(config, prepared.set.lengths(), buckets)?;
-        let shapes = sampler.shapes(3 * sampler.batches_per_epoch() as u64);
+        let uses = sampler.first_uses(0..3 * sampler.batches_per_epoch() as u64);
+        let shapes: BTreeSet<_> = uses.into_iter().map(|(_, sizes)| sizes).collect();
         let padding = padding_share(sampler.epoch(0).batches(), sampler.lengths());
         println!("{strategy:?}: padding {:.1} %, shapes of 3 epochs {shapes:?}", 100.0 * padding);
         let start = Instant::now();

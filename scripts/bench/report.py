@@ -41,7 +41,7 @@ def step_time(runs):
         lines.append(f"  {part.replace('_', ' '):12} {seconds * 1e3:9.2f} ms {seconds / total:7.2%}")
     lines.append(f"  input-bound: {run['step_time']['input_wait'] / total:.2%} of the time")
     lines.append("  (dispatch is tracing or replaying the step and handing it to the device)")
-    lines.append(f"  programs compiled after the first step: {run['late_compilations']}")
+    lines.append(f"  programs that a step waited for: {run['late_compilations']}")
     return "\n".join(lines)
 
 

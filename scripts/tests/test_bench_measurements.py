@@ -69,7 +69,7 @@ class Figures(unittest.TestCase):
 
     def test_startup_ends_with_the_first_step(self):
         marks = startup.marks(finished_run())
-        self.assertEqual(marks, {"runner started": 1, "programs ready": 5, "first step done": 10})
+        self.assertEqual(marks, {"runner started": 1, "first program ready": 5, "first step done": 10})
 
 
 class Report(unittest.TestCase):

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::show::core_view::CoreView;
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
-use crate::interfaces::text::{bytes, phase};
+use crate::interfaces::text::{activity, bytes};
 
 /// Show the host's cores and their utilization
 #[derive(clap::Args)]
@@ -75,7 +75,7 @@ fn row(core: &v1::Core) -> Vec<String> {
     ];
     if let Some(usage) = &core.usage {
         row.extend([
-            phase(usage.phase()),
+            activity(usage),
             format!("{:.0} %", usage.utilization_percent_1s),
             format!("{:.0} %", usage.utilization_percent_1m),
             known(usage.tflops, |tflops| format!("{tflops:.3}")),

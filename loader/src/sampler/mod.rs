@@ -13,6 +13,7 @@ mod plan;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use gather::GatherInOrder;
@@ -168,20 +169,23 @@ impl Sampler {
         })
     }
 
-    /// The sizes of the first `total_batches` batches, ascending, each once: a program is compiled
-    /// for each of them before the first step.
-    pub fn shapes(&self, total_batches: u64) -> Vec<BatchSizes> {
+    /// The sizes of some batches of the run, each once, with the first batch that has them and in
+    /// that order: a program is compiled for each.
+    pub fn first_uses(&self, batches: Range<u64>) -> Vec<(u64, BatchSizes)> {
         let per_epoch = self.batches_per_epoch() as u64;
-        let epochs = match self.config.strategy {
-            SamplingStrategy::Sequential => total_batches.div_ceil(per_epoch).min(1),
-            _ => total_batches.div_ceil(per_epoch),
+        let end = match self.config.strategy {
+            // All epochs are alike.
+            SamplingStrategy::Sequential => batches.end.min(batches.start + per_epoch),
+            SamplingStrategy::Random | SamplingStrategy::GroupByLength => batches.end,
         };
-        let mut shapes = BTreeSet::new();
-        for epoch in 0..epochs {
-            let batches_left = (total_batches - epoch * per_epoch).min(per_epoch) as usize;
-            shapes.extend(&self.epoch(epoch).sizes()[..batches_left]);
+        let mut seen = BTreeSet::new();
+        let mut uses = Vec::new();
+        for epoch in batches.start / per_epoch..end.div_ceil(per_epoch) {
+            let numbered = (epoch * per_epoch..).zip(self.epoch(epoch).sizes().to_vec());
+            let in_range = numbered.filter(|(batch, _)| (batches.start..end).contains(batch));
+            uses.extend(in_range.filter(|(_, sizes)| seen.insert(*sizes)));
         }
-        shapes.into_iter().collect()
+        uses
     }
 
     /// The rows of an epoch in the order of its batches, without those that it leaves out.

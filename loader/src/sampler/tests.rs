@@ -88,17 +88,20 @@ proptest! {
     }
 
     #[test]
-    fn shapes_are_those_of_the_run_and_hold_every_row(
-        lengths in lengths(), pick in 0usize..3, total in 1u64..40,
+    fn first_uses_are_those_of_the_run_and_sizes_hold_every_row(
+        lengths in lengths(), pick in 0usize..3, from in 0u64..20, total in 0u64..40,
     ) {
         let sampler = sampler(&lengths, 1, 8, STRATEGIES[pick], false);
         let mut seen = BTreeSet::new();
-        for batch in sampler.run(0, total) {
-            let longest = batch.plan.rows.iter().map(|&row| lengths[row as usize]).max();
-            prop_assert!(longest.is_some_and(|longest| longest <= positions(&batch.plan.sizes)));
-            seen.insert(batch.plan.sizes);
+        let mut uses = Vec::new();
+        for ScheduledBatch { batch, plan, .. } in sampler.run(from, total) {
+            let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max();
+            prop_assert!(longest.is_some_and(|longest| longest <= positions(&plan.sizes)));
+            if seen.insert(plan.sizes) {
+                uses.push((batch, plan.sizes));
+            }
         }
-        prop_assert_eq!(sampler.shapes(total), seen.into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(sampler.first_uses(from..total), uses);
     }
 
     #[test]
@@ -108,7 +111,7 @@ proptest! {
         // Ladders are fitted to the batches of this seed.
         let standard = with_seed(&sampler(&lengths, 1, 8, STRATEGIES[pick], false), 0);
         // A rung for the longest row, which the standard ladder's last one may stand in for.
-        let rungs = standard.shapes(standard.batches_per_epoch() as u64).len() + 1;
+        let rungs = standard.first_uses(0..standard.batches_per_epoch() as u64).len() + 1;
         let fitted = standard.fitted(rungs).unwrap();
         let padded = |sampler: &Sampler| sampler.epoch(0).sizes().iter().map(positions).sum::<u32>();
         prop_assert!(padded(&fitted) <= padded(&standard));
@@ -198,7 +201,7 @@ fn batches_are_padded_along_each_axis_by_its_own_lengths() {
     check(&sampler, &["2x12x32", "2x24x8", "2x8x16"]);
     // Two lengths for each axis, four shapes at most.
     check(&sampler.fitted(3).unwrap(), &["2x9x30", "2x21x15", "2x9x15"]);
-    assert_eq!(sampler.shapes(3).len(), 3);
+    assert_eq!(sampler.first_uses(0..3).len(), 3);
     assert_eq!(sampler.epoch(0).batch(0).unwrap().padded_tokens(), 2 * (12 + 32));
     let wrong = sampler.with_axis(BatchAxis::TargetPositions, [1, 2], buckets());
     assert_eq!(wrong.err(), Some(SamplerError::TooFewValues { found: 2, rows: 5 }));

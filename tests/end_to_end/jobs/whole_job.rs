@@ -71,13 +71,17 @@ fn check_events(history: &History) {
         "DataPrepared validation",
         "ModelLoaded",
         "Log",
-        "Compiled",
     ];
     expect.extend(["Step", "Evaluated validation"].repeat(EPOCHS));
     expect.extend(["Saved", "Finished", "COMPLETED"]);
     let mut event_names = history.event_names();
     // The order of these two is unspecified.
     event_names[2..4].sort_by_key(|event_name| event_name == "RUNNING");
+    let position = |kind: &str| event_names.iter().position(|event_name| event_name == kind);
+    assert!(position("Compiled") < position("Step"), "{event_names:?}");
+    // Programs are compiled while steps run.
+    event_names.retain(|event_name| event_name != "Compiled");
+    event_names.dedup();
     assert_eq!(event_names, expect);
 
     let started = history.started();
@@ -86,8 +90,24 @@ fn check_events(history: &History) {
     assert_eq!(rows, [60, 53]);
     let classes = &history.data()[0].classes;
     assert_eq!(classes.iter().map(|class| class.rows).sum::<u64>(), 60);
-    assert!(history.compiled().iter().all(|program| program.ahead), "no step waits for a program");
+    check_compiled(history);
     assert_eq!(history.finished().outcome(), Outcome::Completed);
+}
+
+/// Each length of the run has its programs, and the first step waited for no other than its own.
+fn check_compiled(history: &History) {
+    let compiled = history.compiled();
+    assert_eq!((compiled[0].program.as_str(), compiled[0].ahead), ("train_step", true));
+    let lengths = |program: &str| {
+        let of_program = compiled.iter().filter(|compiled| compiled.program == program);
+        let mut lengths: Vec<u32> = of_program.map(|compiled| compiled.bucket_length).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    for program in ["train_step", "eval_step"] {
+        let lengths = lengths(program);
+        assert!(lengths.len() >= 2 && lengths.is_sorted_by(|a, b| a < b), "{program}: {lengths:?}");
+    }
 }
 
 fn check_job(history: &History) {

@@ -1,7 +1,7 @@
 //! From a lowered program to an executable: in memory, from disk, or compiled.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use traind_pjrt::{CompileOptions, Executable};
@@ -38,37 +38,38 @@ impl CompileReport {
 pub struct Compiler {
     cores: LocalCores,
     disk: Option<ExecutableCache>,
-    memory: Mutex<HashMap<String, Arc<Executable>>>,
+    memory: Mutex<HashMap<String, Arc<Entry>>>,
 }
+
+/// The executable of a key. The thread that makes it holds the lock.
+type Entry = Mutex<Option<Arc<Executable>>>;
 
 impl Compiler {
     pub fn new(cores: LocalCores, disk: Option<ExecutableCache>) -> Compiler {
         Compiler { cores, disk, memory: Mutex::default() }
     }
 
-    /// The executable of `program`. Safe to call from several threads; two
-    /// that ask for one new program at once may both compile it.
+    /// The executable of `program`. Several threads may compile at once; those that ask for the same
+    /// program wait for the first of them.
     pub fn compile(&self, program: &Program) -> Result<(Arc<Executable>, CompileReport)> {
         let start = Instant::now();
         let key = self.key(program)?;
-        if let Some(executable) = self.in_memory(&key) {
-            return Ok((executable, CompileReport::new(ExecutableSource::Memory, start.elapsed())));
+        let entry = self.entry(&key);
+        let mut entry = lock(&entry);
+        if let Some(executable) = &*entry {
+            let report = CompileReport::new(ExecutableSource::Memory, start.elapsed());
+            return Ok((Arc::clone(executable), report));
         }
         let (executable, source) = match self.on_disk(&key) {
             Some(executable) => (executable, ExecutableSource::Disk),
             None => (self.compile_and_store(program, &key)?, ExecutableSource::Compiled),
         };
-        let executable = Arc::new(executable);
-        self.memory().insert(key, Arc::clone(&executable));
-        Ok((executable, CompileReport::new(source, start.elapsed())))
+        let executable = entry.insert(executable.into());
+        Ok((Arc::clone(executable), CompileReport::new(source, start.elapsed())))
     }
 
-    fn in_memory(&self, key: &str) -> Option<Arc<Executable>> {
-        self.memory().get(key).cloned()
-    }
-
-    fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Executable>>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entry(&self, key: &str) -> Arc<Entry> {
+        Arc::clone(lock(&self.memory).entry(key.to_owned()).or_default())
     }
 
     /// An executable that the plugin no longer takes is compiled anew.
@@ -114,6 +115,10 @@ impl Compiler {
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
         Ok(hash.finalize().to_hex().to_string())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The instruction sets of this host: executables hold machine code, and a

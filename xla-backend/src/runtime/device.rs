@@ -1,55 +1,29 @@
 //! Variables, steps and their execution.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
-use traind_pjrt::{Buffer, Executable, ExecuteOptions};
+use traind_pjrt::{Buffer, ExecuteOptions};
 
 use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::pending::HandOver;
-use super::recorder::{RecordedStep, Recorder};
-use super::recording::{Argument, Recorded, Recording, StepInput};
+use super::recorder::Recorder;
+use super::recording::{Argument, Recording, StepInput};
+use super::step_compiler::{CompiledStep, Step, StepCompiler};
 use super::variable::Variable;
-use super::{CompileReport, Compiler, ExecutableCache, HostArray, Pending};
+use super::{Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::kernels::enable_kernels;
-
-/// A step that was recorded and compiled, to be installed on the device.
-#[derive(Debug)]
-pub struct CompiledStep {
-    pub compile: CompileReport,
-    /// Time that recording and lowering took, in seconds.
-    pub trace_seconds: f64,
-    /// The lowered program, as handed to the compiler.
-    pub program: String,
-    /// The floating-point operations of the kernels that the program calls.
-    pub kernel_flops: f64,
-    step: Step,
-}
-
-impl CompiledStep {
-    pub fn executable(&self) -> &Executable {
-        &self.step.executable
-    }
-}
 
 /// Runs recorded steps on the cores of this process.
 #[derive(Debug)]
 pub struct LazyDevice {
     cores: LocalCores,
-    compiler: Compiler,
-    recorder: Recorder,
+    compiler: StepCompiler,
     /// `[variable][local core]`; empty for a variable that has no value.
     buffers: Vec<Vec<Buffer>>,
     steps: HashMap<String, Step>,
-}
-
-#[derive(Debug)]
-struct Step {
-    executable: Arc<Executable>,
-    recorded: Recorded,
 }
 
 impl LazyDevice {
@@ -60,9 +34,9 @@ impl LazyDevice {
         tensor_float_32: bool,
     ) -> LazyDevice {
         let (platform, kernels) = (cores.client().platform_name(), enable_kernels(cores.client()));
+        let recorder = Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels);
         LazyDevice {
-            recorder: Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels),
-            compiler: Compiler::new(cores.clone(), disk),
+            compiler: StepCompiler::new(recorder, Compiler::new(cores.clone(), disk)),
             cores,
             buffers: Vec::new(),
             steps: HashMap::new(),
@@ -71,17 +45,23 @@ impl LazyDevice {
 
     /// The same with programs that XLA compiles as a whole.
     pub fn without_kernels(mut self) -> LazyDevice {
-        self.recorder.disable_kernels();
+        self.recorder_mut().disable_kernels();
         self
     }
 
     pub fn recorder(&self) -> &Recorder {
-        &self.recorder
+        self.compiler.recorder()
     }
 
     /// Declares variables, which have no value until one is set.
     pub fn recorder_mut(&mut self) -> &mut Recorder {
-        &mut self.recorder
+        self.compiler.recorder_mut()
+    }
+
+    /// Returns the device's compiler, which other threads may use while the device runs steps. It
+    /// does not know variables that are declared later.
+    pub fn compiler(&self) -> StepCompiler {
+        self.compiler.clone()
     }
 
     pub fn cores(&self) -> &LocalCores {
@@ -90,14 +70,14 @@ impl LazyDevice {
 
     /// A variable with the same value on every core.
     pub fn variable(&mut self, value: &HostArray) -> Result<Variable> {
-        let name = format!("variable{}", self.recorder.len());
-        let variable = self.recorder.declare(name, value.shape().clone());
+        let name = format!("variable{}", self.recorder().len());
+        let variable = self.recorder_mut().declare(name, value.shape().clone());
         self.set(variable, value)?;
         Ok(variable)
     }
 
     pub fn shape(&self, variable: Variable) -> &Shape {
-        self.recorder.shape(variable)
+        self.recorder().shape(variable)
     }
 
     /// Copies a variable's value on one local core to the host, after the steps that
@@ -116,20 +96,20 @@ impl LazyDevice {
         let expected = self.shape(variable);
         if let Some(other) = values.iter().find(|value| value.shape() != expected) {
             return Err(Error::Value {
-                name: self.recorder.name(variable).to_owned(),
+                name: self.recorder().name(variable).to_owned(),
                 expected: expected.clone(),
                 got: other.shape().to_string(),
             });
         }
         let buffers = self.upload(values)?;
-        self.buffers.resize_with(self.recorder.len(), Vec::new);
+        self.buffers.resize_with(self.recorder().len(), Vec::new);
         self.buffers[variable.index()] = buffers;
         Ok(())
     }
 
     fn buffers(&self, variable: Variable) -> Result<&[Buffer]> {
         let buffers = self.buffers.get(variable.index()).filter(|buffers| !buffers.is_empty());
-        let name = || self.recorder.name(variable).to_owned();
+        let name = || self.recorder().name(variable).to_owned();
         Ok(buffers.ok_or_else(|| Error::NoValue { variable: name() })?)
     }
 
@@ -144,23 +124,7 @@ impl LazyDevice {
         inputs: &[StepInput],
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<CompiledStep, E> {
-        Ok(self.compile_recorded(self.recorder.record(inputs, record)?)?)
-    }
-
-    /// Compiles a step of this device's recorder.
-    pub fn compile_recorded(&self, recorded: RecordedStep) -> Result<CompiledStep> {
-        let start = Instant::now();
-        let program = self.recorder.lower(&recorded);
-        let trace_seconds = recorded.seconds + start.elapsed().as_secs_f64();
-        let (executable, compile) = self.compiler.compile(&program)?;
-        let step = Step { executable, recorded: recorded.recorded };
-        Ok(CompiledStep {
-            compile,
-            trace_seconds,
-            kernel_flops: program.kernel_flops,
-            program: program.text,
-            step,
-        })
+        Ok(self.compiler.compile(self.recorder().record(inputs, record)?)?)
     }
 
     /// Makes a compiled step ready to run. `key` stands for everything that the

@@ -2,8 +2,8 @@
 //! once and replayed, and `mark_step`, which cuts the recorded graph, finds or
 //! compiles its program, runs it on all cores and swaps the donated state.
 //!
-//! Shapes are known before the first step: [`LazyDevice::compile`] compiles a
-//! step ahead, several at once if need be.
+//! Shapes are known before the first step, so that threads with a [`StepCompiler`]
+//! compile steps ahead of their use while the device runs others.
 
 mod cache;
 mod compiler;
@@ -14,15 +14,17 @@ mod pending;
 mod platform;
 mod recorder;
 mod recording;
+mod step_compiler;
 mod variable;
 
 pub use cache::ExecutableCache;
 pub use compiler::{CompileReport, Compiler, ExecutableSource};
 pub use cores::{CoreInputs, JobCores, LocalCores};
-pub use device::{CompiledStep, LazyDevice};
+pub use device::LazyDevice;
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
 pub use recorder::{ProgramArgument, RecordedStep, Recorder};
 pub use recording::{Recording, StepInput};
+pub use step_compiler::{CompiledStep, StepCompiler};
 pub use variable::Variable;

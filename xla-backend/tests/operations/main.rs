@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod collectives;
+mod compiling;
 mod evaluator;
 mod forward;
 mod gradient_table;

@@ -24,6 +24,8 @@ pub(crate) struct Status {
     pub phase: Phase,
     pub step: u64,
     pub max_steps: u64,
+    pub programs_compiled: usize,
+    pub programs_total: usize,
     pub memory: MemoryUsage,
     /// The memory of a core in bytes, 0 where unknown.
     pub memory_total: u64,
@@ -40,6 +42,8 @@ struct Shared {
     phase: Phase,
     step: u64,
     max_steps: u64,
+    programs_compiled: usize,
+    programs_total: usize,
     memory: MemoryUsage,
     memory_total: u64,
     peak_flops: f64,
@@ -53,6 +57,8 @@ impl Activity {
             phase: Phase::Idle,
             step: 0,
             max_steps: 0,
+            programs_compiled: 0,
+            programs_total: 0,
             memory: MemoryUsage::default(),
             memory_total: 0,
             peak_flops: 0.0,
@@ -62,14 +68,21 @@ impl Activity {
         Activity { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    pub(crate) fn enter(&self, phase: Phase) {
-        self.lock().phase = phase;
+    /// Returns the phase that ends.
+    pub(crate) fn enter(&self, phase: Phase) -> Phase {
+        std::mem::replace(&mut self.lock().phase, phase)
     }
 
     pub(crate) fn set_step(&self, step: u64, max_steps: u64) {
         let mut shared = self.lock();
         shared.step = step;
         shared.max_steps = max_steps;
+    }
+
+    /// Sets how many of the run's programs are compiled.
+    pub(crate) fn set_programs(&self, compiled: usize, total: usize) {
+        let mut shared = self.lock();
+        (shared.programs_compiled, shared.programs_total) = (compiled, total);
     }
 
     /// Sets the memory that the job uses on each core.
@@ -107,6 +120,8 @@ impl Activity {
             phase: shared.phase,
             step: shared.step,
             max_steps: shared.max_steps,
+            programs_compiled: shared.programs_compiled,
+            programs_total: shared.programs_total,
             memory: shared.memory,
             memory_total: shared.memory_total,
             work: shared.work.rate(now),

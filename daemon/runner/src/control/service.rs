@@ -80,6 +80,8 @@ impl RunnerService {
             model_tflops: now.work.model / TERA,
             model_flops_utilization_percent: percent(now.work.model, now.peak_flops),
             memory: Some(now.memory),
+            programs_compiled: now.programs_compiled as u32,
+            programs_total: now.programs_total as u32,
         };
         self.cores.iter().map(usage).collect()
     }

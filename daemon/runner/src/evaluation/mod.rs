@@ -91,11 +91,11 @@ impl Evaluator {
         Ok(Evaluator { split, task, labels, sampler, collator, loss_only, reporter })
     }
 
-    /// The programs of the evaluation, by ascending length.
-    pub(crate) fn programs(&self) -> impl Iterator<Item = ProgramShape> {
+    /// The programs of the evaluation, in the order of their first use.
+    pub(crate) fn programs(&self) -> Vec<ProgramShape> {
         let program = self.program();
-        let sizes = self.sampler.shapes(self.sampler.batches_per_epoch() as u64).into_iter();
-        sizes.map(move |sizes| ProgramShape { program, sizes })
+        let uses = self.sampler.first_uses(0..self.sampler.batches_per_epoch() as u64);
+        uses.into_iter().map(|(_, sizes)| ProgramShape { program, sizes }).collect()
     }
 
     fn program(&self) -> Program {
@@ -111,10 +111,12 @@ impl Evaluator {
         step: u64,
         epoch: f64,
     ) -> RunResult<Evaluation> {
-        let start = Instant::now();
+        let (start, compile_wait) = (Instant::now(), session.compile_wait());
         self.reporter.activity.enter(Phase::Evaluate);
         let outputs = self.outputs(session)?;
-        let seconds = start.elapsed().as_secs_f64();
+        // Without compiling, as in the Trainer.
+        let compile_wait = session.compile_wait() - compile_wait;
+        let seconds = (start.elapsed() - compile_wait).as_secs_f64();
         let metrics = self.metrics(&outputs, seconds, prefix)?;
         self.reporter.journal.record(Kind::Evaluated(Evaluated {
             split: self.split.name.to_owned(),

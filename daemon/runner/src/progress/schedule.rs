@@ -132,6 +132,14 @@ impl Timetable {
         self.eval_delay <= passed && self.is_due(self.eval_steps, done)
     }
 
+    /// The steps before the first evaluation that follows `done` steps or more of them, or that follows
+    /// the last step.
+    pub(crate) fn next_evaluation(&self, done: u64) -> u64 {
+        let Some(interval) = self.eval_steps else { return self.max_steps };
+        let mut due = (done.next_multiple_of(interval)..self.max_steps).step_by(interval as usize);
+        due.find(|steps| self.evaluates_after(*steps)).unwrap_or(self.max_steps)
+    }
+
     /// Whether a checkpoint follows `done` steps. One follows the last step, as in the Trainer.
     pub(crate) fn saves_after(&self, done: u64) -> bool {
         self.is_due(self.save_steps, done)

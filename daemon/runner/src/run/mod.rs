@@ -3,6 +3,7 @@
 //! Imports every room but `plan`.
 
 mod context;
+mod first_uses;
 mod inputs;
 mod prepare;
 mod save;

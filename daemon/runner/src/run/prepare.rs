@@ -1,14 +1,16 @@
-//! Puts the model on the cores and compiles every program before the first step.
+//! Puts the model on the cores and starts to compile the run's programs.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use traind_cache::CacheFolders;
+use traind_job_file::JobFile;
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::Context;
+use super::first_uses::FirstUses;
 use super::inputs::Inputs;
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::Split;
@@ -41,12 +43,12 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
         let inputs = Inputs::read(context, mesh.clone())?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
-        inputs.compile(context, cores)
+        inputs.prepare(context, cores)
     })
 }
 
 impl Inputs {
-    fn compile(self, context: &Context, cores: LocalCores) -> RunResult<(Session, Prepared)> {
+    fn prepare(self, context: &Context, cores: LocalCores) -> RunResult<(Session, Prepared)> {
         let job = &context.spec.job;
         let validation = self.evaluator(context, self.splits.validation.clone())?;
         if let (Some(rule), Some(evaluator)) = (BestRule::of(&job.train), &validation) {
@@ -54,12 +56,9 @@ impl Inputs {
         }
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores)?;
-        let mut programs = self.training_programs(&session);
-        programs.extend([&validation, &test].into_iter().flatten().flat_map(Evaluator::programs));
-        session.prepare(&programs)?;
-        evict_cache(context)?;
-        let activity = &context.reporter.activity;
-        activity.set_memory(session.memory());
+        let programs = self.programs(job, &session, validation.as_ref(), test.as_ref());
+        let (eviction, activity) = (context.clone(), &context.reporter.activity);
+        session.prepare(&programs, move || evict_cache(&eviction))?;
         activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
@@ -79,9 +78,27 @@ impl Inputs {
         Ok((session, prepared))
     }
 
-    fn training_programs(&self, session: &Session) -> Vec<ProgramShape> {
-        let batches = self.timetable.batches_before(self.timetable.max_steps);
-        session.programs.step_programs().shapes(self.sampler.shapes(batches))
+    /// The run's programs in the order of their first use.
+    fn programs(
+        &self,
+        job: &JobFile,
+        session: &Session,
+        validation: Option<&Evaluator>,
+        test: Option<&Evaluator>,
+    ) -> Vec<ProgramShape> {
+        let timetable = &self.timetable;
+        let done = self.resumed.as_ref().map_or(0, Resumed::step);
+        let [first, end] = [done, timetable.max_steps].map(|steps| timetable.batches_before(steps));
+        let uses = FirstUses {
+            timetable,
+            step_programs: session.programs.step_programs(),
+            done,
+            eval_on_start: job.train.eval_on_start,
+            batches: self.sampler.first_uses(first..end),
+            validation: validation.map(Evaluator::programs).unwrap_or_default(),
+            test: test.map(Evaluator::programs).unwrap_or_default(),
+        };
+        uses.programs()
     }
 
     fn evaluator(&self, context: &Context, split: Option<Split>) -> RunResult<Option<Evaluator>> {

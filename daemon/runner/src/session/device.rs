@@ -1,31 +1,44 @@
 //! The cores as the session sees them, so that its tests can do without any.
 
+use std::thread::available_parallelism;
+
 use traind_pjrt::{Executable, Value};
 use traind_proto::v1::{CompileSource, ProgramMemory};
 use traind_xla::runtime::{
     CompiledStep, CoreInputs, ExecutableSource, LazyDevice, Pending, RecordedStep, Recorder,
+    StepCompiler,
 };
 
 use crate::error::RunResult;
 
-pub(crate) trait ProgramDevice: Sync {
-    /// A compiled program.
-    type Step: Send;
+pub(crate) trait ProgramDevice {
+    type Compiler: ProgramCompiler;
     /// A program that may still run.
     type Launched;
+
+    /// The number of threads that compile programs while steps run.
+    fn compile_threads(&self) -> usize;
+
+    /// Returns the compiler for the cores. The device's variables are declared.
+    fn compiler(&self) -> Self::Compiler;
+
+    fn is_prepared(&self, key: &str) -> bool;
+
+    fn install(&mut self, key: &str, step: <Self::Compiler as ProgramCompiler>::Step);
+
+    /// Launches the installed program `key`.
+    fn launch(&mut self, key: &str, inputs: &CoreInputs) -> RunResult<Self::Launched>;
+}
+
+/// Compiles programs while others run. Several threads may do so at once.
+pub(crate) trait ProgramCompiler: Send + Sync + 'static {
+    /// A compiled program.
+    type Step: Send;
 
     /// The recorder that declared the device's variables.
     fn recorder(&self) -> &Recorder;
 
-    fn is_prepared(&self, key: &str) -> bool;
-
-    /// Compiles a program. Several threads may do so at once.
     fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<Self::Step>>;
-
-    fn install(&mut self, key: &str, step: Self::Step);
-
-    /// Launches the installed program `key`.
-    fn launch(&mut self, key: &str, inputs: &CoreInputs) -> RunResult<Self::Launched>;
 }
 
 /// A compiled program with the compiler's statistics.
@@ -43,27 +56,22 @@ pub(crate) struct CompiledProgram<S> {
 }
 
 impl ProgramDevice for LazyDevice {
-    type Step = CompiledStep;
+    type Compiler = StepCompiler;
     type Launched = Pending;
 
-    fn recorder(&self) -> &Recorder {
-        LazyDevice::recorder(self)
+    /// One for each processor that the cores leave idle, and two where there are fewer, since cores
+    /// that wait for a program are idle.
+    fn compile_threads(&self) -> usize {
+        let processors = available_parallelism().map_or(1, usize::from);
+        processors.saturating_sub(self.cores().len()).max(2).min(processors)
+    }
+
+    fn compiler(&self) -> StepCompiler {
+        LazyDevice::compiler(self)
     }
 
     fn is_prepared(&self, key: &str) -> bool {
         LazyDevice::is_prepared(self, key)
-    }
-
-    fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<CompiledStep>> {
-        let mut step = self.compile_recorded(recorded)?;
-        Ok(CompiledProgram {
-            seconds: step.trace_seconds + step.compile.seconds,
-            source: compile_source(step.compile.source),
-            text: std::mem::take(&mut step.program),
-            flops: flops(step.executable()) + step.kernel_flops,
-            memory: memory(step.executable()),
-            step,
-        })
     }
 
     fn install(&mut self, key: &str, step: CompiledStep) {
@@ -72,6 +80,26 @@ impl ProgramDevice for LazyDevice {
 
     fn launch(&mut self, key: &str, inputs: &CoreInputs) -> RunResult<Pending> {
         Ok(self.mark_step(key, inputs)?)
+    }
+}
+
+impl ProgramCompiler for StepCompiler {
+    type Step = CompiledStep;
+
+    fn recorder(&self) -> &Recorder {
+        StepCompiler::recorder(self)
+    }
+
+    fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<CompiledStep>> {
+        let mut step = StepCompiler::compile(self, recorded)?;
+        Ok(CompiledProgram {
+            seconds: step.trace_seconds + step.compile.seconds,
+            source: compile_source(step.compile.source),
+            text: std::mem::take(&mut step.program),
+            flops: flops(step.executable()) + step.kernel_flops,
+            memory: memory(step.executable()),
+            step,
+        })
     }
 }
 

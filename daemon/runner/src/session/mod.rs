@@ -1,13 +1,16 @@
-//! The cores with the model on them: compiles every program of the run before its first step, and
-//! launches programs.
+//! The cores with the model on them: compiles the programs of the run in the order of their first use,
+//! and launches them.
 //!
 //! Imports `step`, `state`, `control` and `error`.
 
+mod builder;
 mod cores;
 mod costs;
 mod device;
 mod flops;
+mod priority;
 mod program_files;
+mod program_queue;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -15,14 +18,13 @@ mod upload;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
 use traind_job_file::Train;
 use traind_loader::BatchAxis;
 use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
-use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Compiled, MemoryUsage, Phase};
+use traind_proto::v1::{MemoryUsage, Phase};
 use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending};
 
 use crate::control::Reporter;
@@ -34,71 +36,75 @@ pub(crate) use cores::open_cores;
 pub(crate) use flops::trainer_flos;
 pub(crate) use upload::{UploadedBatch, Uploader};
 
+use builder::ProgramBuilder;
 use costs::ProgramCosts;
-use device::{CompiledProgram, ProgramDevice};
+use device::{CompiledProgram, ProgramCompiler, ProgramDevice};
 use program_files::ProgramFiles;
+use program_queue::ProgramQueue;
 
-pub(crate) struct Session<D = LazyDevice> {
+pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
     pub device: D,
-    pub programs: JobPrograms,
+    pub programs: Arc<JobPrograms>,
+    queue: ProgramQueue<D::Compiler>,
     costs: HashMap<String, ProgramCosts>,
+    compile_wait: Duration,
     reporter: Reporter,
-    program_files: ProgramFiles,
 }
 
 impl<D: ProgramDevice> Session<D> {
+    /// A session of a device that has the variables of `programs`.
     pub(crate) fn new(
         device: D,
         programs: JobPrograms,
         reporter: Reporter,
         run_dir: &Path,
     ) -> Session<D> {
-        let program_files = ProgramFiles::new(run_dir);
-        Session { device, programs, costs: HashMap::new(), reporter, program_files }
+        let programs = Arc::new(programs);
+        let builder = ProgramBuilder {
+            compiler: device.compiler(),
+            programs: Arc::clone(&programs),
+            reporter: reporter.clone(),
+            files: ProgramFiles::new(run_dir),
+        };
+        let queue = ProgramQueue::new(builder);
+        let (costs, compile_wait) = (HashMap::new(), Duration::ZERO);
+        let session = Session { device, programs, queue, costs, compile_wait, reporter };
+        session.report_memory();
+        session
     }
 
-    /// Compiles the missing programs of `shapes`, as many at a time as the host has processors.
-    pub(crate) fn prepare(&mut self, shapes: &[ProgramShape]) -> RunResult<()> {
-        let mut missing: Vec<ProgramShape> = Vec::new();
+    /// Starts to compile `shapes`, which are in the order of their first use. Calls `when_done` when
+    /// all are compiled.
+    pub(crate) fn prepare(
+        &mut self,
+        shapes: &[ProgramShape],
+        when_done: impl FnOnce() -> RunResult<()> + Send + 'static,
+    ) -> RunResult<()> {
+        let mut distinct: Vec<ProgramShape> = Vec::new();
         for shape in shapes {
-            if !self.has(shape) && !missing.contains(shape) {
-                missing.push(*shape);
+            if !distinct.contains(shape) {
+                distinct.push(*shape);
             }
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        self.reporter.activity.enter(Phase::Compile);
-        let compile = |shape: &ProgramShape| self.compile(*shape, true);
-        let compiled =
-            missing.par_iter().with_max_len(1).map(compile).collect::<RunResult<Vec<_>>>()?;
-        missing.iter().zip(compiled).for_each(|(shape, compiled)| self.install(shape, compiled));
-        Ok(())
+        self.queue.start(distinct, self.device.compile_threads(), Box::new(when_done))
     }
 
     fn has(&self, shape: &ProgramShape) -> bool {
         self.device.is_prepared(&shape.key())
     }
 
-    /// `ahead`: before the first step.
-    fn compile(&self, shape: ProgramShape, ahead: bool) -> RunResult<CompiledProgram<D::Step>> {
-        let recorder = self.device.recorder();
-        let recorded = self.programs.record(recorder, shape)?;
-        let description = program_files::describe(shape.key(), recorder, &recorded);
-        let compiled = self.device.compile(recorded)?;
-        self.program_files.write(description, &compiled);
-        self.reporter.journal.record(Kind::Compiled(Compiled {
-            program: shape.program.name().to_owned(),
-            bucket_length: shape.sizes.get(BatchAxis::Positions) as u32,
-            batch: shape.sizes.rows() as u32,
-            seconds: compiled.seconds,
-            source: compiled.source.into(),
-            ahead,
-        }))?;
-        Ok(compiled)
+    /// Installs the programs compiled since the last launch. Fails if one could not be compiled.
+    fn install_compiled(&mut self) -> RunResult<()> {
+        let compiled = self.queue.compiled()?;
+        if compiled.is_empty() {
+            return Ok(());
+        }
+        compiled.into_iter().for_each(|(shape, compiled)| self.install(&shape, compiled));
+        self.report_memory();
+        Ok(())
     }
 
-    fn install(&mut self, shape: &ProgramShape, compiled: CompiledProgram<D::Step>) {
+    fn install(&mut self, shape: &ProgramShape, compiled: CompiledProgram<StepOf<D>>) {
         let sizes = &shape.sizes;
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions),
@@ -110,31 +116,55 @@ impl<D: ProgramDevice> Session<D> {
         self.device.install(&shape.key(), compiled.step);
     }
 
-    /// The memory that the run uses on each core.
-    pub(crate) fn memory(&self) -> MemoryUsage {
-        let parameters_bytes = self.programs.state.bytes(self.device.recorder()).parameters;
+    fn wait_for(&mut self, shape: ProgramShape) -> RunResult<()> {
+        let start = Instant::now();
+        let phase = self.reporter.activity.enter(Phase::Compile);
+        self.queue.complete(shape);
+        self.reporter.activity.enter(phase);
+        self.compile_wait += start.elapsed();
+        self.install_compiled()
+    }
+
+    /// The time that launches have waited for their programs.
+    pub(crate) fn compile_wait(&self) -> Duration {
+        self.compile_wait
+    }
+
+    fn report_memory(&self) {
+        self.reporter.activity.set_memory(self.memory());
+    }
+
+    /// The memory that the run uses on each core, by the programs compiled so far.
+    fn memory(&self) -> MemoryUsage {
+        let recorder = self.queue.recorder();
+        let parameters_bytes = self.programs.state.bytes(recorder).parameters;
         let costs = self.costs.values();
         MemoryUsage {
             parameters_bytes,
-            optimizer_bytes: self.device.recorder().variable_bytes() as u64 - parameters_bytes,
+            optimizer_bytes: recorder.variable_bytes() as u64 - parameters_bytes,
             temporary_bytes: costs.clone().map(|costs| costs.temporary_bytes).max().unwrap_or(0),
             code_bytes: costs.map(|costs| costs.code_bytes).sum(),
         }
     }
 
-    /// Launches the program, which may still run on return. Compiles it first if it is missing.
+    /// Launches the program, which may still run on return. Waits until it is compiled.
     fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<D::Launched> {
+        self.install_compiled()?;
         if !self.has(&shape) {
-            self.reporter.activity.enter(Phase::Compile);
-            let compiled = self.compile(shape, false)?;
-            self.install(&shape, compiled);
+            self.wait_for(shape)?;
         }
         let key = shape.key();
         let work = self.costs.get(&key).map(|costs| costs.work).unwrap_or_default();
         self.reporter.activity.program_launched(work);
+        if shape.program.ends_step() {
+            self.queue.step_launched();
+        }
         self.device.launch(&key, inputs)
     }
 }
+
+/// A compiled program of a device.
+type StepOf<D> = <<D as ProgramDevice>::Compiler as ProgramCompiler>::Step;
 
 impl Session {
     /// The memory of a core in bytes, if known.

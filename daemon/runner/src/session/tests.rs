@@ -1,49 +1,107 @@
 //! The session with a device that records what it compiles and launches.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{CompileSource, ProgramMemory};
+use traind_proto::v1::{CompileSource, Phase, ProgramMemory};
 use traind_xla::runtime::{CoreInputs, RecordedStep, Recorder};
 
 use super::Session;
-use super::device::{CompiledProgram, ProgramDevice};
+use super::device::{CompiledProgram, ProgramCompiler, ProgramDevice};
 use crate::control::{Activity, Journal, Reporter};
 use crate::error::{RunError, RunResult};
 use crate::step::tests::{Recorded, shape};
 use crate::step::{Program, ProgramShape};
 
-/// A device whose compiler takes half a second a program, by its own account.
+/// How long a test waits for a thread.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct RecordedDevice {
-    recorder: Recorder,
+    compiler: RecordedCompiler,
     prepared: Vec<String>,
     launched: Vec<String>,
-    compiled: Mutex<usize>,
-    /// The compiler fails from this program on.
-    fails_from: usize,
 }
 
-impl ProgramDevice for RecordedDevice {
+/// A compiler that takes half a second a program, by its own account.
+#[derive(Clone)]
+struct RecordedCompiler {
+    recorder: Recorder,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Programs that are not compiled until they are released.
+    held: Vec<Program>,
+    fails: Option<Program>,
+    panics: Option<Program>,
+    begun: Vec<Program>,
+    running: usize,
+    compiled: u64,
+}
+
+impl RecordedCompiler {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn release(&self, program: Program) {
+        self.lock().held.retain(|held| *held != program);
+        self.shared.changed.notify_all();
+    }
+
+    fn wait_while(&self, condition: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+        let waited = self.shared.changed.wait_timeout_while(self.lock(), PATIENCE, condition);
+        let (state, result) = waited.unwrap();
+        assert!(!result.timed_out(), "begun: {:?}", state.begun);
+        state
+    }
+
+    fn wait_until_begun(&self, program: Program) {
+        drop(self.wait_while(|state| !state.begun.contains(&program)));
+    }
+
+    /// The program that a step was recorded from.
+    fn program_of(recorded: &RecordedStep) -> Program {
+        match recorded.fetched().first().map(String::as_str) {
+            Some("loss") => Program::Train,
+            _ if recorded.fetched().len() > 1 => Program::Evaluate,
+            _ => Program::Predict,
+        }
+    }
+}
+
+impl ProgramCompiler for RecordedCompiler {
     type Step = ();
-    type Launched = ();
 
     fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    fn is_prepared(&self, key: &str) -> bool {
-        self.prepared.iter().any(|prepared| prepared == key)
-    }
-
     fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<()>> {
-        let mut compiled = self.compiled.lock().unwrap();
-        if *compiled == self.fails_from {
+        let program = RecordedCompiler::program_of(&recorded);
+        self.lock().begun.push(program);
+        self.lock().running += 1;
+        self.shared.changed.notify_all();
+        let mut state = self.wait_while(|state| state.held.contains(&program));
+        state.running -= 1;
+        if state.panics == Some(program) {
+            panic!("the compiler is confused");
+        }
+        if state.fails == Some(program) {
             let name = "the compiler".to_owned();
             return Err(traind_models::Error::MissingInput { name }.into());
         }
-        *compiled += 1;
+        state.compiled += 1;
         Ok(CompiledProgram {
             step: (),
             seconds: 0.5,
@@ -51,11 +109,28 @@ impl ProgramDevice for RecordedDevice {
             text: self.recorder.lower(&recorded).text,
             flops: 100.0,
             memory: Some(ProgramMemory {
-                temporary_bytes: 1_000 * *compiled as u64,
+                temporary_bytes: 1_000 * state.compiled,
                 code_bytes: 10,
                 ..ProgramMemory::default()
             }),
         })
+    }
+}
+
+impl ProgramDevice for RecordedDevice {
+    type Compiler = RecordedCompiler;
+    type Launched = ();
+
+    fn compile_threads(&self) -> usize {
+        1
+    }
+
+    fn compiler(&self) -> RecordedCompiler {
+        self.compiler.clone()
+    }
+
+    fn is_prepared(&self, key: &str) -> bool {
+        self.prepared.iter().any(|prepared| prepared == key)
     }
 
     fn install(&mut self, key: &str, (): ()) {
@@ -68,21 +143,80 @@ impl ProgramDevice for RecordedDevice {
     }
 }
 
-fn session(folder: &Path, sections: &str) -> Session<RecordedDevice> {
-    let Recorded { programs, recorder } = Recorded::of_job(sections);
-    let device = RecordedDevice {
-        recorder,
-        prepared: Vec::new(),
-        launched: Vec::new(),
-        compiled: Mutex::new(0),
-        fails_from: usize::MAX,
-    };
-    let journal = Journal::open(&folder.join("events.log")).unwrap();
-    let reporter = Reporter { journal, activity: Activity::new() };
-    Session::new(device, programs, reporter, folder)
+/// A session, its compiler and its status, in a folder.
+struct Fixture {
+    session: Session<RecordedDevice>,
+    compiler: RecordedCompiler,
+    activity: Activity,
+    folder: tempfile::TempDir,
 }
 
-/// The programs of the compile events, and whether each was compiled ahead.
+impl Fixture {
+    /// `sections` are lines of the job file.
+    fn new(sections: &str) -> Fixture {
+        let Recorded { programs, recorder } = Recorded::of_job(sections);
+        let compiler = RecordedCompiler { recorder, shared: Arc::default() };
+        let device = RecordedDevice {
+            compiler: compiler.clone(),
+            prepared: Vec::new(),
+            launched: Vec::new(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&folder.path().join("events.log")).unwrap();
+        let activity = Activity::new();
+        let reporter = Reporter { journal, activity: activity.clone() };
+        let session = Session::new(device, programs, reporter, folder.path());
+        Fixture { session, compiler, activity, folder }
+    }
+
+    /// With programs that the compiler does not compile before they are released.
+    fn holding(held: &[Program]) -> Fixture {
+        let fixture = Fixture::new("");
+        fixture.compiler.lock().held = held.to_vec();
+        fixture
+    }
+
+    /// Returns when the thread has begun the first program.
+    fn prepare(&mut self, programs: &[Program]) {
+        let shapes: Vec<ProgramShape> = programs.iter().map(|program| shape(*program)).collect();
+        self.session.prepare(&shapes, || Ok(())).unwrap();
+        self.compiler.wait_until_begun(programs[0]);
+    }
+
+    fn launch(&mut self, program: Program) -> RunResult<()> {
+        self.session.launch(shape(program), &Vec::new())
+    }
+
+    /// Launches a program until that fails.
+    fn launch_until_failed(&mut self, program: Program) -> RunError {
+        let start = std::time::Instant::now();
+        loop {
+            if let Err(error) = self.launch(program) {
+                return error;
+            }
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Releases a program when a launch waits for it.
+    fn release_when_awaited(&self, program: Program) -> std::thread::JoinHandle<()> {
+        let (compiler, activity) = (self.compiler.clone(), self.activity.clone());
+        std::thread::spawn(move || {
+            let start = std::time::Instant::now();
+            while activity.status().phase != Phase::Compile && start.elapsed() < PATIENCE {
+                std::thread::yield_now();
+            }
+            compiler.release(program);
+        })
+    }
+
+    /// The programs of the compile events, and whether each was compiled ahead.
+    fn compiled(&self) -> Vec<(String, bool)> {
+        compiled(self.folder.path())
+    }
+}
+
 fn compiled(folder: &Path) -> Vec<(String, bool)> {
     let log = EventLogReader::open(&folder.join("events.log")).unwrap();
     let events = log.read_from(0).unwrap().into_iter();
@@ -93,54 +227,159 @@ fn compiled(folder: &Path) -> Vec<(String, bool)> {
     compiled.collect()
 }
 
-fn train_and_evaluate() -> [ProgramShape; 2] {
-    [Program::Train, Program::Evaluate].map(shape)
+const ALL: [Program; 3] = [Program::Train, Program::Evaluate, Program::Predict];
+
+#[test]
+fn the_first_launch_waits_for_its_own_program_alone() {
+    let mut fixture = Fixture::holding(&[Program::Evaluate]);
+    fixture.prepare(&ALL);
+    fixture.launch(Program::Train).unwrap();
+    assert_eq!(fixture.session.device.launched, [shape(Program::Train).key()]);
+    assert_eq!(fixture.compiled(), [("train_step".to_owned(), true)]);
+    fixture.compiler.wait_until_begun(Program::Evaluate);
+    let status = fixture.activity.status();
+    assert_eq!((status.programs_compiled, status.programs_total), (1, 3));
+    assert_ne!(status.phase, Phase::Compile, "steps run while programs are compiled");
+    fixture.compiler.release(Program::Evaluate);
 }
 
 #[test]
-fn each_program_is_compiled_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut session = session(folder.path(), "");
-    let [train, evaluate] = train_and_evaluate();
-    session.prepare(&[train, train]).unwrap();
-    session.prepare(&[train, evaluate]).unwrap();
-    session.prepare(&[]).unwrap();
-    let expect = [("train_step".to_owned(), true), ("eval_step".to_owned(), true)];
-    assert_eq!(compiled(folder.path()), expect);
-    assert_eq!(session.device.prepared, [train.key(), evaluate.key()]);
+fn programs_are_compiled_once_and_in_the_order_given() {
+    let mut fixture = Fixture::new("");
+    let [train, evaluate, predict] = ALL;
+    fixture.prepare(&[evaluate, train, evaluate, predict, train]);
+    for program in [train, evaluate, predict, train] {
+        fixture.compiler.wait_until_begun(predict);
+        fixture.launch(program).unwrap();
+    }
+    assert_eq!(fixture.compiler.lock().begun, [evaluate, train, predict]);
+    let status = fixture.activity.status();
+    assert_eq!((status.programs_compiled, status.programs_total), (3, 3));
 }
 
 #[test]
-fn a_program_that_is_missing_at_its_launch_is_compiled_and_reported_as_late() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut session = session(folder.path(), "");
-    let [train, evaluate] = train_and_evaluate();
-    session.prepare(&[train]).unwrap();
-    for shape in [train, evaluate, evaluate] {
-        session.launch(shape, &Vec::new()).unwrap();
+fn a_launch_waits_for_a_program_in_flight_and_is_reported_as_late() {
+    let mut fixture = Fixture::holding(&[Program::Evaluate]);
+    fixture.prepare(&ALL);
+    fixture.launch(Program::Train).unwrap();
+    fixture.compiler.wait_until_begun(Program::Evaluate);
+    fixture.activity.enter(Phase::Evaluate);
+    let releases = fixture.release_when_awaited(Program::Evaluate);
+    fixture.launch(Program::Evaluate).unwrap();
+    releases.join().unwrap();
+    let begun = fixture.compiler.lock().begun.clone();
+    assert_eq!(begun.iter().filter(|program| **program == Program::Evaluate).count(), 1);
+    assert_eq!(
+        fixture.compiled()[..2],
+        [("train_step".to_owned(), true), ("eval_step".to_owned(), false)]
+    );
+    assert_eq!(fixture.activity.status().phase, Phase::Evaluate, "the phase before continues");
+    assert!(fixture.session.compile_wait() > Duration::ZERO);
+}
+
+#[test]
+fn a_launch_compiles_a_program_that_no_thread_has_begun() {
+    let mut fixture = Fixture::holding(&[Program::Evaluate]);
+    fixture.prepare(&ALL);
+    fixture.launch(Program::Train).unwrap();
+    fixture.compiler.wait_until_begun(Program::Evaluate);
+    fixture.launch(Program::Predict).unwrap();
+    let expect = [("train_step".to_owned(), true), ("predict_step".to_owned(), false)];
+    assert_eq!(fixture.compiled(), expect);
+    fixture.compiler.release(Program::Evaluate);
+    fixture.launch(Program::Evaluate).unwrap();
+    assert_eq!(fixture.compiler.lock().begun, ALL);
+}
+
+#[test]
+fn a_program_that_was_not_prepared_is_compiled_at_its_launch() {
+    let mut fixture = Fixture::new("");
+    fixture.prepare(&[Program::Train]);
+    for program in [Program::Train, Program::Evaluate, Program::Evaluate] {
+        fixture.launch(program).unwrap();
     }
     let expect = [("train_step".to_owned(), true), ("eval_step".to_owned(), false)];
-    assert_eq!(compiled(folder.path()), expect);
-    assert_eq!(session.device.launched, [train.key(), evaluate.key(), evaluate.key()]);
+    assert_eq!(fixture.compiled(), expect);
+    let status = fixture.activity.status();
+    assert_eq!((status.programs_compiled, status.programs_total), (2, 2));
 }
 
 #[test]
-fn a_program_that_does_not_compile_ends_the_preparation() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut session = session(folder.path(), "");
-    session.device.fails_from = 1;
-    let failed = session.prepare(&train_and_evaluate());
+fn a_launch_fails_with_the_error_of_its_program() {
+    let mut fixture = Fixture::new("");
+    fixture.compiler.lock().fails = Some(Program::Train);
+    fixture.prepare(&ALL);
+    let failed = fixture.launch(Program::Train);
     assert!(matches!(failed, Err(RunError::Model(_))), "{failed:?}");
-    assert!(session.device.prepared.is_empty(), "none is installed without the others");
+    assert!(fixture.session.device.launched.is_empty());
+}
+
+#[test]
+fn a_program_that_does_not_compile_ends_the_next_launch_of_any() {
+    let mut fixture = Fixture::holding(&[Program::Evaluate]);
+    fixture.compiler.lock().fails = Some(Program::Evaluate);
+    fixture.prepare(&ALL);
+    fixture.launch(Program::Train).unwrap();
+    fixture.compiler.release(Program::Evaluate);
+    let failed = fixture.launch_until_failed(Program::Train);
+    assert!(matches!(failed, RunError::Model(_)), "{failed:?}");
+    assert_eq!(fixture.compiler.lock().begun, [Program::Train, Program::Evaluate]);
+}
+
+#[test]
+fn a_compiler_that_panics_fails_the_launch() {
+    let mut fixture = Fixture::new("");
+    fixture.compiler.lock().panics = Some(Program::Evaluate);
+    fixture.prepare(&ALL);
+    let failed = fixture.launch_until_failed(Program::Train);
+    assert!(
+        matches!(&failed, RunError::Panicked(message) if message.contains("confused")),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn dropping_a_session_waits_for_the_program_in_flight_and_begins_no_other() {
+    let mut fixture = Fixture::holding(&[Program::Evaluate]);
+    fixture.prepare(&ALL);
+    fixture.launch(Program::Train).unwrap();
+    fixture.compiler.wait_until_begun(Program::Evaluate);
+    let Fixture { session, compiler, folder, .. } = fixture;
+    let drops = std::thread::spawn(move || drop(session));
+    assert_eq!(compiler.lock().running, 1);
+    compiler.release(Program::Evaluate);
+    drops.join().unwrap();
+    let state = compiler.lock();
+    assert_eq!((state.running, &state.begun[..]), (0, &ALL[..2]));
+    assert_eq!(compiled(folder.path()).len(), 2, "the event of the last program is recorded");
+}
+
+#[test]
+fn work_that_waits_for_all_programs_is_done_once() {
+    let mut fixture = Fixture::holding(&[Program::Predict]);
+    let (sender, done) = std::sync::mpsc::channel();
+    let report = move || {
+        sender.send(()).unwrap();
+        Ok(())
+    };
+    fixture.session.prepare(&ALL.map(shape), report).unwrap();
+    fixture.launch(Program::Train).unwrap();
+    fixture.compiler.wait_until_begun(Program::Predict);
+    assert!(done.try_recv().is_err());
+    fixture.compiler.release(Program::Predict);
+    done.recv_timeout(PATIENCE).unwrap();
+    drop(fixture);
+    assert!(done.recv().is_err(), "it is not done again");
 }
 
 #[test]
 fn memory_is_that_of_the_state_and_of_the_largest_program() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut session = session(folder.path(), "train: {optim: adamw_torch}");
-    assert_eq!(session.memory().temporary_bytes, 0);
-    session.prepare(&train_and_evaluate()).unwrap();
-    let memory = session.memory();
+    let mut fixture = Fixture::new("train: {optim: adamw_torch}");
+    assert_eq!(fixture.activity.status().memory.temporary_bytes, 0);
+    fixture.prepare(&[Program::Train, Program::Evaluate]);
+    fixture.launch(Program::Train).unwrap();
+    fixture.launch(Program::Evaluate).unwrap();
+    let memory = fixture.activity.status().memory;
     assert_eq!((memory.temporary_bytes, memory.code_bytes), (2_000, 20));
     // Two moments, and the scalars that last from step to step.
     assert_eq!(memory.optimizer_bytes, 2 * memory.parameters_bytes + 12);
@@ -148,10 +387,10 @@ fn memory_is_that_of_the_state_and_of_the_largest_program() {
 
 #[test]
 fn lowered_programs_are_kept_for_debugging() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut session = session(folder.path(), "");
-    let [train, _] = train_and_evaluate();
-    session.prepare(&[train]).unwrap();
-    let file = folder.path().join(format!("programs/{}.mlir", train.key()));
-    assert!(std::fs::read_to_string(file).unwrap().contains("func.func"));
+    let mut fixture = Fixture::new("");
+    fixture.prepare(&[Program::Train]);
+    fixture.launch(Program::Train).unwrap();
+    let file = format!("programs/{}.mlir", shape(Program::Train).key());
+    let text = std::fs::read_to_string(fixture.folder.path().join(file)).unwrap();
+    assert!(text.contains("func.func"));
 }

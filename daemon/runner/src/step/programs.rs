@@ -32,6 +32,14 @@ impl Program {
             Program::Update | Program::Evaluate | Program::Predict => false,
         }
     }
+
+    /// Whether a training step ends with the program.
+    pub(crate) fn ends_step(self) -> bool {
+        match self {
+            Program::Train | Program::Update => true,
+            Program::Accumulate | Program::Evaluate | Program::Predict => false,
+        }
+    }
 }
 
 /// The programs that one step takes.

@@ -1,5 +1,7 @@
 //! The cores as the training loop sees them, so that its tests can do without any.
 
+use std::time::Duration;
+
 use traind_xla::runtime::{HandOver, HostArray, Pending};
 
 use crate::error::RunResult;
@@ -16,6 +18,9 @@ pub(crate) trait Device {
 
     /// Whether an update is skipped where its gradients are not finite, as `fp16` does.
     fn skips_updates(&self) -> bool;
+
+    /// The time that launches have waited for their programs to be compiled.
+    fn compile_wait(&self) -> Duration;
 
     /// Launches the program for a batch.
     fn launch_batch(&mut self, batch: &Self::Batch) -> RunResult<Self::Launched>;
@@ -62,6 +67,10 @@ impl Device for Session {
 
     fn skips_updates(&self) -> bool {
         self.programs.state.loss_scale.is_some()
+    }
+
+    fn compile_wait(&self) -> Duration {
+        Session::compile_wait(self)
     }
 
     fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {

@@ -63,6 +63,10 @@ impl Device for RecordedDevice {
         self.results.iter().any(|(_, scale)| scale.is_some())
     }
 
+    fn compile_wait(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn launch_batch(&mut self, batch: &u64) -> RunResult<RecordedProgram> {
         if let Some((stop_at, reason, stop)) = &self.stop_at
             && stop_at == batch

@@ -107,8 +107,7 @@ impl<P> Trainer<P> {
         let Prefetched { batch, waited } = batch;
         self.progress.meter.spend(Spent { input_wait: waited, ..Spent::default() });
         steps.count(&batch);
-        let launched = device.launch_batch(&batch.inputs)?;
-        self.spend_hand_over(&launched);
+        let launched = self.launch_timed(device, |device| device.launch_batch(&batch.inputs))?;
         let (last, learning_rate) = match batch.update {
             Some(update) => (launched, update.learning_rate),
             None => {
@@ -119,8 +118,8 @@ impl<P> Trainer<P> {
                     return Ok(false);
                 }
                 let update = self.update_of(device, batch.position.step, steps)?;
-                let launched = device.launch_update(&update.scalars)?;
-                self.spend_hand_over(&launched);
+                let launched =
+                    self.launch_timed(device, |device| device.launch_update(&update.scalars))?;
                 (launched, update.learning_rate)
             }
         };
@@ -181,9 +180,18 @@ impl<P> Trainer<P> {
         Ok(())
     }
 
-    fn spend_hand_over(&mut self, launched: &impl Launched) {
+    /// Launches a program. Rates exclude the time that it waits to be compiled.
+    fn launch_timed<D: Device>(
+        &mut self,
+        device: &mut D,
+        launch: impl FnOnce(&mut D) -> RunResult<D::Launched>,
+    ) -> RunResult<D::Launched> {
+        let compile_wait = device.compile_wait();
+        let launched = launch(device)?;
+        self.progress.meter.exclude(device.compile_wait() - compile_wait);
         let HandOver { dispatch, compute } = launched.hand_over();
         self.progress.meter.spend(Spent { dispatch, compute, ..Spent::default() });
+        Ok(launched)
     }
 
     /// Waits for a program, while the cores compute.

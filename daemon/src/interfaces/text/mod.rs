@@ -5,7 +5,7 @@ pub(crate) mod events;
 use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
-use traind_proto::v1::{Job, JobState, Phase};
+use traind_proto::v1::{CoreUsage, Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
 
@@ -27,6 +27,15 @@ pub(crate) fn state(state: JobState) -> String {
 /// The phase's name in lower case.
 pub(crate) fn phase(phase: Phase) -> String {
     plain(phase.as_str_name(), "PHASE_")
+}
+
+/// The phase of a core, with the progress of compiling while it lasts: "compute, 4 of 11 programs".
+pub(crate) fn activity(usage: &CoreUsage) -> String {
+    let phase = phase(usage.phase());
+    match (usage.programs_compiled, usage.programs_total) {
+        (compiled, total) if compiled < total => format!("{phase}, {compiled} of {total} programs"),
+        _ => phase,
+    }
 }
 
 pub(crate) fn plain(name: &str, prefix: &str) -> String {
@@ -101,5 +110,17 @@ mod tests {
             ["0.0000", "1.450e-5", "0.5000", "812.3"]
         );
         assert_eq!(state(JobState::Pending), "pending");
+    }
+
+    #[test]
+    fn an_activity_has_the_programs_that_are_not_compiled_yet() {
+        let of = |programs_compiled, programs_total| {
+            let phase = Phase::Compute.into();
+            activity(&CoreUsage { phase, programs_compiled, programs_total, ..Default::default() })
+        };
+        assert_eq!(
+            [of(0, 0), of(4, 11), of(11, 11)],
+            ["compute", "compute, 4 of 11 programs", "compute"]
+        );
     }
 }

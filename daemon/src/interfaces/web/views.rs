@@ -69,7 +69,7 @@ pub(super) fn core(core: &Core) -> Value {
         ("job_name".to_owned(), json!(core.job_name)),
     ]);
     if let Some(usage) = &core.usage {
-        view.insert("phase".to_owned(), json!(text::phase(usage.phase())));
+        view.insert("phase".to_owned(), json!(text::activity(usage)));
         view.insert("utilization_1s".to_owned(), json!(usage.utilization_percent_1s));
         view.insert("utilization_1m".to_owned(), json!(usage.utilization_percent_1m));
         view.insert("memory_used_bytes".to_owned(), json!(usage.memory_used_bytes));

@@ -89,7 +89,7 @@ fn details(core: &Core) -> Vec<Span<'static>> {
     };
     vec![
         Span::from(format!("  {:>10}  ", text::bytes(usage.memory_used_bytes))),
-        Span::styled(format!("{:<10}", text::phase(usage.phase())), Style::new().fg(color(core))),
+        Span::styled(format!("{:<10}", text::activity(usage)), Style::new().fg(color(core))),
         Span::from(format!(" {}", core.job_name.chars().take(20).collect::<String>())),
     ]
 }

@@ -1,0 +1,55 @@
+//! Each program is compiled once, however many ask for it at the same time.
+
+use std::path::Path;
+use std::sync::Barrier;
+
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{Compiler, ExecutableCache, ExecutableSource, LocalCores};
+use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, lower};
+use traind_xla::{DType, Shape, Trace};
+
+use crate::evaluator::CLIENT;
+
+fn doubling() -> Program {
+    let trace = Trace::new();
+    let number = trace.parameter("number", Shape::scalar(DType::F32)).unwrap();
+    let double = number.add(&number).unwrap();
+    let outputs = [Output::new(double.node())];
+    lower(
+        &trace.graph(),
+        "test",
+        &outputs,
+        1,
+        Lowering { dots: DotPrecision::Highest, kernels: false },
+    )
+}
+
+fn compiler(cache: &Path) -> Compiler {
+    let cores = LocalCores::of_host(CLIENT.clone(), Mesh::data_parallel(1).unwrap()).unwrap();
+    Compiler::new(cores, Some(ExecutableCache::open(cache).unwrap()))
+}
+
+/// Compiles one program on a thread for each compiler at once, and counts those that found it
+/// elsewhere.
+fn found_in(source: ExecutableSource, compilers: &[&Compiler]) -> usize {
+    let program = doubling();
+    let barrier = Barrier::new(compilers.len());
+    let compile = |compiler: &Compiler| {
+        barrier.wait();
+        compiler.compile(&program).unwrap().1.source
+    };
+    let compile = &compile;
+    std::thread::scope(|scope| {
+        let start = |&compiler| scope.spawn(move || compile(compiler));
+        let threads: Vec<_> = compilers.iter().map(start).collect();
+        let sources = threads.into_iter().map(|thread| thread.join().unwrap());
+        sources.filter(|found| *found == source).count()
+    })
+}
+
+#[test]
+fn threads_share_what_one_compiles() {
+    let cache = tempfile::tempdir().unwrap();
+    let compiler = compiler(cache.path());
+    assert_eq!(found_in(ExecutableSource::Memory, &[&compiler; 4]), 3);
+}
