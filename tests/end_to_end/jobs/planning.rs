@@ -183,6 +183,7 @@ const SHAPES: &[Shape] = &[
         cores: 2,
         ..BERT
     },
+    Shape { settings: &[("parallel.fsdp", "full_shard")], rows: 2, width: 192, cores: 2, ..BERT },
     GPT2,
     Shape { settings: &[("train.gradient_checkpointing", "true")], ..GPT2 },
 ];
