@@ -1,4 +1,5 @@
-//! `traind-runner RUN_DIR` runs one job on this host; `traind-runner plan` estimates what one takes.
+//! `traind-runner RUN_DIR` runs one job on this host; `traind-runner plan` estimates what one takes, and
+//! `traind-runner generate` generates texts with a model.
 //! The daemon starts it with a `run.json` in the run directory and follows its `events.log`.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
@@ -9,6 +10,8 @@ mod control;
 mod data;
 mod error;
 mod evaluation;
+mod generate;
+mod generation;
 mod metrics;
 mod model;
 mod output;
@@ -38,22 +41,20 @@ use run::Context;
 const CANCELLED: u8 = 3;
 /// `EX_IOERR` of sysexits.h, which the daemon checks for.
 const IO_ERROR: u8 = 74;
-/// Takes the place of a run directory, which is always an absolute path.
+/// These take the place of a run directory, which is always an absolute path.
 const PLAN: &str = "plan";
+const GENERATE: &str = "generate";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        print_line("usage: traind-runner RUN_DIR, or traind-runner plan < REQUEST.json");
+        print_line("usage: traind-runner RUN_DIR, or traind-runner plan|generate < REQUEST.json");
         return ExitCode::from(2);
     };
     if run_dir == Path::new(PLAN) {
-        return match plan::answer() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                print_line(format_args!("{error:#}"));
-                ExitCode::FAILURE
-            }
-        };
+        return exit_code(plan::answer());
+    }
+    if run_dir == Path::new(GENERATE) {
+        return exit_code(generate::answer());
     }
     match run_job(&run_dir) {
         Ok(Outcome::Completed) => ExitCode::SUCCESS,
@@ -62,6 +63,17 @@ fn main() -> ExitCode {
         Err(error) => {
             print_line(format_args!("error: {error:#}"));
             if is_log_failure(&error) { ExitCode::from(IO_ERROR) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// Prints why a request was not answered.
+fn exit_code(answered: anyhow::Result<()>) -> ExitCode {
+    match answered {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_line(format_args!("{error:#}"));
+            ExitCode::FAILURE
         }
     }
 }

@@ -8,6 +8,7 @@ mod cores;
 mod doctor;
 mod drain;
 mod exit;
+mod generate;
 mod get;
 mod init;
 mod launch;
@@ -68,6 +69,7 @@ enum Command {
     Submit(submit::Submit),
     Init(init::Init),
     Convert(convert::Convert),
+    Generate(generate::Generate),
     Plan(plan::Plan),
     Ls(ls::Ls),
     Get(get::Get),
@@ -135,6 +137,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Serve(serve) => serve.run(global).await,
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
+            Command::Generate(generate) => generate.run(),
             Command::Submit(submit) => submit.run(global).await,
             Command::Plan(plan) => plan.run(global).await,
             Command::Ls(ls) => ls.run(global).await,

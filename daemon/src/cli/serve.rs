@@ -338,7 +338,7 @@ fn group_id(name: &str) -> anyhow::Result<u32> {
     groups.lines().find_map(fields).with_context(|| format!("there is no group {name}"))
 }
 
-fn runner_beside_this_program() -> anyhow::Result<PathBuf> {
+pub(super) fn runner_beside_this_program() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     Ok(own.with_file_name("traind-runner"))
 }

@@ -45,6 +45,7 @@ pub(super) struct TokenizerConfig {
     do_lower_case: Option<bool>,
     strip_accents: Option<bool>,
     tokenize_chinese_chars: Option<bool>,
+    pub(super) clean_up_tokenization_spaces: Option<bool>,
 }
 
 /// The settings in `config.json` that concern the tokenizer.

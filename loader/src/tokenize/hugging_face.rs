@@ -14,6 +14,7 @@ use tokenizers::{
 };
 
 use super::config::{ModelSettings, TokenizerConfig};
+use super::decode;
 use super::vocabulary_files;
 use super::{
     Encoded, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions,
@@ -47,6 +48,8 @@ pub struct HuggingFaceTokenizer {
     cls_token_id: Option<u32>,
     mask_token_id: Option<u32>,
     vocab_size: u32,
+    /// `clean_up_tokenization_spaces`.
+    cleans_up: bool,
     /// The hash of the tokenizer's file.
     content_hash: String,
     truncation_side: Option<String>,
@@ -93,6 +96,7 @@ impl HuggingFaceTokenizer {
             cls_token_id: config.cls_token_id(&tokenizer),
             mask_token_id: config.mask_token_id(&tokenizer),
             vocab_size: vocab_size(&tokenizer),
+            cleans_up: config.clean_up_tokenization_spaces.unwrap_or(false),
             post_processor,
             content_hash: blake3::hash(bytes).to_hex().to_string(),
             truncation_side: config.truncation_side.clone(),
@@ -232,6 +236,11 @@ impl HuggingFaceTokenizer {
             direction: self.truncation_direction,
         };
         truncate_encodings(encoding, pair, &params)
+    }
+
+    /// The text of tokens, without the special ones.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, TokenizeProblem> {
+        self.guarded(|| decode::decode(&self.tokenizer, self.cleans_up, ids))
     }
 
     /// The `tokenizer.json` or vocabulary it was loaded from.

@@ -2,6 +2,7 @@
 //! change outside this folder.
 
 mod config;
+mod decode;
 mod hugging_face;
 #[cfg(test)]
 mod tests;

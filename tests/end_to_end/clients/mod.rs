@@ -1,6 +1,7 @@
 //! Programs that call the daemon or read its output.
 
 mod command_line;
+mod generate;
 mod grpcurl;
 mod prometheus;
 mod python_client;

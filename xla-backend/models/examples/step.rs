@@ -270,6 +270,7 @@ fn record(
         random: Some(&random),
         gradient_checkpointing: false,
         adapters: None,
+        cache: None,
     };
     let loss = model.forward(&cx, &batch)?.loss.ok_or("no labels")?;
     let loss = loss.loss_sum.div(&loss.weight_sum)?;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 use crate::config::ModelConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model, Output, OutputKind};
 use crate::parameters::{ParameterPath, ParameterSpec};
@@ -35,6 +35,12 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
     /// The input of the head, f32[B S, H], from the last layer's states.
     fn finish(&self, _cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         Ok(states.last.clone())
+    }
+
+    /// Whether it is a decoder whose attention reads a cache. A body whose layers take positions or
+    /// masks from elsewhere would compute something else.
+    fn is_generative(&self) -> bool {
+        false
     }
 
     /// [`Model::is_tensor_parallel`]. A body whose layers do not pass their parts between cores would
@@ -132,6 +138,30 @@ impl Model for HeadedModel {
         })
     }
 
+    fn is_generative(&self) -> bool {
+        self.body.is_generative() && self.head.as_language_model().is_some()
+    }
+
+    fn next_token_logits(
+        &self,
+        cx: &Forward<'_>,
+        batch: &Batch,
+        last: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let head = self.head.as_language_model().filter(|_| self.body.is_generative());
+        let Some(head) = head else {
+            let model_type = self.config.model_type()?.to_owned();
+            return Err(Error::NoGeneration { model_type });
+        };
+        let states = self.embeddings(cx, batch)?;
+        let mut states = self.layers(cx, 0..self.num_layers(), states, batch)?;
+        if let Some(last) = last {
+            states.last = last_states(&states.last, last)?;
+        }
+        let states = self.body.finish(cx, &states)?;
+        cx.scope("head", || head.logits(cx, &states)?.whole())
+    }
+
     fn is_tensor_parallel(&self) -> bool {
         self.body.is_tensor_parallel()
     }
@@ -147,4 +177,12 @@ impl Model for HeadedModel {
     fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64 {
         rows as f64 * (self.body.forward_flops(lengths) + self.head.forward_flops(lengths))
     }
+}
+
+/// The states f32[B, H] at the places `last` s32[B] of the rows of `states` f32[B S, H].
+fn last_states(states: &Tensor, last: &Tensor) -> Result<Tensor> {
+    let rows = last.dims()[0];
+    let positions = states.dims()[0] / rows;
+    let first = states.trace().iota(DType::S32, &[rows], 0)?.mul_scalar(positions as f64)?;
+    Ok(states.take(&first.add(last)?)?)
 }

@@ -2,6 +2,7 @@
 //! how it is named and stored, and how an optimizer moves it. Everything here
 //! traces operations or works on host arrays; devices belong to the caller.
 //!
+//! - [`cache`]: the keys and values that generation keeps between tokens.
 //! - [`config`]: `config.json`, whole, with typed getters.
 //! - [`registry`]: from (`model_type`, task) to a [`Model`].
 //! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
@@ -13,6 +14,7 @@
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
 
 mod body;
+pub mod cache;
 pub mod clip;
 pub mod config;
 mod decoder;
@@ -35,6 +37,7 @@ pub mod tensor_parallel;
 pub mod tuning;
 pub mod weights;
 
+pub use cache::{CacheEntry, CacheKind, KeyValueCache};
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::{

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Tensor, Trace};
 
+use crate::cache::KeyValueCache;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameter_shards::ParameterShards;
@@ -68,6 +69,18 @@ pub trait Model: Send + Sync {
         let states = self.layers(cx, 0..self.num_layers(), states, batch)?;
         self.head(cx, &states, batch)
     }
+
+    /// Whether it writes texts token by token.
+    fn is_generative(&self) -> bool;
+
+    /// Traces the logits of the token behind the last one of each row, f32[R, V]. `last` s32[R] is the
+    /// place of that one among the row's positions; without it, the pass has one position.
+    fn next_token_logits(
+        &self,
+        cx: &Forward<'_>,
+        batch: &Batch,
+        last: Option<&Tensor>,
+    ) -> Result<Tensor>;
 
     /// Whether the cores of the `tensor` axis can share its layers.
     fn is_tensor_parallel(&self) -> bool;
@@ -287,6 +300,8 @@ pub struct Forward<'a> {
     pub gradient_checkpointing: bool,
     /// The adapters that apply; none for the model without them.
     pub adapters: Option<&'a Adapters>,
+    /// Present while text is generated.
+    pub cache: Option<&'a KeyValueCache>,
 }
 
 impl Forward<'_> {
@@ -315,6 +330,28 @@ impl Forward<'_> {
         match self.adapters {
             Some(adapters) => adapters.apply(self, layer),
             None => Ok(layer.y),
+        }
+    }
+
+    /// The position of each row's token, s32[R], where the pass reads one token of each row behind
+    /// cached ones.
+    pub(crate) fn cached_positions(&self) -> Option<&Tensor> {
+        self.cache.and_then(KeyValueCache::positions)
+    }
+
+    /// The keys and values that the tokens of a pass attend to, from their own [B, S, K, D].
+    pub(crate) fn with_cached(&self, own: [Tensor; 2]) -> Result<[Tensor; 2]> {
+        self.cache.map_or_else(|| Ok(own.clone()), |cache| cache.add_tokens(own.clone()))
+    }
+
+    /// The keys and values of a source, which `project` computes unless they are cached.
+    pub(crate) fn with_source(
+        &self,
+        project: impl FnOnce() -> Result<[Tensor; 2]>,
+    ) -> Result<[Tensor; 2]> {
+        match self.cache {
+            Some(cache) => cache.source(project),
+            None => project(),
         }
     }
 

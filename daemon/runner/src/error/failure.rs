@@ -47,6 +47,7 @@ impl RunError {
             }
             RunError::Device(_)
             | RunError::NoSuchInput { .. }
+            | RunError::NoCache
             | RunError::Sampling(_)
             | RunError::Prefetch(_)
             | RunError::Thread(_)
@@ -120,6 +121,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
         ModelError::UnknownModelType { .. }
         | ModelError::UnsupportedTask { .. }
+        | ModelError::NoGeneration { .. }
         | ModelError::UnknownName { .. }
         | ModelError::Setting { .. }
         | ModelError::UnsmoothableLabels

@@ -40,6 +40,10 @@ pub(crate) enum RunError {
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput { name: String, dtype: DType },
 
+    /// A pass of generation was recorded before its cache was declared.
+    #[error("no cache of keys and values was declared, which is a defect of traind")]
+    NoCache,
+
     #[error("the {quantity} of step {step} is {value}; {advice}")]
     NotFinite { quantity: &'static str, step: u64, value: f64, advice: &'static str },
 

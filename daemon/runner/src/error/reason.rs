@@ -38,7 +38,9 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,
         RunError::DiskFull { .. } => reasons::DISK_FULL,
         RunError::NoSuchMetric { .. } => reasons::METRIC_NOT_FOUND,
-        RunError::Prefetch(_) | RunError::Panicked(_) | RunError::Thread(_) => reasons::INTERNAL,
+        RunError::NoCache | RunError::Prefetch(_) | RunError::Panicked(_) | RunError::Thread(_) => {
+            reasons::INTERNAL
+        }
     }
 }
 
@@ -153,9 +155,9 @@ fn of_model(error: &ModelError) -> &'static str {
         }
         ModelError::Io { source, .. } => of_read(source),
         ModelError::Vocabulary { .. } => reasons::VOCABULARY_TOO_LARGE,
-        ModelError::UnknownModelType { .. } | ModelError::UnsupportedTask { .. } => {
-            reasons::MODEL_UNSUPPORTED
-        }
+        ModelError::UnknownModelType { .. }
+        | ModelError::UnsupportedTask { .. }
+        | ModelError::NoGeneration { .. } => reasons::MODEL_UNSUPPORTED,
         ModelError::OutOfMemory { .. } => reasons::OUT_OF_MEMORY,
         ModelError::UnknownName { .. }
         | ModelError::Setting { .. }

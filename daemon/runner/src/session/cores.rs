@@ -1,5 +1,7 @@
 //! Opens the cores of a job, and finds the memory of one.
 
+use std::path::Path;
+
 use traind_job_file::RunSpec;
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
@@ -9,10 +11,19 @@ use crate::error::RunResult;
 
 /// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
 pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh) -> RunResult<LocalCores> {
-    let plugin = Plugin::load(&spec.plugin)?;
-    let count = spec.cores.len();
     let platform = spec.job.resources.platform.to_string();
-    Ok(LocalCores::of_host(Client::new(plugin, &client_options(&platform, count))?, mesh)?)
+    open_plugin(&spec.plugin, &platform, spec.cores.len(), mesh)
+}
+
+/// Opens a plugin for `platform` and its first `count` devices, which form `mesh`.
+pub(crate) fn open_plugin(
+    plugin: &Path,
+    platform: &str,
+    count: usize,
+    mesh: Mesh,
+) -> RunResult<LocalCores> {
+    let plugin = Plugin::load(plugin)?;
+    Ok(LocalCores::of_host(Client::new(plugin, &client_options(platform, count))?, mesh)?)
 }
 
 /// The daemon makes only the job's devices visible to the process, so they count from 0 here

@@ -32,7 +32,7 @@ use crate::error::RunResult;
 use crate::state::ParameterState;
 use crate::step::{JobPrograms, Program, ProgramShape};
 
-pub(crate) use cores::open_cores;
+pub(crate) use cores::{open_cores, open_plugin};
 pub(crate) use flops::trainer_flos;
 pub(crate) use upload::{UploadedBatch, Uploader};
 

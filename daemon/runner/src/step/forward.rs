@@ -58,6 +58,7 @@ impl ForwardPass {
             random,
             gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
             adapters: Some(self.model.adapters()),
+            cache: None,
         };
         let batch = self.layout.bind(at);
         let mut output = self.model.forward(&forward, &batch)?;

@@ -9,7 +9,9 @@ use traind_models::Model;
 use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
-use super::{EvalStep, ForwardPass, Program, ProgramShape, Readout, StepPrograms, TrainStep};
+use super::{
+    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, StepPrograms, TrainStep,
+};
 use crate::error::{RunError, RunResult};
 use crate::state::{StateSettings, TrainState};
 
@@ -18,6 +20,8 @@ pub(crate) struct JobPrograms {
     pub train: TrainStep,
     pub evaluate: EvalStep,
     pub predict: EvalStep,
+    /// Present where the job generates texts.
+    pub generate: Option<GenerateStep>,
 }
 
 impl JobPrograms {
@@ -36,7 +40,7 @@ impl JobPrograms {
         check_tensor_parallel(job, model.as_ref(), optimizer)?;
         check_fsdp(job, optimizer)?;
         let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings)?;
-        Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate })
+        Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate, generate: None })
     }
 
     /// The programs that a training step takes.
@@ -72,6 +76,12 @@ impl JobPrograms {
             Program::Evaluate | Program::Predict => {
                 let evaluate = self.eval_step(program);
                 recorder.record(&evaluate.inputs(&sizes), |at| evaluate.record(at, state))
+            }
+            Program::Prefill | Program::Decode => {
+                let generate = self.generate.as_ref().ok_or(RunError::NoCache)?;
+                recorder.record(&generate.inputs(program, &sizes), |at| {
+                    generate.record(at, state, program, &sizes)
+                })
             }
         }
     }

@@ -6,6 +6,7 @@
 mod batch;
 mod eval_step;
 mod forward;
+mod generate_step;
 mod job_programs;
 mod programs;
 mod readout;
@@ -16,6 +17,7 @@ mod train_step;
 pub(crate) use batch::BatchLayout;
 pub(crate) use eval_step::{EvalStep, LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
+pub(crate) use generate_step::{GenerateStep, SCORES, Weights};
 pub(crate) use job_programs::JobPrograms;
 pub(crate) use programs::{Program, ProgramShape, StepPrograms};
 pub(crate) use readout::{Readout, RowOutput, scalar};

@@ -13,6 +13,10 @@ pub(crate) enum Program {
     Evaluate,
     /// An evaluation without labels.
     Predict,
+    /// The first pass of generation, over prompts or sources.
+    Prefill,
+    /// A later pass of generation, over one token of each text.
+    Decode,
 }
 
 impl Program {
@@ -23,13 +27,19 @@ impl Program {
             Program::Update => "update_step",
             Program::Evaluate => "eval_step",
             Program::Predict => "predict_step",
+            Program::Prefill => "prefill_step",
+            Program::Decode => "decode_step",
         }
     }
 
     pub(crate) fn computes_gradients(self) -> bool {
         match self {
             Program::Train | Program::Accumulate => true,
-            Program::Update | Program::Evaluate | Program::Predict => false,
+            Program::Update
+            | Program::Evaluate
+            | Program::Predict
+            | Program::Prefill
+            | Program::Decode => false,
         }
     }
 
@@ -37,7 +47,11 @@ impl Program {
     pub(crate) fn ends_step(self) -> bool {
         match self {
             Program::Train | Program::Update => true,
-            Program::Accumulate | Program::Evaluate | Program::Predict => false,
+            Program::Accumulate
+            | Program::Evaluate
+            | Program::Predict
+            | Program::Prefill
+            | Program::Decode => false,
         }
     }
 }

@@ -62,12 +62,13 @@ impl Attention {
         }
         let turned = |x: &Tensor| Ok(rotary.rotate(x)?.convert(cx.compute_dtype())?);
         let (query, key): (Result<Tensor>, Result<Tensor>) = (turned(&query), turned(&key));
+        let [key, value] = cx.with_cached([key?, value])?;
         let heads = Heads {
             num_heads: self.config.num_attention_heads,
             scale: (self.config.head_dim as f64).powf(-0.5),
             dropout: self.config.dropout,
         };
-        let attended = attend_heads(cx, [&query?, &key?, &value], mask, &heads)?;
+        let attended = attend_heads(cx, [&query?, &key, &value], mask, &heads)?;
         self.output.forward(cx, &attended)
     }
 }

@@ -70,11 +70,12 @@ impl Decoder {
     /// A mask f32[B, 1, S, S] for each window that some of `layers` has.
     fn masks(
         &self,
+        cx: &Forward<'_>,
         present: &Tensor,
         layers: Range<usize>,
     ) -> Result<BTreeMap<Option<usize>, Tensor>> {
         let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
-        windows.into_iter().map(|window| Ok((window, causal_mask(present, window)?))).collect()
+        windows.into_iter().map(|window| Ok((window, causal_mask(cx, present, window)?))).collect()
     }
 }
 
@@ -112,8 +113,8 @@ impl Body for Decoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
-        let rotary = self.config.rotary.table(cx.trace, present.dims()[1])?;
-        let masks = self.masks(present, layers.clone())?;
+        let rotary = self.config.rotary.table(cx, present.dims()[1])?;
+        let masks = self.masks(cx, present, layers.clone())?;
         let mut x = states.last;
         for index in layers {
             let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);
@@ -125,6 +126,10 @@ impl Body for Decoder {
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         self.norm.forward(cx, &states.last)
+    }
+
+    fn is_generative(&self) -> bool {
+        true
     }
 
     fn is_tensor_parallel(&self) -> bool {

@@ -86,7 +86,7 @@ impl Body for Encoder {
     ) -> Result<HiddenStates> {
         let mask = batch.get("attention_mask")?;
         let mask = match self.config.is_decoder {
-            true => causal_mask(mask, None)?,
+            true => causal_mask(cx, mask, None)?,
             false => additive_mask(mask)?,
         };
         let mut x = states.last;

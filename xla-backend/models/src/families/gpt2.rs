@@ -285,7 +285,7 @@ impl Body for Gpt2 {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let mask = causal_mask(batch.get("attention_mask")?, None)?;
+        let mask = causal_mask(cx, batch.get("attention_mask")?, None)?;
         let mut x = states.last;
         for index in layers {
             let layer = &self.blocks[index];
@@ -296,6 +296,10 @@ impl Body for Gpt2 {
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         self.norm.forward(cx, &states.last)
+    }
+
+    fn is_generative(&self) -> bool {
+        true
     }
 
     fn is_tensor_parallel(&self) -> bool {

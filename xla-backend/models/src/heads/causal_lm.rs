@@ -3,18 +3,25 @@
 
 use traind_xla::Tensor;
 
-use super::{Head, vocabulary_logits};
+use super::{Head, LanguageModelHead, vocabulary_logits};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
 use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::{causal_lm, token_labels};
+use crate::tensor_parallel::Logits;
 
 #[derive(Debug)]
 pub(crate) struct CausalLmHead {
     pub decoder: Linear,
     pub hidden_size: usize,
     pub vocab_size: usize,
+}
+
+impl LanguageModelHead for CausalLmHead {
+    fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits> {
+        vocabulary_logits(cx, &self.decoder, hidden_states, self.vocab_size)
+    }
 }
 
 impl Head for CausalLmHead {
@@ -27,9 +34,13 @@ impl Head for CausalLmHead {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let logits = vocabulary_logits(cx, &self.decoder, hidden_states, self.vocab_size)?;
+        let logits = self.logits(cx, hidden_states)?;
         let loss = causal_lm::loss(&logits, batch)?;
         Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
+    }
+
+    fn as_language_model(&self) -> Option<&dyn LanguageModelHead> {
+        Some(self)
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {

@@ -42,8 +42,19 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
     /// `hidden_states` f32[B S, H].
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
 
+    /// The head itself where its logits are those of the next token.
+    fn as_language_model(&self) -> Option<&dyn LanguageModelHead> {
+        None
+    }
+
     /// Operations of one row.
     fn forward_flops(&self, lengths: Lengths) -> f64;
+}
+
+/// A head that predicts the token behind each.
+pub(crate) trait LanguageModelHead {
+    /// `hidden_states` f32[N, H] to f32[N, V].
+    fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits>;
 }
 
 /// [B S, N] to [B, S, N], by the rows of the batch.

@@ -4,7 +4,7 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, of_vocabulary};
+use super::{Head, LanguageModelHead, of_vocabulary};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
@@ -23,8 +23,7 @@ pub(crate) struct Seq2SeqLmHead {
     pub vocab_size: usize,
 }
 
-impl Seq2SeqLmHead {
-    /// f32[B T, H] to f32[B T, V].
+impl LanguageModelHead for Seq2SeqLmHead {
     fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits> {
         let states = match self.scale {
             Some(scale) => hidden_states.mul_scalar(scale)?,
@@ -51,6 +50,10 @@ impl Head for Seq2SeqLmHead {
         let logits = self.logits(cx, hidden_states)?;
         let loss = token_labels::loss(&logits, batch)?;
         Ok(Output { logits: logits.by_row(batch.rows()?)?, loss })
+    }
+
+    fn as_language_model(&self) -> Option<&dyn LanguageModelHead> {
+        Some(self)
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {

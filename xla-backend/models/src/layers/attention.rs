@@ -9,7 +9,7 @@ use traind_xla::{DType, Tensor};
 use super::Linear;
 use super::dropout::dropout_of_heads;
 use crate::config::ModelConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -67,32 +67,42 @@ impl Attention {
     /// `x` [B S, H] attends to itself; `mask` [B, 1, 1 or S, S] is added to the scores.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
-        self.attend_to(cx, x, x, mask)
+        let query = self.query.forward(cx, x)?;
+        let key = self.key.forward(cx, x)?;
+        let value = self.value.forward(cx, x)?;
+        attend(cx, [&query, &key, &value], mask, &self.heads)
     }
 
-    /// `x` [B S, H] attends to `source` [B T, H]; `mask` [B, 1, 1 or S, T] is added to the scores.
+    /// `x` [B S, H] attends to `source` [B T, H], or to its cached keys; `mask` [B, 1, 1 or S, T] is
+    /// added to the scores.
     pub fn forward_to(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
-        source: &Tensor,
+        source: Option<&Tensor>,
         mask: &Tensor,
     ) -> Result<Tensor> {
-        self.attend_to(cx, &cx.fan_out(x)?, &cx.fan_out(source)?, mask)
+        let query = self.query.forward(cx, &cx.fan_out(x)?)?;
+        let project = || -> Result<[Tensor; 2]> {
+            let source = cx.fan_out(states_of(source)?)?;
+            Ok([self.key.forward(cx, &source)?, self.value.forward(cx, &source)?])
+        };
+        if cx.cache.is_none() {
+            let [key, value] = project()?;
+            return attend_projected(cx, [&query, &key, &value], mask, &self.heads);
+        }
+        let split = |x: &Tensor| self.heads.split(cx, x, mask.dims()[0]);
+        let [key, value] = cx.with_source(|| {
+            let [key, value] = project()?;
+            Ok([split(&key)?, split(&value)?])
+        })?;
+        attend_heads(cx, [&split(&query)?, &key, &value], mask, &self.heads)
     }
+}
 
-    fn attend_to(
-        &self,
-        cx: &Forward<'_>,
-        x: &Tensor,
-        source: &Tensor,
-        mask: &Tensor,
-    ) -> Result<Tensor> {
-        let query = self.query.forward(cx, x)?;
-        let key = self.key.forward(cx, source)?;
-        let value = self.value.forward(cx, source)?;
-        attend(cx, [&query, &key, &value], mask, &self.heads)
-    }
+/// The states of a source that are not cached.
+pub fn states_of(source: Option<&Tensor>) -> Result<&Tensor> {
+    source.ok_or_else(|| Error::MissingInput { name: "encoder states".to_owned() })
 }
 
 /// How queries, keys and values are compared.
@@ -105,9 +115,36 @@ pub struct Heads {
     pub dropout: f64,
 }
 
+impl Heads {
+    /// [B S, H] to [B, S, N, D], of all heads or of those that this core has.
+    fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
+        split_heads(x, rows, self.num_heads / cx.core_count())
+    }
+}
+
+/// Attention of tokens to themselves and to those that are cached: queries, keys and values
+/// [B S, H] to [B S, H].
+pub fn attend(
+    cx: &Forward<'_>,
+    projected: [&Tensor; 3],
+    mask: &Tensor,
+    heads: &Heads,
+) -> Result<Tensor> {
+    if cx.cache.is_none() {
+        return attend_projected(cx, projected, mask, heads);
+    }
+    let split = |x: &Tensor| heads.split(cx, x, mask.dims()[0]);
+    let [query, key, value] = projected;
+    let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
+    match cx.cached_positions() {
+        Some(_) => attend_heads(cx, [&split(query)?, &key, &value], mask, heads),
+        None => attend_projected(cx, projected, mask, heads),
+    }
+}
+
 /// Queries [B S, H], keys and values [B T, H] to [B S, H], of all heads or of those that this core
 /// has. Scores and softmax are float32 whatever those are.
-pub fn attend(
+fn attend_projected(
     cx: &Forward<'_>,
     projected: [&Tensor; 3],
     mask: &Tensor,
@@ -123,8 +160,8 @@ pub fn attend(
         return Ok(query.attention(key, value, mask, spec, random.as_ref())?);
     }
     let rows = mask.dims()[0];
-    let split = |x: &Tensor| split_heads(x, rows, num_heads);
-    let (query, key, value) = (split(projected[0])?, split(projected[1])?, split(projected[2])?);
+    let split = |x: &Tensor| heads.split(cx, x, rows);
+    let (query, key, value) = (split(query)?, split(key)?, split(value)?);
     attend_heads(cx, [&query, &key, &value], mask, heads)
 }
 
@@ -209,18 +246,36 @@ pub fn additive_mask(mask: &Tensor) -> Result<Tensor> {
 }
 
 /// The same where a token also sees none behind itself and, with a window, only so many
-/// up to itself: f32[B, 1, S, S].
-pub fn causal_mask(mask: &Tensor, window: Option<usize>) -> Result<Tensor> {
+/// up to itself: f32[B, 1, S, S]. In a pass of one token a row, the keys are the slots of the cache
+/// up to that token's: f32[B, 1, 1, T].
+pub fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result<Tensor> {
     let &[rows, positions] = mask.dims() else { return additive_mask(mask) };
+    if let (Some(query), Some(cache)) = (cx.cached_positions(), cx.cache) {
+        let dims = [rows, 1, 1, cache.slots()];
+        let key = cx.trace.iota(DType::S32, &dims, 3)?;
+        let query = query.reshape(&[rows, 1, 1, 1])?.broadcast_to(&dims)?;
+        return mask_of(&is_near(&query, &key, window)?);
+    }
     let trace = mask.trace();
     let square = [positions, positions];
     let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
     let present = mask.ne_scalar(0.0)?.reshape(&[rows, 1, 1, positions])?;
     let dims = [rows, 1, positions, positions];
-    let mut near = key.le(&query)?;
-    if let Some(window) = window {
-        near = near.and(&query.sub(&key)?.lt_scalar(window as f64)?)?;
+    let near = is_near(&query, &key, window)?;
+    mask_of(&near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?)
+}
+
+/// Whether a query sees a key, by their positions.
+fn is_near(query: &Tensor, key: &Tensor, window: Option<usize>) -> Result<Tensor> {
+    let near = key.le(query)?;
+    match window {
+        Some(window) => Ok(near.and(&query.sub(key)?.lt_scalar(window as f64)?)?),
+        None => Ok(near),
     }
-    let visible = near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?;
+}
+
+/// From which keys are visible to what is added to scores.
+fn mask_of(visible: &Tensor) -> Result<Tensor> {
+    let trace = visible.trace();
     Ok(visible.select(&trace.scalar(0.0, DType::F32)?, &trace.scalar(HIDDEN, DType::F32)?)?)
 }

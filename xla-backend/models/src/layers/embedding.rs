@@ -119,8 +119,13 @@ impl PositionEmbedding {
         PositionEmbedding { max_positions: max, offset, ..table }
     }
 
-    /// The first `positions` rows, [S, H].
+    /// The first `positions` rows, [S, H], or in a pass of one token a row those of the tokens'
+    /// positions, [R, 1, H].
     pub fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
+        if let Some(positions) = cx.cached_positions() {
+            let places = positions.add_scalar(self.offset as f64)?.unsqueeze(1)?;
+            return Ok(cx.stored(&self.weight)?.take(&places)?.convert(DType::F32)?);
+        }
         let max_positions = self.max_positions;
         if positions > max_positions {
             return Err(Error::TooManyPositions { positions, max_positions });

@@ -16,7 +16,7 @@ mod rotary;
 pub use activation::Activation;
 pub use attention::{
     Attention, AttentionConfig, Heads, additive_mask, attend, attend_heads, causal_mask,
-    check_heads, split_heads,
+    check_heads, split_heads, states_of,
 };
 pub use conv1d::Conv1d;
 pub use dropout::dropout;

@@ -3,9 +3,10 @@
 //!
 //! B rows, S positions, N heads, D head size, R rotated part of a head.
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
+use crate::model::Forward;
 
 /// Angles per position, and what the turned vectors are multiplied with.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,7 @@ pub struct Rotary {
     pub attention_factor: f64,
 }
 
-/// Cosines and sines of every position, f32[S, R] each.
+/// Cosines and sines, f32[S, R] each: of every position, or of the position of each row's token.
 #[derive(Clone, Debug)]
 pub struct RotaryTable {
     cos: Tensor,
@@ -24,11 +25,14 @@ pub struct RotaryTable {
 }
 
 impl Rotary {
-    /// The table for the positions 0..S.
-    pub fn table(&self, trace: &Trace, positions: usize) -> Result<RotaryTable> {
-        let half = self.inverse_frequencies.len();
+    /// The table for the positions 0..S, or in a pass of one token a row for those of the tokens.
+    pub fn table(&self, cx: &Forward<'_>, positions: usize) -> Result<RotaryTable> {
+        let (trace, half) = (cx.trace, self.inverse_frequencies.len());
         let frequencies = trace.constant(DType::F32, &[1, half], &self.inverse_frequencies)?;
-        let position = trace.iota(DType::F32, &[positions, half], 0)?;
+        let position = match cx.cached_positions() {
+            Some(positions) => positions.convert(DType::F32)?.unsqueeze(1)?,
+            None => trace.iota(DType::F32, &[positions, half], 0)?,
+        };
         let angles = position.mul(&frequencies)?;
         let angles = trace.concatenate(&[&angles, &angles], 1)?;
         let scaled = |x: Tensor| x.mul_scalar(self.attention_factor);
@@ -40,8 +44,9 @@ impl RotaryTable {
     /// Turns the first R coordinates of each head of `x` [B, S, N, D], in float32.
     pub fn rotate(&self, x: &Tensor) -> Result<Tensor> {
         let &[_, positions, _, size] = x.dims() else { return Ok(x.clone()) };
-        let rotated = self.cos.dims()[1];
-        let by_position = |table: &Tensor| table.reshape(&[1, positions, 1, rotated]);
+        let &[places, rotated] = self.cos.dims() else { return Ok(x.clone()) };
+        let by_position =
+            |table: &Tensor| table.reshape(&[places / positions, positions, 1, rotated]);
         let (cos, sin) = (by_position(&self.cos)?, by_position(&self.sin)?);
         let wide = x.convert(DType::F32)?;
         let part = wide.slice(3, 0, rotated)?;

@@ -77,8 +77,8 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
 
 /// What a decoder attends to besides itself.
 pub(crate) struct Source<'a> {
-    /// f32[B S, H].
-    pub states: &'a Tensor,
+    /// f32[B S, H]; absent where the keys and values of all layers are cached.
+    pub states: Option<&'a Tensor>,
     /// f32[B, 1, 1, S], added to scores.
     pub mask: &'a Tensor,
 }
@@ -107,6 +107,7 @@ impl<S: Stacks> EncoderDecoder<S> {
             return Ok(states);
         }
         let stacks = &self.stacks;
+        let cx = &Forward { cache: None, ..*cx };
         let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
         let (mut x, end) = (states, layers.end);
         for layer in layers {
@@ -123,7 +124,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         cx: &Forward<'_>,
         layers: Range<usize>,
         states: Tensor,
-        source: &Tensor,
+        source: Option<&Tensor>,
         batch: &Batch,
     ) -> Result<Tensor> {
         if layers.is_empty() {
@@ -135,7 +136,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         // Padding of targets stands behind them: no token sees it.
         let present = batch.get("decoder_input_ids")?;
         let present = cx.trace.full(1.0, present.shape().clone())?;
-        let scores = stacks.decoder_scores(cx, causal_mask(&present, None)?)?;
+        let scores = stacks.decoder_scores(cx, causal_mask(cx, &present, None)?)?;
         let mut x = states;
         for layer in layers {
             x = cx.layer(&format!("decoder{layer}"), &x, |cx| {
@@ -167,9 +168,13 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        let source = self.stacks.embed_source(cx, batch.get("input_ids")?)?;
-        let target = self.stacks.embed_target(cx, batch.get("decoder_input_ids")?)?;
-        Ok(HiddenStates { last: target, encoder: Some(source) })
+        let encoder = match cx.cached_positions() {
+            // The keys and values of the source are cached.
+            Some(_) => None,
+            None => Some(self.stacks.embed_source(cx, batch.get("input_ids")?)?),
+        };
+        let last = self.stacks.embed_target(cx, batch.get("decoder_input_ids")?)?;
+        Ok(HiddenStates { last, encoder })
     }
 
     fn layers(
@@ -179,17 +184,22 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let HiddenStates { last, encoder: Some(source) } = states else { return Ok(states) };
+        let HiddenStates { last, encoder } = states;
         let boundary = self.stacks.num_encoder_layers();
         let of_encoder = layers.start.min(boundary)..layers.end.min(boundary);
         let of_decoder = layers.start.saturating_sub(boundary)..layers.end.saturating_sub(boundary);
-        let source = self.encode(cx, of_encoder, source, batch)?;
-        let last = self.decode(cx, of_decoder, last, &source, batch)?;
-        Ok(HiddenStates { last, encoder: Some(source) })
+        let encode = |source| self.encode(cx, of_encoder, source, batch);
+        let encoder = encoder.map(encode).transpose()?;
+        let last = self.decode(cx, of_decoder, last, encoder.as_ref(), batch)?;
+        Ok(HiddenStates { last, encoder })
     }
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         self.stacks.finish_decoder(cx, states.last.clone())
+    }
+
+    fn is_generative(&self) -> bool {
+        true
     }
 
     fn vocab_size(&self) -> usize {

@@ -48,6 +48,11 @@ impl TensorCores {
         Ok(share.fan_in(&self.groups)?)
     }
 
+    /// The parts of all cores, joined along `axis`.
+    pub(crate) fn join(&self, part: &Tensor, axis: usize) -> Result<Tensor> {
+        Ok(part.all_gather(axis, &self.groups)?)
+    }
+
     /// The largest or smallest value of the cores.
     pub(crate) fn extreme(&self, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
         Ok(x.all_reduce(kind, &self.groups)?)

@@ -1,4 +1,4 @@
-//! Logits of which each core may have those of some classes alone. Nothing here gathers them.
+//! Logits of which each core may have those of some classes alone.
 //!
 //! N rows or tokens, C classes, W classes of one core.
 
@@ -49,6 +49,12 @@ impl Logits {
     pub(crate) fn flatten(&self) -> Result<Logits> {
         let width = self.width();
         self.reshape(&[self.values.shape().element_count() / width, width])
+    }
+
+    /// The logits [N, C] of all classes.
+    pub(crate) fn whole(&self) -> Result<Tensor> {
+        let Some(share) = &self.share else { return Ok(self.values.clone()) };
+        Ok(share.cores.join(&self.values, 1)?.slice(1, 0, share.size)?)
     }
 
     fn reshape(&self, dims: &[usize]) -> Result<Logits> {

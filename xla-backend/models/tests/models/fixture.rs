@@ -116,7 +116,14 @@ impl Fixture {
         let parameters = parameters.computed_in(compute_dtype).divided_over(cores);
         let parameters = &parameters.stored_in(in_shards);
         let adapters = Some(self.model.adapters());
-        let cx = Forward { trace, parameters, random: None, gradient_checkpointing, adapters };
+        let cx = Forward {
+            trace,
+            parameters,
+            random: None,
+            gradient_checkpointing,
+            adapters,
+            cache: None,
+        };
         let output = self.model.forward(&cx, &batch).unwrap();
         let sums = output.loss.unwrap();
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();

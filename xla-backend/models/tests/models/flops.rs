@@ -27,6 +27,7 @@ fn check(keys: Value, task: Task) {
         random: None,
         gradient_checkpointing: false,
         adapters: None,
+        cache: None,
     };
     let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();

@@ -136,6 +136,7 @@ fn temporary_bytes(layers: usize, gradient_checkpointing: bool) -> u64 {
         random: None,
         gradient_checkpointing,
         adapters: None,
+        cache: None,
     };
     let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
     let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();

@@ -26,7 +26,14 @@ fn staged(fixture: &Fixture, trace: &Trace, weights: &[Tensor], batch: &Batch) -
 }
 
 fn forward<'a>(trace: &'a Trace, parameters: &'a ParameterTensors) -> Forward<'a> {
-    Forward { trace, parameters, random: None, gradient_checkpointing: false, adapters: None }
+    Forward {
+        trace,
+        parameters,
+        random: None,
+        gradient_checkpointing: false,
+        adapters: None,
+        cache: None,
+    }
 }
 
 #[test]

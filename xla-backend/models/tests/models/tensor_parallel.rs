@@ -133,6 +133,7 @@ fn traced_step(
         random: Some(&random),
         gradient_checkpointing,
         adapters: None,
+        cache: None,
     };
     let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
     let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();

@@ -4,9 +4,9 @@
 
 use traind_xla::Tensor;
 
-use super::T5Config;
+use super::{Source, T5Config};
 use crate::error::Result;
-use crate::layers::{Heads, Linear, attend_heads, split_heads};
+use crate::layers::{Heads, Linear, attend_heads, split_heads, states_of};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -34,20 +34,44 @@ impl Attention {
         }
     }
 
-    /// `x` [B S, H] attends to `source` [B T, H]; `scores` f32[B, 1 or N, 1 or S, T] are added to
-    /// the scores.
-    pub(super) fn forward(
+    /// `x` [B S, H] attends to itself; `scores` f32[B, N, S, S] are added to the scores.
+    pub(super) fn to_itself(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
-        source: &Tensor,
         scores: &Tensor,
     ) -> Result<Tensor> {
-        let rows = scores.dims()[0];
+        let keys = cx.with_cached(self.keys(cx, x, scores.dims()[0])?)?;
+        self.attend(cx, x, keys, scores)
+    }
+
+    /// `x` [B T, H] attends to a source, whose mask is added to the scores.
+    pub(super) fn to_source(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        source: &Source<'_>,
+    ) -> Result<Tensor> {
+        let rows = source.mask.dims()[0];
+        let keys = cx.with_source(|| self.keys(cx, states_of(source.states)?, rows))?;
+        self.attend(cx, x, keys, source.mask)
+    }
+
+    /// Keys and values of `x` [B S, H], [B, S, N, D] each.
+    fn keys(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<[Tensor; 2]> {
         let split = |x: &Tensor| split_heads(x, rows, self.heads.num_heads);
-        let query = split(&self.query.forward(cx, x)?)?;
-        let key = split(&self.key.forward(cx, source)?)?;
-        let value = split(&self.value.forward(cx, source)?)?;
+        Ok([split(&self.key.forward(cx, x)?)?, split(&self.value.forward(cx, x)?)?])
+    }
+
+    fn attend(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        [key, value]: [Tensor; 2],
+        scores: &Tensor,
+    ) -> Result<Tensor> {
+        let query = self.query.forward(cx, x)?;
+        let query = split_heads(&query, scores.dims()[0], self.heads.num_heads)?;
         let attended = attend_heads(cx, [&query, &key, &value], scores, &self.heads)?;
         self.output.forward(cx, &attended)
     }

@@ -80,13 +80,13 @@ impl AttentionPart {
 
     fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &Tensor) -> Result<Tensor> {
         let normal = self.norm.forward(cx, x)?;
-        let attended = self.attention.forward(cx, &normal, &normal, scores)?;
+        let attended = self.attention.to_itself(cx, &normal, scores)?;
         add(cx, x, &attended, self.dropout)
     }
 
     fn to_source(&self, cx: &Forward<'_>, x: &Tensor, source: &Source<'_>) -> Result<Tensor> {
         let normal = self.norm.forward(cx, x)?;
-        let attended = self.attention.forward(cx, &normal, source.states, source.mask)?;
+        let attended = self.attention.to_source(cx, &normal, source)?;
         add(cx, x, &attended, self.dropout)
     }
 }

@@ -109,8 +109,12 @@ impl Stacks for T5 {
 
     /// f32[B, N, T, T].
     fn decoder_scores(&self, cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
-        let positions = mask.dims()[3];
-        Ok(self.decoder_bias.forward(cx, [positions; 2])?.add(&mask)?)
+        let keys = mask.dims()[3];
+        let bias = match cx.cached_positions() {
+            Some(positions) => self.decoder_bias.of_queries(cx, positions, keys)?,
+            None => self.decoder_bias.forward(cx, [keys; 2])?,
+        };
+        Ok(bias.add(&mask)?)
     }
 
     fn encoder_layer(

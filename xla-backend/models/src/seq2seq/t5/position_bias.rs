@@ -73,6 +73,22 @@ impl PositionBias {
         Ok(shifted.slice(2, 0, keys)?.unsqueeze(0)?)
     }
 
+    /// The biases of one query of each row, at `positions` s32[R], and of `keys` keys: f32[R, N, 1, T].
+    pub(super) fn of_queries(
+        &self,
+        cx: &Forward<'_>,
+        positions: &Tensor,
+        keys: usize,
+    ) -> Result<Tensor> {
+        let rows = positions.dims()[0];
+        let key = cx.trace.iota(DType::S32, &[rows, keys], 1)?;
+        let ahead = key.sub(&positions.unsqueeze(1)?)?;
+        let behind = ahead.add_scalar((2 * keys) as f64)?;
+        let distance = ahead.lt_scalar(0.0)?.select(&behind, &ahead)?;
+        let biases = self.of_distances(cx, keys, keys)?.take(&distance)?;
+        Ok(biases.swap_axes(1, 2)?.unsqueeze(2)?)
+    }
+
     /// The biases by (key - query) modulo S + T, f32[S + T, N].
     fn of_distances(&self, cx: &Forward<'_>, queries: usize, keys: usize) -> Result<Tensor> {
         let distances = queries + keys;

@@ -54,6 +54,7 @@ fn padded_logits(
         random: training.then_some(&random),
         gradient_checkpointing: false,
         adapters: None,
+        cache: None,
     };
     let output = model.forward(&cx, &batch).unwrap();
     assert!(output.loss.is_none());

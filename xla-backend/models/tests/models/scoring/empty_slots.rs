@@ -55,6 +55,7 @@ fn answers(
         random: None,
         gradient_checkpointing: false,
         adapters: None,
+        cache: None,
     };
     let sums = fixture.model.forward(&cx, &batch).unwrap().loss.unwrap();
     let wrt: Vec<&Tensor> = tensors.iter().collect();

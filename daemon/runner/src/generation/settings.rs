@@ -1,0 +1,307 @@
+//! Settings of generation: transformers' `generation_config.json`, or the same keys of a
+//! `config.json` from before there was one, and what a job or a command sets above them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use traind_models::ModelConfig;
+
+use crate::error::{RunError, RunResult};
+
+const FILE_NAME: &str = "generation_config.json";
+/// The tokens that are written where nothing sets a limit.
+const NEW_TOKENS: usize = 20;
+/// The default of `top_k`.
+const TOP_K: usize = 50;
+
+/// Resolved settings: transformers' defaults where nothing is set.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GenerationSettings {
+    max_length: Option<usize>,
+    max_new_tokens: Option<usize>,
+    pub min_length: usize,
+    pub min_new_tokens: usize,
+    pub num_beams: usize,
+    pub early_stopping: EarlyStopping,
+    pub length_penalty: f64,
+    pub repetition_penalty: f64,
+    pub no_repeat_ngram_size: usize,
+    pub forced_bos_token_id: Option<u32>,
+    pub forced_eos_token_ids: Vec<u32>,
+    pub suppress_tokens: Vec<u32>,
+    pub begin_suppress_tokens: Vec<u32>,
+    pub eos_token_ids: Vec<u32>,
+    decoder_start_token_id: Option<u32>,
+    /// Present where tokens are drawn rather than chosen (`do_sample`).
+    pub sampling: Option<Sampling>,
+    path: PathBuf,
+}
+
+/// When a beam search ends (`early_stopping`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EarlyStopping {
+    /// When no better text is likely (`false`).
+    Likely,
+    /// When there are as many texts as beams (`true`).
+    Full,
+    /// When no better text is possible (`never`).
+    Never,
+}
+
+/// How tokens are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sampling {
+    pub temperature: f64,
+    /// The number of tokens to draw from; 0 for all.
+    pub top_k: usize,
+    pub top_p: f64,
+}
+
+impl GenerationSettings {
+    /// Reads the settings of a model folder and replaces those in `overrides`.
+    pub(crate) fn of_model(
+        config: &ModelConfig,
+        folder: &Path,
+        overrides: &Map<String, Value>,
+    ) -> RunResult<GenerationSettings> {
+        let path = folder.join(FILE_NAME);
+        let (path, mut keys) = match std::fs::read(&path) {
+            Ok(text) => {
+                let keys = serde_json::from_slice(&text)
+                    .map_err(|source| traind_models::Error::Json { path: path.clone(), source })?;
+                (path, keys)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                (config.path().to_owned(), config.keys().clone())
+            }
+            Err(source) => return Err(RunError::Output { action: "read", path, source }),
+        };
+        keys.extend(overrides.clone());
+        Keys { path, keys }.resolve()
+    }
+
+    /// The most tokens that a text of the decoder may have, its `prompt` tokens among them. The
+    /// default is cut to the `positions` of the model.
+    pub(crate) fn max_length(&self, prompt: usize, positions: usize) -> usize {
+        match (self.max_new_tokens, self.max_length) {
+            (Some(tokens), _) => prompt + tokens,
+            (None, Some(length)) => length,
+            (None, None) => (prompt + NEW_TOKENS).min(positions),
+        }
+    }
+
+    /// The token that the decoder of an encoder-decoder model reads first.
+    pub(crate) fn decoder_start(&self) -> RunResult<u32> {
+        let problem = "expected the token that the decoder reads first, found none";
+        self.decoder_start_token_id
+            .ok_or_else(|| error(&self.path, "decoder_start_token_id", problem.to_owned()))
+    }
+
+    /// An error about `key`.
+    pub(crate) fn error(&self, key: &str, problem: String) -> RunError {
+        error(&self.path, key, problem)
+    }
+}
+
+/// The keys of a file with what is set above them.
+struct Keys {
+    path: PathBuf,
+    keys: Map<String, Value>,
+}
+
+/// Keys that no setting here stands for, and the values at which they change nothing besides `null`.
+const UNSUPPORTED: &[(&str, f64)] = &[
+    ("assistant_early_exit", f64::NAN),
+    ("bad_words_ids", f64::NAN),
+    ("constraints", f64::NAN),
+    ("diversity_penalty", 0.0),
+    ("dola_layers", f64::NAN),
+    ("encoder_no_repeat_ngram_size", 0.0),
+    ("encoder_repetition_penalty", 1.0),
+    ("epsilon_cutoff", 0.0),
+    ("eta_cutoff", 0.0),
+    ("exponential_decay_length_penalty", f64::NAN),
+    ("force_words_ids", f64::NAN),
+    ("guidance_scale", 1.0),
+    ("max_time", f64::NAN),
+    ("min_p", 0.0),
+    ("num_beam_groups", 1.0),
+    ("num_return_sequences", 1.0),
+    ("penalty_alpha", 0.0),
+    ("prompt_lookup_num_tokens", f64::NAN),
+    ("remove_invalid_values", 0.0),
+    ("renormalize_logits", 0.0),
+    ("sequence_bias", f64::NAN),
+    ("stop_strings", f64::NAN),
+    ("token_healing", 0.0),
+    ("top_h", f64::NAN),
+    ("typical_p", 1.0),
+    ("use_mtp", 0.0),
+    ("watermarking_config", f64::NAN),
+];
+
+impl Keys {
+    fn resolve(self) -> RunResult<GenerationSettings> {
+        self.refuse_unsupported()?;
+        let num_beams = self.count("num_beams")?.unwrap_or(1).max(1);
+        let sampling = self.sampling()?;
+        if num_beams > 1 && sampling.is_some() {
+            let problem = "cannot be true with num_beams above 1: beams are chosen, not drawn";
+            return Err(self.error("do_sample", problem));
+        }
+        let eos_token_ids = self.tokens("eos_token_id")?;
+        let start = self.token("decoder_start_token_id")?;
+        Ok(GenerationSettings {
+            max_length: self.count("max_length")?,
+            max_new_tokens: self.count("max_new_tokens")?,
+            min_length: self.count("min_length")?.unwrap_or(0),
+            min_new_tokens: self.count("min_new_tokens")?.unwrap_or(0),
+            num_beams,
+            early_stopping: self.early_stopping()?,
+            length_penalty: self.number("length_penalty")?.unwrap_or(1.0),
+            repetition_penalty: self.positive("repetition_penalty")?,
+            no_repeat_ngram_size: self.count("no_repeat_ngram_size")?.unwrap_or(0),
+            forced_bos_token_id: self.token("forced_bos_token_id")?,
+            forced_eos_token_ids: self.tokens("forced_eos_token_id")?,
+            suppress_tokens: self.tokens("suppress_tokens")?,
+            begin_suppress_tokens: self.tokens("begin_suppress_tokens")?,
+            decoder_start_token_id: start.or(self.token("bos_token_id")?),
+            eos_token_ids,
+            sampling,
+            path: self.path,
+        })
+    }
+
+    fn refuse_unsupported(&self) -> RunResult<()> {
+        for (key, neutral) in UNSUPPORTED {
+            let value = self.keys.get(*key).unwrap_or(&Value::Null);
+            let number = value.as_bool().map(|set| f64::from(u8::from(set))).or(value.as_f64());
+            if !value.is_null() && number != Some(*neutral) {
+                return Err(self.error(key, &format!("{value} is not supported: remove the key")));
+            }
+        }
+        Ok(())
+    }
+
+    fn sampling(&self) -> RunResult<Option<Sampling>> {
+        if !self.typed("do_sample", "true or false", Value::as_bool)?.unwrap_or(false) {
+            return Ok(None);
+        }
+        let top_p = self.number("top_p")?.unwrap_or(1.0);
+        if !(0.0..=1.0).contains(&top_p) {
+            return Err(
+                self.error("top_p", &format!("expected a number from 0 to 1, found {top_p}"))
+            );
+        }
+        let top_k = self.count("top_k")?.unwrap_or(TOP_K);
+        Ok(Some(Sampling { temperature: self.positive("temperature")?, top_k, top_p }))
+    }
+
+    fn early_stopping(&self) -> RunResult<EarlyStopping> {
+        let expected = "true, false or \"never\"";
+        let read = |value: &Value| match value {
+            Value::Bool(false) => Some(EarlyStopping::Likely),
+            Value::Bool(true) => Some(EarlyStopping::Full),
+            _ => (value == "never").then_some(EarlyStopping::Never),
+        };
+        Ok(self.typed("early_stopping", expected, read)?.unwrap_or(EarlyStopping::Likely))
+    }
+
+    fn count(&self, key: &str) -> RunResult<Option<usize>> {
+        let read = |value: &Value| value.as_u64().filter(|count| *count <= i32::MAX as u64);
+        Ok(self.typed(key, "a whole number", read)?.map(|count| count as usize))
+    }
+
+    fn number(&self, key: &str) -> RunResult<Option<f64>> {
+        self.typed(key, "a number", Value::as_f64)
+    }
+
+    /// A number above 0, by default 1.
+    fn positive(&self, key: &str) -> RunResult<f64> {
+        let read = |value: &Value| value.as_f64().filter(|number| *number > 0.0);
+        Ok(self.typed(key, "a number above 0", read)?.unwrap_or(1.0))
+    }
+
+    fn token(&self, key: &str) -> RunResult<Option<u32>> {
+        self.typed(key, "a token id", token)
+    }
+
+    /// One token or several.
+    fn tokens(&self, key: &str) -> RunResult<Vec<u32>> {
+        let read = |value: &Value| match value {
+            Value::Array(values) => values.iter().map(token).collect(),
+            value => token(value).map(|token| vec![token]),
+        };
+        Ok(self.typed(key, "a token id, or a list of them", read)?.unwrap_or_default())
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> RunResult<Option<T>> {
+        let Some(value) = self.keys.get(key).filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        match read(value) {
+            Some(read) => Ok(Some(read)),
+            None => Err(self.error(key, &format!("expected {expected}, found {value}"))),
+        }
+    }
+
+    fn error(&self, key: &str, problem: &str) -> RunError {
+        error(&self.path, key, problem.to_owned())
+    }
+}
+
+fn token(value: &Value) -> Option<u32> {
+    value.as_u64().filter(|id| *id <= i32::MAX as u64).map(|id| id as u32)
+}
+
+fn error(path: &Path, key: &str, problem: String) -> RunError {
+    let (path, key) = (path.to_owned(), key.to_owned());
+    traind_models::Error::Config { path, key, problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings(keys: Value) -> RunResult<GenerationSettings> {
+        let Value::Object(keys) = keys else { panic!("not an object: {keys}") };
+        Keys { path: "generation_config.json".into(), keys }.resolve()
+    }
+
+    #[test]
+    fn lengths_count_the_prompt_unless_new_tokens_are_set() {
+        let length = |keys, prompt| settings(keys).unwrap().max_length(prompt, 1000);
+        assert_eq!(length(json!({}), 5), 25);
+        assert_eq!(length(json!({"max_length": 30}), 5), 30);
+        assert_eq!(length(json!({"max_length": 30, "max_new_tokens": 4}), 5), 9);
+        assert_eq!(settings(json!({})).unwrap().max_length(5, 16), 16);
+    }
+
+    #[test]
+    fn keys_that_would_change_the_text_and_are_not_supported_are_refused() {
+        let neutral = json!({"typical_p": 1.0, "num_beam_groups": 1, "bad_words_ids": null,
+            "renormalize_logits": false, "guidance_scale": 1, "transformers_version": "5.23.0"});
+        settings(neutral).unwrap();
+        let refused = |keys| settings(keys).unwrap_err().to_string();
+        let message = refused(json!({"typical_p": 0.9}));
+        assert!(message.ends_with("typical_p: 0.9 is not supported: remove the key"), "{message}");
+        assert!(refused(json!({"bad_words_ids": [[1]]})).contains("bad_words_ids"));
+        assert!(refused(json!({"do_sample": true, "num_beams": 2})).contains("do_sample"));
+        assert!(refused(json!({"eos_token_id": "x"})).contains("found \"x\""));
+    }
+
+    #[test]
+    fn tokens_are_one_or_several() {
+        let read = settings(json!({"eos_token_id": [2, 7], "forced_eos_token_id": 2})).unwrap();
+        assert_eq!((read.eos_token_ids, read.forced_eos_token_ids), (vec![2, 7], vec![2]));
+        let sampling = settings(json!({"do_sample": true, "temperature": 0.5})).unwrap().sampling;
+        assert_eq!(sampling, Some(Sampling { temperature: 0.5, top_k: 50, top_p: 1.0 }));
+    }
+}

@@ -1,0 +1,155 @@
+//! `traind generate`: runs the runner on this host, without a daemon.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::exit::Exit;
+use super::serve::runner_beside_this_program;
+use crate::host::plugins::plugin;
+use crate::interfaces::text::printable;
+use crate::paths;
+
+/// Generate texts with a model folder: continue prompts, or answer them with an encoder-decoder model
+#[derive(clap::Args)]
+pub(crate) struct Generate {
+    /// A Hugging Face model folder, such as a job's output folder
+    model: PathBuf,
+    /// The texts to continue, or those to answer
+    #[arg(required = true)]
+    prompt: Vec<String>,
+    /// Most tokens to generate for each prompt [default: the model's, or 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_new_tokens: Option<u32>,
+    /// Beams of a beam search; 1 for none [default: the model's, or 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    num_beams: Option<u32>,
+    /// Draw tokens, with scores divided by this
+    #[arg(long, value_name = "X")]
+    temperature: Option<f64>,
+    /// Draw tokens from the N most likely ones; 0 for all [default: 50 where tokens are drawn]
+    #[arg(long, value_name = "N")]
+    top_k: Option<u32>,
+    /// Draw tokens from the most likely ones that have this share together
+    #[arg(long, value_name = "X")]
+    top_p: Option<f64>,
+    /// Seed of the draws
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Platform of the core to run on: cpu, cuda or neuron
+    #[arg(long, default_value = "cpu")]
+    platform: String,
+    /// Folder of plugins and compiled programs [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// The runner's program [default: traind-runner beside this program]
+    #[arg(long, value_name = "PATH")]
+    runner: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// The runner's answer.
+#[derive(Deserialize, Serialize)]
+struct Reply {
+    texts: Vec<Text>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Text {
+    prompt: String,
+    text: String,
+    tokens: Vec<u32>,
+}
+
+impl Generate {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
+        let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
+        let plugin = plugin(&self.platform)?;
+        let library = plugin.find(&cache_dir).with_context(|| {
+            format!("the {} plugin is not installed: {}", self.platform, plugin.instructions())
+        })?;
+        ensure!(self.model.is_dir(), "there is no folder {}", self.model.display());
+        let request = json!({
+            "model": self.model,
+            "prompts": self.prompt,
+            "settings": self.settings(),
+            "seed": self.seed,
+            "platform": self.platform,
+            "plugin": library,
+            "cache_dir": cache_dir,
+        });
+        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        self.output.print(&answer(&runner, &request)?)?;
+        Ok(Exit::Done)
+    }
+
+    /// The settings that are given, by the names of `generation_config.json`.
+    fn settings(&self) -> Map<String, Value> {
+        let draws = [self.temperature.is_some(), self.top_k.is_some(), self.top_p.is_some()];
+        let do_sample = match (draws.contains(&true), self.num_beams) {
+            (true, _) => Some(true),
+            // Beams are chosen, whatever the model's own settings are.
+            (false, Some(2..)) => Some(false),
+            (false, _) => None,
+        };
+        let given = [
+            ("max_new_tokens", self.max_new_tokens.map(Value::from)),
+            ("num_beams", self.num_beams.map(Value::from)),
+            ("temperature", self.temperature.map(Value::from)),
+            ("top_k", self.top_k.map(Value::from)),
+            ("top_p", self.top_p.map(Value::from)),
+            ("do_sample", do_sample.map(Value::from)),
+        ];
+        let given = given.into_iter();
+        given.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+impl Format {
+    fn print(self, reply: &Reply) -> anyhow::Result<()> {
+        match self {
+            Format::Json => println!("{}", serde_json::to_string_pretty(&reply.texts)?),
+            Format::Text => reply.texts.iter().for_each(|it| println!("{}", printable(&it.text))),
+        }
+        Ok(())
+    }
+}
+
+/// Runs the runner with a request on its standard input.
+fn answer(runner: &Path, request: &Value) -> anyhow::Result<Reply> {
+    let start = || format!("start {}", runner.display());
+    let mut child = Command::new(runner)
+        .arg("generate")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(start)?;
+    if let Some(mut input) = child.stdin.take() {
+        // A runner that ends early says why.
+        let _ = input.write_all(request.to_string().as_bytes());
+    }
+    let output = child.wait_with_output().context("wait for the runner")?;
+    if output.status.success() {
+        return serde_json::from_slice(&output.stdout).context("read the runner's answer");
+    }
+    let messages = String::from_utf8_lossy(&output.stderr);
+    match messages.lines().last() {
+        Some(message) => bail!("{message}"),
+        None => bail!("the runner ended with {}", output.status),
+    }
+}

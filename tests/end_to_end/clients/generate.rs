@@ -1,0 +1,51 @@
+//! `traind generate`, which needs no daemon.
+
+use serde_json::Value;
+use traind_tests::{CommandOutput, Host, model};
+
+/// Generates with the model of a fixture.
+fn generate(host: &Host, fixture: &str, options: &[&str]) -> CommandOutput {
+    let folder = host.path(fixture);
+    model::write_fixture(&folder, fixture);
+    host.cli(&folder, &[&["generate", "."], options].concat())
+}
+
+#[test]
+fn texts_follow_the_settings_of_model_and_command() {
+    let host = Host::prepared(1);
+    let json = |options: &[&str]| -> Vec<Value> {
+        let options = [&["the good film", "a bad film", "-o", "json"], options].concat();
+        let output = generate(&host, "t5-seq2seq-lm", &options);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    let greedy = json(&["--max-new-tokens", "6"]);
+    assert_eq!(greedy.len(), 2);
+    assert_eq!(greedy[0]["prompt"], "the good film");
+    let tokens = greedy[0]["tokens"].as_array().unwrap();
+    assert!(!tokens.is_empty() && tokens.len() <= 6, "{greedy:?}");
+    let drawn = |seed| {
+        json(&["--max-new-tokens", "6", "--temperature", "3", "--top-k", "0", "--seed", seed])
+    };
+    assert_eq!(drawn("1"), drawn("1"));
+    assert_ne!(drawn("1"), drawn("2"));
+    let beams = json(&["--max-new-tokens", "6", "--num-beams", "3"]);
+    assert_ne!(beams, greedy);
+    let text = generate(&host, "t5-seq2seq-lm", &["the good film", "--max-new-tokens", "6"]);
+    assert_eq!(text.stdout.trim_end_matches('\n'), greedy[0]["text"], "one row alone, as text");
+}
+
+#[test]
+fn models_and_settings_that_cannot_generate_are_refused() {
+    let host = Host::prepared(1);
+    let refused = |fixture, options: &[&str], expect: &str| {
+        let output = generate(&host, fixture, options);
+        assert_eq!(output.code, Some(1), "{}", output.stdout);
+        assert!(output.stderr.contains(expect), "{}", output.stderr);
+    };
+    refused("bert-causal-lm", &["the"], "models of type bert generate no text");
+    refused("bert-sequence-classification", &["the"], "is_decoder");
+    refused("t5-seq2seq-lm", &["the", "--top-p", "2"], "top_p: expected a number from 0 to 1");
+    let long = ["the", "--max-new-tokens", "99"];
+    refused("bart-seq2seq-lm", &long, "texts of 100 tokens, and the model has 16 positions");
+}
