@@ -251,15 +251,18 @@ impl Host {
         self.jobs().await.cancel_job(request).await.unwrap().into_inner()
     }
 
-    /// Waits until the job satisfies `wanted`.
+    /// Waits until the job satisfies `wanted`, for at most [`TIMEOUT`] after each of its events.
     pub async fn until(&self, id: &str, wanted: impl Fn(&Job) -> bool) -> Job {
-        let start = Instant::now();
+        let mut latest = (0, Instant::now());
         loop {
             let job = self.get(id).await;
             if wanted(&job) {
                 return job;
             }
-            assert!(start.elapsed() < TIMEOUT, "{job:?}\n{}", self.log());
+            if job.last_sequence != latest.0 {
+                latest = (job.last_sequence, Instant::now());
+            }
+            assert!(latest.1.elapsed() < TIMEOUT, "{job:?}\n{}", self.log());
             tokio::time::sleep(POLL).await;
         }
     }
@@ -273,18 +276,20 @@ impl Host {
         job
     }
 
-    /// Waits for a job's end and returns its history.
+    /// Waits for a job's end, for at most [`TIMEOUT`] after each event, and returns its history.
     pub async fn watch(&self, id: &str) -> History {
         let request = v1::WatchJobRequest { job_id: id.to_owned(), from_sequence: 0 };
         let mut stream = self.jobs().await.watch_job(request).await.unwrap().into_inner();
         let mut events: Vec<Event> = Vec::new();
-        let collect = async {
-            while let Some(event) = stream.message().await.unwrap() {
-                events.push(event);
+        loop {
+            let Ok(next) = tokio::time::timeout(TIMEOUT, stream.message()).await else {
+                panic!("the job stopped after {:?}\n{}", events.last(), self.log());
+            };
+            match next.unwrap() {
+                Some(event) => events.push(event),
+                None => break,
             }
-        };
-        let ended = tokio::time::timeout(TIMEOUT, collect).await;
-        assert!(ended.is_ok(), "the job did not end: {:?}\n{}", events.last(), self.log());
+        }
         History { job: self.get(id).await, events }
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Deadline of every wait; far longer than any of them takes on a busy machine.
+/// Deadline of every wait, counted from a job's latest event; far longer than any step or compilation
+/// takes on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(180);
 /// Interval between two looks at a condition.
 pub const POLL: Duration = Duration::from_millis(10);

@@ -10,7 +10,7 @@ pub(super) fn job() -> TaskJob {
         task: "seq2seq-lm",
         fixture: "t5-gated-seq2seq-lm",
         data: "{train: train.jsonl, validation: validation.jsonl, source_prefix: 'the ', \
-               max_source_length: 12, max_target_length: 6}",
+               max_source_length: 12, max_target_length: 6, pad_to_multiple_of: 6}",
         files: vec![("train.jsonl", pairs(1, 80)), ("validation.jsonl", pairs(2, 31))],
     }
 }
@@ -62,7 +62,7 @@ async fn translations_are_read_by_their_languages() {
         ("columns", pairs(1, 80), [Value::Null, Value::Null]),
         ("languages", translations, [json!("en"), json!("de")]),
     ] {
-        let job = TaskJob { data: "{train: train.jsonl, max_target_length: 6}", ..job() };
+        let job = TaskJob { data: "{train: train.jsonl, max_target_length: 6, pad_to_multiple_of: 6}", ..job() };
         let [source, target] = languages;
         let draft = job
             .draft(&host, name)
