@@ -97,6 +97,8 @@ fn assert_equal(task: &str, found: &Metrics, expect: &Metrics) {
 async fn evaluate(host: &Host, job: &TaskJob, cores: u32, rows: u32) -> Metrics {
     let draft = job
         .draft(host, &format!("{}-{cores}-{rows}", job.task))
+        // Few lengths, as each is compiled.
+        .set("data.pad_to_multiple_of", 8)
         .set("resources.cores", cores)
         .set("train.per_device_eval_batch_size", rows)
         .set("train.learning_rate", 0.0)

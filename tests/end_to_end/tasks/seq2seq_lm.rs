@@ -62,7 +62,10 @@ async fn translations_are_read_by_their_languages() {
         ("columns", pairs(1, 80), [Value::Null, Value::Null]),
         ("languages", translations, [json!("en"), json!("de")]),
     ] {
-        let job = TaskJob { data: "{train: train.jsonl, max_target_length: 6, pad_to_multiple_of: 6}", ..job() };
+        let job = TaskJob {
+            data: "{train: train.jsonl, max_target_length: 6, pad_to_multiple_of: 6}",
+            ..job()
+        };
         let [source, target] = languages;
         let draft = job
             .draft(&host, name)
