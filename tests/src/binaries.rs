@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The path of `traind`, with the runner beside it: in `$TRAIND_BIN_DIR` if set, else in the folder
 /// of the profile that the tests were built with.
-pub(crate) fn traind() -> PathBuf {
+pub fn traind() -> PathBuf {
     let folder = env::var_os("TRAIND_BIN_DIR").map_or_else(profile_folder, PathBuf::from);
     for name in ["traind", "traind-runner"] {
         let path = folder.join(name);

@@ -20,6 +20,7 @@ pub mod http;
 pub mod hub;
 pub mod model;
 
+pub use binaries::traind;
 pub use draft::{Draft, JOB_FILE};
 pub use gate::Gate;
 pub use history::History;

@@ -46,6 +46,7 @@ impl RunError {
                 failure.field = Some("train.metric_for_best_model".to_owned());
             }
             RunError::Device(_)
+            | RunError::MissingDevices { .. }
             | RunError::NoSuchInput { .. }
             | RunError::NoCache
             | RunError::Sampling(_)

@@ -36,6 +36,9 @@ pub(crate) enum RunError {
     #[error("{source}")]
     Hub { field: &'static str, source: traind_hub::Error },
 
+    #[error("the plugin has {found} devices, and the job was given {cores} cores")]
+    MissingDevices { found: usize, cores: usize },
+
     /// The loader has no data for an input of the model.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput { name: String, dtype: DType },

@@ -7,7 +7,7 @@ use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 
 /// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
 pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh) -> RunResult<LocalCores> {
@@ -22,8 +22,14 @@ pub(crate) fn open_plugin(
     count: usize,
     mesh: Mesh,
 ) -> RunResult<LocalCores> {
-    let plugin = Plugin::load(plugin)?;
-    Ok(LocalCores::of_host(Client::new(plugin, &client_options(platform, count))?, mesh)?)
+    let client = Client::new(Plugin::load(plugin)?, &client_options(platform, count))?;
+    check_devices(client.devices().count(), count)?;
+    Ok(LocalCores::of_host(client, mesh)?)
+}
+
+/// Refuses a host that has lost devices since the daemon discovered them.
+fn check_devices(found: usize, cores: usize) -> RunResult<()> {
+    if found < cores { Err(RunError::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
 /// The daemon makes only the job's devices visible to the process, so they count from 0 here
@@ -53,4 +59,19 @@ fn host_memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::reasons;
+
+    use super::*;
+
+    #[test]
+    fn a_job_with_too_few_devices_fails_with_a_reason_of_its_own() {
+        assert!(check_devices(2, 2).is_ok() && check_devices(4, 2).is_ok());
+        let failure = check_devices(1, 2).unwrap_err().failure();
+        assert_eq!(failure.reason, reasons::DEVICE_NOT_FOUND);
+        assert!(failure.message.contains("1 devices") && failure.message.contains("2 cores"));
+    }
 }

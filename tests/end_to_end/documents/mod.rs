@@ -1,0 +1,66 @@
+//! The documents: files, links, commands and job files that they name.
+
+mod commands;
+mod files;
+mod job_files;
+mod links;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A Markdown file.
+struct Document {
+    path: PathBuf,
+    text: String,
+}
+
+impl Document {
+    fn read(path: PathBuf) -> Document {
+        let text = fs::read_to_string(&path).unwrap();
+        Document { path, text }
+    }
+
+    /// The text without its code blocks.
+    fn prose(&self) -> String {
+        self.text.split("```").step_by(2).collect()
+    }
+
+    /// The code blocks of a language.
+    fn blocks<'a>(&'a self, language: &'a str) -> impl Iterator<Item = &'a str> {
+        let blocks = self.text.split("```").skip(1).step_by(2);
+        blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// The Markdown files of the root and of `docs`.
+fn documents() -> Vec<Document> {
+    let folders = ["", "docs", "docs/decisions", "docs/examples"];
+    let entries =
+        folders.iter().flat_map(|folder| fs::read_dir(repository().join(folder)).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let documents: Vec<_> = pages.map(Document::read).collect();
+    assert!(documents.len() > 10, "{} documents", documents.len());
+    documents
+}
+
+/// Texts in backticks.
+fn quoted(prose: &str) -> impl Iterator<Item = &str> {
+    prose.split('`').skip(1).step_by(2)
+}
+
+/// Fails with all problems that `problems` finds in the documents.
+fn check<P: IntoIterator<Item = String>>(problems: impl Fn(&Document) -> P) {
+    let found: Vec<String> = documents()
+        .iter()
+        .flat_map(|document| {
+            let name = document.path.strip_prefix(repository()).unwrap().display().to_string();
+            problems(document).into_iter().map(move |problem| format!("{name}: {problem}"))
+        })
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
