@@ -99,6 +99,13 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(found["parallel"], {"pipeline": 2, "microbatches": 4, "placement": "spread"})
         self.assertEqual(found["resources"]["cores"], 4)
 
+    def test_sharded_data_parallelism_is_fsdp(self):
+        for degree, parallel in ((8, {"fsdp": "full_shard"}), (1, None)):
+            parameters = {"sharded_data_parallel_degree": degree}
+            sharded = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
+            found = job_file(distribution=sharded, instance_type="ml.p4d.24xlarge")
+            self.assertEqual(found.get("parallel"), parallel)
+
     def test_data_parallelism_is_by_itself(self):
         enabled = {"enabled": True}
         for distribution in ({"smdistributed": {"dataparallel": enabled}}, {"torch_distributed": enabled}):
@@ -129,8 +136,6 @@ class Refusals(unittest.TestCase):
         self.assertIn(advice, str(caught.exception))
 
     def test_what_means_nothing_here_is_refused_by_name(self):
-        parameters = {"sharded_data_parallel_degree": 8}
-        sharded = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
         for name, advice, arguments in [
             ("entry_point", "task", {"entry_point": "train.py", "task": None}),
             ("instance_count", "cores", {"instance_count": 2}),
@@ -139,7 +144,6 @@ class Refusals(unittest.TestCase):
             ("checkpoint_s3_uri", "output folder", {"checkpoint_s3_uri": "s3://b/c"}),
             ("output_path", "folder", {"output_path": "s3://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
-            ("sharded_data_parallel_degree", "shard_optimizer_state", {"distribution": sharded}),
             ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),
         ]:

@@ -82,17 +82,21 @@ async fn a_killed_run_ends_with_the_same_bits() {
 }
 
 #[tokio::test]
-async fn a_killed_run_in_fp16_on_two_cores_with_sharded_optimizer_state_ends_with_the_same_bits() {
+async fn a_killed_run_in_shards_on_two_cores_ends_with_the_same_bits() {
     let host = Host::started(2).await;
-    let on_two_cores = |host: &Host, name: &str| {
-        draft(host, name)
-            .set("resources.cores", 2)
-            .set("train.fp16", true)
-            .set("parallel.shard_optimizer_state", true)
-            .set("model.config_overrides", "{intermediate_size: 1024}")
-            .set("model.from_config", true)
-    };
-    check_killed_runs_equal(&host, on_two_cores, &[13, 31]).await;
+    for (fsdp, fp16, kills) in
+        [("shard_optimizer", true, &[13, 31][..]), ("full_shard", false, &[13])]
+    {
+        let on_two_cores = |host: &Host, name: &str| {
+            draft(host, &format!("{fsdp}-{name}"))
+                .set("resources.cores", 2)
+                .set("train.fp16", fp16)
+                .set("parallel.fsdp", fsdp)
+                .set("model.config_overrides", "{intermediate_size: 1024}")
+                .set("model.from_config", true)
+        };
+        check_killed_runs_equal(&host, on_two_cores, kills).await;
+    }
 }
 
 /// Among them masks that are redrawn every epoch, blocks of text and windows of contexts.

@@ -43,7 +43,6 @@ _REFUSED = {
     "horovod": "data parallelism needs no library here; leave it out",
     "offload_activations": "use hyperparameters gradient_checkpointing instead",
     "prescaled_batch": "per_device_train_batch_size counts the rows of a core and batch",
-    "sharded_data_parallel_degree": "use shard_optimizer_state instead",
 }
 #: Ways to start one process a device, which is how every job runs.
 _LAUNCHERS = ("torch_distributed", "pytorchddp", "pytorchxla", "mpi")
@@ -82,7 +81,10 @@ def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
         where = f"distribution['smdistributed']['modelparallel']['parameters'][{name!r}]"
         if name == "placement_strategy" and value not in ("cluster", "spread"):
             raise UnsupportedArgument(where, "is cluster or spread here")
-        if name in _MODEL_PARALLEL:
+        if name == "sharded_data_parallel_degree":
+            if value not in (False, None, 1):
+                keys["parallel.fsdp"] = "full_shard"
+        elif name in _MODEL_PARALLEL:
             keys[_MODEL_PARALLEL[name]] = value
         elif name in _NO_EFFECT:
             warnings.warn(f"{where} has no effect", stacklevel=6)
