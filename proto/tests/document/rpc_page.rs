@@ -20,7 +20,7 @@ const INTRODUCTION: &str = "\
 `traind serve` serves the package `traind.v1`, `grpc.health.v1` and server reflection on its unix
 socket, and on the network with `--listen` ([Calls from other hosts](operating.md#calls-from-other-hosts)).
 The command line and the [Python client](python.md) use nothing else. With reflection, generic
-clients need no `.proto` files:
+clients need no `.proto` files (`TRAIND_SOCKET` is the daemon's socket):
 
 ```sh
 grpcurl -plaintext -unix \"$TRAIND_SOCKET\" list
@@ -63,6 +63,21 @@ fn the_page_has_every_file_of_the_schema_but_the_runners() {
         files().into_keys().filter(|name| !name.ends_with("runner.proto")).collect();
     found.sort_by_key(|name| expected.iter().position(|expected| expected == name));
     assert_eq!(found, expected);
+}
+
+#[test]
+fn the_calls_that_the_page_shows_exist() {
+    let page = super::page("rpc.md");
+    let shown = page.split("traind.v1.").filter_map(|rest| rest.split_whitespace().next());
+    let shown: Vec<_> = shown.filter_map(|call| call.split_once('/')).collect();
+    assert!(shown.len() >= 2, "{shown:?}");
+    let files = files();
+    for (service, method) in shown {
+        let mut services = files.values().flat_map(|file| &file.service);
+        let found = services.find(|found| found.name() == service);
+        let methods = found.map(|found| found.method.as_slice()).unwrap_or_default();
+        assert!(methods.iter().any(|found| found.name() == method), "{service}/{method}");
+    }
 }
 
 fn files() -> BTreeMap<String, FileDescriptorProto> {
