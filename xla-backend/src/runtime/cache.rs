@@ -55,14 +55,60 @@ impl ExecutableCache {
         written.map_err(error)
     }
 
+    /// Waits for the process that makes the executable of `key`, if there is one, and keeps others
+    /// waiting until the lock is dropped. `None` on a file system without locks.
+    pub(super) fn lock(&self, key: &str) -> Option<KeyLock> {
+        // Eviction leaves unfinished files alone.
+        let path = self.folder.join(format!("{key}.lock.part"));
+        let file = File::create(&path).ok()?;
+        file.lock().ok()?;
+        Some(KeyLock { path, _file: file })
+    }
+
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{key}.xla"))
+    }
+}
+
+/// The right to make the executable of a key. A process that is killed loses it.
+#[derive(Debug)]
+pub(super) struct KeyLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for KeyLock {
+    /// Those that wait have the file open; one that comes now makes another, and looks for the
+    /// executable first.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_locked_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        let lock = cache.lock("key").unwrap();
+        let held = File::open(&lock.path).unwrap();
+        assert!(held.try_lock().is_err());
+        let other_key = cache.lock("other").unwrap();
+        let waiting = std::thread::spawn({
+            let cache = cache.clone();
+            move || {
+                let _lock = cache.lock("key").unwrap();
+                cache.get("key")
+            }
+        });
+        cache.put("key", b"program").unwrap();
+        drop((lock, other_key));
+        assert_eq!(waiting.join().unwrap().as_deref(), Some(&b"program"[..]));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "locks leave no files");
+    }
 
     #[test]
     fn a_use_is_noted() {

@@ -62,7 +62,7 @@ impl Compiler {
         }
         let (executable, source) = match self.on_disk(&key) {
             Some(executable) => (executable, ExecutableSource::Disk),
-            None => (self.compile_and_store(program, &key)?, ExecutableSource::Compiled),
+            None => self.compile_alone(program, &key)?,
         };
         let executable = entry.insert(executable.into());
         Ok((Arc::clone(executable), CompileReport::new(source, start.elapsed())))
@@ -76,6 +76,20 @@ impl Compiler {
     fn on_disk(&self, key: &str) -> Option<Executable> {
         let serialized = self.disk.as_ref()?.get(key)?;
         self.cores.client().deserialize(&serialized, None).ok()
+    }
+
+    /// Compiles a program, unless another process that shares the cache does so: then waits for its
+    /// executable.
+    fn compile_alone(
+        &self,
+        program: &Program,
+        key: &str,
+    ) -> Result<(Executable, ExecutableSource)> {
+        let _lock = self.disk.as_ref().and_then(|disk| disk.lock(key));
+        match self.on_disk(key) {
+            Some(executable) => Ok((executable, ExecutableSource::Disk)),
+            None => Ok((self.compile_and_store(program, key)?, ExecutableSource::Compiled)),
+        }
     }
 
     fn compile_and_store(&self, program: &Program, key: &str) -> Result<Executable> {

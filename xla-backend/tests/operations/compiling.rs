@@ -53,3 +53,13 @@ fn threads_share_what_one_compiles() {
     let compiler = compiler(cache.path());
     assert_eq!(found_in(ExecutableSource::Memory, &[&compiler; 4]), 3);
 }
+
+#[test]
+fn processes_share_what_one_compiles() {
+    let cache = tempfile::tempdir().unwrap();
+    // Each has a memory of its own, as that of another process.
+    let compilers = [(); 4].map(|()| compiler(cache.path()));
+    assert_eq!(found_in(ExecutableSource::Disk, &compilers.each_ref()), 3);
+    let left: Vec<_> = std::fs::read_dir(cache.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "the executable alone: {left:?}");
+}
