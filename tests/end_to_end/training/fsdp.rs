@@ -2,7 +2,7 @@
 
 use traind_tests::{Draft, Host};
 
-use super::one_core::{CLASSIFICATION, LANGUAGE_MODEL, STEPS, results};
+use super::one_core::{CLASSIFICATION, LANGUAGE_MODEL, STEPS, assert_close, results};
 
 #[tokio::test]
 async fn a_classifier_in_shards_trains_as_on_one_core() {
@@ -39,31 +39,34 @@ async fn a_language_model_in_shards_trains_as_on_one_core() {
     results(&host, &two).await.assert_equal(&expect, "D2");
 }
 
-/// The losses of a job with more settings, on one core and in shards on two.
-async fn losses(host: &Host, name: &str, settings: &[(&str, &str)]) -> [Vec<f64>; 2] {
+/// Compares a job with more settings on one core with the same in shards on two.
+async fn check_on_two(host: &Host, name: &str, settings: &[(&str, &str)]) {
     let job = |cores: u32, fsdp: &str| -> Draft {
         let draft = CLASSIFICATION
             .draft(host, &format!("{name}-{cores}"), cores, 1, 8 / cores)
             .set("parallel.fsdp", fsdp);
         settings.iter().fold(draft, |draft, (field, value)| draft.set(field, *value))
     };
-    let one = results(host, &job(1, "no")).await.losses;
-    [one, results(host, &job(2, "full_shard")).await.losses]
+    let one = results(host, &job(1, "no")).await;
+    let two = results(host, &job(2, "full_shard")).await;
+    assert_eq!(two.losses.len(), STEPS, "{name}");
+    assert_close(&format!("{name}: loss"), &two.losses, &one.losses, 2e-3);
+    assert_close(&format!("{name}: eval_loss"), &[two.eval_loss], &[one.eval_loss], 2e-3);
 }
 
-fn assert_close(name: &str, [one, sharded]: [Vec<f64>; 2], tolerance: f64) {
-    assert_eq!(one.len(), STEPS, "{name}");
-    for (one, sharded) in one.iter().zip(&sharded) {
-        assert!((one - sharded).abs() <= tolerance * one.abs(), "{name}: {one}, {sharded}");
-    }
-}
-
-/// The loss scale, half precision, and frozen weights in bfloat16 beside adapters.
+/// With the loss scale, and the best checkpoint as the model; then with frozen weights in bfloat16
+/// beside adapters.
 #[tokio::test]
 async fn shards_train_in_half_precision_and_beside_adapters() {
     let host = Host::started(2).await;
-    let fp16 = losses(&host, "fp16", &[("train.fp16", "true")]).await;
-    assert_close("fp16", fp16, 2e-3);
+    let fp16 = [
+        ("train.fp16", "true"),
+        ("train.eval_strategy", "steps"),
+        ("train.eval_steps", "2"),
+        ("train.load_best_model_at_end", "true"),
+        ("train.learning_rate", "3e-2"),
+    ];
+    check_on_two(&host, "fp16", &fp16).await;
     let lora = [
         ("peft.method", "lora"),
         ("peft.merge", "true"),
@@ -71,5 +74,5 @@ async fn shards_train_in_half_precision_and_beside_adapters() {
         ("train.bf16", "true"),
         ("train.learning_rate", "1e-3"),
     ];
-    assert_close("lora", losses(&host, "lora", &lora).await, 2e-3);
+    check_on_two(&host, "lora", &lora).await;
 }

@@ -59,7 +59,7 @@ impl Job {
 pub(super) struct Results {
     pub losses: Vec<f64>,
     grad_norms: Vec<f64>,
-    eval_loss: f64,
+    pub eval_loss: f64,
     weights: Weights,
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn results(host: &Host, draft: &Draft) -> Results {
     }
 }
 
-fn assert_close(name: &str, found: &[f64], expect: &[f64], tolerance: f64) {
+pub(super) fn assert_close(name: &str, found: &[f64], expect: &[f64], tolerance: f64) {
     assert_eq!(found.len(), expect.len(), "{name}");
     for (step, (found, expect)) in found.iter().zip(expect).enumerate() {
         let difference = (found - expect).abs() / expect.abs();
