@@ -14,6 +14,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_label_smoothing(job, problems);
     check_language_model(job, problems);
     check_seq2seq(job, problems);
+    check_generation(job, problems);
 }
 
 /// Columns that a task reads have one meaning each.
@@ -130,8 +131,26 @@ fn check_seq2seq(job: &JobFile, problems: &mut Problems) {
         }
         _ => {}
     }
-    if job.train.do_predict {
-        problems.violation("train.do_predict", "is true, but seq2seq-lm does not write texts yet");
+    if job.train.do_predict && !job.train.predict_with_generate {
+        let description = "is true, but seq2seq-lm writes texts with train.predict_with_generate";
+        problems.violation("train.do_predict", description);
+    }
+}
+
+fn check_generation(job: &JobFile, problems: &mut Problems) {
+    let (task, train) = (job.model.task, &job.train);
+    if train.predict_with_generate && task != TaskName::Seq2SeqLm {
+        let description = format!("applies to seq2seq-lm, not to {task}");
+        problems.violation("train.predict_with_generate", description);
+    }
+    let settings = [
+        ("train.generation_max_length", train.generation_max_length),
+        ("train.generation_num_beams", train.generation_num_beams),
+    ];
+    for (field, _) in settings.iter().filter(|(_, value)| value.is_some()) {
+        if !train.predict_with_generate {
+            problems.violation(field, "needs train.predict_with_generate");
+        }
     }
 }
 

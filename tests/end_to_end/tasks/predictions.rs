@@ -11,7 +11,7 @@ use traind_tests::{Draft, Host, Output, data};
 
 use super::{question_answering, rows, sequence_classification, token_classification};
 
-fn read(output: &Output) -> RecordBatch {
+pub(super) fn read(output: &Output) -> RecordBatch {
     let file = File::open(output.folder().join("predictions.parquet")).unwrap();
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
@@ -19,7 +19,7 @@ fn read(output: &Output) -> RecordBatch {
     batches[0].clone()
 }
 
-fn texts(batch: &RecordBatch, column: &str) -> Vec<String> {
+pub(super) fn texts(batch: &RecordBatch, column: &str) -> Vec<String> {
     let column = batch.column_by_name(column).unwrap().as_string::<i32>();
     column.iter().map(|text| text.unwrap().to_owned()).collect()
 }

@@ -1,9 +1,11 @@
 //! Models that read a text and write one.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use traind_tests::{Host, data};
 
-use super::{TaskJob, architecture, assert_pipeline_tag, rows, train};
+use super::{TaskJob, architecture, assert_pipeline_tag, predictions, rows, train};
 
 pub(super) fn job() -> TaskJob {
     TaskJob {
@@ -30,14 +32,19 @@ fn pairs(seed: u64, count: usize) -> String {
 async fn models_learn_to_write_targets() {
     let host = Host::started(2).await;
     // BART, with norms behind each part of a layer, learns more slowly at this rate.
-    let table = [("t5-gated-seq2seq-lm", "T5", 0.3), ("bart-seq2seq-lm", "Bart", 0.2)];
-    for (fixture, class, least_accuracy) in table {
+    let table = [("t5-gated-seq2seq-lm", "T5", 0.3, 0, 1), ("bart-seq2seq-lm", "Bart", 0.2, 3, 2)];
+    for (fixture, class, least_accuracy, start, beams) in table {
         let draft = TaskJob { fixture, ..job() }
             .draft(&host, fixture)
             .set("resources.cores", 2)
             .set("train.num_train_epochs", 12)
-            .set("train.learning_rate", 1e-2);
-        let generation = json!({"max_length": 6}).to_string();
+            .set("train.learning_rate", 1e-2)
+            .set("data.test", "validation.jsonl")
+            .set("train.do_predict", true)
+            .set("train.predict_with_generate", true)
+            .set("train.generation_num_beams", beams);
+        let generation = json!({"max_length": 6, "min_new_tokens": 4, "suppress_tokens": [0, 1, 2, 4], "eos_token_id": 3, "decoder_start_token_id": start});
+        let generation = generation.to_string();
         let draft = draft.write("model/generation_config.json", &generation);
         let (metrics, output) = train(&host, &draft, 0.8).await;
         let (loss, perplexity) = (metrics["eval_loss"], metrics["eval_perplexity"]);
@@ -45,8 +52,33 @@ async fn models_learn_to_write_targets() {
         assert!(metrics["eval_accuracy"] > least_accuracy, "{metrics:?}");
         assert_eq!(architecture(&output), format!("{class}ForConditionalGeneration"));
         assert_pipeline_tag(&output, "text2text-generation");
+        for split in ["eval", "test"] {
+            let metric = |name: &str| metrics[&format!("{split}_{name}")];
+            assert!(metric("rouge1") >= metric("rouge2"), "{metrics:?}");
+            assert!(metric("bleu") >= 0.0 && metric("gen_len") > 1.0, "{metrics:?}");
+        }
+        let predictions = predictions::texts(&predictions::read(&output), "prediction");
+        assert!(predictions.iter().any(|text| text.contains(' ')), "{predictions:?}");
+        assert_eq!(predictions, generated(&host, output.folder(), beams), "{fixture}");
         assert_eq!(output.text("generation_config.json"), generation);
     }
+}
+
+/// The texts that `traind generate` writes with a trained model for the rows of validation, in one
+/// batch on one core.
+fn generated(host: &Host, model: &Path, beams: u32) -> Vec<String> {
+    let rows = pairs(2, 31);
+    let sources = rows.lines().map(|line| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        format!("the {}", row["source"].as_str().unwrap())
+    });
+    let sources: Vec<String> = sources.collect();
+    let beams = beams.to_string();
+    let mut arguments = vec!["generate", ".", "--num-beams", &beams, "-o", "json"];
+    arguments.extend(sources.iter().map(String::as_str));
+    let output = host.cli(model, &arguments);
+    let texts: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+    texts.iter().map(|text| text["text"].as_str().unwrap().trim().to_owned()).collect()
 }
 
 /// A row of `datasets` for translation gives the same rows as two columns.

@@ -107,6 +107,18 @@ impl LazyDevice {
         Ok(())
     }
 
+    /// Frees the memory of a variable, which has no value until one is set.
+    pub fn clear(&mut self, variable: Variable) {
+        if let Some(buffers) = self.buffers.get_mut(variable.index()) {
+            buffers.clear();
+        }
+    }
+
+    /// Returns whether a variable has a value.
+    pub fn has_value(&self, variable: Variable) -> bool {
+        self.buffers(variable).is_ok()
+    }
+
     fn buffers(&self, variable: Variable) -> Result<&[Buffer]> {
         let buffers = self.buffers.get(variable.index()).filter(|buffers| !buffers.is_empty());
         let name = || self.recorder().name(variable).to_owned();

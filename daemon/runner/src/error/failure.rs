@@ -49,6 +49,7 @@ impl RunError {
             | RunError::MissingDevices { .. }
             | RunError::NoSuchInput { .. }
             | RunError::NoCache
+            | RunError::Decode(_)
             | RunError::Sampling(_)
             | RunError::Prefetch(_)
             | RunError::Thread(_)

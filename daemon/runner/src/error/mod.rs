@@ -10,7 +10,7 @@ mod reason;
 
 use std::path::PathBuf;
 
-use traind_loader::{Error as LoaderError, PrefetchError, SamplerError};
+use traind_loader::{Error as LoaderError, PrefetchError, SamplerError, TokenizeProblem};
 use traind_models::Error as ModelError;
 use traind_pjrt::Error as PjrtError;
 use traind_proto::event_log::EventLogError;
@@ -42,6 +42,9 @@ pub(crate) enum RunError {
     /// The loader has no data for an input of the model.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput { name: String, dtype: DType },
+
+    #[error("decode generated tokens: {0}")]
+    Decode(TokenizeProblem),
 
     /// A pass of generation was recorded before its cache was declared.
     #[error("no cache of keys and values was declared, which is a defect of traind")]

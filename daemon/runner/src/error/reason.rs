@@ -33,7 +33,7 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
             | EventLogError::TooLarge { .. },
         ) => reasons::EVENT_LOG_CORRUPT,
         RunError::MissingDevices { .. } => reasons::DEVICE_NOT_FOUND,
-        RunError::NoSuchInput { .. } => reasons::MODEL_UNSUPPORTED,
+        RunError::NoSuchInput { .. } | RunError::Decode(_) => reasons::MODEL_UNSUPPORTED,
         RunError::CheckpointNotFound { .. } => reasons::CHECKPOINT_NOT_FOUND,
         RunError::CheckpointCorrupt { .. } => reasons::CHECKPOINT_CORRUPT,
         RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,

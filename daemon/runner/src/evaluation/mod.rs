@@ -1,8 +1,9 @@
 //! Evaluates a split on all cores.
 //!
-//! Imports `session`, `data`, `tasks`, `metrics`, `step`, `control` and `error`.
+//! Imports `generation`, `session`, `model`, `data`, `tasks`, `metrics`, `step`, `control` and `error`.
 
 mod gathering;
+mod writing;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
 
 use gathering::Gathering;
+pub(crate) use writing::TextWriter;
 
 use crate::control::Reporter;
 use crate::data::Split;
@@ -37,6 +39,8 @@ pub(crate) struct Evaluator {
     collator: Collator,
     /// `prediction_loss_only`.
     loss_only: bool,
+    /// Present where the job generates texts.
+    writer: Option<TextWriter>,
     reporter: Reporter,
 }
 
@@ -88,14 +92,31 @@ impl Evaluator {
         let sampler = lengths::sampler(config, &split.set, &batching.buckets)?;
         let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
         let loss_only = job.train.prediction_loss_only;
-        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, reporter })
+        let writer = None;
+        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter })
+    }
+
+    /// The same evaluator, which also generates texts.
+    pub(crate) fn with_writer(self, writer: Option<TextWriter>) -> Evaluator {
+        Evaluator { writer, ..self }
     }
 
     /// The programs of the evaluation, in the order of their first use.
     pub(crate) fn programs(&self) -> Vec<ProgramShape> {
         let program = self.program();
         let uses = self.sampler.first_uses(0..self.sampler.batches_per_epoch() as u64);
-        uses.into_iter().map(|(_, sizes)| ProgramShape { program, sizes }).collect()
+        let sizes = || uses.iter().map(|(_, sizes)| *sizes);
+        let mut programs: Vec<ProgramShape> = Vec::new();
+        if self.computes_logits() {
+            programs.extend(sizes().map(|sizes| ProgramShape { program, sizes }));
+        }
+        programs.extend(self.writer.iter().flat_map(|writer| writer.programs(sizes())));
+        programs
+    }
+
+    /// Whether rows pass through the model beside generation, which has no losses.
+    fn computes_logits(&self) -> bool {
+        self.split.labelled || self.writer.is_none()
     }
 
     fn program(&self) -> Program {
@@ -130,6 +151,18 @@ impl Evaluator {
     }
 
     fn outputs(&self, session: &mut Session) -> RunResult<Outputs> {
+        let mut outputs = match self.computes_logits() {
+            true => self.logits(session)?,
+            false => Outputs::default(),
+        };
+        if let Some(writer) = &self.writer {
+            let texts = writer.write(session, &self.split, &self.sampler, &self.collator)?;
+            outputs.texts = Some(texts);
+        }
+        Ok(outputs)
+    }
+
+    fn logits(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
         let mut gathering = Gathering::new(readout, self.split.labelled, self.split.set.len());
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);

@@ -52,7 +52,7 @@ impl LoadedModel {
     pub(crate) fn prepare(&mut self, sizes: BatchSizes) -> RunResult<()> {
         let LoadedModel { device, parameters, step } = self;
         step.declare_cache(device.recorder_mut(), parameters, sizes)?;
-        for variable in step.cache(&sizes) {
+        for variable in step.caches(Some(&sizes)) {
             device.set(variable, &HostArray::zeros(device.shape(variable).clone()))?;
         }
         let key = |program| ProgramShape { program, sizes }.key();

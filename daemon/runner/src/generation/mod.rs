@@ -1,7 +1,7 @@
 //! Writes texts token by token, as transformers' `generate` does: passes on the cores score the next
 //! token of each text, and the host chooses it.
 //!
-//! Imports `step` and `error`.
+//! Imports `session`, `step` and `error`.
 
 mod beams;
 mod loaded;
@@ -17,6 +17,7 @@ use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::runtime::HostArray;
 
 use crate::error::RunResult;
+use crate::session::Session;
 use crate::step::{GenerateStep, Program};
 use search::{RowSearch, Start};
 
@@ -32,6 +33,17 @@ pub(crate) trait Passes {
         sizes: BatchSizes,
         inputs: Vec<Vec<HostArray>>,
     ) -> RunResult<Vec<Vec<f32>>>;
+}
+
+impl Passes for Session {
+    fn run(
+        &mut self,
+        program: Program,
+        sizes: BatchSizes,
+        inputs: Vec<Vec<HostArray>>,
+    ) -> RunResult<Vec<Vec<f32>>> {
+        self.run_pass(program, sizes, &inputs)
+    }
 }
 
 /// The rows of one data shard's batch: prompts, padded behind, or sources.

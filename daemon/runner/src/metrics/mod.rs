@@ -1,22 +1,26 @@
 //! Metrics of a whole split, computed on the host. Each equals its counterpart in scikit-learn, scipy,
-//! seqeval or SQuAD's scripts, which a fixture of `scripts/fixtures/metrics.py` shows.
+//! seqeval, rouge_score, sacrebleu or SQuAD's scripts, which a fixture of `scripts/fixtures/metrics.py` shows.
 //!
 //! Imports no other room.
 
 mod averages;
+mod bleu;
 mod classification;
 mod entities;
 mod multi_label;
 mod regression;
+mod rouge;
 mod squad;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bleu::bleu;
 pub(crate) use classification::{ConfusionMatrix, argmax};
 pub(crate) use entities::entities;
 pub(crate) use multi_label::multi_label;
 pub(crate) use regression::regression;
+pub(crate) use rouge::rouge;
 pub(crate) use squad::squad;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,21 @@ struct Fixture {
     regression: Vec<Regression>,
     entities: Vec<Entities>,
     squad: Vec<Squad>,
+    rouge: Vec<TextPairs>,
+    bleu: Vec<TextPairs>,
+}
+
+/// Predictions, each with its reference.
+#[derive(Deserialize)]
+struct TextPairs {
+    cases: Vec<(String, String)>,
+    metrics: Metrics,
+}
+
+impl TextPairs {
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.cases.iter().map(|(prediction, reference)| (prediction.as_str(), reference.as_str()))
+    }
 }
 
 #[derive(Deserialize)]
@@ -142,6 +157,18 @@ fn answers_are_scored_as_by_squads_scripts() {
         let scores = traind_loader::squad::score(pairs, expect.version_2);
         check("squad", case, &squad(&scores, expect.version_2), &expect.metrics);
     }
+}
+
+#[test]
+fn texts_are_scored_as_by_rouge_score_and_sacrebleu() {
+    let fixture = fixture();
+    for (case, expect) in fixture.rouge.iter().enumerate() {
+        check("rouge", case, &rouge(expect.pairs()), &expect.metrics);
+    }
+    for (case, expect) in fixture.bleu.iter().enumerate() {
+        check("bleu", case, &bleu(expect.pairs()), &expect.metrics);
+    }
+    assert!(rouge([]).values().chain(bleu([]).values()).all(|value| *value == 0.0));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::checkpoint::{self, Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
 use crate::data::{self, DataSource, Splits};
 use crate::error::RunResult;
+use crate::evaluation::TextWriter;
 use crate::model::{ModelFolder, OpenModel};
 use crate::progress::Timetable;
 use crate::tasks;
@@ -32,6 +33,7 @@ pub(super) struct Inputs {
     pub timetable: Timetable,
     pub buckets: RowBuckets,
     pub padding: RowPadding,
+    pub writer: Option<TextWriter>,
     pub mesh: Mesh,
 }
 
@@ -52,8 +54,9 @@ impl Inputs {
         let source =
             DataSource { job, cache_dir, downloads: &downloads, journal, stop: &context.stop };
         let splits = data::prepare(&source, task.as_ref(), &tokenizer, max_length)?;
+        let pad_token_id = folder.pad_token_id(&tokenizer)?;
         let padding = RowPadding {
-            padding: lengths::padding(job, &tokenizer, folder.pad_token_id(&tokenizer)?),
+            padding: lengths::padding(job, &tokenizer, pad_token_id),
             masking: task.masking(&tokenizer)?,
         };
         let buckets = RowBuckets {
@@ -63,13 +66,25 @@ impl Inputs {
         let open = folder.build(job, task, splits.encoder.as_ref(), &tokenizer)?;
         lengths::check_rows(job, open.model.rows_max())?;
         open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
+        let writer = TextWriter::of_job(job, &open, tokenizer, pad_token_id)?;
         let set = &splits.planned()?.set;
         let sampler = lengths::sampler(sampler(job, &mesh), set, &buckets)?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
         let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
         let sampler = lengths::fit(job, sampler, lengths_max)?;
         let recipe = Recipe::of(job, set.len() as u64);
-        Ok(Inputs { resumed, recipe, splits, open, sampler, timetable, buckets, padding, mesh })
+        Ok(Inputs {
+            resumed,
+            recipe,
+            splits,
+            open,
+            sampler,
+            timetable,
+            buckets,
+            padding,
+            writer,
+            mesh,
+        })
     }
 }
 

@@ -55,7 +55,7 @@ impl Inputs {
             rule.check(&evaluator.metric_names("eval"))?;
         }
         let test = self.evaluator(context, self.splits.test.clone())?;
-        let mut session = self.session(context, cores)?;
+        let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, validation.as_ref(), test.as_ref());
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
         session.prepare(&programs, move || evict_cache(&eviction))?;
@@ -114,10 +114,17 @@ impl Inputs {
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);
         let reporter = context.reporter.clone();
-        Evaluator::new(job, split, task, labels, batching, collator, reporter).map(Some)
+        let evaluator = Evaluator::new(job, split, task, labels, batching, collator, reporter)?;
+        Ok(Some(evaluator.with_writer(self.writer.clone())))
     }
 
-    fn session(&self, context: &Context, cores: LocalCores) -> RunResult<Session> {
+    /// Puts the state on the cores, and declares the caches in which `evaluators` generate.
+    fn session(
+        &self,
+        context: &Context,
+        cores: LocalCores,
+        evaluators: [&Option<Evaluator>; 2],
+    ) -> RunResult<Session> {
         let job = &context.spec.job;
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
@@ -125,7 +132,11 @@ impl Inputs {
         report_kernels(context, &device)?;
         let OpenModel { model, task, inputs, .. } = &self.open;
         let recorder = device.recorder_mut();
-        let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorder)?;
+        let mut programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorder)?;
+        if let Some(writer) = &self.writer {
+            let evaluated = evaluators.into_iter().flatten().flat_map(Evaluator::programs);
+            programs.declare_generation(writer.step(), recorder, evaluated)?;
+        }
         programs.state.start(&mut device, &start)?;
         Ok(Session::new(device, programs, context.reporter.clone(), &context.run_dir))
     }

@@ -8,6 +8,7 @@ mod cores;
 mod costs;
 mod device;
 mod flops;
+mod passes;
 mod priority;
 mod program_files;
 mod program_queue;
@@ -139,9 +140,13 @@ impl<D: ProgramDevice> Session<D> {
         let recorder = self.queue.recorder();
         let parameters_bytes = self.programs.state.bytes(recorder).parameters;
         let costs = self.costs.values();
+        // Caches of generation exist one at a time, while nothing trains.
+        let generate = self.programs.generate.as_ref();
+        let caches_bytes = generate.map_or(0, |step| step.cache_bytes(recorder));
+        let optimizer_bytes = recorder.variable_bytes() as u64 - parameters_bytes - caches_bytes;
         MemoryUsage {
             parameters_bytes,
-            optimizer_bytes: recorder.variable_bytes() as u64 - parameters_bytes,
+            optimizer_bytes,
             temporary_bytes: costs.clone().map(|costs| costs.temporary_bytes).max().unwrap_or(0),
             code_bytes: costs.map(|costs| costs.code_bytes).sum(),
         }

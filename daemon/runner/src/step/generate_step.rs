@@ -105,10 +105,15 @@ impl GenerateStep {
         Ok(())
     }
 
-    /// The variables of the cache of batches of `sizes`.
-    pub(crate) fn cache(&self, sizes: &BatchSizes) -> impl Iterator<Item = Variable> {
-        let variables = self.caches.get(sizes).into_iter().flatten();
-        variables.flat_map(|entry| [entry.key, entry.value])
+    /// The variables of the caches, of all batches or of those of `sizes`.
+    pub(crate) fn caches(&self, sizes: Option<&BatchSizes>) -> impl Iterator<Item = Variable> {
+        let caches = self.caches.iter().filter(move |(of, _)| sizes.is_none_or(|it| it == *of));
+        caches.flat_map(|(_, entries)| entries).flat_map(|entry| [entry.key, entry.value])
+    }
+
+    /// Bytes of all caches on one core.
+    pub(crate) fn cache_bytes(&self, recorder: &Recorder) -> u64 {
+        self.caches(None).map(|variable| recorder.shape(variable).size_bytes() as u64).sum()
     }
 
     /// The inputs of a pass, in the order in which [`super::super::generation`] gives them.

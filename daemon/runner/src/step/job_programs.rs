@@ -43,6 +43,21 @@ impl JobPrograms {
         Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate, generate: None })
     }
 
+    /// Declares the caches of the `passes` that generate.
+    pub(crate) fn declare_generation(
+        &mut self,
+        step: &GenerateStep,
+        recorder: &mut Recorder,
+        passes: impl IntoIterator<Item = ProgramShape>,
+    ) -> RunResult<()> {
+        let mut step = step.clone();
+        for pass in passes.into_iter().filter(|pass| pass.program == Program::Prefill) {
+            step.declare_cache(recorder, &self.state, pass.sizes)?;
+        }
+        self.generate = Some(step);
+        Ok(())
+    }
+
     /// The programs that a training step takes.
     pub(crate) fn step_programs(&self) -> StepPrograms {
         match self.state.accumulation {

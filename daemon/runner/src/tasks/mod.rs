@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::output::Predictions;
 use crate::step::Readout;
 
-pub(crate) use outputs::Outputs;
+pub(crate) use outputs::{Outputs, Texts};
 pub(crate) use questions::Questions;
 
 /// A task with the settings of one job.

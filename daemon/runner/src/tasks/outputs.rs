@@ -12,6 +12,18 @@ pub(crate) struct Outputs {
     pub weight_sum: f64,
     /// The number of labels with the largest logit, where the task counts them.
     pub correct_sum: f64,
+    /// Present where texts are generated.
+    pub texts: Option<Texts>,
+}
+
+/// The generated texts, in dataset order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Texts {
+    pub predictions: Vec<String>,
+    /// The rows' own targets; empty in a split without labels.
+    pub references: Vec<String>,
+    /// The number of generated tokens, padding not counted.
+    pub lengths: usize,
 }
 
 impl Outputs {

@@ -1,12 +1,16 @@
 //! Models that read a text and write one: summarization, translation.
 
+use std::sync::Arc;
+
+use arrow_array::StringArray;
 use traind_job_file::{Data, JobFile};
 use traind_loader::{DecoderStart, LabelEncoder, TaskSpec, TextColumn};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Outputs, Reading, Scored, language_model};
+use super::{JobTask, Outputs, Reading, Scored, Texts, language_model};
 use crate::error::RunResult;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, bleu, rouge};
+use crate::output::Predictions;
 use crate::step::Readout;
 
 /// The column of `datasets` that holds a text for each language.
@@ -15,12 +19,15 @@ const TRANSLATION: &str = "translation";
 pub(super) struct Seq2SeqLm {
     data: Data,
     decoder_start: DecoderStart,
+    /// Whether evaluations generate texts.
+    writes: bool,
 }
 
 impl Seq2SeqLm {
     /// Fails where the config names no token for a decoder to start with.
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Seq2SeqLm> {
-        Ok(Seq2SeqLm { data: job.data.clone(), decoder_start: decoder_start(config)? })
+        let writes = job.train.predict_with_generate;
+        Ok(Seq2SeqLm { data: job.data.clone(), decoder_start: decoder_start(config)?, writes })
     }
 
     fn column(&self, name: &str, language: Option<&String>) -> TextColumn {
@@ -73,14 +80,41 @@ impl JobTask for Seq2SeqLm {
     }
 
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        Ok(language_model::metrics(scored.outputs))
+        let mut metrics = language_model::metrics(scored.outputs);
+        if let Some(texts) = &scored.outputs.texts {
+            metrics.extend(text_metrics(texts));
+        }
+        Ok(metrics)
     }
 
     fn metric_names(&self, _classes: usize) -> Metrics {
-        language_model::metrics(&Outputs::default())
+        let mut metrics = language_model::metrics(&Outputs::default());
+        if self.writes {
+            metrics.extend(text_metrics(&Texts::default()));
+        }
+        metrics
+    }
+
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let texts = scored.outputs.texts.iter().flat_map(|texts| &texts.predictions);
+        let texts = StringArray::from_iter_values(texts);
+        Ok(Predictions::default().with("prediction", Arc::new(texts)))
     }
 
     fn pipeline_tag(&self) -> &'static str {
         "text2text-generation"
     }
+}
+
+/// ROUGE and BLEU, and as `gen_len` the mean number of generated tokens.
+fn text_metrics(texts: &Texts) -> Metrics {
+    let pairs = || {
+        let pairs = texts.predictions.iter().zip(&texts.references);
+        pairs.map(|(prediction, reference)| (prediction.as_str(), reference.as_str()))
+    };
+    let mut metrics = rouge(pairs());
+    metrics.extend(bleu(pairs()));
+    let rows = texts.predictions.len().max(1) as f64;
+    metrics.insert("gen_len".to_owned(), texts.lengths as f64 / rows);
+    metrics
 }

@@ -107,7 +107,7 @@ const TABLE: Table = &[
     ("strict", Rule::Dropped("config.json and weights are checked")),
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
     ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),
-    ("eval_max_new_tokens", Rule::Dropped("texts are not generated")),
+    ("eval_max_new_tokens", Rule::Dropped("evaluations of causal-lm generate no texts")),
     ("deepspeed", Rule::Refused("use parallel.fsdp, and bf16 or fp16")),
     ("debug", Rule::Dropped("events and metrics show where time goes")),
 ];

@@ -71,7 +71,7 @@ const TABLE: Table = &[
     ("use_badam", Rule::Refused("use optim: adafactor, whose state is small")),
     (
         "predict_with_generate",
-        Rule::Refused("texts are not generated; evaluate by loss and perplexity"),
+        Rule::Refused("texts are generated for seq2seq-lm alone; evaluate by loss and perplexity"),
     ),
     ("max_new_tokens", Rule::Dropped(GENERATION)),
     ("top_p", Rule::Dropped(GENERATION)),

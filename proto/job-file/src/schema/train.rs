@@ -101,6 +101,15 @@ section! {
         eval_on_start: bool = false;
         /// Compute no metric of evaluations but the loss.
         prediction_loss_only: bool = false;
+        /// Generate a text for each row that is evaluated or predicted (seq2seq-lm). Evaluations then
+        /// have `rouge1`, `rouge2`, `rougeL`, `rougeLsum`, `bleu` and `gen_len`. The settings are those of
+        /// the model's `generation_config.json`, or of its `config.json` without one.
+        predict_with_generate: bool = false;
+        /// The most tokens of a generated text, that with which the decoder starts counted; by default
+        /// the model's `max_length`, or 21.
+        generation_max_length: Option<u32> = None, in 2.0..=1_048_576.0;
+        /// Beams of a beam search for generated texts; by default the model's `num_beams`, or 1.
+        generation_num_beams: Option<u32> = None, in 1.0..=1024.0;
         /// When to write a checkpoint, `checkpoint-<steps>` in `output_dir`. The trained model
         /// is written to `output_dir` in any case.
         save_strategy: SaveStrategy = SaveStrategy::Steps;
@@ -119,7 +128,7 @@ section! {
         /// `matthews_correlation` (of one class per row); for regression `mse`, `mae`, `pearson`,
         /// `spearmanr`; for words `precision`, `recall`, `f1` (of entities) and `accuracy`; for
         /// answers `exact_match` (`exact` in version 2) and `f1`; for language models `accuracy`
-        /// and `perplexity`.
+        /// and `perplexity`; for generated texts `rouge1`, `rouge2`, `rougeL`, `rougeLsum` and `bleu`.
         metric_for_best_model: Option<String> = None;
         /// True if a larger value of that metric is better; by default for all but losses.
         greater_is_better: Option<bool> = None;

@@ -92,7 +92,20 @@ fn keys_of_texts_to_write() {
     );
     check_task(
         "data: {train: a.csv, test: b.csv}\ntrain: {do_predict: true}",
-        "line 3: train.do_predict: is true, but seq2seq-lm does not write texts yet",
+        "line 3: train.do_predict: is true, but seq2seq-lm writes texts with train.predict_with_generate",
+    );
+    check_task(
+        "data: {train: a.csv, test: b.csv}\n\
+         train: {do_predict: true, predict_with_generate: true, generation_num_beams: 4}",
+        "",
+    );
+    check_task(
+        "data: {train: a.csv}\ntrain: {generation_max_length: 9}",
+        "line 3: train.generation_max_length: needs train.predict_with_generate",
+    );
+    check(
+        "data: {train: a.csv}\ntrain: {predict_with_generate: true}",
+        "line 2: train.predict_with_generate: applies to seq2seq-lm, not to sequence-classification",
     );
     check(
         "data: {train: a.csv, target_lang: de, max_source_length: 9}",

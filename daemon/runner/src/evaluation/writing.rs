@@ -1,0 +1,143 @@
+//! Generates the texts of a split's rows, as `Seq2SeqTrainer` does with `predict_with_generate`.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use traind_job_file::JobFile;
+use traind_loader::{
+    ArrayValues, BatchAxis, BatchSizes, Collator, CoreBatch, GatherInOrder, HostBatch,
+    HuggingFaceTokenizer, Prefetched, Prefetcher, Sampler, TokenizedSet,
+};
+use traind_xla::DType;
+
+use crate::data::Split;
+use crate::error::{RunError, RunResult};
+use crate::generation::{GenerationSettings, Generator, ShardRows};
+use crate::model::OpenModel;
+use crate::session::Session;
+use crate::step::{GenerateStep, Program, ProgramShape, compute_dtype};
+use crate::tasks::Texts;
+
+/// Slots of texts are a multiple of this.
+const SLOTS_STEP: usize = 8;
+
+/// Writes texts with the job's model.
+#[derive(Clone)]
+pub(crate) struct TextWriter {
+    generator: Generator,
+    step: GenerateStep,
+    tokenizer: Arc<HuggingFaceTokenizer>,
+    slots: usize,
+    /// The token that does not count in `gen_len`.
+    pad_token_id: u32,
+    /// 1 where the token that a text begins with counts.
+    start_tokens: usize,
+}
+
+impl TextWriter {
+    /// Returns `None` where the job does not generate (`predict_with_generate`).
+    pub(crate) fn of_job(
+        job: &JobFile,
+        open: &OpenModel,
+        tokenizer: HuggingFaceTokenizer,
+        pad_token_id: u32,
+    ) -> RunResult<Option<TextWriter>> {
+        let train = &job.train;
+        if !train.predict_with_generate || train.prediction_loss_only {
+            return Ok(None);
+        }
+        let given = [
+            ("max_length", train.generation_max_length),
+            ("num_beams", train.generation_num_beams),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let overrides: Map<String, Value> =
+            given.map(|(name, value)| (name, value.into())).collect();
+        let model = &open.model;
+        let settings = GenerationSettings::of_model(model.config(), &open.folder, &overrides)?;
+        let start = settings.decoder_start()?;
+        let step = GenerateStep::new(Arc::clone(model), compute_dtype(train), settings.num_beams)?;
+        let generator = Generator::new(settings, &step, train.seed)?;
+        let length = generator.slots(1)?;
+        let slots = length.next_multiple_of(SLOTS_STEP).min(model.max_positions());
+        let tokenizer = Arc::new(tokenizer);
+        let start_tokens = usize::from(pad_token_id != start);
+        Ok(Some(TextWriter { generator, step, tokenizer, slots, pad_token_id, start_tokens }))
+    }
+
+    /// The passes that generate, without their caches.
+    pub(crate) fn step(&self) -> &GenerateStep {
+        &self.step
+    }
+
+    /// The programs for batches of `sizes`.
+    pub(crate) fn programs(
+        &self,
+        sizes: impl IntoIterator<Item = BatchSizes>,
+    ) -> Vec<ProgramShape> {
+        let sizes = sizes.into_iter().map(|sizes| self.sizes(sizes));
+        let passes = [Program::Prefill, Program::Decode];
+        sizes.flat_map(|sizes| passes.map(|program| ProgramShape { program, sizes })).collect()
+    }
+
+    /// Generates the text of each row of a split.
+    pub(super) fn write(
+        &self,
+        session: &mut Session,
+        split: &Split,
+        sampler: &Sampler,
+        collator: &Collator,
+    ) -> RunResult<Texts> {
+        let mut tokens = GatherInOrder::new(split.set.len());
+        let batches = sampler.run(0, sampler.batches_per_epoch() as u64);
+        let keep = |host: HostBatch| -> RunResult<HostBatch> { Ok(host) };
+        for prefetched in Prefetcher::spawn(batches, collator.clone(), keep)? {
+            let Prefetched { batch, .. } = prefetched?;
+            let plan = &batch.scheduled.plan;
+            let shards = (0..plan.cores).map(|shard| {
+                let numbers = plan.rows_of_core(shard).iter().map(|row| u64::from(*row));
+                shard_rows(&batch.cores[shard], numbers.collect())
+            });
+            let shards = shards.collect::<RunResult<Vec<_>>>()?;
+            let sizes = self.sizes(plan.sizes);
+            session.start_cache(&sizes)?;
+            let generated = self.generator.generate(session, sizes, &shards)?;
+            for (shard, texts) in generated.into_iter().enumerate() {
+                tokens.place(plan, shard, texts)?;
+            }
+        }
+        session.clear_caches();
+        self.texts(&split.set, split.labelled, &tokens.finish()?)
+    }
+
+    /// The shape of the passes for a batch: its targets have the slots of a text.
+    fn sizes(&self, batch: BatchSizes) -> BatchSizes {
+        batch.with(BatchAxis::TargetPositions, self.slots as u32)
+    }
+
+    fn texts(&self, set: &TokenizedSet, labelled: bool, tokens: &[Vec<u32>]) -> RunResult<Texts> {
+        let pad = self.pad_token_id;
+        let length = |text: &Vec<u32>| text.iter().filter(|token| **token != pad).count();
+        let lengths = tokens.iter().map(|text| self.start_tokens + length(text)).sum();
+        let predictions = tokens.iter().map(|text| self.decode(text)).collect::<RunResult<_>>()?;
+        let references = (0..set.len()).filter(|_| labelled);
+        let references = references.map(|row| self.decode(&set.target_ids(row)?));
+        Ok(Texts { predictions, references: references.collect::<RunResult<_>>()?, lengths })
+    }
+
+    fn decode(&self, tokens: &[u32]) -> RunResult<String> {
+        let text = self.tokenizer.decode(tokens).map_err(RunError::Decode)?;
+        Ok(text.trim().to_owned())
+    }
+}
+
+fn shard_rows(batch: &CoreBatch, numbers: Vec<u64>) -> RunResult<ShardRows> {
+    let values = |name: &str| -> RunResult<Vec<i32>> {
+        match batch.array(name).map(|array| &array.values) {
+            Some(ArrayValues::S32(values)) => Ok(values.clone()),
+            _ => Err(RunError::NoSuchInput { name: name.to_owned(), dtype: DType::S32 }),
+        }
+    };
+    let (input_ids, attention_mask) = (values("input_ids")?, values("attention_mask")?);
+    Ok(ShardRows { input_ids, attention_mask, numbers })
+}

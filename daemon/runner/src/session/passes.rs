@@ -1,0 +1,60 @@
+//! Runs the passes of generation with the job's parameters.
+
+use traind_loader::BatchSizes;
+use traind_xla::mesh::Coordinates;
+use traind_xla::runtime::{HostArray, Variable};
+
+use super::Session;
+use crate::error::RunResult;
+use crate::step::{Program, ProgramShape, SCORES};
+
+impl Session {
+    /// Runs a pass of each data shard with its inputs; returns each shard's scores.
+    pub(crate) fn run_pass(
+        &mut self,
+        program: Program,
+        sizes: BatchSizes,
+        inputs: &[Vec<HostArray>],
+    ) -> RunResult<Vec<Vec<f32>>> {
+        let cores = self.device.cores().clone();
+        let mut buffers = Vec::with_capacity(cores.len());
+        for (core, at) in cores.coordinates().enumerate() {
+            let arrays = inputs[at.data].iter().map(|array| cores.upload(core, array));
+            buffers.push(arrays.collect::<Result<_, _>>()?);
+        }
+        let fetched = self.launch(ProgramShape { program, sizes }, &buffers)?.fetch();
+        self.reporter.activity.program_finished();
+        let fetched = fetched?;
+        let scores = (0..inputs.len()).map(|shard| {
+            let core = cores.core_at(Coordinates::of_data_shard(shard))?;
+            Ok(fetched.per_core(SCORES)?[core].to_f32()?)
+        });
+        scores.collect()
+    }
+
+    /// Makes room for the cache of batches of `sizes`, in place of those of others.
+    pub(crate) fn start_cache(&mut self, sizes: &BatchSizes) -> RunResult<()> {
+        let own: Vec<Variable> = self.caches(Some(sizes));
+        if own.iter().all(|variable| self.device.has_value(*variable)) {
+            return Ok(());
+        }
+        self.clear_caches();
+        for variable in own {
+            let zeros = HostArray::zeros(self.device.shape(variable).clone());
+            self.device.set(variable, &zeros)?;
+        }
+        Ok(())
+    }
+
+    /// Frees the memory of all caches.
+    pub(crate) fn clear_caches(&mut self) {
+        for variable in self.caches(None) {
+            self.device.clear(variable);
+        }
+    }
+
+    /// The variables of the caches, of all batches or of those of one size.
+    fn caches(&self, sizes: Option<&BatchSizes>) -> Vec<Variable> {
+        self.programs.generate.iter().flat_map(|step| step.caches(sizes)).collect()
+    }
+}
