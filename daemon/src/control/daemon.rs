@@ -16,7 +16,7 @@ use traind_proto::v1;
 use super::admission::{self, Submission};
 use super::board::Board;
 use super::error::Error;
-use super::planner::{Plan, Planner};
+use super::planner::{Plan, PlanError, Planner};
 use super::queue::SharedQueue;
 use crate::access::Caller;
 use crate::access::logins::Logins;
@@ -129,6 +129,7 @@ impl Daemon {
         admission::resolve_after(store, &mut new)?;
         match self.planner.plan(settings, &job, new.run_as, false) {
             Ok(plan) => admission::refuse_misfit(&plan, &job)?,
+            Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),
         }

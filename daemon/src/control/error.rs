@@ -40,7 +40,7 @@ pub enum Error {
     )]
     Disk { wanted: u64, available: u64, folder: PathBuf },
     #[error("plan the job: {0}")]
-    Plan(#[from] PlanError),
+    Plan(PlanError),
     #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
     OutputInUse { output_dir: String, id: String, state: JobState },
     #[error(transparent)]
@@ -83,6 +83,17 @@ pub enum Error {
     Programs(std::io::Error),
     #[error("draw random bytes: {0}")]
     Random(std::io::Error),
+}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Error {
+        match error {
+            PlanError::Violation { field, description } => {
+                Error::JobFile { violations: vec![FieldViolation { field, description }] }
+            }
+            error => Error::Plan(error),
+        }
+    }
 }
 
 impl From<StoreError> for Error {

@@ -61,6 +61,14 @@ pub struct Change {
     pub value: String,
 }
 
+/// What the runner writes.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Plan(Plan),
+    Violation { field: String, description: String },
+}
+
 #[derive(Serialize)]
 struct Request<'a> {
     job: &'a JobFile,
@@ -72,6 +80,9 @@ struct Request<'a> {
 pub enum PlanError {
     #[error("start the planner: {0}")]
     Start(io::Error),
+    /// The model's config rules out a key of the job file.
+    #[error("{field}: {description}")]
+    Violation { field: String, description: String },
     #[error("{0}")]
     Refused(String),
     #[error("the planner took longer than {} s", TIMEOUT.as_secs())]
@@ -103,7 +114,12 @@ impl Planner {
         }
         let request = serde_json::to_vec(&Request { job, bytes_per_core_max, may_fetch })?;
         let answer = run(settings, &request, may_fetch && job.reads_hub(), account)?;
-        let plan = Plan { bytes_per_core_max, ..serde_json::from_slice(&answer)? };
+        let plan = match serde_json::from_slice(&answer)? {
+            Answer::Plan(plan) => Plan { bytes_per_core_max, ..plan },
+            Answer::Violation { field, description } => {
+                return Err(PlanError::Violation { field, description });
+            }
+        };
         let mut answers = self.answers();
         if answers.len() >= CACHE_MAX {
             answers.clear();

@@ -1,5 +1,6 @@
 //! Layers that cores share compute what one core computes, and checkpoints fit any number of cores.
 
+use tonic_types::StatusExt;
 use traind_tests::{Draft, Host};
 
 use super::one_core::{CLASSIFICATION, Job, LANGUAGE_MODEL, STEPS, results};
@@ -38,21 +39,25 @@ async fn a_language_model_whose_vocabulary_is_divided_trains_as_on_one_core() {
     check(LANGUAGE_MODEL).await;
 }
 
-/// Why a job failed.
-async fn failure(host: &Host, draft: &Draft) -> String {
-    let failure = host.run(draft).await.job.failure.unwrap();
-    assert_eq!(failure.field.as_deref(), Some("parallel.tensor"), "{failure:?}");
-    failure.message
+/// Submits a job, which is refused, and returns the description of the violation.
+async fn refusal(host: &Host, draft: &Draft) -> String {
+    let refused = host.create(draft).await.unwrap_err();
+    let details = refused.get_error_details();
+    let [violation] = &details.bad_request().unwrap().field_violations[..] else {
+        panic!("{details:?}");
+    };
+    assert_eq!(violation.field, "parallel.tensor");
+    violation.description.clone()
 }
 
 #[tokio::test]
 async fn cores_that_cannot_share_a_model_are_refused_with_what_can() {
     let host = Host::started(3).await;
-    let heads = failure(&host, &CLASSIFICATION.draft(&host, "heads", 1, 3, 8)).await;
+    let heads = refusal(&host, &CLASSIFICATION.draft(&host, "heads", 1, 3, 8)).await;
     let expect = "parallel.tensor is 3, which does not divide the 4 attention heads of \
                   bert.encoder.layer.0.attention.self.query.weight; the nearest that divides all is 2";
     assert!(heads.contains(expect), "{heads}");
     let optimizer = CLASSIFICATION.draft(&host, "optim", 1, 2, 8).set("train.optim", "adafactor");
-    let optimizer = failure(&host, &optimizer).await;
+    let optimizer = refusal(&host, &optimizer).await;
     assert!(optimizer.contains("train.optim: adafactor reads whole parameters"), "{optimizer}");
 }

@@ -14,14 +14,14 @@ pub(super) fn change(
     job: &JobFile,
     planned: &PlannedModel,
     fits: impl Fn(&Memory) -> bool,
-) -> anyhow::Result<Option<Change>> {
+) -> Option<Change> {
     for (field, value, changed) in candidates(job, planned.model.max_positions() as u32) {
         // A change that the model or the optimizer refuses does not fit.
         if Memory::of(&changed, planned).is_ok_and(|memory| fits(&memory)) {
-            return Ok(Some(Change { field: field.to_owned(), value }));
+            return Some(Change { field: field.to_owned(), value });
         }
     }
-    Ok(None)
+    None
 }
 
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers

@@ -2,7 +2,7 @@
 //! It reads no weights and no data and uses no device, so it takes milliseconds, unless the config of
 //! a model on the hub must be fetched first.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes a [`Plan`] to standard output.
+//! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
 //!
 //! Imports `model`, `data`, `tasks`, `state` and `step`.
 
@@ -18,9 +18,11 @@ use serde::{Deserialize, Serialize};
 use traind_job_file::{JobFile, SaveStrategy};
 use traind_loader::ModelInputs;
 use traind_models::{Model, registry};
+use traind_proto::reasons;
+use traind_proto::v1::Failure;
 
 use crate::data::lengths;
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 use crate::model;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
@@ -37,9 +39,23 @@ pub(crate) struct Request {
     may_fetch: bool,
 }
 
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Plan(Plan),
+    Violation(Violation),
+}
+
+/// A key of the job file that the model's config rules out.
+#[derive(Debug, Serialize)]
+struct Violation {
+    field: String,
+    description: String,
+}
+
 /// Sizes are in bytes, and those of memory are for one core.
 #[derive(Debug, Serialize)]
-pub(crate) struct Plan {
+struct Plan {
     model_type: String,
     parameters: u64,
     /// The rows of a batch on one core, and the largest number of tokens in a row.
@@ -73,11 +89,25 @@ struct Change {
 pub(crate) fn answer() -> anyhow::Result<()> {
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let plan = plan(&request)?;
-    serde_json::to_writer(io::stdout().lock(), &plan).context("write the plan")
+    let answer = match plan(&request) {
+        Ok(plan) => Answer::Plan(plan),
+        Err(error) => Answer::Violation(violation(&error).ok_or(error)?),
+    };
+    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
-fn plan(request: &Request) -> anyhow::Result<Plan> {
+/// The violation that an error reports, if it is one of the job file.
+fn violation(error: &RunError) -> Option<Violation> {
+    let Failure { reason, message, field, .. } = error.failure();
+    match field {
+        Some(field) if reason == reasons::JOB_FILE_INVALID => {
+            Some(Violation { field, description: message })
+        }
+        _ => None,
+    }
+}
+
+fn plan(request: &Request) -> RunResult<Plan> {
     let job = &request.job;
     let planned = PlannedModel::of_job(job, request.may_fetch)?;
     let memory = Memory::of(job, &planned)?;
@@ -86,7 +116,7 @@ fn plan(request: &Request) -> anyhow::Result<Plan> {
     };
     let misfit = match fits(&memory) {
         true => None,
-        false => Some(Misfit { change: fitting::change(job, &planned, fits)? }),
+        false => Some(Misfit { change: fitting::change(job, &planned, fits) }),
     };
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
@@ -127,7 +157,7 @@ pub(crate) struct PlannedModel {
 
 impl PlannedModel {
     /// Labels that only the data determine do not matter.
-    fn of_job(job: &JobFile, may_fetch: bool) -> anyhow::Result<PlannedModel> {
+    fn of_job(job: &JobFile, may_fetch: bool) -> RunResult<PlannedModel> {
         let mut config = model::config(&job.model, may_fetch)?;
         let task = tasks::of_job(job, &config)?;
         if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {

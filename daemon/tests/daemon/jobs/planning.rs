@@ -20,8 +20,12 @@ pub(crate) fn plan() -> Value {
 }
 
 async fn host_with(plan: &Value) -> Host {
+    host_whose_planner_answers(&json!({"plan": plan})).await
+}
+
+async fn host_whose_planner_answers(answer: &Value) -> Host {
     let host = Host::started(2, COMPLETES).await;
-    fs::write(host.path("plan.json"), plan.to_string()).unwrap();
+    fs::write(host.path("plan.json"), answer.to_string()).unwrap();
     fs::write(host.path("job.yaml"), host.request("planned", 1).job_file).unwrap();
     host
 }
@@ -50,6 +54,20 @@ async fn a_job_that_does_not_fit_is_refused_with_a_change_that_fits() {
     let words = ["it fits with train.per_device_train_batch_size: 4", "62.9 MiB", "activations"];
     let field = "train.per_device_train_batch_size";
     check_refused(&plan, "MEMORY_EXCEEDED", field, &words).await;
+}
+
+#[tokio::test]
+async fn a_key_that_the_model_rules_out_is_an_error_at_submission() {
+    let violation = json!({"field": "parallel.tensor", "description": "3 does not divide 4 heads"});
+    let host = host_whose_planner_answers(&json!({"violation": violation})).await;
+    let refused = host.create(host.request("planned", 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    let details = refused.get_error_details();
+    let [violation] = &details.bad_request().unwrap().field_violations[..] else {
+        panic!("{details:?}");
+    };
+    assert_eq!(violation.field, "parallel.tensor");
+    assert_eq!(violation.description, "3 does not divide 4 heads");
 }
 
 #[tokio::test]

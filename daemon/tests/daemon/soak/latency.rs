@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde_json::json;
 use traind_proto::v1;
 use traind_proto::v1::JobState;
 
@@ -17,7 +18,7 @@ const FIRST_INSTRUCTION: &str = "date +%s%N > first; say started; say completed"
 async fn a_job_starts_soon_after_it_is_submitted() {
     let host = Host::started(1, FIRST_INSTRUCTION).await;
     // Similar jobs share a plan.
-    fs::write(host.path("plan.json"), plan().to_string()).unwrap();
+    fs::write(host.path("plan.json"), json!({"plan": plan()}).to_string()).unwrap();
     let mut waits = Vec::new();
     for number in 0..count("TRAIND_SOAK_SUBMITS", 5) {
         let request = host.request(&format!("quick-{number}"), 1);
