@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tonic_types::StatusExt;
 use traind_tests::model::Weights;
 use traind_tests::{Draft, Host};
 
@@ -106,7 +107,8 @@ async fn frozen_parameters_stay_as_they_are() {
         assert_eq!(slots.iter().any(|slot| slot.starts_with(&name)), !is_frozen, "{name}");
     }
     let slip = draft.set("train.freeze", "[embedings]").set("output_dir", "slip");
-    let failed = host.run(&slip).await;
-    let message = &failed.finished().failure.as_ref().unwrap().message;
-    assert!(message.contains("did you mean embeddings?"), "{message}");
+    let refused = host.create(&slip).await.unwrap_err().get_error_details();
+    let violation = &refused.bad_request().unwrap().field_violations[0];
+    assert_eq!(violation.field, "train.freeze");
+    assert!(violation.description.contains("did you mean embeddings?"), "{violation:?}");
 }
