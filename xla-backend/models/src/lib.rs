@@ -12,6 +12,11 @@
 //! - [`tensor_parallel`]: the division of layers over cores.
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
+//!
+//! Two groups of modules refer to each other. [`model`]'s forward pass carries the adapters of
+//! [`tuning`], which [`layers`] apply, and [`weights`] initializes and removes adapters, whose
+//! files [`tuning`] reads and writes. A body joins an encoder with a head, and the head of masked
+//! language models is built from the encoder's config.
 
 mod body;
 pub mod cache;
