@@ -5,7 +5,6 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -15,7 +14,7 @@ use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Job, JobState};
 
 use crate::security::network::{ACCESS, Networked, own_user_too};
-use crate::support::host::{Cgroups, Host, PATIENCE, try_connect};
+use crate::support::host::{Cgroups, Host, try_connect, until, until_file};
 use crate::support::runner;
 
 /// A user id without an account. Its group exists on every system.
@@ -88,18 +87,6 @@ fn create_as(host: &Host, uid: u32, request: CreateJobRequest) -> Result<Job, St
 fn words(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     text.split_whitespace().map(str::to_owned).collect()
-}
-
-async fn until_there(path: &Path) {
-    until(&format!("{} exists", path.display()), || path.exists()).await;
-}
-
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 async fn check_is_anns(host: &Host, id: &str) {
@@ -360,7 +347,7 @@ async fn run_as_daemon_runs_all_jobs_as_the_daemon() {
     let host = host_with(WRITES_CREDENTIALS, &["--run-as=daemon"]).await;
     let job = create_as(&host, ANN, host.request("roots", 1)).unwrap();
     let status = host.run_dir(&job.id).join("limits");
-    until_there(&status).await;
+    until_file(&status).await;
     assert_eq!(words(&host.run_dir(&job.id).join("status"))[1], "0");
 }
 
@@ -379,7 +366,7 @@ async fn callers_from_the_network_have_the_accounts_of_the_access_file() {
     let (done, said) = network.remote(&["submit", "job.yaml"], &token);
     assert!(done, "{said}");
     let job = host.get("sues").await;
-    until_there(&host.run_dir(&job.id).join("limits")).await;
+    until_file(&host.run_dir(&job.id).join("limits")).await;
     let nobody = words(&host.run_dir(&job.id).join("status"))[1].parse::<u32>().unwrap();
     assert_eq!(nobody, fs::metadata(host.run_dir(&job.id)).unwrap().uid());
     assert_ne!(nobody, 0);

@@ -329,9 +329,14 @@ pub(crate) async fn until_logged(host: &Host, mark: &str) -> String {
 
 /// Waits until a file is there.
 pub(crate) async fn until_file(path: &Path) {
+    until(&format!("{} exists", path.display()), || path.exists()).await;
+}
+
+/// Waits until `condition` holds. Panics with `what` after [`PATIENCE`].
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
-    while !path.exists() {
-        assert!(start.elapsed() < PATIENCE, "{} does not appear", path.display());
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
