@@ -11,6 +11,7 @@ mod multi_label;
 mod regression;
 mod rouge;
 mod squad;
+mod stemmer;
 
 #[cfg(test)]
 mod tests;

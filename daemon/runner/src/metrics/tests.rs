@@ -13,8 +13,16 @@ struct Fixture {
     regression: Vec<Regression>,
     entities: Vec<Entities>,
     squad: Vec<Squad>,
+    stemmer: Stems,
     rouge: Vec<TextPairs>,
     bleu: Vec<TextPairs>,
+}
+
+/// Words and their stems, with spaces between them.
+#[derive(Deserialize)]
+struct Stems {
+    words: String,
+    stems: String,
 }
 
 /// Predictions, each with its reference.
@@ -156,6 +164,15 @@ fn answers_are_scored_as_by_squads_scripts() {
         });
         let scores = traind_loader::squad::score(pairs, expect.version_2);
         check("squad", case, &squad(&scores, expect.version_2), &expect.metrics);
+    }
+}
+
+#[test]
+fn words_are_stemmed_as_by_rouge_score() {
+    let Stems { words, stems } = fixture().stemmer;
+    assert!(words.split(' ').count() > 600);
+    for (word, expect) in words.split(' ').zip(stems.split(' ')) {
+        assert_eq!(stemmer::stem(word), expect, "{word}");
     }
 }
 
