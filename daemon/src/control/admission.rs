@@ -22,6 +22,9 @@ use crate::job_id;
 use crate::jobs::store::{Job, JobWarning, NewJob, Resolved, Store};
 use crate::settings::Settings;
 
+/// Code of the warning about a batch size that did not fit.
+const BATCH_SIZE_LOWERED: &str = "BATCH_SIZE_LOWERED";
+
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
 /// A client's request, of which only the form has been checked.
@@ -144,6 +147,25 @@ pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile) -> Result<(), Error> {
         true => Err(Error::Disk { wanted: plan.disk_bytes, available, folder }),
         false => Ok(()),
     }
+}
+
+/// With `auto_find_batch_size`, gives the job the batch size that the plan found to fit.
+pub(crate) fn fit_batch(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Result<(), Error> {
+    let asked = job.train.per_device_train_batch_size;
+    if !job.train.auto_find_batch_size || plan.rows == asked {
+        return Ok(());
+    }
+    job.train.per_device_train_batch_size = plan.rows;
+    new.resolved = serde_json::to_string(&job).map_err(Error::Resolved)?;
+    new.warnings.push(JobWarning {
+        code: BATCH_SIZE_LOWERED.to_owned(),
+        message: format!(
+            "train.per_device_train_batch_size: is lowered from {asked} to {}, which fits in the \
+             memory of a core (train.auto_find_batch_size)",
+            plan.rows
+        ),
+    });
+    Ok(())
 }
 
 /// Resolves the job that a new one comes after, among those of the same user.

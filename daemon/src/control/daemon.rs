@@ -125,10 +125,13 @@ impl Daemon {
         if let Some(job) = admission::repeated(store, submission)? {
             return Ok(job);
         }
-        let (mut new, job) = admission::admit(submission, settings)?;
+        let (mut new, mut job) = admission::admit(submission, settings)?;
         admission::resolve_after(store, &mut new)?;
         match self.planner.plan(settings, &job, new.run_as, false) {
-            Ok(plan) => admission::refuse_misfit(&plan, &job)?,
+            Ok(plan) => {
+                admission::refuse_misfit(&plan, &job)?;
+                admission::fit_batch(&plan, &mut new, &mut job)?;
+            }
             Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),

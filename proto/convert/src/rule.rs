@@ -115,10 +115,21 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
         Some(argument) if argument.is_default(&value.to_string()) => {}
         Some(argument) => match argument.treatment {
             Treatment::NoEffect(reason) => draft.note(key, format!("dropped: {reason}")),
-            Treatment::Refused(_) if is_off(&value) => {}
-            Treatment::Refused(advice) => draft.refuse(key, advice),
+            Treatment::Always(_) => {}
+            Treatment::Refused(_) | Treatment::Only(..) if is_off(&value) => {}
+            Treatment::Only(known, _) if among(&value, known) => {}
+            Treatment::Refused(advice) | Treatment::Only(_, advice) => draft.refuse(key, advice),
         },
         None => draft.refuse(key, "is not known here; remove it, if the job does not need it"),
+    }
+}
+
+/// Whether a value is one of `known`, or a list of some.
+fn among(value: &Value, known: &[&str]) -> bool {
+    match value {
+        Value::String(text) => known.contains(&text.as_str()),
+        Value::Array(values) => values.iter().all(|value| among(value, known)),
+        _ => false,
     }
 }
 

@@ -118,26 +118,49 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
 
 fn check_schedule(train: &Train, problems: &mut Problems) {
     let schedule = train.lr_scheduler_type;
-    let kwargs = || train.lr_scheduler_kwargs.iter().map(|(name, value)| (name, *value));
+    let kwargs = || train.lr_scheduler_kwargs.numbers();
     let path = "train.lr_scheduler_kwargs";
     check_options(path, schedule.as_str(), &schedule.kwargs(), kwargs(), problems);
+    check_words(train, problems);
     for (name, value) in kwargs() {
         if ["lr_end", "min_lr"].contains(&name) && value >= train.learning_rate {
             problems.violation(&join(path, name), "must be below train.learning_rate");
         }
     }
     check_required_options(train, problems);
-    if train.lr_scheduler_type == LrSchedulerType::Constant && !train.warmup_steps.is_zero() {
-        let description = "has no effect with the scheduler `constant`; \
-            `constant_with_warmup` warms up";
+    if schedule.follows_evaluations() && train.eval_strategy == EvalStrategy::No {
+        let description =
+            "is `reduce_lr_on_plateau`, which needs evaluations, but eval_strategy is `no`";
+        problems.violation("train.lr_scheduler_type", description);
+    }
+    let is_constant = [LrSchedulerType::Constant, LrSchedulerType::ReduceLrOnPlateau];
+    if is_constant.contains(&schedule) && !train.warmup_steps.is_zero() {
+        let description = format!(
+            "has no effect with the scheduler `{schedule}`; `constant_with_warmup` warms up"
+        );
         problems.warning(FIELD_UNUSED, "train.warmup_steps", description);
+    }
+}
+
+/// Checks the options of the schedule that are words.
+fn check_words(train: &Train, problems: &mut Problems) {
+    let (path, schedule) = ("train.lr_scheduler_kwargs", train.lr_scheduler_type);
+    for (name, word) in train.lr_scheduler_kwargs.words() {
+        let path = join(path, name);
+        match schedule.words().iter().find(|(option, _)| *option == name) {
+            Some((_, known)) if known.contains(&word) => {}
+            Some((_, [first, second])) => {
+                problems.violation(&path, format!("must be {first} or {second}, not `{word}`"));
+            }
+            None => problems.violation(&path, format!("must be a number, not `{word}`")),
+        }
     }
 }
 
 /// Options without a default, as transformers has them.
 fn check_required_options(train: &Train, problems: &mut Problems) {
     let count = |names: &[&str]| {
-        train.lr_scheduler_kwargs.iter().filter(|(name, _)| names.contains(name)).count()
+        train.lr_scheduler_kwargs.numbers().filter(|(name, _)| names.contains(name)).count()
     };
     let path = "train.lr_scheduler_kwargs";
     match train.lr_scheduler_type {

@@ -64,13 +64,15 @@ fn other_names() -> String {
 
 fn other_arguments() -> String {
     let mut text = "\n## Other TrainingArguments\n\nFields of TrainingArguments, and of its earlier \
-        versions, that are no keys above. Each may be given with its default. Another value has no effect \
-        and is warned about, or is refused.\n\n| field | default | with another value | |\n\
+        versions, that are no keys above. Each may be given with its default. Another value holds \
+        in any case, has no effect and is warned about, or is refused.\n\n| field | default | with another value | |\n\
         | --- | --- | --- | --- |\n"
         .to_owned();
     for argument in training_arguments::ALL.iter().copied().flatten() {
         let (effect, reason) = match argument.treatment {
             Treatment::NoEffect(reason) => ("no effect", reason),
+            Treatment::Always(reason) => ("holds in any case", reason),
+            Treatment::Only(_, advice) => ("names that hold in any case, or refused", advice),
             Treatment::Refused(advice) => ("refused", advice),
         };
         let (name, default) = (argument.name, argument.default);

@@ -49,7 +49,7 @@ pub use schema::train::{
 pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Treatment, fsdp_of_words, training_argument};
 pub use values::{
-    DataFiles, DataSetUrl, FileSize, LabelMap, LayerNumbers, Mapping, ModelSource, OptimArgs,
-    ReportTo, ResumeFrom, StepsOrRatio, TargetModules,
+    DataFiles, DataSetUrl, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping, ModelSource,
+    OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TargetModules,
 };
 pub use violation::{Violation, Warning};

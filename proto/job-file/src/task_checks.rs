@@ -118,6 +118,10 @@ fn check_seq2seq(job: &JobFile, problems: &mut Problems) {
         }
         return;
     }
+    if job.train.neftune_noise_alpha.is_some() {
+        let description = "applies to models of one stack; transformers adds no noise to a decoder and its encoder";
+        problems.violation("train.neftune_noise_alpha", description);
+    }
     if data.max_length.is_some() {
         let description = "applies to one text a row; seq2seq-lm has data.max_source_length";
         problems.violation("data.max_length", description);

@@ -64,7 +64,11 @@ fn other_values_are_warned_about_or_refused_by_name() {
         let said = parse(&format!("{name}: something"));
         let (texts, reason) = match argument.treatment {
             Treatment::NoEffect(reason) => (said.unwrap(), reason),
-            Treatment::Refused(advice) => (said.unwrap_err(), advice),
+            Treatment::Always(_) => {
+                assert_eq!(said, Ok(Vec::new()), "{name}");
+                continue;
+            }
+            Treatment::Refused(advice) | Treatment::Only(_, advice) => (said.unwrap_err(), advice),
         };
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].contains(&format!("train.{name}: ")), "{texts:?}");
@@ -83,4 +87,11 @@ fn every_optimizer_is_accepted_or_refused_with_another() {
     assert_eq!(refused.len(), 1);
     assert!(refused[0].contains("train.optim: `paged_adamw_8bit`"), "{refused:?}");
     assert!(refused[0].contains("use adamw_torch"), "{refused:?}");
+}
+
+#[test]
+fn label_names_are_those_of_models() {
+    assert_eq!(parse("label_names: [start_positions, end_positions]"), Ok(Vec::new()));
+    let refused = parse("label_names: [labels, stars]").unwrap_err();
+    assert!(refused[0].contains("data.label"), "{refused:?}");
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use traind_proto::v1::GetSamplesRequest;
 use traind_tests::{Draft, Host};
 
+use super::checkpoint;
+
 const STEPS_PER_EPOCH: u64 = 8; // 60 rows, 8 a step
 const STEPS: u64 = 5 * STEPS_PER_EPOCH;
 
@@ -51,4 +53,25 @@ async fn every_row_is_seen_once_an_epoch_also_after_a_kill() {
         "{}",
         output.stderr
     );
+}
+
+#[tokio::test]
+async fn an_epoch_begins_again_where_data_are_not_skipped() {
+    let host = Host::started(1).await;
+    let draft = |name: &str, steps: u64| {
+        Draft::new(&host, name).set("train.max_steps", steps).set("train.save_steps", 10)
+    };
+    let first = draft("first", 10);
+    let first_id = host.complete(&first).await.job.id;
+    let again = draft("again", 12)
+        .set("train.resume_from_checkpoint", checkpoint(&first, 10).display())
+        .set("train.ignore_data_skip", true);
+    let again_id = host.complete(&again).await.job.id;
+    let mut jobs = host.jobs().await;
+    let mut rows = Vec::new();
+    for (job_id, step) in [(first_id, STEPS_PER_EPOCH + 1), (again_id, 11)] {
+        let samples = jobs.get_samples(GetSamplesRequest { job_id, step }).await.unwrap();
+        rows.push(samples.into_inner().samples);
+    }
+    assert_eq!(rows[0], rows[1], "the first rows of the second epoch");
 }

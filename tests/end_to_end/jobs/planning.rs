@@ -63,6 +63,9 @@ async fn a_job_that_cannot_fit_is_rejected_with_the_change_that_makes_it_fit() {
     assert_eq!(taken.code, Some(0), "what is advised is taken: {taken:?}");
     let request = draft.set("train.per_device_train_batch_size", 1024);
     assert!(host.create(&request).await.unwrap_err().message().contains(fits), "submitting too");
+    let found = host.create(&request.set("train.auto_find_batch_size", true)).await.unwrap();
+    assert_eq!(found.warnings[0].code, "BATCH_SIZE_LOWERED");
+    host.cancel(&found.id).await;
 }
 
 /// A model and the shape of its batches.

@@ -79,3 +79,36 @@ async fn what_is_logged_and_evaluated_is_as_the_arguments_say() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("train.torch_compile: has no effect"), "{warnings:?}");
 }
+
+/// Noise on embeddings, rates that follow evaluations, and the count of tokens.
+#[tokio::test]
+async fn noise_and_a_plateau_on_two_cores_are_those_of_one() {
+    let host = Host::started(2).await;
+    let mut runs = Vec::new();
+    for (cores, rows) in [(1, 8), (2, 4)] {
+        let draft = Draft::new(&host, &format!("cores-{cores}"))
+            .set("resources.cores", cores)
+            .set("train.per_device_train_batch_size", rows)
+            .set("train.max_steps", STEPS)
+            .set("train.neftune_noise_alpha", 5)
+            .set("train.include_num_input_tokens_seen", "all")
+            .set("train.eval_strategy", "steps")
+            .set("train.eval_steps", 2)
+            .set("train.lr_scheduler_type", "reduce_lr_on_plateau")
+            .set("train.lr_scheduler_kwargs", "{patience: 0, threshold: 9, threshold_mode: abs}");
+        host.complete(&draft).await;
+        runs.push(draft.output("out").trainer_state());
+    }
+    let rate = runs[0].series("learning_rate")[0];
+    for state in &runs {
+        // No loss is lower by 9, so that each evaluation but the first lowers the rate.
+        let factors = state.series("learning_rate").into_iter().map(|found| (rate / found).round());
+        assert_eq!(factors.collect::<Vec<_>>(), [1.0, 1.0, 1.0, 1.0, 10.0, 10.0]);
+        let tokens = state.series("num_input_tokens_seen");
+        assert!(tokens.is_sorted() && tokens[0] > 0.0, "{tokens:?}");
+        assert_eq!(state.0["num_input_tokens_seen"], tokens[tokens.len() - 1]);
+    }
+    assert!(largest_difference(&runs[1].series("loss"), &runs[0].series("loss")) <= 1e-5);
+    let plain = losses(&host, "plain", &[]).await;
+    assert_ne!(plain[0], runs[0].series("loss")[0], "there is noise");
+}

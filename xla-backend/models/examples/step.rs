@@ -271,6 +271,7 @@ fn record(
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let loss = model.forward(&cx, &batch)?.loss.ok_or("no labels")?;
     let loss = loss.loss_sum.div(&loss.weight_sum)?;

@@ -302,6 +302,8 @@ pub struct Forward<'a> {
     pub adapters: Option<&'a Adapters>,
     /// Present while text is generated.
     pub cache: Option<&'a KeyValueCache>,
+    /// Noise of embedded words while training (NEFTune), times the root of their width: an f32 scalar.
+    pub embedding_noise: Option<&'a Tensor>,
 }
 
 impl Forward<'_> {

@@ -86,6 +86,13 @@ impl Random {
         hash(&numbered(self.row_offset.trace(), places)?, &keys)?.reshape(dims)
     }
 
+    /// Numbers from 0 up to but not 1 for each element, f32, where [`Random::bits`] draws their bits.
+    pub fn uniform(&self, dims: &[usize]) -> Result<Tensor> {
+        // As many bits as a float has digits, so that nothing is rounded.
+        let digits = self.bits(dims)?.shift_right_logical_scalar(8.0)?;
+        digits.convert(DType::F32)?.mul_scalar(1.0 / f64::from(1 << 24))
+    }
+
     /// What [`block_bits`] makes of these keys is what [`Random::bits`] would draw for `dims`, at
     /// least three: u32 `[2, batch rows, blocks of a row]`.
     pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use traind_job_file::{ResumeFrom, RunSpec};
+use traind_job_file::{ResumeFrom, RunSpec, Train};
 use traind_models::Model;
 use traind_proto::v1::Resumed as ResumedEvent;
 use traind_proto::v1::event::Kind;
@@ -19,7 +19,7 @@ use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState
 use crate::control::Journal;
 use crate::error::{CheckpointProblem, RunError, RunResult};
 use crate::output::TrainerState;
-use crate::progress::{Meter, Progress};
+use crate::progress::{Meter, Progress, Timetable};
 use crate::state::StartValues;
 
 /// A checkpoint that was checked.
@@ -28,6 +28,8 @@ pub(crate) struct Resumed {
     path: PathBuf,
     training: TrainingState,
     trainer: TrainerState,
+    /// Whether an earlier attempt of the same job wrote it.
+    is_own: bool,
 }
 
 /// Returns the checkpoint to resume from, if any.
@@ -36,7 +38,7 @@ pub(crate) fn find(spec: &RunSpec, journal: &Journal) -> RunResult<Option<Resume
     if spec.attempt > 1 {
         let is_own = |manifest: &Manifest| manifest.job_id == spec.job_id;
         if let Some(found) = newest(output_dir, journal, is_own)? {
-            return Ok(Some(found));
+            return Ok(Some(Resumed { is_own: true, ..found }));
         }
     }
     match &spec.job.train.resume_from_checkpoint {
@@ -93,7 +95,7 @@ fn open(folder: &Path, manifest: &Manifest) -> Result<Resumed, CheckpointProblem
         return Err(CheckpointProblem::OtherStep { found, expected });
     }
     let trainer = read_json(folder, TRAINER_STATE)?;
-    Ok(Resumed { path: folder.to_owned(), training, trainer })
+    Ok(Resumed { path: folder.to_owned(), training, trainer, is_own: false })
 }
 
 fn read_json<T: DeserializeOwned>(
@@ -109,6 +111,16 @@ impl Resumed {
     /// The steps done before.
     pub(crate) fn step(&self) -> u64 {
         self.training.step
+    }
+
+    /// Returns the steps by which the rows of a step lie behind its number. `ignore_data_skip` begins
+    /// the checkpoint's epoch again, but continues with the next row where the job itself is restarted.
+    pub(crate) fn data_lag(&self, train: &Train, timetable: &Timetable) -> u64 {
+        let lag = self.training.data_lag;
+        match train.ignore_data_skip && !self.is_own {
+            true => lag + self.step().saturating_sub(lag) % timetable.steps_per_epoch.max(1),
+            false => lag,
+        }
     }
 
     /// Returns the checkpoints of `output_dir` that led to this one, the oldest first. The run rotates
@@ -129,6 +141,7 @@ impl Resumed {
             meter: Meter::resume(self.training.window),
             log_history: self.trainer.log_history.clone(),
             best: self.training.best.clone(),
+            plateau: self.training.plateau,
             loss_scale: self.training.loss_scale.map(|values| values.scale),
             ..Progress::default()
         }

@@ -41,7 +41,7 @@ impl Snapshot {
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Snapshot> {
-        let resumption = resumes.then(|| Resumption::take(session, recipe, progress));
+        let resumption = resumes.then(|| Resumption::take(session, recipe, timetable, progress));
         Ok(Snapshot {
             step: progress.steps,
             parameters: session.saved_parameters()?,
@@ -54,7 +54,12 @@ impl Snapshot {
 }
 
 impl Resumption {
-    fn take(session: &Session, recipe: &Recipe, progress: &Progress) -> RunResult<Resumption> {
+    fn take(
+        session: &Session,
+        recipe: &Recipe,
+        timetable: &Timetable,
+        progress: &Progress,
+    ) -> RunResult<Resumption> {
         let loss_scale = session.programs.state.loss_scale.as_ref();
         let training = TrainingState {
             step: progress.steps,
@@ -62,6 +67,8 @@ impl Resumption {
             totals: progress.totals(),
             window: progress.meter.window(),
             best: progress.best.clone(),
+            plateau: progress.plateau,
+            data_lag: timetable.data_lag(),
             loss_scale: loss_scale.map(|scale| scale.values(&session.device)).transpose()?,
         };
         Ok(Resumption { slots: session.programs.state.slots(&session.device)?, training })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use traind_job_file::JobFile;
 
-use crate::progress::{Best, Totals, Window};
+use crate::progress::{Best, Plateau, Totals, Window};
 use crate::state::ScaleValues;
 
 pub(super) const TRAINING_STATE: &str = "training_state.json";
@@ -23,6 +23,12 @@ pub(crate) struct TrainingState {
     /// The steps since the last log.
     pub window: Window,
     pub best: Best,
+    /// The state of the schedule `reduce_lr_on_plateau`.
+    #[serde(default)]
+    pub plateau: Plateau,
+    /// Steps by which the rows of a step lie behind its number.
+    #[serde(default)]
+    pub data_lag: u64,
     /// With `fp16`.
     pub loss_scale: Option<ScaleValues>,
 }

@@ -1,9 +1,11 @@
-//! Finds one change that makes a job fit; the changes that cost least are tried first.
+//! Finds one change that makes a job fit; the changes that cost least are tried first. With
+//! `auto_find_batch_size`, finds the batch size that fits.
 
 use traind_job_file::{Fsdp, JobFile, Optim, TaskName};
 
 use super::memory::Memory;
 use super::{Change, PlannedModel};
+use crate::error::RunResult;
 
 /// Shorter rows than this lose more than they save.
 const MAX_LENGTH_MIN: u32 = 64;
@@ -22,6 +24,33 @@ pub(super) fn change(
         }
     }
     None
+}
+
+/// The job with the first batch size that fits among its own and those that are a tenth smaller each,
+/// rounded down, as in accelerate's `find_executable_batch_size`. The job itself if none fits.
+pub(super) fn with_fitting_batch(
+    job: &JobFile,
+    planned: &PlannedModel,
+    fits: impl Fn(&Memory) -> bool,
+) -> RunResult<JobFile> {
+    let of_rows = |rows: u32| {
+        let mut changed = job.clone();
+        changed.train.per_device_train_batch_size = rows;
+        changed
+    };
+    let first = job.train.per_device_train_batch_size;
+    let next = |rows: &u32| Some((f64::from(*rows) * 0.9) as u32).filter(|rows| *rows > 0);
+    let sizes: Vec<u32> = std::iter::successors(Some(first), next).collect();
+    // Memory grows with the rows, so that a search by halves finds the first that fits.
+    let (mut too_large, mut end) = (0, sizes.len());
+    while too_large < end {
+        let middle = too_large.midpoint(end);
+        match fits(&Memory::of(&of_rows(sizes[middle]), planned)?) {
+            true => end = middle,
+            false => too_large = middle + 1,
+        }
+    }
+    Ok(of_rows(sizes.get(too_large).copied().unwrap_or(first)))
 }
 
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers

@@ -108,12 +108,15 @@ fn violation(error: &RunError) -> Option<Violation> {
 }
 
 fn plan(request: &Request) -> RunResult<Plan> {
-    let job = &request.job;
-    let planned = PlannedModel::of_job(job, request.may_fetch)?;
-    let memory = Memory::of(job, &planned)?;
+    let planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
     let fits = |memory: &Memory| {
         request.bytes_per_core_max.is_none_or(|most| memory.bytes_per_core <= most)
     };
+    let job = &match request.job.train.auto_find_batch_size {
+        true => fitting::with_fitting_batch(&request.job, &planned, fits)?,
+        false => request.job.clone(),
+    };
+    let memory = Memory::of(job, &planned)?;
     let misfit = match fits(&memory) {
         true => None,
         false => Some(Misfit { change: fitting::change(job, &planned, fits) }),
@@ -313,6 +316,24 @@ mod tests {
         let stage_two = sharded("shard_grad_op").memory;
         assert_eq!(stage_two.weights_bytes, 4 * (whole.parameters + 1000 * 64 / 2));
         assert_eq!((stage_two.gradients_bytes, stage_two.optimizer_bytes), (expect, 2 * expect));
+    }
+
+    #[test]
+    fn a_batch_size_that_fits_is_found_as_in_transformers() {
+        let rows = |bytes: Option<u64>, train: serde_json::Value| {
+            let edit = |job: &mut serde_json::Value| job["train"] = train.clone();
+            let plan = plan_of(bytes, edit);
+            (plan.rows, plan.misfit.is_some(), plan.memory.bytes_per_core)
+        };
+        let of = |rows: u32| json!({"per_device_train_batch_size": rows});
+        let found = json!({"per_device_train_batch_size": 50, "auto_find_batch_size": true});
+        let most = rows(None, of(24)).2;
+        // Of 50, 45, 40, 36, 32, 28, 25 and 22.
+        assert_eq!(rows(Some(most), found.clone()).0, 22);
+        assert!(!rows(Some(most), of(22)).1);
+        assert!(rows(Some(most), of(25)).1);
+        assert_eq!(rows(None, found.clone()).0, 50);
+        assert!(rows(Some(1), found).1, "not even one row fits");
     }
 
     #[test]

@@ -35,7 +35,8 @@ impl BestRule {
     pub(crate) fn of(train: &Train) -> Option<BestRule> {
         let is_needed = train.load_best_model_at_end
             || train.early_stopping_patience.is_some()
-            || train.save_strategy == SaveStrategy::Best;
+            || train.save_strategy == SaveStrategy::Best
+            || train.lr_scheduler_type.follows_evaluations();
         let default = is_needed.then_some("loss");
         let name = train.metric_for_best_model.as_deref().or(default)?;
         let metric =
@@ -85,7 +86,8 @@ impl BestRule {
         Some(("EarlyStoppingCallback".to_owned(), state))
     }
 
-    fn value(&self, metrics: &Metrics) -> RunResult<f64> {
+    /// The metric's value.
+    pub(super) fn value(&self, metrics: &Metrics) -> RunResult<f64> {
         let without_prefix = |name: &String| name.trim_start_matches("eval_").to_owned();
         metrics.get(&self.metric).copied().ok_or_else(|| RunError::NoSuchMetric {
             name: without_prefix(&self.metric),

@@ -9,7 +9,10 @@ use traind_proto::v1::StepTime;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct StepCounts {
     pub samples: u64,
+    /// Tokens that are no padding.
     pub tokens: u64,
+    /// Tokens with the padding of their batch, without those of targets.
+    pub padded_tokens: u64,
     /// FLOPs as transformers' `floating_point_ops` counts them.
     pub flos: f64,
 }
@@ -18,6 +21,7 @@ impl StepCounts {
     pub(crate) fn add(&mut self, other: StepCounts) {
         self.samples += other.samples;
         self.tokens += other.tokens;
+        self.padded_tokens += other.padded_tokens;
         self.flos += other.flos;
     }
 }

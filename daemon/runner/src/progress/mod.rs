@@ -5,12 +5,13 @@
 
 mod best;
 mod meter;
+mod plateau;
 mod schedule;
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use traind_job_file::JobFile;
+use traind_job_file::{InputTokens, JobFile};
 
 use crate::control::StopReason;
 use crate::evaluation::Evaluation;
@@ -19,6 +20,7 @@ use crate::output::{LogEntry, TrainerState, checkpoint_folder};
 
 pub(crate) use best::{Best, BestRule};
 pub(crate) use meter::{Meter, Spent, StepCounts, Window};
+pub(crate) use plateau::{Plateau, PlateauRule};
 pub(crate) use schedule::{BatchPosition, Timetable};
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(crate) struct Progress {
     pub meter: Meter,
     pub log_history: Vec<LogEntry>,
     pub best: Best,
+    /// The state of the schedule `reduce_lr_on_plateau`.
+    pub plateau: Plateau,
     /// The scale after the newest step, with `fp16`.
     pub loss_scale: Option<f32>,
     /// The newest evaluation, with the steps done before it.
@@ -44,12 +48,26 @@ pub(crate) struct Totals {
     pub loss: f64,
     pub samples: u64,
     pub tokens: u64,
+    /// The tokens with the padding of their batches.
+    #[serde(default)]
+    pub padded_tokens: u64,
     #[serde(default)]
     pub flos: f64,
     /// The wall time of training, up to the last stop of the clock.
     pub seconds: f64,
     /// Steps without an update, since their gradients were not finite (`fp16`).
     pub skipped_steps: u64,
+}
+
+impl Totals {
+    /// `num_input_tokens_seen`, as the Trainer counts them.
+    pub(crate) fn input_tokens(&self, counted: InputTokens) -> u64 {
+        match counted {
+            InputTokens::No => 0,
+            InputTokens::All => self.padded_tokens,
+            InputTokens::NonPadding => self.tokens,
+        }
+    }
 }
 
 impl Default for Progress {
@@ -60,6 +78,7 @@ impl Default for Progress {
             meter: Meter::start(),
             log_history: Vec::new(),
             best: Best::default(),
+            plateau: Plateau::default(),
             loss_scale: None,
             evaluation: None,
             stopped: None,
@@ -87,6 +106,7 @@ impl Progress {
         self.totals.loss += loss;
         self.totals.samples += counts.samples;
         self.totals.tokens += counts.tokens;
+        self.totals.padded_tokens += counts.padded_tokens;
         self.totals.flos += counts.flos;
         self.meter.add(loss, counts);
     }
@@ -103,7 +123,8 @@ impl Progress {
 
     /// Returns the content of `trainer_state.json`.
     pub(crate) fn trainer_state(&self, job: &JobFile, timetable: &Timetable) -> TrainerState {
-        let rule = BestRule::of(&job.train);
+        let train = &job.train;
+        let rule = BestRule::of(train);
         let best_folder =
             |step: u64| checkpoint_folder(&job.output_dir, step).display().to_string();
         TrainerState {
@@ -119,7 +140,7 @@ impl Progress {
             log_history: self.log_history.clone(),
             logging_steps: timetable.logging_steps,
             max_steps: timetable.max_steps,
-            num_input_tokens_seen: self.totals.tokens,
+            num_input_tokens_seen: self.totals.input_tokens(train.include_num_input_tokens_seen),
             num_train_epochs: timetable.num_train_epochs,
             save_steps: job.train.save_steps.resolve(timetable.max_steps),
             stateful_callbacks: rule

@@ -4,9 +4,12 @@
 //! A step is one update. It takes `gradient_accumulation_steps` batches, or fewer at the end of an
 //! epoch, since no step continues into the next epoch.
 
-use traind_job_file::{EvalStrategy, LoggingStrategy, SaveStrategy, StepsOrRatio, Train};
+use traind_job_file::{
+    EvalStrategy, LoggingStrategy, LrSchedulerType, SaveStrategy, StepsOrRatio, Train,
+};
 use traind_models::schedules::Schedule;
 
+use super::Plateau;
 use crate::error::RunResult;
 
 #[derive(Clone, Debug)]
@@ -20,15 +23,19 @@ pub(crate) struct Timetable {
     pub eval_steps: Option<u64>,
     /// Steps between two checkpoints; `None` where they do not depend on a count.
     pub save_steps: Option<u64>,
+    saves_epochs: bool,
     logging_strategy: LoggingStrategy,
     logging_first_step: bool,
     eval_strategy: EvalStrategy,
     eval_delay: f64,
     batches_per_epoch: u64,
     batches_per_step: u64,
+    /// Steps by which the rows of a step lie behind its number, with `ignore_data_skip`.
+    data_lag: u64,
     schedule: Schedule,
     warmup_steps: u64,
     learning_rate: f64,
+    follows_evaluations: bool,
 }
 
 impl Timetable {
@@ -62,33 +69,55 @@ impl Timetable {
             logging_steps,
             eval_steps,
             save_steps,
+            saves_epochs: train.save_strategy == SaveStrategy::Epoch,
             logging_strategy: train.logging_strategy,
             logging_first_step: train.logging_first_step,
             eval_strategy: train.eval_strategy,
             eval_delay: train.eval_delay,
             batches_per_epoch,
             batches_per_step,
+            data_lag: 0,
             schedule: schedule(train)?,
             warmup_steps: train.warmup_steps.resolve(max_steps),
             learning_rate: train.learning_rate,
+            follows_evaluations: train.lr_scheduler_type.follows_evaluations(),
         })
     }
 
-    /// The learning rate of the update that follows `done` updates.
-    pub(crate) fn learning_rate(&self, done: u64) -> f64 {
+    /// The learning rate of the update that follows `done` updates. Only `reduce_lr_on_plateau` depends
+    /// on evaluations.
+    pub(crate) fn learning_rate(&self, done: u64, plateau: &Plateau) -> f64 {
+        if self.follows_evaluations {
+            return plateau.lowered(self.learning_rate);
+        }
         self.schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
+    }
+
+    /// The timetable of a run whose steps use the rows of the step that is `steps` steps before.
+    pub(crate) fn with_data_lag(self, steps: u64) -> Timetable {
+        Timetable { data_lag: steps, ..self }
+    }
+
+    pub(crate) fn data_lag(&self) -> u64 {
+        self.data_lag
     }
 
     /// The epochs completed after `done` steps, with a fraction of batches as in the Trainer.
     pub(crate) fn epoch(&self, done: u64) -> f64 {
-        let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
+        let (epoch, steps) = self.epoch_and_steps(done);
         epoch as f64 + (steps * self.batches_per_step) as f64 / self.batches_per_epoch as f64
     }
 
     /// The number of batches in the first `done` steps.
     pub(crate) fn batches_before(&self, done: u64) -> u64 {
-        let (epoch, steps) = (done / self.steps_per_epoch, done % self.steps_per_epoch);
+        let (epoch, steps) = self.epoch_and_steps(done);
         epoch * self.batches_per_epoch + steps * self.batches_per_step
+    }
+
+    /// The whole epochs that `done` steps have seen, and the steps of the next.
+    fn epoch_and_steps(&self, done: u64) -> (u64, u64) {
+        let seen = done.saturating_sub(self.data_lag);
+        (seen / self.steps_per_epoch, seen % self.steps_per_epoch)
     }
 
     /// The position of a batch of the run, which counts from 0.
@@ -96,7 +125,7 @@ impl Timetable {
         let (epoch, in_epoch) = (batch / self.batches_per_epoch, batch % self.batches_per_epoch);
         let in_step = in_epoch % self.batches_per_step;
         BatchPosition {
-            step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step,
+            step: epoch * self.steps_per_epoch + in_epoch / self.batches_per_step + self.data_lag,
             batch_in_step: in_step,
             is_last: in_step + 1 == self.batches_per_step || in_epoch + 1 == self.batches_per_epoch,
         }
@@ -118,7 +147,7 @@ impl Timetable {
         let is_due = match self.logging_strategy {
             LoggingStrategy::No => false,
             LoggingStrategy::Steps => done.is_multiple_of(self.logging_steps),
-            LoggingStrategy::Epoch => self.is_due(Some(self.steps_per_epoch), done),
+            LoggingStrategy::Epoch => self.is_due(Some(self.steps_per_epoch), true, done),
         };
         is_due || (self.logging_first_step && done == 1)
     }
@@ -129,24 +158,32 @@ impl Timetable {
             EvalStrategy::Epoch => self.epoch(done),
             EvalStrategy::No | EvalStrategy::Steps => done as f64,
         };
-        self.eval_delay <= passed && self.is_due(self.eval_steps, done)
+        self.eval_delay <= passed && self.is_due(self.eval_steps, self.evaluates_epochs(), done)
     }
 
     /// The steps before the first evaluation that follows `done` steps or more of them, or that follows
     /// the last step.
     pub(crate) fn next_evaluation(&self, done: u64) -> u64 {
         let Some(interval) = self.eval_steps else { return self.max_steps };
-        let mut due = (done.next_multiple_of(interval)..self.max_steps).step_by(interval as usize);
+        let lag = if self.evaluates_epochs() { self.data_lag } else { 0 };
+        let first = done.saturating_sub(lag).next_multiple_of(interval) + lag;
+        let mut due = (first..self.max_steps).step_by(interval as usize);
         due.find(|steps| self.evaluates_after(*steps)).unwrap_or(self.max_steps)
     }
 
     /// Whether a checkpoint follows `done` steps. One follows the last step, as in the Trainer.
     pub(crate) fn saves_after(&self, done: u64) -> bool {
-        self.is_due(self.save_steps, done)
+        self.is_due(self.save_steps, self.saves_epochs, done)
     }
 
-    fn is_due(&self, interval: Option<u64>, done: u64) -> bool {
-        interval.is_some_and(|steps| done.is_multiple_of(steps) || done == self.max_steps)
+    fn evaluates_epochs(&self) -> bool {
+        self.eval_strategy == EvalStrategy::Epoch
+    }
+
+    /// Whether something that happens at an interval of steps, or of epochs, follows `done` steps.
+    fn is_due(&self, interval: Option<u64>, by_epoch: bool, done: u64) -> bool {
+        let counted = if by_epoch { done.saturating_sub(self.data_lag) } else { done };
+        interval.is_some_and(|steps| counted.is_multiple_of(steps) || done == self.max_steps)
     }
 
     /// The largest number of checkpoints after step `done`.
@@ -162,8 +199,11 @@ impl Timetable {
 }
 
 fn schedule(train: &Train) -> RunResult<Schedule> {
-    let kwargs = train.lr_scheduler_kwargs.iter().map(|(name, value)| (name, *value));
-    Ok(Schedule::new(train.lr_scheduler_type.as_str(), kwargs)?)
+    // Its rates are computed from evaluations.
+    if train.lr_scheduler_type.follows_evaluations() {
+        return Ok(Schedule::new(LrSchedulerType::Constant.as_str(), [])?);
+    }
+    Ok(Schedule::new(train.lr_scheduler_type.as_str(), train.lr_scheduler_kwargs.numbers())?)
 }
 
 /// The step of a batch and its position in the step, both from 0.
@@ -217,7 +257,7 @@ mod tests {
         for name in traind_job_file::LrSchedulerType::ALL {
             let is_covered =
                 cases.iter().any(|case| case.train["lr_scheduler_type"] == name.as_str());
-            assert!(is_covered, "{name}");
+            assert!(is_covered || name.follows_evaluations(), "{name}");
         }
     }
 
@@ -225,7 +265,7 @@ mod tests {
         let timetable = Timetable::new(&train(settings), 1).unwrap();
         assert_eq!(timetable.warmup_steps, case.warmup_steps, "{settings}");
         for (done, expect) in case.rates.iter().enumerate() {
-            let rate = timetable.learning_rate(done as u64);
+            let rate = timetable.learning_rate(done as u64, &Plateau::default());
             // The file has 13 digits.
             let close = (rate - expect).abs() <= 1e-12 * expect + 1e-20;
             assert!(close, "{settings}, after {done}: {rate}, expected {expect}");
@@ -291,6 +331,22 @@ mod tests {
             );
             assert_eq!(steps(&|done| timetable.saves_after(done)), case.saves, "{settings}");
         }
+    }
+
+    /// A run that resumed after step 5 of epochs of four steps, and began the second epoch again.
+    #[test]
+    fn data_that_begin_an_epoch_again_lag_behind() {
+        let train = train("num_train_epochs: 3, save_strategy: epoch, eval_strategy: epoch");
+        let timetable = Timetable::new(&train, 4).unwrap().with_data_lag(1);
+        assert_eq!(timetable.max_steps, 12);
+        assert_eq!(timetable.batches_before(5), 4, "the first batch of the second epoch");
+        let first = timetable.position(timetable.batches_before(5));
+        assert_eq!((first.step, first.batch_in_step, first.is_last), (5, 0, true));
+        assert_eq!(timetable.batches_before(12), 11);
+        assert_eq!(timetable.epoch(9), 2.0);
+        let ends: Vec<u64> = (6..=12).filter(|done| timetable.saves_after(*done)).collect();
+        assert_eq!(ends, [9, 12]);
+        assert_eq!(timetable.next_evaluation(6), 9);
     }
 
     #[test]

@@ -70,6 +70,8 @@ impl Inputs {
         let set = &splits.planned()?.set;
         let sampler = lengths::sampler(sampler(job, &mesh), set, &buckets)?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
+        let lag = resumed.as_ref().map(|it| it.data_lag(&job.train, &timetable));
+        let timetable = timetable.with_data_lag(lag.unwrap_or_default());
         let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
         let sampler = lengths::fit(job, sampler, lengths_max)?;
         let recipe = Recipe::of(job, set.len() as u64);

@@ -23,7 +23,7 @@ use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, TensorBoardWriter};
-use crate::progress::{BestRule, Progress};
+use crate::progress::{BestRule, PlateauRule, Progress};
 use crate::session::Session;
 use crate::training::{EvaluationsAndCheckpoints, Ledger, StepLog, Trainer, Updates, prefetch};
 
@@ -88,7 +88,8 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
     checkpoint::check_disk_space(job, &session.programs.state, timetable, open, resumed.as_ref())?;
     let mut trainer = trainer(context, &session, &prepared)?;
-    let batches = prefetch(&session, sampler, collator, timetable, trainer.progress.steps)?;
+    let done = trainer.progress.steps;
+    let batches = prefetch(&job.train, &session, sampler, collator, timetable, done)?;
     trainer.run(&mut session, batches)?;
     if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
         checkpoints.finish()?;
@@ -124,11 +125,17 @@ fn trainer<'a>(
             evaluator: prepared.validation.as_ref(),
             checkpoints: Checkpoints::start(&context.spec, reporter, open, recipe, resumed)?,
             best_rule: BestRule::of(&job.train),
+            plateau_rule: PlateauRule::of(&job.train),
             save_strategy: job.train.save_strategy,
             save_only_model: job.train.save_only_model,
             eval_on_start: job.train.eval_on_start,
         },
-        log: StepLog::new(reporter.journal.clone(), tensorboard, timetable.clone()),
+        log: StepLog::new(
+            reporter.journal.clone(),
+            tensorboard,
+            timetable.clone(),
+            job.train.include_num_input_tokens_seen,
+        ),
         ledger: Ledger::open(&context.run_dir, ledger_head(job, prepared.collator.set()))?,
         reporter: reporter.clone(),
         stop: context.stop.clone(),

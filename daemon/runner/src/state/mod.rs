@@ -102,7 +102,9 @@ impl StateSettings {
             rows_per_core: train.per_device_train_batch_size as usize,
             max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
             fsdp: job.parallel.sharding(),
-            accumulates: train.gradient_accumulation_steps > 1 || train.fp16,
+            accumulates: train.gradient_accumulation_steps > 1
+                || train.fp16
+                || train.lr_scheduler_type.follows_evaluations(),
             fp16: train.fp16,
         }
     }

@@ -14,6 +14,9 @@ use traind_xla::runtime::Recording;
 use super::BatchLayout;
 use crate::error::RunResult;
 
+/// The magnitude of the noise on embeddings, before it is divided by the root of their width.
+pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
+
 #[derive(Clone)]
 pub(crate) struct ForwardPass {
     pub model: Arc<dyn Model>,
@@ -23,6 +26,8 @@ pub(crate) struct ForwardPass {
     /// Replaces the model's own loss (`label_smoothing_factor`).
     pub smoother: Option<LabelSmoother>,
     pub gradient_checkpointing: bool,
+    /// Whether training rows get noise on their embeddings (`neftune_noise_alpha`).
+    pub embedding_noise: bool,
 }
 
 impl ForwardPass {
@@ -41,6 +46,7 @@ impl ForwardPass {
             compute_dtype: compute_dtype(train),
             smoother: smoother.transpose()?,
             gradient_checkpointing: train.gradient_checkpointing,
+            embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
         })
     }
 
@@ -52,6 +58,7 @@ impl ForwardPass {
         random: Option<&Random>,
     ) -> RunResult<Output> {
         let parameters = parameters.computed_in(self.compute_dtype);
+        let embedding_noise = random.and_then(|_| at.input(EMBEDDING_NOISE));
         let forward = Forward {
             trace: at.trace(),
             parameters: &parameters,
@@ -59,6 +66,7 @@ impl ForwardPass {
             gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
             adapters: Some(self.model.adapters()),
             cache: None,
+            embedding_noise,
         };
         let batch = self.layout.bind(at);
         let mut output = self.model.forward(&forward, &batch)?;

@@ -238,6 +238,7 @@ impl GenerateStep {
             gradient_checkpointing: false,
             adapters: Some(self.model.adapters()),
             cache: Some(cache),
+            embedding_noise: None,
         };
         Ok(self.model.next_token_logits(&cx, batch, batch.optional(LAST))?)
     }

@@ -19,7 +19,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::ForwardPass;
+use super::forward::{EMBEDDING_NOISE, ForwardPass};
 use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
 
@@ -61,6 +61,7 @@ impl TrainStep {
         let mut inputs = self.forward.layout.step_inputs(sizes);
         inputs.extend(self.update_inputs());
         inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
+        inputs.extend(self.noise_input());
         inputs
     }
 
@@ -69,7 +70,13 @@ impl TrainStep {
         let mut inputs = self.forward.layout.step_inputs(sizes);
         inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
         inputs.push(StepInput::new(FIRST_ROW, Shape::scalar(DType::U32)));
+        inputs.extend(self.noise_input());
         inputs
+    }
+
+    fn noise_input(&self) -> Option<StepInput> {
+        let input = StepInput::new(EMBEDDING_NOISE, Shape::scalar(DType::F32));
+        self.forward.embedding_noise.then_some(input)
     }
 
     /// The inputs of the program that ends a step of several.

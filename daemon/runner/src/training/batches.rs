@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use traind_job_file::Train;
 use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher, Sampler};
 use traind_xla::runtime::HostArray;
 
 use super::updates::{Update, Updates};
 use crate::error::{RunError, RunResult};
-use crate::progress::{BatchPosition, StepCounts, Timetable};
+use crate::progress::{BatchPosition, Plateau, StepCounts, Timetable};
 use crate::session::{Session, UploadedBatch, Uploader, trainer_flos};
 use crate::step::StepPrograms;
 
@@ -25,6 +26,7 @@ pub(crate) struct TrainBatch<B> {
 
 /// Starts to prepare the batches of all steps but the first `done`.
 pub(crate) fn prefetch(
+    train: &Train,
     session: &Session,
     sampler: &Sampler,
     collator: &Collator,
@@ -40,6 +42,7 @@ pub(crate) fn prefetch(
         uploader: session.train_uploader(),
         collator: collator.clone(),
         trainer_elements: session.trainer_elements(),
+        embedding_noise: train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
     };
     let prepare = move |host| preparation.prepare(host);
     let batches = Prefetcher::spawn(sampler.run(first, end), collator.clone(), prepare)?;
@@ -54,6 +57,8 @@ struct Preparation {
     uploader: Uploader,
     collator: Collator,
     trainer_elements: usize,
+    /// `neftune_noise_alpha`, if it is above 0.
+    embedding_noise: Option<f64>,
 }
 
 impl Preparation {
@@ -65,18 +70,23 @@ impl Preparation {
         let source_rows = plan.rows.iter().map(|row| set.source_row(*row as usize) as u32);
         let source_rows = source_rows.collect();
         let step = HostArray::from_u32(&[], &[position.step as u32])?;
-        let (update, shared) = match self.programs {
+        let (update, mut shared) = match self.programs {
             StepPrograms::Fused => {
-                let update = self.updates.after(position.step)?;
+                let update = self.updates.after(position.step, &Plateau::default())?;
                 let scalars = update.scalars.clone();
-                (Some(update), [scalars, step])
+                (Some(update), vec![scalars, step])
             }
             StepPrograms::Accumulated => {
                 let rows = (plan.sizes.rows() * plan.cores) as u64;
                 let first_row = (position.batch_in_step * rows) as u32;
-                (None, [step, HostArray::from_u32(&[], &[first_row])?])
+                (None, vec![step, HostArray::from_u32(&[], &[first_row])?])
             }
         };
+        if let Some(alpha) = self.embedding_noise {
+            let length = host.cores.first().map_or(1, |batch| batch.padded_length.max(1));
+            let magnitude = alpha / (length as f64).sqrt();
+            shared.push(HostArray::from_f32(&[], &[magnitude as f32])?);
+        }
         let inputs = self.uploader.upload(host, &shared)?;
         Ok(TrainBatch { position, counts, source_rows, update, inputs })
     }
@@ -84,7 +94,9 @@ impl Preparation {
     fn counts(&self, host: &HostBatch) -> StepCounts {
         let rows = host.scheduled.plan.rows.len();
         let padded_length = host.cores.first().map_or(0, |batch| batch.padded_length);
-        let flos = trainer_flos((rows * padded_length) as f64, self.trainer_elements);
-        StepCounts { samples: rows as u64, tokens: host.tokens, flos }
+        let padded = rows * padded_length;
+        let flos = trainer_flos(padded as f64, self.trainer_elements);
+        let (samples, padded_tokens) = (rows as u64, padded as u64);
+        StepCounts { samples, tokens: host.tokens, padded_tokens, flos }
     }
 }

@@ -9,7 +9,7 @@ use crate::checkpoint::Checkpoints;
 use crate::error::RunResult;
 use crate::evaluation::Evaluator;
 use crate::metrics::Metrics;
-use crate::progress::{BestRule, Progress, Timetable};
+use crate::progress::{BestRule, PlateauRule, Progress, Timetable};
 use crate::session::Session;
 
 /// Work between two steps, on a device of type `D`.
@@ -46,6 +46,7 @@ pub(crate) struct EvaluationsAndCheckpoints<'a> {
     pub evaluator: Option<&'a Evaluator>,
     pub checkpoints: Option<Checkpoints>,
     pub best_rule: Option<BestRule>,
+    pub plateau_rule: Option<PlateauRule>,
     pub save_strategy: SaveStrategy,
     pub save_only_model: bool,
     pub eval_on_start: bool,
@@ -118,6 +119,9 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
             let start = Instant::now();
             let metrics = self.evaluate(session, progress, log)?;
             progress.meter.exclude(start.elapsed());
+            if let Some(rule) = &self.plateau_rule {
+                rule.observe(&mut progress.plateau, &metrics)?;
+            }
             if let Some(rule) = &self.best_rule {
                 is_best = rule.observe(&mut progress.best, steps, &metrics)?;
             }

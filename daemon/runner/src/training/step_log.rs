@@ -2,6 +2,7 @@
 //! journal, TensorBoard and `log_history`.
 
 use serde_json::json;
+use traind_job_file::InputTokens;
 use traind_proto::v1::Step;
 use traind_proto::v1::event::Kind;
 
@@ -16,6 +17,7 @@ pub(crate) struct StepLog {
     /// Absent where `report_to` is `none`.
     tensorboard: Option<TensorBoardWriter>,
     timetable: Timetable,
+    counted: InputTokens,
 }
 
 impl StepLog {
@@ -23,8 +25,9 @@ impl StepLog {
         journal: Journal,
         tensorboard: Option<TensorBoardWriter>,
         timetable: Timetable,
+        counted: InputTokens,
     ) -> StepLog {
-        StepLog { journal, tensorboard, timetable }
+        StepLog { journal, tensorboard, timetable, counted }
     }
 
     /// Logs the window of steps that ends with the newest one.
@@ -37,13 +40,15 @@ impl StepLog {
         let (step, max_steps) = (progress.steps, self.timetable.max_steps);
         let window = progress.meter.averages();
         let epoch = self.timetable.epoch(step);
-        progress.log_history.push(LogEntry::from([
+        let mut entry = LogEntry::from([
             ("loss".to_owned(), json!(window.loss)),
             ("grad_norm".to_owned(), json!(grad_norm)),
             ("learning_rate".to_owned(), json!(learning_rate)),
             ("epoch".to_owned(), json!(epoch)),
             ("step".to_owned(), json!(step)),
-        ]));
+        ]);
+        self.count_tokens(progress, &mut entry);
+        progress.log_history.push(entry);
         let values = [
             ("loss", window.loss),
             ("grad_norm", grad_norm),
@@ -88,9 +93,18 @@ impl StepLog {
             metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         entry.insert("epoch".to_owned(), json!(self.timetable.epoch(step)));
         entry.insert("step".to_owned(), json!(step));
+        self.count_tokens(progress, &mut entry);
         progress.log_history.push(entry);
         let values = metrics.iter().map(|(name, value)| (name.trim_start_matches("eval_"), *value));
         self.write_scalars(step, "eval", values)
+    }
+
+    /// Adds `num_input_tokens_seen`, where the job counts tokens.
+    fn count_tokens(&self, progress: &Progress, entry: &mut LogEntry) {
+        if self.counted != InputTokens::No {
+            let tokens = progress.totals.input_tokens(self.counted);
+            entry.insert("num_input_tokens_seen".to_owned(), json!(tokens));
+        }
     }
 
     fn write_scalars<'a>(

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use traind_job_file::JobFile;
+use traind_job_file::{InputTokens, JobFile};
 use traind_loader::Prefetched;
 use traind_models::optimizers;
 use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
@@ -18,7 +18,7 @@ use super::pauses::Pauses;
 use super::{Ledger, StepLog, Trainer, Updates};
 use crate::control::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::error::RunResult;
-use crate::progress::{Progress, StepCounts, Timetable};
+use crate::progress::{Plateau, Progress, StepCounts, Timetable};
 
 /// The calls of the device and of the pauses, in order.
 type Calls = Rc<RefCell<Vec<String>>>;
@@ -229,7 +229,7 @@ fn trainer(
         updates: Updates::new(timetable.clone(), Arc::from(optimizer)),
         progress: Progress::default(),
         pauses,
-        log: StepLog::new(journal.clone(), None, timetable.clone()),
+        log: StepLog::new(journal.clone(), None, timetable.clone(), InputTokens::All),
         ledger: Ledger::open(folder, LedgerHead { rows_per_step: 4, files }).unwrap(),
         reporter: Reporter { journal, activity: Activity::new() },
         stop,
@@ -248,9 +248,9 @@ fn batches(
         let position = timetable.position(batch);
         let batch = TrainBatch {
             position,
-            counts: StepCounts { samples: 1, tokens: 10, flos: 100.0 },
+            counts: StepCounts { samples: 1, tokens: 10, padded_tokens: 12, flos: 100.0 },
             source_rows: vec![batch as u32],
-            update: fused.then(|| updates.after(position.step).unwrap()),
+            update: fused.then(|| updates.after(position.step, &Plateau::default()).unwrap()),
             inputs: batch,
         };
         Prefetched { batch, waited: Duration::ZERO }
@@ -359,4 +359,5 @@ fn losses_are_logged_as_means_of_their_window() {
     let entries = history.map(|entry| (entry["step"].as_u64(), entry["loss"].as_f64()));
     assert_eq!(entries.collect::<Vec<_>>(), [(Some(2), Some(2.0)), (Some(4), Some(2.0))]);
     assert_eq!(ran.progress.log_history[0]["learning_rate"].as_f64(), Some(0.75));
+    assert_eq!(ran.progress.log_history[0]["num_input_tokens_seen"].as_u64(), Some(24));
 }

@@ -140,7 +140,8 @@ impl<P> Trainer<P> {
         if device.skips_updates() {
             self.drain(steps)?;
         }
-        self.updates.after(step - self.progress.totals.skipped_steps)
+        let done = step - self.progress.totals.skipped_steps;
+        self.updates.after(done, &self.progress.plateau)
     }
 
     fn drain<L: Launched>(&mut self, steps: &mut StepsInFlight<L>) -> RunResult<()> {

@@ -6,7 +6,7 @@ use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::HostArray;
 
 use crate::error::RunResult;
-use crate::progress::Timetable;
+use crate::progress::{Plateau, Timetable};
 
 /// The arguments of one update.
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ impl Updates {
         Updates { timetable, optimizer }
     }
 
-    /// Returns the update that follows `done` updates.
-    pub(crate) fn after(&self, done: u64) -> RunResult<Update> {
-        let learning_rate = self.timetable.learning_rate(done);
+    /// Returns the update that follows `done` updates and the evaluations of `plateau`.
+    pub(crate) fn after(&self, done: u64, plateau: &Plateau) -> RunResult<Update> {
+        let learning_rate = self.timetable.learning_rate(done, plateau);
         let scalars = self.optimizer.scalars(done + 1, learning_rate);
         Ok(Update { learning_rate, scalars: HostArray::from_f32(&[scalars.len()], &scalars)? })
     }

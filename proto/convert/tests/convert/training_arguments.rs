@@ -72,11 +72,9 @@ fn what_cannot_be_had_is_refused_with_what_can() {
         ("optim", "paged_adamw_8bit".into()),
         ("deepspeed", "zero2.json".into()),
         ("push_to_hub", true.into()),
-        ("neftune_noise_alpha", 5.into()),
         ("fsdp", serde_json::json!(["hybrid_shard", "auto_wrap"])),
     ];
     let expect = [
-        ("neftune_noise_alpha", "embeddings"),
         ("push_to_hub", "hf upload"),
         ("fsdp", "must be full_shard or shard_grad_op"),
         ("deepspeed", "parallel.fsdp"),

@@ -3,7 +3,7 @@
 use crate::range::{Range, above};
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{Mapping, OptimArgs, ReportTo, ResumeFrom, StepsOrRatio};
+use crate::values::{InputTokens, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio};
 
 section! {
     /// How to train, under the names of Hugging Face's TrainingArguments.
@@ -22,6 +22,10 @@ section! {
         /// Training rows per core and batch. A step takes this times the number of cores that see
         /// different rows, times `gradient_accumulation_steps`.
         per_device_train_batch_size: u32 = 8, in 1.0..=1_048_576.0;
+        /// Lower `per_device_train_batch_size` by a tenth at a time until the job fits in the memory of a
+        /// core, as transformers does, but by the plan when the job is submitted. Other settings stay
+        /// as they are, `gradient_accumulation_steps` among them.
+        auto_find_batch_size: bool = false;
         /// Evaluation rows per core and batch.
         per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
         /// Batches whose gradients are added up for one optimizer step. Its loss is the mean over
@@ -47,14 +51,18 @@ section! {
         /// `momentum`, `dampening` and `nesterov` of `sgd`; `alpha` (0.99), `eps` (1e-8), `momentum` and
         /// `centered` of `rmsprop`; `lr_decay` and `eps` (1e-10) of `adagrad`.
         optim_args: OptimArgs = OptimArgs::default();
-        /// Schedule of the learning rate after warm-up.
+        /// Schedule of the learning rate after warm-up. `reduce_lr_on_plateau` lowers the rate when
+        /// evaluations stop to improve; its steps take a program of their own for the update.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
         /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
         /// `cosine_with_restarts` (1: half waves), `min_lr` or `min_lr_rate` of
         /// `cosine_with_min_lr`, `power` (1) and `lr_end` (1e-7) of
         /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without),
-        /// `num_decay_steps`, `min_lr_ratio` (0) and `num_cycles` (0.5) of `warmup_stable_decay`.
-        lr_scheduler_kwargs: Mapping<f64> = Mapping::default();
+        /// `num_decay_steps`, `min_lr_ratio` (0) and `num_cycles` (0.5) of `warmup_stable_decay`; `mode`
+        /// (`min`, also for metrics of which more is better, as in transformers), `factor` (0.1),
+        /// `patience` (10), `threshold` (1e-4), `threshold_mode` (`rel`), `cooldown` (0), `min_lr` (0)
+        /// and `eps` (1e-8) of `reduce_lr_on_plateau`.
+        lr_scheduler_kwargs: ScheduleKwargs = ScheduleKwargs::default();
         /// Steps over which the learning rate rises from 0; below 1, a share of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
         /// Share of a label that is spread over all classes.
@@ -69,6 +77,9 @@ section! {
         /// Parameters that are not trained: full names, or runs of their dotted parts, such as
         /// `[embeddings, encoder.layer.0]`. They have neither gradients nor optimizer state.
         freeze: Vec<String> = Vec::new();
+        /// Noise on the embeddings of training rows (NEFTune): uniform, up to this number divided by
+        /// the root of the batch's padded length times the width, as in transformers.
+        neftune_noise_alpha: Option<f64> = None, in 0.0..;
         /// Recompute activations in the backward pass instead of keeping them.
         gradient_checkpointing: bool = false;
         /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.
@@ -87,6 +98,9 @@ section! {
         logging_strategy: LoggingStrategy = LoggingStrategy::Steps;
         /// Log the first step too.
         logging_first_step: bool = false;
+        /// Count the tokens of training rows in `num_input_tokens_seen` of the log and of
+        /// `trainer_state.json`: all, with the padding of a batch, or those that are no padding.
+        include_num_input_tokens_seen: InputTokens = InputTokens::No;
         /// Where to write metrics besides the job's events: `tensorboard`, files in `runs` of
         /// `output_dir`, or `none`.
         report_to: ReportTo = ReportTo::default();
@@ -140,6 +154,9 @@ section! {
         /// Checkpoint to resume from: its folder, or true for the newest in `output_dir`. A job
         /// that is restarted always resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
+        /// Start again with the first row of the epoch in which the checkpoint of
+        /// `resume_from_checkpoint` was written, instead of continuing with the next row.
+        ignore_data_skip: bool = false;
     }
 }
 
@@ -207,6 +224,8 @@ spelled! {
         InverseSqrt = "inverse_sqrt",
         /// Unchanged after warm-up, and down in the last steps.
         WarmupStableDecay = "warmup_stable_decay",
+        /// Lower whenever evaluations have not improved for a while, as in PyTorch.
+        ReduceLrOnPlateau = "reduce_lr_on_plateau",
     }
 }
 
@@ -229,8 +248,33 @@ impl LrSchedulerType {
                 vec![("lr_end", Range::new(0.0..)), ("power", Range::new(above(0.0)))]
             }
             Self::InverseSqrt => vec![("timescale", Range::new(above(0.0)))],
+            Self::ReduceLrOnPlateau => vec![
+                ("factor", Range::new(0.0..1.0)),
+                ("patience", Range::new(0.0..)),
+                ("threshold", Range::new(0.0..)),
+                ("cooldown", Range::new(0.0..)),
+                ("min_lr", Range::new(0.0..)),
+                ("eps", Range::new(0.0..)),
+            ],
             Self::Linear | Self::Constant | Self::ConstantWithWarmup => Vec::new(),
         }
+    }
+}
+
+impl LrSchedulerType {
+    /// The options of `lr_scheduler_kwargs` that are words, with the words that they may be.
+    pub(crate) fn words(self) -> &'static [(&'static str, [&'static str; 2])] {
+        match self {
+            Self::ReduceLrOnPlateau => {
+                &[("mode", ["min", "max"]), ("threshold_mode", ["rel", "abs"])]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Whether rates depend on evaluations.
+    pub fn follows_evaluations(self) -> bool {
+        self == Self::ReduceLrOnPlateau
     }
 }
 

@@ -27,6 +27,11 @@ pub struct Argument {
 pub enum Treatment {
     /// Ignored with a warning, for this reason.
     NoEffect(&'static str),
+    /// Accepted without a word, since it holds in any case, for this reason.
+    Always(&'static str),
+    /// These values, and lists of them, describe what is done in any case. Others are refused, with
+    /// what to use instead.
+    Only(&'static [&'static str], &'static str),
     /// Refused, with what to use instead.
     Refused(&'static str),
 }
@@ -78,7 +83,9 @@ fn report(argument: &Argument, entry: &Entry, problems: &mut Problems) {
         Treatment::NoEffect(reason) => {
             problems.warning(FIELD_UNUSED, &path, format!("has no effect: {reason}"));
         }
-        Treatment::Refused(advice) => {
+        Treatment::Always(_) => {}
+        Treatment::Only(known, _) if is_among(&entry.node.value, known) => {}
+        Treatment::Refused(advice) | Treatment::Only(_, advice) => {
             problems.violation(&path, format!("is not supported: {advice}"));
         }
     }
@@ -93,6 +100,15 @@ fn refuses_optimizer(entry: &Entry, problems: &mut Problems) -> bool {
         problems.violation("train.optim", format!("`{name}` is not supported: {advice}"));
     }
     known.is_some()
+}
+
+/// Whether a value is one of `known`, or a list of some.
+fn is_among(value: &Value, known: &[&str]) -> bool {
+    match value {
+        Value::Text(text) => known.contains(&text.as_str()),
+        Value::List(nodes) => nodes.iter().all(|node| is_among(&node.value, known)),
+        _ => false,
+    }
 }
 
 /// A number, truth value or text, as the table spells it.

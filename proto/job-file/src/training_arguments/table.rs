@@ -1,7 +1,7 @@
 //! The table: a line for each argument, in groups.
 
 use super::Argument;
-use super::Treatment::{NoEffect, Refused};
+use super::Treatment::{Always, NoEffect, Only, Refused};
 
 /// `name: default, treatment;`
 macro_rules! arguments {
@@ -20,7 +20,7 @@ const BATCHED: &str =
 
 const COMPUTATION: &[Argument] = arguments! {
     optim_target_modules: "null", Refused("all weights are trained by one optimizer; leave it out");
-    average_tokens_across_devices: "true", NoEffect("the loss is a mean over the tokens of all cores");
+    average_tokens_across_devices: "true", Always("the loss is a mean over the tokens of all cores");
     bf16_full_eval: "false", Refused("evaluation computes in the type of training; use bf16");
     fp16_full_eval: "false", Refused("evaluation computes in the type of training; use fp16");
     activation_checkpointing_kwargs: "null", NoEffect("activations are recomputed layer by layer");
@@ -31,17 +31,14 @@ const COMPUTATION: &[Argument] = arguments! {
     use_liger_kernel: "false", NoEffect(COMPILED);
     liger_kernel_config: "null", NoEffect(COMPILED);
     use_cache: "false", NoEffect("training keeps no keys and values");
-    neftune_noise_alpha: "null", Refused("no noise is added to embeddings; leave it out");
     torch_empty_cache_steps: "null", NoEffect("the compiler plans the memory of a step");
-    auto_find_batch_size: "false", Refused("`traind plan` shows which per_device_train_batch_size fits");
-    full_determinism: "false", NoEffect("runs are deterministic");
+    full_determinism: "false", Always("runs are deterministic");
     use_cpu: "false", NoEffect("resources.platform selects the device");
 };
 
 const REPORTING: &[Argument] = arguments! {
     log_on_each_node: "true", NoEffect("a job has one log");
     logging_nan_inf_filter: "true", NoEffect("a loss that is not finite ends the job");
-    include_num_input_tokens_seen: "no", NoEffect("events count tokens in any case");
     log_level: "passive", NoEffect("a job has one log");
     log_level_replica: "warning", NoEffect("a job has one log");
     disable_tqdm: "null", NoEffect("a runner shows no bar; `traind watch` does");
@@ -58,14 +55,13 @@ const EVALUATION: &[Argument] = arguments! {
     eval_do_concat_batches: "true", NoEffect(BATCHED);
     eval_use_gather_object: "false", NoEffect(BATCHED);
     eval_accumulation_steps: "null", NoEffect(BATCHED);
-    batch_eval_metrics: "false", NoEffect(BATCHED);
+    batch_eval_metrics: "false", Always(BATCHED);
     include_for_metrics: "[]", NoEffect("the task decides which metrics are computed");
 };
 
 const SAVING: &[Argument] = arguments! {
     save_on_each_node: "false", NoEffect("a job writes one output folder");
     enable_jit_checkpoint: "false", NoEffect("a job that is asked to leave saves a checkpoint");
-    ignore_data_skip: "false", Refused("a resumed run continues with its next row; leave it out");
     restore_callback_states_from_checkpoint: "false", NoEffect("checkpoints hold the state of early stopping");
 };
 
@@ -82,6 +78,9 @@ const HUB: &[Argument] = arguments! {
 const PREFETCHED: &str =
     "rows are prepared on all processors of the host and prefetched, in a fixed order";
 
+/// The inputs of models that hold labels.
+const LABELS: &[&str] = &["labels", "start_positions", "end_positions"];
+
 const DATA: &[Argument] = arguments! {
     dataloader_num_workers: "0", NoEffect(PREFETCHED);
     dataloader_pin_memory: "true", NoEffect(PREFETCHED);
@@ -90,8 +89,8 @@ const DATA: &[Argument] = arguments! {
     dataloader_multiprocessing_context: "null", NoEffect(PREFETCHED);
     dataloader_in_order: "true", NoEffect(PREFETCHED);
     remove_unused_columns: "true", NoEffect("columns without a use are not read");
-    label_names: "null", NoEffect("data.label and data.labels name the columns");
-    length_column_name: "length", NoEffect("lengths are counted");
+    label_names: "null", Only(LABELS, "data.label and data.labels name the columns; leave it out");
+    length_column_name: "length", NoEffect("rows are grouped by their counted tokens, which such a column would repeat");
 };
 
 const COLLECTIVES: &str = "cores exchange gradients inside the compiled step";

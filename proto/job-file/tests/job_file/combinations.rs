@@ -225,10 +225,42 @@ fn options_of_a_schedule_fit_it() {
         ("linear", "power: 2", "power: is no option of `linear`, which has none"),
         ("polynomial", "lr_end: 5e-5", "lr_end: must be below train.learning_rate"),
         ("inverse_sqrt", "timescale: 0", "timescale: must be above 0, not 0"),
-        ("cosine", "num_cycles: many", "num_cycles: must be a number, not the text `many`"),
+        ("cosine", "num_cycles: many", "num_cycles: must be a number, not `many`"),
+        ("cosine", "num_cycles: [2]", "num_cycles: must be a number, not a list"),
     ] {
         said(schedule, kwargs, &format!("{path}.{expect}"));
     }
+}
+
+#[test]
+fn a_schedule_that_follows_evaluations_needs_some() {
+    let said = |kwargs: &str, eval_strategy: &str, expect: &str| {
+        check(
+            &format!(
+                "train: {{lr_scheduler_type: reduce_lr_on_plateau, eval_strategy: {eval_strategy}, \
+                 lr_scheduler_kwargs: {{{kwargs}}}}}"
+            ),
+            expect,
+        );
+    };
+    said("mode: max, threshold_mode: abs, patience: 2, factor: 0.5", "epoch", "");
+    said(
+        "",
+        "'no'",
+        "line 1: train.lr_scheduler_type: is `reduce_lr_on_plateau`, which needs evaluations, but \
+         eval_strategy is `no`",
+    );
+    let path = "line 1: train.lr_scheduler_kwargs";
+    said("mode: best", "epoch", &format!("{path}.mode: must be min or max, not `best`"));
+    said("factor: 1", "epoch", &format!("{path}.factor: must be at least 0 and below 1, not 1"));
+    said(
+        "power: 2",
+        "epoch",
+        &format!(
+            "{path}.power: is no option of `reduce_lr_on_plateau`, which has `factor` and `patience` and \
+         `threshold` and `cooldown` and `min_lr` and `eps`"
+        ),
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) use rope::resolve as resolve_rope;
 use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
-use crate::layers::{Embedding, Linear, RmsNorm, causal_mask, flatten_tokens};
+use crate::layers::{Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
@@ -61,10 +61,11 @@ impl Decoder {
 
     fn embed(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
         let words = flatten_tokens(&self.words.forward(cx, ids)?)?;
-        match self.config.embedding_scale {
-            None => Ok(words),
-            Some(scale) => Ok(words.mul_scalar(scale)?),
-        }
+        let scaled = match self.config.embedding_scale {
+            None => words,
+            Some(scale) => words.mul_scalar(scale)?,
+        };
+        with_noise(cx, &scaled)
     }
 
     /// A mask f32[B, 1, S, S] for each window that some of `layers` has.

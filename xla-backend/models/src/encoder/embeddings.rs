@@ -7,6 +7,7 @@ use super::{EncoderConfig, Positions};
 use crate::error::Result;
 use crate::layers::{
     Embedding, LayerNorm, OffsetPositionEmbedding, PositionEmbedding, dropout, flatten_tokens,
+    with_noise,
 };
 use crate::model::{Batch, Forward};
 use crate::parameters::{Dimension, Init, ParameterPath};
@@ -44,7 +45,7 @@ impl Embeddings {
     /// [B S, H].
     pub(super) fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
-        let mut sum = self.words.forward(cx, ids)?;
+        let mut sum = with_noise(cx, &self.words.forward(cx, ids)?)?;
         if let Some(segments) = &self.segments {
             sum = sum.add(&match batch.optional("token_type_ids") {
                 Some(ids) => segments.forward(cx, ids)?,

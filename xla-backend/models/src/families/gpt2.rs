@@ -16,7 +16,7 @@ use crate::flops;
 use crate::heads::{CausalLmHead, LastTokenClassifier, SPAN_SCORES, SpanHead, TokenClassifier};
 use crate::layers::{
     Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
-    causal_mask, check_heads, dropout, flatten_tokens,
+    causal_mask, check_heads, dropout, flatten_tokens, with_noise,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -246,9 +246,10 @@ impl Gpt2 {
     fn embed(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
         let positions = ids.dims().last().copied().unwrap_or_default();
-        let mut sum = self.words.forward(cx, ids)?.add(&self.positions.forward(cx, positions)?)?;
+        let words = with_noise(cx, &self.words.forward(cx, ids)?)?;
+        let mut sum = words.add(&self.positions.forward(cx, positions)?)?;
         if let Some(segments) = batch.optional("token_type_ids") {
-            sum = sum.add(&self.words.forward(cx, segments)?)?;
+            sum = sum.add(&with_noise(cx, &self.words.forward(cx, segments)?)?)?;
         }
         dropout(cx, &flatten_tokens(&sum)?, self.config.embd_pdrop)
     }

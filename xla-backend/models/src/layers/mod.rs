@@ -7,6 +7,7 @@ mod attention;
 mod conv1d;
 mod dropout;
 mod embedding;
+mod embedding_noise;
 mod layer_norm;
 mod linear;
 mod offset_position_embedding;
@@ -21,6 +22,7 @@ pub use attention::{
 pub use conv1d::Conv1d;
 pub use dropout::dropout;
 pub use embedding::{Embedding, PositionEmbedding};
+pub use embedding_noise::with_noise;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use offset_position_embedding::OffsetPositionEmbedding;

@@ -123,6 +123,7 @@ impl Fixture {
             gradient_checkpointing,
             adapters,
             cache: None,
+            embedding_noise: None,
         };
         let output = self.model.forward(&cx, &batch).unwrap();
         let sums = output.loss.unwrap();

@@ -28,6 +28,7 @@ fn check(keys: Value, task: Task) {
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();

@@ -137,6 +137,7 @@ fn temporary_bytes(layers: usize, gradient_checkpointing: bool) -> u64 {
         gradient_checkpointing,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
     let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();

@@ -33,6 +33,7 @@ fn forward<'a>(trace: &'a Trace, parameters: &'a ParameterTensors) -> Forward<'a
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     }
 }
 

@@ -134,6 +134,7 @@ fn traced_step(
         gradient_checkpointing,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let loss = model.forward(&cx, &batch).unwrap().loss.unwrap().loss_sum;
     let gradients = autodiff::gradients(&loss, &parameters.iter().collect::<Vec<_>>()).unwrap();

@@ -55,6 +55,7 @@ fn padded_logits(
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let output = model.forward(&cx, &batch).unwrap();
     assert!(output.loss.is_none());

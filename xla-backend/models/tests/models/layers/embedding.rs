@@ -28,6 +28,7 @@ fn look_up(rows: usize, padding_id: Option<usize>) -> [Vec<f32>; 2] {
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let found = embedding.forward(&cx, &ids).unwrap();
     assert_eq!(found.dims(), [2, 3, 1]);

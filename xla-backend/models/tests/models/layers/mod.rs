@@ -3,3 +3,4 @@
 mod activations;
 mod dropout;
 mod embedding;
+mod embedding_noise;

@@ -56,6 +56,7 @@ fn answers(
         gradient_checkpointing: false,
         adapters: None,
         cache: None,
+        embedding_noise: None,
     };
     let sums = fixture.model.forward(&cx, &batch).unwrap().loss.unwrap();
     let wrt: Vec<&Tensor> = tensors.iter().collect();
