@@ -28,6 +28,9 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("train", "evaluation_strategy", "eval_strategy", Meaning::Same),
     ("train", "activation_checkpointing", "gradient_checkpointing", Meaning::Same),
     ("train", "warmup_ratio", "warmup_steps", Meaning::Ratio),
+    ("parallel", "tensor_parallel_degree", "tensor", Meaning::Same),
+    ("parallel", "tensor_model_parallel_size", "tensor", Meaning::Same),
+    ("parallel", "sequence_parallel_enabled", "sequence_parallel", Meaning::Same),
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 

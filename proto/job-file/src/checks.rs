@@ -269,6 +269,10 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
     let cores = job.resources.cores;
     let parallel = &job.parallel;
     let other = u64::from(parallel.tensor) * u64::from(parallel.pipeline);
+    if parallel.sequence_parallel && parallel.tensor == 1 {
+        let description = "has no effect with parallel.tensor: 1, which divides no layers";
+        problems.warning(FIELD_UNUSED, "parallel.sequence_parallel", description);
+    }
     match parallel.data {
         Some(data) if u64::from(data) * other != u64::from(cores) => {
             let product = u64::from(data) * other;

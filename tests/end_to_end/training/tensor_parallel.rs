@@ -16,6 +16,7 @@ async fn check(job: Job) {
         .draft(&host, "d2-t2", 2, 2, 2)
         .set("train.gradient_accumulation_steps", 2)
         .set("parallel.shard_optimizer_state", true)
+        .set("parallel.sequence_parallel", true)
         .set("train.resume_from_checkpoint", two.path("out/checkpoint-2").display());
     results(&host, &four).await.assert_equal(&expect, "D2 T2");
     let heads = job

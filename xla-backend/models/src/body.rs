@@ -37,6 +37,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         Ok(states.last.clone())
     }
 
+    /// The input whose tokens the last states stand for.
+    fn tokens_input(&self) -> &'static str {
+        "input_ids"
+    }
+
     /// Whether it is a decoder whose attention reads a cache. A body whose layers take positions or
     /// masks from elsewhere would compute something else.
     fn is_generative(&self) -> bool {
@@ -76,6 +81,15 @@ pub(crate) fn assemble<B: Body + 'static, H: Head + 'static>(
     let (body, head) = (Box::new(body), Box::new(head));
     let adapters = Adapters::default();
     Ok(Box::new(HeadedModel { config, parameters, adapters, body, head }))
+}
+
+impl HeadedModel {
+    fn head_of(&self, cx: &Forward<'_>, states: &Tensor, batch: &Batch) -> Result<Output> {
+        if self.head.divides_positions() {
+            return self.head.forward(cx, states, batch);
+        }
+        cx.with_all_positions(states, |cx, states| self.head.forward(cx, states, batch))
+    }
 }
 
 impl Model for HeadedModel {
@@ -118,7 +132,9 @@ impl Model for HeadedModel {
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        cx.scope("embeddings", || self.body.embeddings(cx, batch))
+        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+            cx.scope("embeddings", || self.body.embeddings(cx, batch))
+        })
     }
 
     fn layers(
@@ -128,13 +144,17 @@ impl Model for HeadedModel {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        self.body.layers(cx, layers, states, batch)
+        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+            self.body.layers(cx, layers, states, batch)
+        })
     }
 
     fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
-        cx.after(&states.last, |cx| {
-            let hidden_states = self.body.finish(cx, states)?;
-            cx.scope("head", || self.head.forward(cx, &hidden_states, batch))
+        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+            cx.after(&states.last, |cx| {
+                let hidden_states = self.body.finish(cx, states)?;
+                cx.scope("head", || self.head_of(cx, &hidden_states, batch))
+            })
         })
     }
 

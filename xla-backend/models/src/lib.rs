@@ -49,6 +49,6 @@ pub use model::{
     Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, Lengths, LossSum, Model, Output,
     OutputKind, ParameterTensors,
 };
-pub use parameters::{Dimension, Init, ParameterSpec, Partition, Role, Stage};
+pub use parameters::{Dimension, Init, ParameterSpec, PartialGradient, Partition, Role, Stage};
 pub use tasks::Task;
 pub use tensor_parallel::{Logits, Sharding, TensorCores};

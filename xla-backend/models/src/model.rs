@@ -13,7 +13,7 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameter_shards::ParameterShards;
 use crate::parameters::ParameterSpec;
-use crate::tensor_parallel::{self, Logits, TensorCores, VocabularyShare};
+use crate::tensor_parallel::{self, Logits, PositionShare, TensorCores};
 use crate::tuning::{Adapters, Applied};
 
 /// A model of one family for one task, built from its config.
@@ -233,6 +233,8 @@ pub struct ParameterTensors {
     tensors: Rc<HashMap<String, Tensor>>,
     compute_dtype: DType,
     cores: Option<TensorCores>,
+    /// Present where cores divide the positions between the layers that are being traced.
+    positions: Option<PositionShare>,
     shards: Rc<ParameterShards>,
     /// Where it is known, shards may be gathered: a value of [`Trace::never`].
     never: Option<Tensor>,
@@ -247,6 +249,7 @@ impl ParameterTensors {
             tensors: Rc::new(tensors),
             compute_dtype: DType::F32,
             cores: None,
+            positions: None,
             shards: Rc::default(),
             never: None,
         }
@@ -260,6 +263,21 @@ impl ParameterTensors {
     /// Declares that each of `cores` has its part of the parameters that can be divided.
     pub fn divided_over(self, cores: Option<TensorCores>) -> ParameterTensors {
         ParameterTensors { cores, ..self }
+    }
+
+    /// The same parameters for layers between which each core has a share of the positions, if one is
+    /// given.
+    pub(crate) fn between_layers(&self, positions: Option<PositionShare>) -> ParameterTensors {
+        ParameterTensors { positions, ..self.clone() }
+    }
+
+    /// The cores that share each layer; `None` where each has all of it.
+    pub(crate) fn cores(&self) -> Option<&TensorCores> {
+        self.cores.as_ref()
+    }
+
+    pub(crate) fn positions(&self) -> Option<&PositionShare> {
+        self.positions.as_ref()
     }
 
     /// Lets linear layers and attention compute in `dtype`, as PyTorch's
@@ -355,50 +373,6 @@ impl Forward<'_> {
             Some(cache) => cache.source(project),
             None => project(),
         }
-    }
-
-    /// The number of cores that share each layer.
-    pub(crate) fn core_count(&self) -> usize {
-        self.cores().map_or(1, TensorCores::count)
-    }
-
-    /// `x`, from which each core that shares the layer computes another part.
-    pub(crate) fn fan_out(&self, x: &Tensor) -> Result<Tensor> {
-        self.cores().map_or_else(|| Ok(x.clone()), |cores| cores.fan_out(x))
-    }
-
-    /// A parameter of which there are `parts` different parts, each with as many cores.
-    pub(crate) fn fan_out_copies(&self, parameter: Tensor, parts: usize) -> Result<Tensor> {
-        match self.cores() {
-            Some(cores) => cores.fan_out_copies(&parameter, parts),
-            None => Ok(parameter),
-        }
-    }
-
-    /// The sum of the parts that the cores computed.
-    pub(crate) fn fan_in(&self, part: &Tensor) -> Result<Tensor> {
-        self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))
-    }
-
-    /// This core's share of a vocabulary of `size` tokens, of which it holds `width`.
-    pub(crate) fn vocabulary_share(
-        &self,
-        size: usize,
-        width: usize,
-    ) -> Result<Option<VocabularyShare>> {
-        self.cores().map(|cores| VocabularyShare::new(cores, size, width)).transpose()
-    }
-
-    /// The random bits of tensors that hold `heads` heads of each row; none where dropout is off.
-    pub(crate) fn random_of_heads(&self, heads: usize) -> Result<Option<Random>> {
-        let Some(random) = self.random else { return Ok(None) };
-        let Some(cores) = self.cores() else { return Ok(Some(random.clone())) };
-        cores.random_of_heads(random, heads).map(Some)
-    }
-
-    /// The cores that share each layer; `None` where each has all of it.
-    fn cores(&self) -> Option<&TensorCores> {
-        self.parameters.cores.as_ref()
     }
 
     /// Traces one repeated layer, which reads `x`: the unit of gradient checkpointing, and of gathering

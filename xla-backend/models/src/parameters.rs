@@ -60,6 +60,18 @@ pub enum Partition {
     Vocabulary,
 }
 
+/// Whether the cores of the `tensor` axis have different gradients of a parameter that each of them
+/// holds whole. Their sum is the gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialGradient {
+    /// Each core has the whole gradient.
+    Never,
+    /// Where cores divide the positions between layers, each has the gradient of its positions.
+    OfPositions,
+    /// Each core has the gradient of its heads or features.
+    Always,
+}
+
 /// A part of a model that can be recorded by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -134,6 +146,7 @@ pub struct ParameterSpec {
     pub trainable: bool,
     /// The division that each dimension allows.
     pub partitions: Vec<Partition>,
+    pub partial_gradient: PartialGradient,
     /// The stages that read it: more than one where it is tied.
     pub stages: Vec<Stage>,
     /// Names of other parameters of transformers' model that are this one.
@@ -146,6 +159,16 @@ impl ParameterSpec {
     pub fn weight_decay(&self) -> bool {
         matches!(self.role, Role::Projection | Role::TransposedProjection | Role::Embedding)
     }
+
+    /// Returns whether its gradient is the sum of those of the cores that share layers.
+    /// `divides_positions` says whether they also divide the positions between layers.
+    pub fn adds_gradients(&self, divides_positions: bool) -> bool {
+        match self.partial_gradient {
+            PartialGradient::Never => false,
+            PartialGradient::OfPositions => divides_positions,
+            PartialGradient::Always => true,
+        }
+    }
 }
 
 /// The place in the module tree where a layer declares its parameters.
@@ -154,24 +177,42 @@ pub struct ParameterPath<'a> {
     specs: &'a mut Vec<ParameterSpec>,
     prefix: String,
     trainable: bool,
+    partial_gradient: PartialGradient,
     stage: Stage,
 }
 
 impl<'a> ParameterPath<'a> {
     /// The top of a module tree, whose parameters are added to `specs`.
     pub fn root(specs: &'a mut Vec<ParameterSpec>) -> ParameterPath<'a> {
-        ParameterPath { specs, prefix: String::new(), trainable: true, stage: Stage::Head }
+        ParameterPath {
+            specs,
+            prefix: String::new(),
+            trainable: true,
+            partial_gradient: PartialGradient::Never,
+            stage: Stage::Head,
+        }
     }
 
     /// The submodule `name`, which may itself be dotted.
     pub fn at(&mut self, name: &str) -> ParameterPath<'_> {
         let prefix = if name.is_empty() { self.prefix.clone() } else { self.name_of(name) };
-        ParameterPath { specs: self.specs, prefix, trainable: self.trainable, stage: self.stage }
+        let ParameterPath { trainable, partial_gradient, stage, .. } = *self;
+        ParameterPath { specs: self.specs, prefix, trainable, partial_gradient, stage }
     }
 
     /// The module with its parameters frozen.
     pub fn frozen(self) -> ParameterPath<'a> {
         ParameterPath { trainable: false, ..self }
+    }
+
+    /// The module with parameters that are read between the layers that cores share, beside tokens.
+    pub fn beside_tokens(self) -> ParameterPath<'a> {
+        ParameterPath { partial_gradient: PartialGradient::OfPositions, ..self }
+    }
+
+    /// The module with parameters that every core reads whole beside its part of a layer.
+    pub fn beside_parts(self) -> ParameterPath<'a> {
+        ParameterPath { partial_gradient: PartialGradient::Always, ..self }
     }
 
     /// The module with its parameters in `stage`.
@@ -196,6 +237,7 @@ impl<'a> ParameterPath<'a> {
             role,
             trainable: self.trainable,
             partitions: dimensions.iter().map(|dimension| dimension.partition).collect(),
+            partial_gradient: self.partial_gradient,
             stages: vec![self.stage],
             tied: Vec::new(),
         });

@@ -20,6 +20,7 @@ mod convert;
 mod cross_entropy;
 mod dot_general;
 mod dropout;
+mod dynamic_slice;
 mod iota;
 mod layer_norm;
 mod matmul;
@@ -67,6 +68,8 @@ pub const NAMES: &[&str] = &[
     "divide",
     "dot_general",
     "dropout",
+    "dynamic_place",
+    "dynamic_slice",
     "erf",
     "exponential",
     "fan_out",

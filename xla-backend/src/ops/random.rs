@@ -40,6 +40,8 @@ pub struct Random {
     site: Rc<Cell<u32>>,
     /// The blocks of each row that this core has, where other cores have others.
     blocks: Option<Blocks>,
+    /// The first place that this core has on each axis of a block, where that is not 0: u32 scalars.
+    first_places: [Option<Tensor>; 2],
 }
 
 /// Some of the blocks of a row, one behind the other.
@@ -59,7 +61,7 @@ impl Random {
             |salt: u32| -> Result<Tensor> { next_key(&mix(&seed.xor_scalar(salt.into())?)?, step) };
         let keys = [key(KEY_SALTS[0])?, key(KEY_SALTS[1])?];
         let (row_offset, site) = (row_offset.clone(), Rc::default());
-        Ok(Random { row_offset, rows: None, keys, site, blocks: None })
+        Ok(Random { row_offset, rows: None, keys, site, blocks: None, first_places: [None, None] })
     }
 
     /// For tensors that hold `rows` batch rows one behind the other, whatever
@@ -74,6 +76,16 @@ impl Random {
         Random { blocks: Some(Blocks { first: first.clone(), count }), ..self.clone() }
     }
 
+    /// The same sequence of draws for tensors that hold some of the places along `axis`, 0 or 1, of the
+    /// last two axes, from `first` on, a u32 scalar.
+    pub fn from_place(&self, axis: usize, first: &Tensor) -> Random {
+        let mut random = self.clone();
+        if let Some(place) = random.first_places.get_mut(axis) {
+            *place = Some(first.clone());
+        }
+        random
+    }
+
     /// u32 bits for each element of a tensor whose axis 0 counts batch rows,
     /// unless [`Random::with_rows`] says how many there are. The last two axes
     /// of a row are those that padding may lengthen.
@@ -83,7 +95,8 @@ impl Random {
         let (blocks, places) = by_row.split_at(by_row.len() - 2);
         let [first, second] = &self.keys;
         let keys = [self.block_keys(first, site, blocks)?, self.block_keys(second, site, blocks)?];
-        hash(&numbered(self.row_offset.trace(), places)?, &keys)?.reshape(dims)
+        let places = numbered(self.row_offset.trace(), places, &self.first_places)?;
+        hash(&places, &keys)?.reshape(dims)
     }
 
     /// Numbers from 0 up to but not 1 for each element, f32, where [`Random::bits`] draws their bits.
@@ -141,14 +154,19 @@ impl Random {
 pub(super) fn block_bits(keys: &Tensor, places: [usize; 2]) -> Result<Tensor> {
     let [rows, blocks] = [keys.dims()[1], keys.dims()[2]];
     let key = |index| keys.slice(0, index, index + 1)?.reshape(&[rows, blocks, 1, 1]);
-    hash(&numbered(keys.trace(), &places)?, &[key(0)?, key(1)?])
+    hash(&numbered(keys.trace(), &places, &[None, None])?, &[key(0)?, key(1)?])
 }
 
-/// The number of each place of a block.
-fn numbered(trace: &Trace, places: &[usize]) -> Result<Tensor> {
-    let &[first, second] = places else { return trace.iota(DType::U32, places, 0) };
-    let first = trace.iota(DType::U32, &[first, 1], 0)?.mul_scalar(PLACE_STRIDE.into())?;
-    first.add(&trace.iota(DType::U32, &[1, second], 1)?)
+/// The number of each place of a block, of which the first may be others than 0.
+fn numbered(trace: &Trace, places: &[usize], firsts: &[Option<Tensor>; 2]) -> Result<Tensor> {
+    let &[rows, columns] = places else { return trace.iota(DType::U32, places, 0) };
+    let from = |first: &Option<Tensor>, places: Tensor| match first {
+        Some(first) => places.add(first),
+        None => Ok(places),
+    };
+    let row = from(&firsts[0], trace.iota(DType::U32, &[rows, 1], 0)?)?;
+    let column = from(&firsts[1], trace.iota(DType::U32, &[1, columns], 1)?)?;
+    row.mul_scalar(PLACE_STRIDE.into())?.add(&column)
 }
 
 /// The key of number `n` among those that follow from `key`.

@@ -140,6 +140,10 @@ pub(crate) const TABLE: &[Row] = &[
     row("swap_axes", &[any(&[2, 3, 4])], |_, x| x[0].swap_axes(0, 2)),
     row("slice", &[any(&[4, 3])], |_, x| x[0].slice(0, 1, 3)),
     row("slice_strided", &[any(&[7, 4])], |_, x| x[0].slice_strided(&[1, 0], &[7, 4], &[3, 2])),
+    row("dynamic_slice", &[any(&[4, 3])], |t, x| {
+        x[0].dynamic_slice(0, &t.scalar(1.0, DType::U32)?, 2)
+    }),
+    row("dynamic_place", ONE, |t, x| x[0].dynamic_place(1, &t.scalar(1.0, DType::U32)?, 5)),
     row("pad", ONE, |_, x| x[0].pad(1, 2, 1, -4.0)),
     row("pad_all", ONE, |_, x| x[0].pad_all(&[1, 0], &[0, 2], &[2, 1], 3.0)),
     row("concatenate", &[any(&[2, 3]), any(&[2, 1])], |t, x| t.concatenate(&[&x[0], &x[1]], 1)),
@@ -221,6 +225,13 @@ pub(crate) const TABLE: &[Row] = &[
     on_two("all_to_all", &[any(&[4, 3])], |_, x| x[0].all_to_all(0, 1, &[vec![0, 1]])?.sin()),
     on_two("fan_in, fan_out", ONE, |_, x| {
         x[0].fan_in(&[vec![0, 1]])?.sin()?.fan_out(&[vec![0, 1]])?.sin()
+    }),
+    on_two("join, fan_out", ONE, |_, x| {
+        // The first replica has the larger first element.
+        let first = x[0].slice(0, 0, 1)?.slice(1, 0, 1)?.reshape(&[])?;
+        let largest = first.all_reduce(ReduceKind::Max, &[vec![0, 1]])?;
+        let start = first.lt(&largest)?.convert(DType::U32)?.mul_scalar(2.0)?;
+        x[0].join(0, &start, &[vec![0, 1]])?.sin()?.fan_out(&[vec![0, 1]])?.sin()
     }),
     on_two("collective_permute", ONE, |_, x| x[0].collective_permute(&[(0, 1)])?.sin()),
     // A layer that is computed again backwards.

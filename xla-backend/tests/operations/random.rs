@@ -74,6 +74,23 @@ fn some_heads_of_a_row_draw_what_they_draw_among_all() {
     }
 }
 
+#[test]
+fn a_core_draws_the_bits_of_its_places() {
+    let (trace, random) = random();
+    let first = trace.scalar(3.0, DType::U32).unwrap();
+    let positions = random.from_place(0, &first).with_rows(2).bits(&[2 * 4, 5]).unwrap();
+    let features = random.from_place(1, &first).bits(&[2, 4, 5]).unwrap();
+    let got = draw(&Compiled::new(&[&positions, &features], 1), 42, 1, 6);
+    for (site, place) in [(0, [3, 0]), (1, [0, 3])] {
+        let reference = |i: u32| {
+            let (row, first, second) = (6 + i / 20, place[0] + i / 5 % 4, place[1] + i % 5);
+            let place = Place { site, row, block: None, first, second };
+            f64::from(reference_bits(42, 1, place))
+        };
+        assert_eq!(got[site as usize], (0..40).map(reference).collect::<Numbers>());
+    }
+}
+
 /// The bits of a place depend on no axis but that of the features.
 #[test]
 fn padded_rows_draw_what_they_draw_without_padding() {

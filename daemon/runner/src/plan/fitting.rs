@@ -72,6 +72,12 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.parallel.fsdp = Fsdp::FullShard;
         ("parallel.fsdp", Fsdp::FullShard.to_string(), changed)
     });
+    let positions_divided =
+        (job.parallel.tensor > 1 && !job.parallel.sequence_parallel).then(|| {
+            let mut changed = job.clone();
+            changed.parallel.sequence_parallel = true;
+            ("parallel.sequence_parallel", "true".to_owned(), changed)
+        });
     let cores = job.resources.cores / job.parallel.pipeline.max(1);
     let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
     let divided = divisors.map(move |tensor| {
@@ -105,7 +111,7 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.train.optim = Optim::Adafactor;
         ("train.optim", Optim::Adafactor.to_string(), changed)
     });
-    let same = sharded.into_iter().chain(checkpointed).chain(gathered);
+    let same = sharded.into_iter().chain(positions_divided).chain(checkpointed).chain(gathered);
     same.chain(divided).chain(rows).chain(lengths).chain(smaller)
 }
 

@@ -8,7 +8,8 @@
 //! - `full_shard`: also the parameter. Layers gather it, and nothing else holds the whole.
 //!
 //! Where several cores form the `tensor` axis, each holds its part of the parameters that layers
-//! divide, and of all that belongs to them.
+//! divide, and of all that belongs to them. With `sequence_parallel` each has the gradient of its
+//! positions alone of parameters that stand between these layers, and gradients are added up.
 //!
 //! Imports `error` alone.
 
@@ -63,6 +64,7 @@ pub(crate) struct StateSettings {
     pub rows_per_core: usize,
     pub max_grad_norm: f64,
     pub fsdp: Fsdp,
+    pub sequence_parallel: bool,
     /// Whether a step takes several programs.
     pub accumulates: bool,
     /// Whether the loss is scaled.
@@ -105,6 +107,7 @@ impl StateSettings {
             accumulates: train.gradient_accumulation_steps > 1
                 || train.fp16
                 || train.lr_scheduler_type.follows_evaluations(),
+            sequence_parallel: job.parallel.sequence_parallel,
             fp16: train.fp16,
         }
     }
@@ -123,7 +126,9 @@ impl TrainState {
         let mesh = recorder.mesh().clone();
         let shards = if sharded { mesh.data_shards() } else { 1 };
         let StateSettings { fsdp, accumulates, .. } = settings;
-        let declaration = parameter::Declaration { optimizer, fsdp, shards, accumulates };
+        let divides_positions = settings.sequence_parallel;
+        let declaration =
+            parameter::Declaration { optimizer, fsdp, shards, accumulates, divides_positions };
         let specs = model.parameters().iter();
         let parameters = specs
             .map(|spec| ParameterState::declare(recorder, spec, &declaration))
@@ -195,6 +200,7 @@ impl TrainState {
             Some(index) => TensorCores::of(&self.mesh, &at.read(index)?),
             None => None,
         };
+        let cores = cores.map(|it| it.dividing_positions(self.settings.sequence_parallel));
         Ok(ParameterTensors::new(named).divided_over(cores).stored_in(shards))
     }
 

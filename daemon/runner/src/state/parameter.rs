@@ -5,6 +5,7 @@ use traind_job_file::Fsdp;
 use traind_models::optimizers::{Optimizer, Scalars, Update};
 use traind_models::{ParameterSpec, Sharding, parameter_shards};
 use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{Shape, Tensor};
 
@@ -32,6 +33,8 @@ struct Training {
     slots: Vec<HeldSlot>,
     /// f32, where a step takes several programs.
     gradient_sum: Option<Variable>,
+    /// Whether the gradient is a sum over the cores of the `tensor` axis too.
+    adds_tensor_cores: bool,
     /// Whether the sum is of reduced gradients, and not of those of the core's own rows.
     sums_reduced: bool,
     weight_decay: bool,
@@ -44,6 +47,8 @@ pub(super) struct Declaration<'a> {
     /// The number of cores that share what `fsdp` shards.
     pub shards: usize,
     pub accumulates: bool,
+    /// Whether cores that share layers divide the positions between them.
+    pub divides_positions: bool,
 }
 
 /// A parameter and its value in a recorded program.
@@ -190,6 +195,8 @@ impl Training {
             gradient_sum: declaration
                 .accumulates
                 .then(|| recorder.declare(named("gradient_sum"), sum)),
+            adds_tensor_cores: recorder.mesh().size(Axis::Tensor) > 1
+                && spec.adds_gradients(declaration.divides_positions),
             sums_reduced,
             weight_decay: spec.weight_decay(),
             distribution,
@@ -226,8 +233,8 @@ impl<'a> Gradient<'a> {
             parameter,
             training,
             value,
-            // A shard's is a part of the sum.
-            is_reduced: parameter.distribution.layout().is_shard(),
+            // A shard's is a part of the sum over `data`.
+            is_reduced: parameter.distribution.layout().is_shard() && !training.adds_tensor_cores,
         });
         Ok(gradients.collect())
     }
@@ -247,8 +254,24 @@ impl<'a> Gradient<'a> {
         if self.is_reduced {
             return Ok(self);
         }
-        let value = self.training.distribution.layout().reduce(&self.value, mesh)?;
+        let value = self.sum(mesh)?;
         Ok(Gradient { value, is_reduced: true, ..self })
+    }
+
+    fn sum(&self, mesh: &Mesh) -> traind_xla::Result<Tensor> {
+        let over_tensor =
+            |value: &Tensor| value.all_reduce(ReduceKind::Sum, &mesh.groups(&[Axis::Tensor]));
+        let layout = self.training.distribution.layout();
+        let is_scattered = self.parameter.distribution.layout().is_shard();
+        match (self.training.adds_tensor_cores, is_scattered, layout.is_shard()) {
+            (true, true, _) => over_tensor(&self.value),
+            (true, false, true) => over_tensor(&layout.reduce(&self.value, mesh)?),
+            (true, false, false) => {
+                let groups = mesh.groups(&[Axis::Data, Axis::Tensor]);
+                self.value.all_reduce(ReduceKind::Sum, &groups)
+            }
+            (false, ..) => layout.reduce(&self.value, mesh),
+        }
     }
 
     /// Records that the gradient is added to the step's sum.
@@ -326,6 +349,7 @@ mod tests {
             fsdp: Fsdp::No,
             shards: 1,
             accumulates: true,
+            divides_positions: false,
         };
         let mut device = device();
         let start = [1.0, 2.0];

@@ -188,6 +188,24 @@ fn full_shards_are_gathered_by_layer_and_again_in_the_backward_pass() {
     assert_eq!(job.shard_collectives(Program::Evaluate), "A".repeat(SHARDED));
 }
 
+/// Norms, biases of sums and tables of positions and segments stand between layers.
+#[test]
+fn gradients_of_positions_are_added_over_all_cores() {
+    let job = |parallel: &str| {
+        let job = format!("resources: {{cores: 4}}\nparallel: {{tensor: 2{parallel}}}");
+        let step = Recorded::of_job(&job).record(Program::Train);
+        let groups = step.collectives().into_iter().filter(|it| it.operation == "all_reduce");
+        groups.map(|it| it.participants.first().len()).collect::<Vec<_>>()
+    };
+    assert!(!job("").contains(&4));
+    let between = (1 + 2 * 2) * 2 + 2 * 2 + 2;
+    let found = job(", sequence_parallel: true");
+    assert_eq!(found.iter().filter(|cores| **cores == 4).count(), between, "{found:?}");
+    let sharded = job(", sequence_parallel: true, fsdp: full_shard");
+    // And the squares of the shards of divided parameters.
+    assert_eq!(sharded.iter().filter(|cores| **cores == 4).count(), between + 1, "{sharded:?}");
+}
+
 #[test]
 fn recomputed_layers_gather_twice_too() {
     let sections = "resources: {cores: 2}\nparallel: {fsdp: full_shard}\n\

@@ -13,6 +13,10 @@ section! {
         /// some tokens of the vocabulary. They all see the same rows. Must divide the model's attention
         /// heads and inner width.
         tensor: u32 = 1, in 1.0..=1024.0;
+        /// Divide the positions of each row between the layers that the cores of `tensor` share: norms,
+        /// dropout and sums are then computed once, for a part of the activations each. Without effect
+        /// if `tensor` is 1.
+        sequence_parallel: bool = false;
         /// Groups of cores that each hold some of the layers.
         pipeline: u32 = 1, in 1.0..=1024.0;
         /// Parts of a batch that pass through the pipeline one after the other; without effect if

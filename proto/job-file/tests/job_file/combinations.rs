@@ -26,6 +26,12 @@ fn fields_that_do_not_fit_each_other() {
         "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4",
     );
     check(
+        "parallel: {sequence_parallel_enabled: true}",
+        "line 1: parallel.sequence_parallel_enabled: is read as `sequence_parallel`\n\
+         line 1: parallel.sequence_parallel: has no effect with parallel.tensor: 1, which divides no \
+         layers",
+    );
+    check(
         "model: {name_or_path: ./bert, task: sequence-classification, num_labels: 2, revision: main}",
         "line 1: model.revision: applies to a hub id, not to a folder",
     );

@@ -34,10 +34,9 @@ impl Attention {
         let (attention, hidden) = (&config.attention, config.hidden_size);
         let std = config.initializer_range;
         let projections = Projections::new(&mut path, config);
-        let norms = attention.norm.then(|| {
-            ["q_norm", "k_norm"]
-                .map(|name| config.rms_norm(path.at(name), attention.head_dim).of_heads())
-        });
+        let norms = attention
+            .norm
+            .then(|| ["q_norm", "k_norm"].map(|name| config.head_norm(path.at(name))));
         let output = path.at("o_proj");
         let output = linear(output, attention.queries(), hidden, attention.output_bias, std);
         Attention { config: attention.clone(), projections, norms, output }

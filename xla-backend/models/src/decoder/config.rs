@@ -49,6 +49,11 @@ impl DecoderConfig {
         RmsNorm::new(path, width, self.rms_norm_eps, self.norm_scale)
     }
 
+    /// The norm of the heads of queries or keys.
+    pub(super) fn head_norm(&self, path: ParameterPath<'_>) -> RmsNorm {
+        RmsNorm::of_heads(path, self.attention.head_dim, self.rms_norm_eps, self.norm_scale)
+    }
+
     pub(super) fn num_hidden_layers(&self) -> usize {
         self.windows.len()
     }

@@ -33,6 +33,10 @@ impl Head for CausalLmHead {
         OutputKind::NextToken { classes: self.vocab_size }
     }
 
+    fn divides_positions(&self) -> bool {
+        true
+    }
+
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let logits = self.logits(cx, hidden_states)?;
         let loss = causal_lm::loss(&logits, batch)?;

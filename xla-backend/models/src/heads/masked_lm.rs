@@ -56,7 +56,7 @@ impl MaskedLmHead {
         predicts: Predicts,
     ) -> Result<MaskedLmHead> {
         let (hidden_size, vocab_size) = (encoder.hidden_size(), encoder.vocab_size);
-        let dense = encoder.linear(root.at(names.dense), hidden_size, hidden_size);
+        let dense = encoder.linear(root.at(names.dense).beside_tokens(), hidden_size, hidden_size);
         let norm = encoder.layer_norm(root.at(names.norm));
         let decoder = match config.bool_or("tie_word_embeddings", true)? {
             true => tied_decoder(root, names, vocab_size),
@@ -101,6 +101,10 @@ impl Head for MaskedLmHead {
             Predicts::Itself => OutputKind::PerToken { classes: self.vocab_size },
             Predicts::Next => OutputKind::NextToken { classes: self.vocab_size },
         }
+    }
+
+    fn divides_positions(&self) -> bool {
+        true
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {

@@ -39,6 +39,12 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
 
     fn output(&self) -> OutputKind;
 
+    /// Whether it reads tokens one by one up to a product with the vocabulary, as layers do, so that
+    /// each core that shares layers may have some of the positions.
+    fn divides_positions(&self) -> bool {
+        false
+    }
+
     /// `hidden_states` f32[B S, H].
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
 

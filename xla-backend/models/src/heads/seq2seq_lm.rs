@@ -46,6 +46,10 @@ impl Head for Seq2SeqLmHead {
         OutputKind::PerToken { classes: self.vocab_size }
     }
 
+    fn divides_positions(&self) -> bool {
+        true
+    }
+
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let logits = self.logits(cx, hidden_states)?;
         let loss = token_labels::loss(&logits, batch)?;

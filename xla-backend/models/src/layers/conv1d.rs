@@ -26,6 +26,8 @@ impl Conv1d {
         let (inputs, outputs) = (inputs.into(), outputs.into());
         let init = Init::Normal { std };
         let weight = path.declare("weight", Role::TransposedProjection, &[inputs, outputs], init);
+        // Added to the sum of what the cores computed.
+        let mut path = if inputs.is_divisible() { path.beside_tokens() } else { path };
         let bias = path.bias("bias", outputs);
         Conv1d { weight, bias, divides_inputs: inputs.is_divisible() }
     }

@@ -35,7 +35,7 @@ impl Embedding {
     /// An embedding whose row `padding_id` starts as zeros and gets no gradient
     /// from lookups: PyTorch's `padding_idx`.
     pub fn with_padding(
-        mut path: ParameterPath<'_>,
+        path: ParameterPath<'_>,
         rows: impl Into<Dimension>,
         width: usize,
         std: f64,
@@ -47,27 +47,33 @@ impl Embedding {
         };
         let rows = rows.into();
         let vocabulary = rows.is_divisible().then_some(rows.size);
+        let mut path = if rows.is_divisible() { path } else { path.beside_tokens() };
         let weight = path.declare("weight", Role::Embedding, &[rows, width.into()], init);
         Embedding { weight, padding_id, vocabulary }
     }
 
-    /// Ids s32[...] to rows [..., H].
+    /// Ids s32[B, S] to rows [B, S, H] of this core's positions.
     pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let rows = self.look_up(cx, ids)?;
-        let Some(padding_id) = self.padding_id else { return Ok(rows) };
+        let own = &cx.own_positions(ids, 1)?;
+        let rows = self.look_up(cx, ids, own)?.convert(DType::F32)?;
+        let (Some(padding_id), ids) = (self.padding_id, own) else { return Ok(rows) };
         let padding_id = cx.trace.scalar(padding_id as f64, ids.dtype())?;
         let is_padding = ids.eq(&padding_id)?.unsqueeze(ids.rank())?;
         Ok(is_padding.select(&rows.stop_gradient()?, &rows)?)
     }
 
-    fn look_up(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+    /// The rows of `own` ids, which are some of all `ids`.
+    fn look_up(&self, cx: &Forward<'_>, ids: &Tensor, own: &Tensor) -> Result<Tensor> {
         let table = &cx.stored(&self.weight)?;
         let share = match self.vocabulary {
             Some(size) => cx.vocabulary_share(size, table.dims()[0])?,
             None => None,
         };
-        let rows = share.map_or_else(|| look_up(table, ids), |share| share.look_up(table, ids))?;
-        Ok(rows.convert(DType::F32)?)
+        match share {
+            // Each core has other tokens of the vocabulary, at all positions.
+            Some(share) => cx.fan_in(&share.look_up(table, ids)?),
+            None => look_up(table, own),
+        }
     }
 
     /// The first row for every place: what ids of zero would look up, [H].
@@ -102,7 +108,8 @@ impl PositionEmbedding {
     }
 
     /// The same with other initial values.
-    pub fn with_init(mut path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
+    pub fn with_init(path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
+        let mut path = path.beside_tokens();
         let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);
         PositionEmbedding { weight, max_positions: max, offset: 0 }
     }
@@ -119,7 +126,7 @@ impl PositionEmbedding {
         PositionEmbedding { max_positions: max, offset, ..table }
     }
 
-    /// The first `positions` rows, [S, H], or in a pass of one token a row those of the tokens'
+    /// This core's of the first `positions` rows, [S, H], or in a pass of one token a row those of the tokens'
     /// positions, [R, 1, H].
     pub fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
         if let Some(positions) = cx.cached_positions() {
@@ -130,6 +137,7 @@ impl PositionEmbedding {
         if positions > max_positions {
             return Err(Error::TooManyPositions { positions, max_positions });
         }
-        Ok(cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?)
+        let rows = cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?;
+        cx.own_positions(&rows, 0)
     }
 }

@@ -14,8 +14,8 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    pub fn new(mut path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
-        let width = [width.into()];
+    pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
+        let (mut path, width) = (path.beside_tokens(), [width.into()]);
         let weight = path.declare("weight", Role::Norm, &width, Init::Ones);
         let bias = path.declare("bias", Role::Norm, &width, Init::Zeros);
         LayerNorm { weight, bias, epsilon }

@@ -30,6 +30,8 @@ impl Linear {
     ) -> Linear {
         let outputs = outputs.into();
         let layer = Linear::declare(&mut path, inputs.into(), outputs, std);
+        // Added to the sum of what the cores computed.
+        let mut path = if layer.divides_inputs { path.beside_tokens() } else { path };
         layer.with_bias(&mut path, "bias", outputs)
     }
 

@@ -20,27 +20,30 @@ impl OffsetPositionEmbedding {
     /// A table of `[rows, width]`; the row of padding starts as zeros and gets
     /// no gradient.
     pub fn new(
-        mut path: ParameterPath<'_>,
+        path: ParameterPath<'_>,
         [rows, width]: [usize; 2],
         std: f64,
         padding_id: usize,
     ) -> OffsetPositionEmbedding {
         let init = Init::NormalWithZeroRow { std, row: padding_id };
+        let mut path = path.beside_tokens();
         let weight = path.declare("weight", Role::Embedding, &[rows.into(), width.into()], init);
         OffsetPositionEmbedding { weight, rows, padding_id }
     }
 
-    /// Ids s32[B, S] to [B, S, H]: a product with one-hot rows, since the
+    /// Ids s32[B, S] to [B, S, H] of this core's positions: a product with one-hot rows, since the
     /// gradient of a gather is a scatter that adds row after row.
     pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
         let &[rows, positions] = ids.dims() else { return Ok(ids.clone()) };
+        let own = cx.own_positions(&self.positions(ids)?, 1)?;
         let reached = positions + self.padding_id + 1;
         if reached > self.rows {
             let max_positions = self.rows.saturating_sub(self.padding_id + 1);
             return Err(Error::TooManyPositions { positions, max_positions });
         }
         let table = cx.parameter(&self.weight)?.slice(0, 0, reached)?;
-        let places = self.positions(ids)?.reshape(&[rows * positions])?;
+        let positions = own.dims()[1];
+        let places = own.reshape(&[rows * positions])?;
         let found = places.one_hot(reached, table.dtype())?.matmul(&table)?;
         let is_padding = places.eq_scalar(self.padding_id as f64)?.unsqueeze(1)?;
         let found = is_padding.select(&found.stop_gradient()?, &found)?;

@@ -11,8 +11,6 @@ pub struct RmsNorm {
     weight: String,
     epsilon: f64,
     scale: Scale,
-    /// Whether it normalizes heads, of which each core may have some alone.
-    of_heads: bool,
 }
 
 /// How the weight of a norm scales.
@@ -25,24 +23,27 @@ pub enum Scale {
 }
 
 impl RmsNorm {
-    pub fn new(mut path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
+    pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
+        RmsNorm::declare(path.beside_tokens(), width, epsilon, scale)
+    }
+
+    /// A norm of the heads of attention, of which each core may have some alone.
+    pub fn of_heads(path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
+        RmsNorm::declare(path.beside_parts(), width, epsilon, scale)
+    }
+
+    fn declare(mut path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
         let init = match scale {
             Scale::Weight => Init::Ones,
             Scale::OnePlusWeight => Init::Zeros,
         };
         let weight = path.declare("weight", Role::Norm, &[width.into()], init);
-        RmsNorm { weight, epsilon, scale, of_heads: false }
-    }
-
-    /// The same norm for the heads of attention.
-    pub fn of_heads(self) -> RmsNorm {
-        RmsNorm { of_heads: true, ..self }
+        RmsNorm { weight, epsilon, scale }
     }
 
     /// [..., H] to [..., H].
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
-        let weight = if self.of_heads { cx.fan_out(&weight)? } else { weight };
         let scale = match self.scale {
             Scale::Weight => weight,
             Scale::OnePlusWeight => weight.add_scalar(1.0)?,

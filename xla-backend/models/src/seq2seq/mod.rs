@@ -198,6 +198,10 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         self.stacks.finish_decoder(cx, states.last.clone())
     }
 
+    fn tokens_input(&self) -> &'static str {
+        "decoder_input_ids"
+    }
+
     fn is_generative(&self) -> bool {
         true
     }

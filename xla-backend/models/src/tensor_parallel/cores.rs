@@ -12,6 +12,7 @@ pub struct TensorCores {
     groups: Vec<Vec<usize>>,
     /// A u32 scalar.
     index: Tensor,
+    divides_positions: bool,
 }
 
 impl TensorCores {
@@ -19,7 +20,28 @@ impl TensorCores {
     /// one core.
     pub fn of(mesh: &Mesh, index: &Tensor) -> Option<TensorCores> {
         let groups = mesh.groups(&[Axis::Tensor]);
-        (mesh.size(Axis::Tensor) > 1).then(|| TensorCores { groups, index: index.clone() })
+        let (index, divides_positions) = (index.clone(), false);
+        (mesh.size(Axis::Tensor) > 1).then_some(TensorCores { groups, index, divides_positions })
+    }
+
+    /// The same cores, which also divide the positions between the layers that they share, if
+    /// `divides` says so.
+    pub fn dividing_positions(self, divides: bool) -> TensorCores {
+        TensorCores { divides_positions: divides, ..self }
+    }
+
+    /// Whether each core has some of the positions between layers.
+    pub(super) fn divides_positions(&self) -> bool {
+        self.divides_positions
+    }
+
+    pub(super) fn groups(&self) -> &[Vec<usize>] {
+        &self.groups
+    }
+
+    /// This core's place in its group, a u32 scalar.
+    pub(super) fn index(&self) -> &Tensor {
+        &self.index
     }
 
     /// The number of cores in a group.
@@ -62,6 +84,11 @@ impl TensorCores {
     /// many: an s32 scalar.
     pub(crate) fn first_of(&self, width: usize) -> Result<Tensor> {
         Ok(self.index.convert(DType::S32)?.mul_scalar(width as f64)?)
+    }
+
+    /// The random bits of tensors whose last axis holds `features` of those of all cores.
+    pub(crate) fn random_of_features(&self, random: &Random, features: usize) -> Result<Random> {
+        Ok(random.from_place(1, &self.index.mul_scalar(features as f64)?))
     }
 
     /// The random bits of tensors that hold `heads` of the heads of each row.

@@ -113,7 +113,8 @@ impl VocabularyShare {
         Ok(VocabularyShare { cores: cores.clone(), size, width, first })
     }
 
-    /// The rows of a table [V, H] for ids s32[...], of which this core has its share: [..., H].
+    /// The rows of a table [V, H] for ids s32[...], of which this core has its share, and zeros for the
+    /// others: [..., H].
     pub(crate) fn look_up(&self, table: &Tensor, ids: &Tensor) -> Result<Tensor> {
         let place = self.place(ids)?;
         let is_own = place.ge_scalar(0.0)?.and(&place.lt_scalar(self.width as f64)?)?;
@@ -121,7 +122,7 @@ impl VocabularyShare {
         let rows = table.take(&is_own.select(&place, &zero)?)?;
         let is_own = is_own.unsqueeze(ids.rank())?;
         let none = ids.trace().scalar(0.0, rows.dtype())?;
-        self.cores.fan_in(&is_own.select(&rows, &none)?)
+        Ok(is_own.select(&rows, &none)?)
     }
 
     fn cross_entropy(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor> {

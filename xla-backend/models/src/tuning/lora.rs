@@ -10,7 +10,7 @@ use super::targets::{Target, targets};
 use super::{beginnings, nearest};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::parameters::{Init, ParameterSpec, Partition, Role};
+use crate::parameters::{Init, ParameterSpec, PartialGradient, Partition, Role};
 use crate::tasks::Task;
 
 /// The layers that get an adapter.
@@ -158,6 +158,7 @@ fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
         role: Role::Projection,
         trainable: true,
         partitions: partitions.to_vec(),
+        partial_gradient: PartialGradient::Never,
         stages: weight.stages.clone(),
         tied: Vec::new(),
     };

@@ -103,7 +103,7 @@ mod tests {
     use traind_xla::DType;
 
     use super::*;
-    use crate::parameters::{Partition, Role, Stage};
+    use crate::parameters::{PartialGradient, Partition, Role, Stage};
 
     fn spec(name: &str, dims: &[usize], init: Init) -> ParameterSpec {
         let shape = Shape::new(DType::F32, dims);
@@ -114,6 +114,7 @@ mod tests {
             role: Role::Projection,
             trainable: true,
             partitions: vec![Partition::Replicated; dims.len()],
+            partial_gradient: PartialGradient::Never,
             stages: vec![Stage::Head],
             tied: Vec::new(),
         }

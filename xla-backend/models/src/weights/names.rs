@@ -77,7 +77,7 @@ mod tests {
     use traind_xla::{DType, Shape};
 
     use super::*;
-    use crate::parameters::{Init, Partition, Role, Stage};
+    use crate::parameters::{Init, PartialGradient, Partition, Role, Stage};
 
     fn check(parameters: &[&str], stored: &[&str], expect: &[Option<&str>], unexpected: &[&str]) {
         let shape = Shape::new(DType::F32, [1]);
@@ -88,6 +88,7 @@ mod tests {
             role: Role::Bias,
             trainable: true,
             partitions: vec![Partition::Replicated],
+            partial_gradient: PartialGradient::Never,
             stages: vec![Stage::Head],
             tied: name.ends_with("words").then(|| "decoder".to_owned()).into_iter().collect(),
         };

@@ -15,20 +15,21 @@ use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 use crate::fixture::{Fixture, folder_of};
 use crate::support::{Program, distance};
 
-/// Folders of `fixtures/`, tasks and numbers of cores.
+/// Folders of `fixtures/`, tasks, numbers of cores and whether these divide positions between layers,
+/// of which some rows have numbers that they do not divide.
 #[rustfmt::skip]
-const SHARED: &[(&str, Task, usize)] = &[
-    ("bert-sequence-classification", Task::SequenceClassification, 2),
-    ("bert-masked-lm", Task::MaskedLm, 2),
-    ("distilbert-masked-lm", Task::MaskedLm, 2),
-    ("roberta-masked-lm", Task::MaskedLm, 2),
-    ("xlm-roberta-causal-lm", Task::CausalLm, 2),
-    ("gpt2-untied-causal-lm", Task::CausalLm, 2),
-    ("llama-causal-lm", Task::CausalLm, 4),
-    ("qwen2-causal-lm", Task::CausalLm, 2),
-    ("qwen3-causal-lm", Task::CausalLm, 4),
-    ("gemma-causal-lm", Task::CausalLm, 2),
-    ("phi3-causal-lm", Task::CausalLm, 2),
+const SHARED: &[(&str, Task, usize, bool)] = &[
+    ("bert-sequence-classification", Task::SequenceClassification, 2, true),
+    ("bert-masked-lm", Task::MaskedLm, 2, false),
+    ("distilbert-masked-lm", Task::MaskedLm, 2, true),
+    ("roberta-masked-lm", Task::MaskedLm, 2, true),
+    ("xlm-roberta-causal-lm", Task::CausalLm, 2, false),
+    ("gpt2-untied-causal-lm", Task::CausalLm, 2, true),
+    ("llama-causal-lm", Task::CausalLm, 4, true),
+    ("qwen2-causal-lm", Task::CausalLm, 2, false),
+    ("qwen3-causal-lm", Task::CausalLm, 4, false),
+    ("gemma-causal-lm", Task::CausalLm, 2, true),
+    ("phi3-causal-lm", Task::CausalLm, 2, false),
 ];
 
 fn mesh(cores: usize) -> Mesh {
@@ -36,9 +37,18 @@ fn mesh(cores: usize) -> Mesh {
 }
 
 /// The cores of the mesh in a trace, of which the first parameter is the core's place.
-fn tensor_cores(trace: &Trace, mesh: &Mesh) -> Option<TensorCores> {
+fn tensor_cores(trace: &Trace, mesh: &Mesh, divides_positions: bool) -> Option<TensorCores> {
     let index = trace.parameter("tensor_index", Shape::scalar(DType::U32)).unwrap();
-    TensorCores::of(mesh, &index)
+    TensorCores::of(mesh, &index).map(|cores| cores.dividing_positions(divides_positions))
+}
+
+/// The sum of arrays of one shape.
+fn sum(arrays: &[HostArray]) -> HostArray {
+    let mut total = vec![0.0; arrays[0].shape().element_count()];
+    for array in arrays {
+        total.iter_mut().zip(array.to_f32().unwrap()).for_each(|(total, value)| *total += value);
+    }
+    HostArray::from_f32(&arrays[0].shape().dims, &total).unwrap()
 }
 
 /// The arguments of each core: its place, `shared`, and its parts of the weights.
@@ -59,13 +69,20 @@ fn arguments(
 }
 
 /// Joins what each core has of the gradients, `results[core][parameter]`. Those of whole parameters
-/// are equal to the bit.
-fn joined(model: &dyn Model, cores: usize, results: &[Vec<HostArray>]) -> Vec<HostArray> {
+/// are equal to the bit, or to be added.
+fn joined(
+    model: &dyn Model,
+    cores: usize,
+    divides_positions: bool,
+    results: &[Vec<HostArray>],
+) -> Vec<HostArray> {
     let join = |(index, spec): (usize, &ParameterSpec)| {
         let sharding = Sharding::of(spec, cores).unwrap();
         let mut parts: Vec<HostArray> =
             results.iter().map(|arrays| arrays[index].clone()).collect();
-        if !sharding.is_divided() {
+        if spec.adds_gradients(divides_positions) {
+            parts = vec![sum(&parts)];
+        } else if !sharding.is_divided() {
             assert!(parts.iter().all(|part| *part == parts[0]), "{}", spec.name);
             parts.truncate(1);
         }
@@ -76,11 +93,11 @@ fn joined(model: &dyn Model, cores: usize, results: &[Vec<HostArray>]) -> Vec<Ho
 
 #[test]
 fn shared_layers_compute_what_transformers_computes() {
-    for (folder, task, cores) in SHARED {
-        println!("{folder} on {cores}");
+    for (folder, task, cores, divides_positions) in SHARED {
+        println!("{folder} on {cores}, dividing positions {divides_positions}");
         let fixture = Fixture::load(&folder_of(folder), *task);
         let trace = Trace::with_kernels(true);
-        let group = tensor_cores(&trace, &mesh(*cores));
+        let group = tensor_cores(&trace, &mesh(*cores), *divides_positions);
         let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);
         let outputs: Vec<&Tensor> =
             std::iter::once(&traced.loss).chain(&traced.gradients).collect();
@@ -89,7 +106,7 @@ fn shared_layers_compute_what_transformers_computes() {
         let mut results = Program::compile_for(&trace, &outputs, *cores).run_replicas(&arguments);
         let losses: Vec<HostArray> = results.iter_mut().map(|core| core.remove(0)).collect();
         assert!(losses.iter().all(|loss| *loss == losses[0]), "{folder}");
-        let gradients = joined(fixture.model.as_ref(), *cores, &results);
+        let gradients = joined(fixture.model.as_ref(), *cores, *divides_positions, &results);
         fixture.check_loss_and_gradients(&losses[0], &gradients);
     }
 }
@@ -107,23 +124,34 @@ fn gpt2(layers: usize) -> Box<dyn Model> {
     registry::build(ModelConfig::new("config.json", keys), Task::CausalLm).unwrap()
 }
 
-/// The loss and the gradients of a training step with dropout.
+/// Cores that share layers.
+#[derive(Clone, Copy, Debug)]
+struct Cores {
+    count: usize,
+    divides_positions: bool,
+}
+
+const ONE: Cores = Cores { count: 1, divides_positions: false };
+
+/// The loss and the gradients of a training step with dropout. No number of cores divides its
+/// positions.
 fn traced_step(
     model: &dyn Model,
     trace: &Trace,
-    cores: usize,
+    cores: Cores,
     gradient_checkpointing: bool,
 ) -> Vec<Tensor> {
-    let group = tensor_cores(trace, &mesh(cores));
+    let Cores { count, divides_positions } = cores;
+    let group = tensor_cores(trace, &mesh(count), divides_positions);
     let number = |value: f64| trace.scalar(value, DType::U32).unwrap();
     let random = Random::new(&number(1.0), &number(2.0), &number(3.0)).unwrap().with_rows(2);
     let mut batch = Batch::new();
-    let ids = trace.iota(DType::S32, &[2, 8], 1).unwrap().mul_scalar(3.0).unwrap();
+    let ids = trace.iota(DType::S32, &[2, 7], 1).unwrap().mul_scalar(3.0).unwrap();
     batch.insert("input_ids", ids.clone());
     batch.insert("labels", ids.add_scalar(2.0).unwrap());
-    batch.insert("attention_mask", trace.full(1.0, Shape::new(DType::S32, [2, 8])).unwrap());
+    batch.insert("attention_mask", trace.full(1.0, Shape::new(DType::S32, [2, 7])).unwrap());
     let specs = model.parameters();
-    let held = |spec| Sharding::of(spec, cores).unwrap().held_shape();
+    let held = |spec| Sharding::of(spec, count).unwrap().held_shape();
     let parameters: Vec<Tensor> =
         specs.iter().map(|spec| trace.parameter(&spec.name, held(spec)).unwrap()).collect();
     let named = specs.iter().map(|spec| &spec.name).zip(parameters.iter().cloned());
@@ -142,39 +170,45 @@ fn traced_step(
 }
 
 /// The loss and the gradients with dropout, as cores compute them together.
-fn with_dropout(cores: usize, kernels: bool, gradient_checkpointing: bool) -> Vec<HostArray> {
+fn with_dropout(cores: Cores, kernels: bool, gradient_checkpointing: bool) -> Vec<HostArray> {
+    let Cores { count, divides_positions } = cores;
     let (model, trace) = (gpt2(2), Trace::with_kernels(kernels));
     let outputs = traced_step(model.as_ref(), &trace, cores, gradient_checkpointing);
     let outputs: Vec<&Tensor> = outputs.iter().collect();
     let arrays = weights::initialize(model.parameters(), 1).unwrap();
-    let program = Program::compile_for(&trace, &outputs, cores);
-    let mut results = program.run_replicas(&arguments(model.as_ref(), cores, &[], &arrays));
+    let program = Program::compile_for(&trace, &outputs, count);
+    let mut results = program.run_replicas(&arguments(model.as_ref(), count, &[], &arrays));
     let losses: Vec<HostArray> = results.iter_mut().map(|core| core.remove(0)).collect();
-    let gradients = joined(model.as_ref(), cores, &results);
+    let gradients = joined(model.as_ref(), count, divides_positions, &results);
     [vec![losses[0].clone()], gradients].concat()
 }
 
 #[test]
 fn dropout_is_that_of_one_core() {
-    for (cores, kernels, checkpointing) in [(2, false, true), (4, true, false)] {
-        let one = with_dropout(1, kernels, checkpointing);
+    for (count, kernels, checkpointing, divides_positions) in
+        [(2, false, true, false), (4, true, false, false), (2, true, true, true)]
+    {
+        let cores = Cores { count, divides_positions };
+        let one = with_dropout(ONE, kernels, checkpointing);
         for (shared, one) in with_dropout(cores, kernels, checkpointing).iter().zip(&one) {
             let (off, norm) = distance(&shared.to_f32().unwrap(), &one.to_f32().unwrap());
-            assert!(off <= 2e-6 * norm, "{cores} cores, kernels {kernels}: {off} of {norm}");
+            assert!(off <= 2e-6 * norm, "{cores:?}, kernels {kernels}: {off} of {norm}");
         }
     }
 }
 
-/// Collectives of a training step of a model with as many layers, without those of the update.
-fn collectives(layers: usize, cores: usize) -> usize {
+/// How often each collective is in a training step of a model with as many layers, without the update:
+/// all-reduces, all-gathers and reduce-scatters.
+fn collectives(layers: usize, cores: Cores) -> [usize; 3] {
     let trace = Trace::new();
     let outputs = traced_step(gpt2(layers).as_ref(), &trace, cores, false);
     let outputs: Vec<Output> = outputs.iter().map(|it| Output::new(it.node())).collect();
-    let program = lower(&trace.graph(), "step", &outputs, cores, DotPrecision::Platform);
-    let groups = format!("replica_groups = dense<[{:?}]>", (0..cores).collect::<Vec<_>>());
-    assert_eq!(program.text.matches(&groups).count(), program.text.matches("all_reduce").count());
-    assert!(!program.text.contains("all_gather"), "nothing is gathered");
-    program.text.matches("all_reduce").count()
+    let program = lower(&trace.graph(), "step", &outputs, cores.count, DotPrecision::Platform);
+    let groups = format!("replica_groups = dense<[{:?}]>", (0..cores.count).collect::<Vec<_>>());
+    let counts = ["all_reduce", "all_gather\"", "reduce_scatter"]
+        .map(|operation| program.text.matches(operation).count());
+    assert_eq!(program.text.matches(&groups).count(), counts.iter().sum::<usize>());
+    counts
 }
 
 /// Attention and feed-forward network add up once each, and so do their cotangents.
@@ -182,8 +216,22 @@ fn collectives(layers: usize, cores: usize) -> usize {
 fn a_layer_takes_four_all_reduces() {
     // Word embeddings; the largest logit and the sums of cross entropy; the head's cotangents.
     const OUTSIDE: usize = 1 + 2 + 1;
-    for (layers, cores) in [(1, 2), (3, 2), (3, 4)] {
-        assert_eq!(collectives(layers, cores), OUTSIDE + 4 * layers, "{layers} layers");
+    for (layers, count) in [(1, 2), (3, 2), (3, 4)] {
+        let cores = Cores { count, divides_positions: false };
+        assert_eq!(collectives(layers, cores), [OUTSIDE + 4 * layers, 0, 0], "{layers} layers");
     }
-    assert_eq!(collectives(2, 1), 0);
+    assert_eq!(collectives(2, ONE), [0; 3]);
+}
+
+/// Each all-reduce of activations is a reduce-scatter and an all-gather: forward behind a part and before
+/// the next one, backward the other way round.
+#[test]
+fn divided_positions_are_gathered_and_scattered() {
+    for (layers, count) in [(1, 2), (3, 4)] {
+        let cores = Cores { count, divides_positions: true };
+        // The largest logit and the sums of cross entropy are all-reduces. Embeddings and head have
+        // one pair, of which each is the other's gradient.
+        let moves = 2 + 4 * layers;
+        assert_eq!(collectives(layers, cores), [2, moves, moves], "{layers} layers");
+    }
 }

@@ -3,7 +3,7 @@
 //! large and disjoint.
 //!
 //! Gradients are those of the sum, over all replicas, of each one's loss, except
-//! with `fan_out` and `fan_in`.
+//! with `fan_out`, `fan_in` and `join`.
 
 use super::{Problem, ResultStorage};
 

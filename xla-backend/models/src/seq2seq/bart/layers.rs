@@ -7,7 +7,7 @@ use traind_xla::{DType, Tensor};
 
 use super::{BartConfig, Source, StackConfig};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout};
+use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout, dropout_of_features};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -162,7 +162,7 @@ impl FeedForward {
     fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         self.residual.around(cx, x, |x| {
             let inner = self.activation.forward(&self.input.forward(cx, x)?)?;
-            self.output.forward(cx, &dropout(cx, &inner, self.activation_dropout)?)
+            self.output.forward(cx, &dropout_of_features(cx, &inner, self.activation_dropout)?)
         })
     }
 }

@@ -8,7 +8,7 @@ use traind_xla::Tensor;
 use super::attention::Attention;
 use super::{Source, T5Config, add};
 use crate::error::Result;
-use crate::layers::{Activation, Linear, RmsNorm, dropout};
+use crate::layers::{Activation, Linear, RmsNorm, dropout_of_features};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -131,7 +131,7 @@ impl FeedForward {
         if let Some(gate) = &self.gate {
             inner = inner.mul(&gate.forward(cx, &normal)?)?;
         }
-        let inner = dropout(cx, &inner, self.dropout)?;
+        let inner = dropout_of_features(cx, &inner, self.dropout)?;
         add(cx, x, &self.output.forward(cx, &inner)?, self.dropout)
     }
 }
