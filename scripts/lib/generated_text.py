@@ -5,33 +5,12 @@ has to weigh several words; one text in twelve carries another topic's label, wh
 """
 
 import random
+from pathlib import Path
 
-TOPICS = {
-    "astronomy": "telescope planet orbit galaxy comet eclipse nebula star asteroid crater",
-    "baking": "flour oven dough yeast pastry crust butter loaf icing biscuit",
-    "chemistry": "acid molecule reagent solvent catalyst polymer titration ion crystal isotope",
-    "cinema": "director screenplay actor camera scene premiere trailer studio script subtitle",
-    "cycling": "pedal saddle helmet gear chain spoke sprint brake tyre frame",
-    "databases": "query index table schema transaction replica backup column cursor trigger",
-    "farming": "tractor harvest barley orchard livestock plough irrigation barn seed pasture",
-    "finance": "loan dividend mortgage audit invoice currency bond interest tax portfolio",
-    "football": "goal referee striker penalty stadium league defender midfield trophy coach",
-    "gardening": "tulip compost pruning hedge lawn greenhouse weed bulb trellis rake",
-    "geology": "granite fault sediment volcano mineral basalt erosion fossil quartz glacier",
-    "law": "court verdict witness contract lawsuit statute judge appeal clause testimony",
-    "medicine": "surgeon vaccine diagnosis artery symptom clinic dosage fever bandage nurse",
-    "music": "violin chord melody drummer concert rhythm soprano piano album tempo",
-    "networking": "router packet firewall gateway latency subnet proxy socket bandwidth switch",
-    "painting": "canvas brush pigment portrait easel gallery fresco varnish palette sketch",
-    "politics": "senate ballot minister campaign treaty parliament coalition veto embassy policy",
-    "sailing": "anchor mast rudder harbour keel buoy spinnaker tide deck lighthouse",
-    "sewing": "needle thread fabric button zipper hem bobbin pattern lace stitch",
-    "weather": "thunder drizzle forecast humidity blizzard breeze barometer frost monsoon cloud",
-}
-FILLERS = (
-    "a small simple modern old new useful complete basic second common large quiet sudden careful "
-    "set of the with for about and near under after during without against between report note guide story list"
-).split()
+# Those of `traind demo`: a line for each topic, and a last one for words of none.
+WORDS = Path(__file__).resolve().parents[2] / "daemon/src/cli/demo/topics.txt"
+TOPICS = dict(line.split(": ") for line in WORDS.read_text().splitlines())
+FILLERS = TOPICS.pop("(any)").split()
 
 
 def rows(count, seed=0):

@@ -14,7 +14,10 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        clap_complete::generate(self.shell, &mut Cli::command(), "traind", &mut std::io::stdout());
+        // Into memory first: `clap_complete` panics where the reader of its output has exited.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "traind", &mut script);
+        print!("{}", String::from_utf8_lossy(&script));
         Ok(Exit::Done)
     }
 }

@@ -5,6 +5,7 @@ mod completions;
 mod connect;
 mod convert;
 mod cores;
+mod demo;
 mod doctor;
 mod drain;
 mod exit;
@@ -15,6 +16,7 @@ mod launch;
 mod listen;
 mod logs;
 mod ls;
+mod manual;
 mod plan;
 mod planner;
 mod plugins;
@@ -65,6 +67,7 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Demo),
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
     Init(init::Init),
@@ -86,6 +89,8 @@ enum Command {
     Plugins(plugins::Plugins),
     Token(token::Token),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    Manual(manual::Manual),
     #[command(hide = true)]
     Launch(launch::Launch),
     #[command(hide = true)]
@@ -134,6 +139,7 @@ fn runtime() -> io::Result<Runtime> {
 fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
     runtime()?.block_on(async move {
         match command {
+            Command::Demo(demo) => demo.run().await,
             Command::Serve(serve) => serve.run(global).await,
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
@@ -155,6 +161,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Plugins(plugins) => plugins.run(global).await,
             Command::Token(token) => token.run(global).await,
             Command::Completions(completions) => completions.run(),
+            Command::Manual(manual) => manual.run(),
             Command::Launch(launch) => launch.run(),
             Command::Planner(planner) => planner.run(),
         }

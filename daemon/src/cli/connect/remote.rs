@@ -13,7 +13,7 @@ use crate::tls::{self, KeyPair};
 /// The variable that holds a token.
 pub(crate) const TOKEN: &str = "TRAIND_TOKEN";
 
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args, Clone, Default)]
 pub(crate) struct Remote {
     /// Connect to a daemon on the network instead of the socket
     #[arg(long, global = true, env = "TRAIND_ADDRESS", value_name = "HOST:PORT")]

@@ -17,8 +17,18 @@ use crate::cli::exit::Exit;
 const AWAY_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Shows a job's progress until it ends or Ctrl-C is pressed.
+/// Shows a job's progress until it ends or Ctrl-C is pressed, which leaves the job running.
 pub(crate) async fn follow(
+    jobs: JobsClient<Connection>,
+    cores: CoresClient<Connection>,
+    job: &Job,
+) -> anyhow::Result<Exit> {
+    let exit = until_detached(jobs, cores, job).await?;
+    Ok(report_detached(job, exit))
+}
+
+/// Shows a job's progress until it ends or Ctrl-C is pressed.
+pub(crate) async fn until_detached(
     jobs: JobsClient<Connection>,
     cores: CoresClient<Connection>,
     job: &Job,
@@ -27,7 +37,7 @@ pub(crate) async fn follow(
     let updates = progress
         .bar()
         .map(|bar| tokio::spawn(Progress::follow_steps(bar.clone(), cores, job.id.clone())));
-    let exit = each_event(jobs.clone(), job, |event| progress.show(event)).await;
+    let exit = until_interrupted(jobs.clone(), job, |event| progress.show(event)).await;
     if let Some(updates) = updates {
         updates.abort();
     }
@@ -43,21 +53,33 @@ pub(crate) async fn follow(
 pub(crate) async fn each_event(
     jobs: JobsClient<Connection>,
     job: &Job,
-    mut show: impl FnMut(&Event),
+    show: impl FnMut(&Event),
 ) -> anyhow::Result<Exit> {
-    // Handled before the first event is shown, so that Ctrl-C only stops following.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let ended = tokio::select! {
-        ended = until_end(jobs, &job.id, &mut show) => Some(ended?),
-        _ = interrupt.recv() => None,
-    };
-    if ended.is_none() {
+    let exit = until_interrupted(jobs, job, show).await?;
+    Ok(report_detached(job, exit))
+}
+
+fn report_detached(job: &Job, exit: Exit) -> Exit {
+    if exit == Exit::Detached {
         eprintln!(
             "\nstopped following; job {id} keeps running. Follow it again: traind watch {id}. Cancel it: traind cancel {id}",
             id = job.id
         );
     }
-    Ok(ended.unwrap_or(Exit::Detached))
+    exit
+}
+
+async fn until_interrupted(
+    jobs: JobsClient<Connection>,
+    job: &Job,
+    mut show: impl FnMut(&Event),
+) -> anyhow::Result<Exit> {
+    // Handled before the first event is shown, so that Ctrl-C only stops following.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        ended = until_end(jobs, &job.id, &mut show) => Ok(ended?),
+        _ = interrupt.recv() => Ok(Exit::Detached),
+    }
 }
 
 async fn until_end(

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{Build, Contents, Origin, Plugin, PluginError, Wheel, wheel};
+use super::{ANY_ARCH, Build, Contents, Origin, Plugin, PluginError, Wheel, wheel};
 
 /// The result of an installation.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,18 +30,30 @@ pub(crate) fn install(
         let instructions = plugin.instructions();
         return Err(PluginError::NotFetched { platform: plugin.platform, instructions });
     };
-    let parent = cache_dir.join("plugins");
-    fs::create_dir_all(&parent).map_err(PluginError::io("create", &parent))?;
-    let _lock = lock(&parent)?;
-    let library = folder.join(plugin.library);
-    if library.is_file() {
-        return Ok(Installed::Present(library));
+    install_wheels(wheels, &folder, plugin.library, from, report)
+}
+
+/// Unpacks wheels into `folder`, which is complete once it has the file `main`; returns the path of
+/// that file.
+pub(crate) fn install_wheels(
+    wheels: &[Wheel],
+    folder: &Path,
+    main: &str,
+    from: Option<&Path>,
+    report: impl Fn(&Wheel),
+) -> Result<Installed, PluginError> {
+    let parent = folder.parent().unwrap_or(folder);
+    fs::create_dir_all(parent).map_err(PluginError::io("create", parent))?;
+    let _lock = lock(parent)?;
+    let file = folder.join(main);
+    if file.is_file() {
+        return Ok(Installed::Present(file));
     }
-    let scratch = tempfile::Builder::new().prefix(".install-").tempdir_in(&parent);
-    let scratch = scratch.map_err(PluginError::io("create a folder in", &parent))?;
+    let scratch = tempfile::Builder::new().prefix(".install-").tempdir_in(parent);
+    let scratch = scratch.map_err(PluginError::io("create a folder in", parent))?;
     let unpacked = scratch.path().join("unpacked");
     fs::create_dir(&unpacked).map_err(PluginError::io("create", &unpacked))?;
-    for wheel in *wheels {
+    for wheel in wheels {
         let build = build(wheel)?;
         match from {
             Some(from) => add(wheel, build, &given(from, wheels, wheel, build)?, &unpacked)?,
@@ -53,8 +65,8 @@ pub(crate) fn install(
             }
         }
     }
-    publish(&unpacked, &folder)?;
-    Ok(Installed::Unpacked(library))
+    publish(&unpacked, folder)?;
+    Ok(Installed::Unpacked(file))
 }
 
 /// The user's file of a wheel: `from` itself, or in the folder `from`.
@@ -76,7 +88,8 @@ fn add(wheel: &Wheel, build: &Build, file: &Path, unpacked: &Path) -> Result<(),
     wheel::verify(file, build.sha256)?;
     match wheel.contents {
         Contents::Members(members) => wheel::unpack(file, members, unpacked),
-        Contents::All => wheel::unpack_all(file, unpacked),
+        Contents::All => wheel::unpack_below(file, "", unpacked),
+        Contents::Below(prefix) => wheel::unpack_below(file, prefix, unpacked),
     }
 }
 
@@ -98,7 +111,7 @@ fn publish(unpacked: &Path, folder: &Path) -> Result<(), PluginError> {
 
 fn build(wheel: &Wheel) -> Result<&'static Build, PluginError> {
     let arch = std::env::consts::ARCH;
-    let found = wheel.builds.iter().find(|build| build.arch == arch);
+    let found = wheel.builds.iter().find(|build| [arch, ANY_ARCH].contains(&build.arch));
     found.ok_or_else(|| PluginError::NoBuild {
         package: wheel.package,
         arch,
@@ -107,7 +120,7 @@ fn build(wheel: &Wheel) -> Result<&'static Build, PluginError> {
 }
 
 fn download(wheel: &Wheel, build: &Build, folder: &Path) -> Result<PathBuf, PluginError> {
-    let python = std::env::var("TRAIND_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let python = python();
     let requirement = format!("{}=={}", wheel.package, wheel.version);
     let name = file_name(wheel, build);
     let output = Command::new(&python)
@@ -126,6 +139,17 @@ fn download(wheel: &Wheel, build: &Build, folder: &Path) -> Result<PathBuf, Plug
     }
     let path = folder.join(name);
     if path.is_file() { Ok(path) } else { Err(PluginError::NoWheel { folder: folder.to_owned() }) }
+}
+
+/// The interpreter that runs pip: `$TRAIND_PYTHON`, else the one beside this program, as in a virtual
+/// environment, else that on `PATH`.
+fn python() -> String {
+    let beside = || {
+        let python = std::env::current_exe().ok()?.with_file_name("python3");
+        python.is_file().then(|| python.to_str().map(str::to_owned)).flatten()
+    };
+    let set = std::env::var("TRAIND_PYTHON").ok();
+    set.or_else(beside).unwrap_or_else(|| "python3".to_owned())
 }
 
 /// One of the tags, since pip takes no more.

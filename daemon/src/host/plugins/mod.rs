@@ -46,12 +46,17 @@ pub(crate) enum Contents {
     Members(&'static [&'static str]),
     /// All members, in their folders.
     All,
+    /// The members whose paths begin with this prefix, without it.
+    Below(&'static str),
 }
+
+/// The architecture of a wheel that fits all of them.
+pub(crate) const ANY_ARCH: &str = "any";
 
 /// The wheel of one architecture.
 #[derive(Debug)]
 pub(crate) struct Build {
-    /// The architecture, as in [`std::env::consts::ARCH`].
+    /// The architecture, as in [`std::env::consts::ARCH`], or [`ANY_ARCH`].
     pub arch: &'static str,
     /// The platform tags in the wheel's file name.
     pub tag: &'static str,

@@ -40,8 +40,9 @@ pub(super) fn unpack(path: &Path, members: &[&str], folder: &Path) -> Result<(),
     folder_file.sync_all().map_err(PluginError::io("sync", folder))
 }
 
-/// Unpacks all members into `folder`, with their folders and permissions, durably.
-pub(super) fn unpack_all(path: &Path, folder: &Path) -> Result<(), PluginError> {
+/// Unpacks the members whose paths begin with `prefix` into `folder`, without the prefix, with their
+/// folders and permissions, durably.
+pub(super) fn unpack_below(path: &Path, prefix: &str, folder: &Path) -> Result<(), PluginError> {
     let file = File::open(path).map_err(PluginError::io("open", path))?;
     let unpack_error = |member: String| {
         let path = path.to_owned();
@@ -57,6 +58,7 @@ pub(super) fn unpack_all(path: &Path, folder: &Path) -> Result<(), PluginError> 
             let outside = ZipError::InvalidArchive("is outside the wheel's folder".into());
             unpack_error(entry.name().to_owned())(outside)
         })?;
+        let Ok(name) = name.strip_prefix(prefix) else { continue };
         let target = folder.join(name);
         let mode = entry.unix_mode();
         write_below(&mut entry, &target, mode).map_err(PluginError::io("write", &target))?;
@@ -125,13 +127,23 @@ mod tests {
             writer.write_all(name.as_bytes()).unwrap();
         }
         writer.finish().unwrap();
-        unpack_all(&path, folder.path()).unwrap();
+        unpack_below(&path, "", folder.path()).unwrap();
         for (name, executable) in [("nvidia/bin/ptxas", true), ("nvidia/lib/libx.so", false)] {
             let file = folder.path().join(name);
             assert_eq!(fs::read_to_string(&file).unwrap(), name);
             let mode = file.metadata().unwrap().permissions().mode();
             assert_eq!(mode & EXECUTABLE != 0, executable, "{name}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_wheel_is_unpacked_without_its_prefix() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = wheel(folder.path());
+        let target = folder.path().join("target");
+        unpack_below(&path, "p/include", &target).unwrap();
+        assert_eq!(fs::read_to_string(target.join("api.h")).unwrap(), "header");
+        assert!(!target.join("p").exists() && !target.join("lib.so").exists());
     }
 
     #[test]
@@ -142,7 +154,7 @@ mod tests {
         writer.start_file("../escaped", zip::write::SimpleFileOptions::default()).unwrap();
         writer.finish().unwrap();
         let target = folder.path().join("target");
-        let error = unpack_all(&path, &target).unwrap_err().to_string();
+        let error = unpack_below(&path, "", &target).unwrap_err().to_string();
         assert!(error.contains("../escaped"), "{error}");
         assert!(!folder.path().join("escaped").exists());
     }

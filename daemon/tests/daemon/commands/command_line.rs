@@ -216,8 +216,10 @@ fn completions_contain_the_commands() {
 #[test]
 fn a_closed_output_is_no_error() {
     let host = Host::new(1, COMPLETES);
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let output = host.traind().arg("plugins").stdout(writer).output().unwrap();
-    assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
+    for arguments in [&["plugins"][..], &["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = host.traind().args(arguments).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
+    }
 }

@@ -1,10 +1,13 @@
 //! Arrow arrays, as Parquet and Arrow files hold them, to plain values.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, ListArray, StructArray};
-use arrow_cast::cast;
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::types::{
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, OffsetSizeTrait};
+use arrow_array::{GenericListArray, StructArray};
+use arrow_schema::DataType;
 
 use crate::source::Value;
 
@@ -13,8 +16,6 @@ use crate::source::Value;
 pub(super) enum ColumnProblem {
     #[error("values of type {0} cannot be read")]
     Type(DataType),
-    #[error(transparent)]
-    Cast(#[from] ArrowError),
     #[error("field {name:?}: {problem}")]
     Field { name: String, problem: Box<Self> },
 }
@@ -25,36 +26,78 @@ impl ColumnProblem {
     }
 }
 
-/// One value for each element.
+/// One value for each element. Integers that do not fit 64 bits with a sign are null.
 pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
-    let plain = plain_type(array.data_type())?;
-    if let DataType::Struct(_) = plain {
-        return structs(array.as_struct());
-    }
-    let array = &cast(array, &plain)?;
-    let filled: Vec<Value> = match plain {
+    let int = |value: i64| Value::Int(value);
+    let unsigned = |value: u64| i64::try_from(value).map_or(Value::Null, Value::Int);
+    Ok(match array.data_type() {
         DataType::Null => vec![Value::Null; array.len()],
         DataType::Boolean => array.as_boolean().iter().map(or_null(Value::Bool)).collect(),
-        DataType::Int64 => {
-            array.as_primitive::<Int64Type>().iter().map(or_null(Value::Int)).collect()
-        }
-        DataType::Float64 => {
-            array.as_primitive::<Float64Type>().iter().map(or_null(Value::Float)).collect()
-        }
-        DataType::List(_) => lists(array.as_list())?,
-        _ => {
-            let texts = array.as_string::<i64>().iter();
-            texts.map(or_null(|text: &str| Value::Text(text.to_owned()))).collect()
-        }
+        DataType::Utf8 => texts(array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => texts(array.as_string::<i64>().iter()),
+        DataType::Utf8View => texts(array.as_string_view().iter()),
+        DataType::Int8 => numbers::<Int8Type>(array, |value| int(value.into())),
+        DataType::Int16 => numbers::<Int16Type>(array, |value| int(value.into())),
+        DataType::Int32 => numbers::<Int32Type>(array, |value| int(value.into())),
+        DataType::Int64 => numbers::<Int64Type>(array, int),
+        DataType::UInt8 => numbers::<UInt8Type>(array, |value| int(value.into())),
+        DataType::UInt16 => numbers::<UInt16Type>(array, |value| int(value.into())),
+        DataType::UInt32 => numbers::<UInt32Type>(array, |value| int(value.into())),
+        DataType::UInt64 => numbers::<UInt64Type>(array, unsigned),
+        DataType::Float16 => numbers::<Float16Type>(array, |value| Value::Float(value.to_f64())),
+        DataType::Float32 => numbers::<Float32Type>(array, |value| Value::Float(value.into())),
+        DataType::Float64 => numbers::<Float64Type>(array, Value::Float),
+        DataType::Dictionary(..) => dictionary(array)?,
+        DataType::List(_) => lists(array.as_list::<i32>())?,
+        DataType::LargeList(_) => lists(array.as_list::<i64>())?,
+        DataType::FixedSizeList(..) => fixed_size_lists(array.as_fixed_size_list())?,
+        DataType::Struct(_) => structs(array.as_struct())?,
+        other => return Err(ColumnProblem::Type(other.clone())),
+    })
+}
+
+fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Vec<Value> {
+    texts.map(or_null(|text: &str| Value::Text(text.to_owned()))).collect()
+}
+
+fn numbers<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    value: impl Fn(T::Native) -> Value,
+) -> Vec<Value> {
+    array.as_primitive::<T>().iter().map(or_null(value)).collect()
+}
+
+fn dictionary(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
+    let array = array.as_any_dictionary();
+    let words = values(array.values())?;
+    if words.is_empty() {
+        return Ok(vec![Value::Null; array.len()]);
+    }
+    let keys = array.normalized_keys().into_iter().enumerate();
+    let word = |(row, key): (usize, usize)| {
+        if array.is_null(row) { Value::Null } else { words[key].clone() }
     };
-    Ok(filled)
+    Ok(keys.map(word).collect())
+}
+
+fn lists<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<Vec<Value>, ColumnProblem> {
+    let bounds: Vec<usize> = array.value_offsets().iter().map(|offset| offset.as_usize()).collect();
+    lists_within(array, &bounds, array.values())
+}
+
+fn fixed_size_lists(array: &FixedSizeListArray) -> Result<Vec<Value>, ColumnProblem> {
+    let bounds: Vec<usize> = (0..=array.len()).map(|row| array.value_offset_at(row)).collect();
+    lists_within(array, &bounds, array.values())
 }
 
 /// The items of all lists are converted at once: most lists are short, and there are many.
-fn lists(array: &ListArray) -> Result<Vec<Value>, ColumnProblem> {
-    let bounds: Vec<usize> = array.value_offsets().iter().map(|&offset| offset as usize).collect();
+fn lists_within(
+    array: &dyn Array,
+    bounds: &[usize],
+    items: &ArrayRef,
+) -> Result<Vec<Value>, ColumnProblem> {
     let (start, end) = (bounds[0], bounds[array.len()]);
-    let mut items = values(&array.values().slice(start, end - start))?.into_iter();
+    let mut items = values(&items.slice(start, end - start))?.into_iter();
     let list = |row: usize| {
         let items: Vec<Value> = items.by_ref().take(bounds[row + 1] - bounds[row]).collect();
         if array.is_null(row) { Value::Null } else { Value::List(items) }
@@ -76,23 +119,6 @@ fn structs(array: &StructArray) -> Result<Vec<Value>, ColumnProblem> {
         if array.is_null(row) { Value::Null } else { Value::Struct(named) }
     };
     Ok((0..array.len()).map(&mut one).collect())
-}
-
-/// The one type that stands for all of its kind: a dictionary of narrow strings is text.
-fn plain_type(given: &DataType) -> Result<DataType, ColumnProblem> {
-    Ok(match given {
-        DataType::Null => DataType::Null,
-        DataType::Boolean => DataType::Boolean,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::LargeUtf8,
-        DataType::Dictionary(_, value) => plain_type(value)?,
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            DataType::List(item.clone())
-        }
-        DataType::Struct(fields) => DataType::Struct(fields.clone()),
-        integer if integer.is_integer() => DataType::Int64,
-        other => return Err(ColumnProblem::Type(other.clone())),
-    })
 }
 
 fn or_null<T>(wrap: impl Fn(T) -> Value) -> impl Fn(Option<T>) -> Value {

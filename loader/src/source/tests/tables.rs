@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float32Array, Int8Array, LargeStringArray, ListArray,
-    StringViewArray, StructArray, UInt64Array,
+    ArrayRef, BooleanArray, DictionaryArray, FixedSizeListArray, Float32Array, Int8Array,
+    LargeListArray, LargeStringArray, ListArray, StringViewArray, StructArray, UInt64Array,
 };
 
 use super::{FoundRow, check_error, open, read, text};
@@ -37,16 +37,24 @@ fn parquet_types_become_plain_values() {
         assert_eq!(rows.into_iter().flat_map(|row| row.2).collect::<Vec<_>>(), expect);
     };
     check(Arc::new(Int8Array::from(vec![Some(-3), None])), &[Value::Int(-3), Value::Null]);
-    check(Arc::new(UInt64Array::from(vec![7])), &[Value::Int(7)]);
+    check(Arc::new(UInt64Array::from(vec![7, u64::MAX])), &[Value::Int(7), Value::Null]);
     check(Arc::new(Float32Array::from(vec![0.5])), &[Value::Float(0.5)]);
     check(Arc::new(BooleanArray::from(vec![true])), &[Value::Bool(true)]);
     check(Arc::new(LargeStringArray::from(vec!["a"])), &[text("a")]);
     check(Arc::new(StringViewArray::from(vec!["a"])), &[text("a")]);
-    let dictionary: DictionaryArray<Int32Type> = ["b", "a", "b"].into_iter().collect();
-    check(Arc::new(dictionary), &[text("b"), text("a"), text("b")]);
+    let words = [Some("b"), None, Some("a"), Some("b")];
+    let dictionary: DictionaryArray<Int32Type> = words.into_iter().collect();
+    check(Arc::new(dictionary), &[text("b"), Value::Null, text("a"), text("b")]);
     let lists =
         ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None]), None]);
     check(Arc::new(lists), &[Value::List(vec![Value::Int(1), Value::Null]), Value::Null]);
+    let rows = [Some(vec![Some(1), Some(2)]), None, Some(vec![Some(3), Some(4)])];
+    let list = |items: [i64; 2]| Value::List(items.map(Value::Int).to_vec());
+    let expect = [list([1, 2]), Value::Null, list([3, 4])];
+    let large = LargeListArray::from_iter_primitive::<Int32Type, _, _>(rows.clone());
+    check(Arc::new(large), &expect);
+    let fixed = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(rows, 2);
+    check(Arc::new(fixed), &expect);
 }
 
 #[test]
