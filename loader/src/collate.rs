@@ -113,6 +113,7 @@ impl Collator {
             input_ids,
             token_type_ids: self.set.token_type_ids(row)?,
             token_targets,
+            text_starts: self.set.text_starts(row)?,
             labels: self.set.labels(),
             row,
             span,

@@ -139,6 +139,10 @@ pub enum Error {
     BadTokenizer { file: PathBuf, message: String },
     #[error("{at}: cannot tokenize: {problem}")]
     Tokenize { at: Location, problem: Box<TokenizeProblem> },
+    #[error("{}: not a chat template: {message}", .file.display())]
+    BadTemplate { file: PathBuf, message: String },
+    #[error("{at}, column {column:?}: {problem}")]
+    Chat { at: Location, column: String, problem: Box<ChatProblem> },
 }
 
 impl Error {
@@ -165,6 +169,11 @@ impl Error {
     /// A file that was to be a tokenizer.
     pub(crate) fn bad_tokenizer(file: &Path, error: impl fmt::Display) -> Self {
         Self::BadTokenizer { file: file.to_path_buf(), message: error.to_string() }
+    }
+
+    /// A file that was to have a chat template.
+    pub(crate) fn bad_template(file: &Path, problem: impl fmt::Display) -> Self {
+        Self::BadTemplate { file: file.to_path_buf(), message: problem.to_string() }
     }
 
     /// The file the error is about, if it is about one.
@@ -198,6 +207,7 @@ impl Error {
             | Self::LabelCount { at, .. }
             | Self::Answer { at, .. }
             | Self::NotTexts { at, .. }
+            | Self::Chat { at, .. }
             | Self::Tokenize { at, .. } => Subject::Row(at),
             Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
@@ -211,6 +221,7 @@ impl Error {
             | Self::Panicked { file, .. }
             | Self::FileChanged { file }
             | Self::Store { path: file, .. }
+            | Self::BadTemplate { file, .. }
             | Self::BadTokenizer { file, .. } => Subject::File(file),
             Self::Cache(error) => Subject::File(error.path()),
             Self::Object { url, .. } => Subject::File(Path::new(url)),
@@ -253,6 +264,7 @@ impl Error {
             | Self::LabelCount { at: Location { file, .. }, .. }
             | Self::Answer { at: Location { file, .. }, .. }
             | Self::NotTexts { at: Location { file, .. }, .. }
+            | Self::Chat { at: Location { file, .. }, .. }
             | Self::Tokenize { at: Location { file, .. }, .. }
             | Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
@@ -267,6 +279,7 @@ impl Error {
             | Self::FileChanged { file } => Some(file),
             Self::Store { .. }
             | Self::BadTokenizer { .. }
+            | Self::BadTemplate { .. }
             | Self::Cache(_)
             | Self::Object { .. }
             | Self::NoFiles
@@ -381,4 +394,40 @@ pub enum TokenizeProblem {
     Failed { message: String },
     #[error("{message}")]
     Panicked { message: String },
+}
+
+/// Why a row is not a conversation to train on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChatProblem {
+    #[error("expected a list of messages or text, found {found}")]
+    NotAConversation { found: &'static str },
+    #[error("the conversation has no messages")]
+    Empty,
+    #[error("expected messages such as {{role: user, content: ...}}, found {found}")]
+    NotAMessage { found: &'static str },
+    #[error("a message has no role")]
+    NoRole,
+    #[error("values are nested too deeply")]
+    Depth,
+    #[error("not a list of tools: {message}")]
+    Tools { message: String },
+    #[error("expected a struct of variables of the chat template, found {found}")]
+    Variables { found: &'static str },
+    #[error("the text has U+FDD0 or U+FDD1, which are no characters")]
+    Mark,
+    #[error("the chat template fails: {message}")]
+    Template { message: String },
+    #[error(
+        "the tokenizer has no chat template: put one into chat_template.jinja in the model folder"
+    )]
+    NoTemplate,
+    #[error("is text where the other column has messages; prompt and completion are alike")]
+    Mixed,
+    #[error(
+        "no text of the assistant, which data.assistant_only_loss trains on: the chat template marks \
+         it by {{% generation %}}"
+    )]
+    NothingGenerated,
+    #[error("data.assistant_only_loss needs messages, found text")]
+    NoMessages,
 }

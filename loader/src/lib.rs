@@ -6,7 +6,7 @@
 //!                                   Sampler, Buckets ──────┴─> BatchPlan ──> Collator ──> Prefetcher
 //! ```
 //!
-//! [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
+//! [`ChatTemplate`] turns conversations into text. [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
 //!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
 //! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,
@@ -15,6 +15,7 @@
 
 mod batch;
 mod buckets;
+mod chat;
 mod collate;
 mod dataset;
 mod error;
@@ -34,10 +35,12 @@ mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
 pub use buckets::Buckets;
+pub use chat::{ChatTemplate, eos_token};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
 pub use error::{
-    AnswerProblem, Error, LabelProblem, Location, ObjectProblem, Result, TokenizeProblem,
+    AnswerProblem, ChatProblem, Error, LabelProblem, Location, ObjectProblem, Result,
+    TokenizeProblem,
 };
 pub use guard::panic_message;
 pub use labels::{
@@ -56,8 +59,8 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, DecoderStart, MaskedLm, QuestionAnswering, Seq2SeqLm, SequenceClassification,
-    TaskSpec, TextColumn, TokenClassification,
+    Answer, CausalLm, DecoderStart, MaskedLm, PackingStrategy, QuestionAnswering, Seq2SeqLm,
+    SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification,
 };
 pub use tokenize::{
     Encoded, HuggingFaceTokenizer, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer,

@@ -141,6 +141,10 @@ impl TextTokenizer for WordTokenizer {
         self.encode_words(&text.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>())
     }
 
+    fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding, TokenizeProblem> {
+        self.encode_text(text, false)
+    }
+
     fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
         let mut encoded = self.encode(text, None)?;
         encoded.input_ids.truncate(max_length as usize);

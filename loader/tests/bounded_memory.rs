@@ -39,6 +39,10 @@ impl TextTokenizer for Words {
         Ok(SpannedEncoding { encoded, spans })
     }
 
+    fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding, TokenizeProblem> {
+        self.encode_text(text, false)
+    }
+
     fn encode_up_to(&self, text: &str, _max_length: u32) -> Result<Encoded, TokenizeProblem> {
         self.encode(text, None)
     }

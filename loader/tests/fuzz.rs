@@ -10,8 +10,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use traind_fuzz::{Format, Outcome, cases, fuzz};
 use traind_loader::{
-    DatasetOptions, Error, HuggingFaceTokenizer, LabelKind, LabelSpec, SequenceClassification,
-    Source, TaskSpec, TextTokenizer, TokenizerOptions, data_formats, prepare,
+    ChatTemplate, DatasetOptions, Error, HuggingFaceTokenizer, LabelKind, LabelSpec,
+    SequenceClassification, Sft, Source, TaskSpec, TextTokenizer, TokenizerOptions, data_formats,
+    prepare,
 };
 
 /// Returns true for errors about all rows together, which name a column or a setting.
@@ -227,6 +228,68 @@ fn tokenizer_json() {
     let cases = cases(1_000);
     let format = Format { file: "tokenizer.json", good, words: &TOKENIZER_WORDS, cases };
     fuzz(&format, |path| outcome(path, opened(path)));
+}
+
+const TEMPLATE_WORDS: [&[u8]; 14] = [
+    b"{%",
+    b"%}",
+    b"{{",
+    b"}}",
+    b"{#",
+    b"generation",
+    b"endfor",
+    b"messages",
+    b"[::-1]",
+    b" | tojson",
+    b".split('x')",
+    b" * 999999999",
+    b"\"",
+    b"\xff",
+];
+
+/// A damaged template of a family's kind is refused, or makes a text or an error of the conversation.
+#[test]
+fn chat_template() {
+    let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat/templates");
+    for name in ["chatml.jinja", "phi_generation.jinja", "python.jinja"] {
+        let good = std::fs::read(templates.join(name)).unwrap();
+        let cases = cases(400);
+        let format = Format { file: "chat_template.jinja", good, words: &TEMPLATE_WORDS, cases };
+        fuzz(&format, |path| outcome(path, rendered(path)));
+    }
+}
+
+/// Prepares a conversation with the template of a folder.
+fn rendered(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().unwrap();
+    let template = ChatTemplate::open(folder, None)?;
+    let rows = folder.join("rows.jsonl");
+    let message = |role, content| serde_json::json!({"role": role, "content": content});
+    let row = serde_json::json!({"messages": [message("user", "a"), message("assistant", "b c")]});
+    std::fs::write(&rows, row.to_string()).unwrap();
+    let task = Sft {
+        messages: "messages".into(),
+        prompt: "prompt".into(),
+        completion: "completion".into(),
+        text: "text".into(),
+        assistant_only_loss: template.as_ref().is_some_and(ChatTemplate::marks_generation),
+        template,
+        eos_token: None,
+        max_length: 512,
+        completion_only_loss: true,
+        packing: None,
+    };
+    let options = DatasetOptions {
+        files: [rows.to_str().unwrap().to_owned()].into_iter().collect(),
+        task: TaskSpec::Sft(task),
+        cache_dir: None,
+    };
+    let tokenizer = HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions::default())?;
+    match prepare(&options, &tokenizer) {
+        // Errors about the conversation name its file.
+        Err(error) if error.file() == Some(&rows) => Ok(()),
+        prepared => prepared.map(drop),
+    }
 }
 
 /// Opens a tokenizer. What it makes of a text is one message or another; a panic would be a fault.

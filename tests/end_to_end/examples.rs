@@ -31,6 +31,11 @@ const SMALLER: [(&str, u64); 11] = [
     ("train.max_steps", STEPS),
 ];
 
+/// Marks what the assistant says.
+const CHAT_TEMPLATE: &[u8] = b"{% for message in messages %}{% if message.role == 'assistant' %}\
+    {% generation %}{{ message.content + '[SEP]' }}{% endgeneration %}\
+    {% else %}{{ '[CLS]' + message.content }}{% endif %}{% endfor %}";
+
 /// A file's path from the job's folder, and its content.
 type DataFile = (&'static str, Vec<u8>);
 
@@ -105,6 +110,18 @@ fn examples() -> Vec<Example> {
         }),
         Example::new("causal-lm", "gpt2-causal-lm", {
             vec![("data/train.txt", text()), ("data/dev.txt", text())]
+        }),
+        Example::new("chat", "llama-causal-lm", {
+            let message = |role, content: &str| json!({"role": role, "content": content});
+            let row = |text: String, _| {
+                let (answer, question) = text.split_once(' ').unwrap();
+                json!({"messages": [message("user", question), message("assistant", answer)]})
+            };
+            vec![
+                ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
+                ("data/train.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+            ]
         }),
         Example::new("divided-layers", "llama-causal-lm", {
             vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]

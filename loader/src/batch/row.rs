@@ -13,6 +13,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) token_type_ids: Option<Vec<u8>>,
     /// The targets of the tokens that masking or the data set gave them.
     pub(crate) token_targets: Option<Vec<i32>>,
+    /// A 1 for each token that a text begins with, else a 0; None where the row is one text.
+    pub(crate) text_starts: Option<Vec<u8>>,
     /// The targets of all rows of the set, and the row's number among them.
     pub(crate) labels: &'set Labels,
     pub(crate) row: usize,
@@ -60,6 +62,17 @@ impl RowData<'_> {
     pub(crate) fn targets(&self) -> Vec<i32> {
         let targets = self.token_targets.clone();
         targets.unwrap_or_else(|| vec![IGNORED_LABEL; self.input_ids.len()])
+    }
+
+    /// The place of each token in its text.
+    pub(crate) fn position_ids(&self) -> Vec<i32> {
+        let starts = self.text_starts.clone().unwrap_or_default();
+        let mut position = -1;
+        let positions = (0..self.input_ids.len()).map(|at| {
+            position = if starts.get(at) == Some(&1) { 0 } else { position + 1 };
+            position
+        });
+        positions.collect()
     }
 
     /// The inputs of the decoder.

@@ -117,6 +117,7 @@ mod tests {
             input_ids: input_ids.to_vec(),
             token_type_ids: None,
             token_targets: None,
+            text_starts: None,
             labels: &Labels::None,
             row: 0,
             span: span.clone(),

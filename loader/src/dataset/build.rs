@@ -11,13 +11,14 @@ use traind_cache::require_space;
 
 use super::array::Seal;
 use super::blocks;
+use super::packing::Packer;
 use super::rows::Rows;
 use super::set::{About, FileRows, TokenizedSet, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
 use crate::labels::{LabelReader, Labels};
 use crate::source::Row;
-use crate::tasks::{Example, Preprocessor, SetContext};
+use crate::tasks::{Example, PackingStrategy, Preprocessor, SetContext};
 use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
 
 /// Chunks of rows read ahead: one waits while another is read.
@@ -43,12 +44,12 @@ pub(super) fn build(
     folder: &Path,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Built> {
-    let columns = task.columns();
+    let columns = task.columns_among(source.columns());
     let preprocessor = task.preprocessor();
     let labels = preprocessor.labels();
     let labels = labels.map(|spec| LabelReader::new(spec, source.class_names(&spec.column)));
     let context = SetContext { tokenizer, labels };
-    let mut builder = Builder::new(source, folder)?;
+    let mut builder = Builder::new(source, folder, preprocessor.packing())?;
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_READY);
         scope.spawn(|| read_ahead(source, &columns, sender));
@@ -85,10 +86,16 @@ struct Builder<'source> {
     folder: PathBuf,
     /// Bytes of tokens at the last check of the disk.
     bytes_at_check: u64,
+    /// Present where texts share rows.
+    packer: Option<Packer>,
 }
 
 impl<'source> Builder<'source> {
-    fn new(source: &'source Source, folder: &Path) -> Result<Self> {
+    fn new(
+        source: &'source Source,
+        folder: &Path,
+        packing: Option<(PackingStrategy, u32)>,
+    ) -> Result<Self> {
         let new = |path: &Path| FileRows { path: path.to_path_buf(), rows: 0 };
         Ok(Self {
             source,
@@ -101,6 +108,7 @@ impl<'source> Builder<'source> {
             rows_without_text: 0,
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
+            packer: packing.map(Packer::new),
         })
     }
 
@@ -127,7 +135,8 @@ impl<'source> Builder<'source> {
                 return Err(Error::Abandoned);
             }
         }
-        Ok(())
+        let last = self.packer.as_mut().map(Packer::take).unwrap_or_default();
+        last.into_iter().try_for_each(|(source_row, example)| self.push(source_row, example))
     }
 
     /// Checks the free disk space now and then, so that the tokens never fill the disk.
@@ -144,7 +153,16 @@ impl<'source> Builder<'source> {
         let source_row = self.source_rows as u32;
         let lacks_text = examples.iter().any(|example| example.lacks_text);
         self.rows_without_text += u64::from(lacks_text);
-        examples.into_iter().try_for_each(|example| self.push(source_row, example))?;
+        for example in examples {
+            self.truncated_rows += u64::from(example.encoded.truncated);
+            let ready = match &mut self.packer {
+                Some(packer) => packer.push(source_row, example),
+                None => vec![(source_row, example)],
+            };
+            ready
+                .into_iter()
+                .try_for_each(|(source_row, example)| self.push(source_row, example))?;
+        }
         self.files[part.file].rows += 1;
         self.source_rows += 1;
         match self.source_rows.max(self.rows.len() as u64) {
@@ -159,7 +177,6 @@ impl<'source> Builder<'source> {
         if let Some(target) = &example.target {
             self.rows.push_target(target.len() as u32);
         }
-        self.truncated_rows += u64::from(example.encoded.truncated);
         self.tokens.push(&example)?;
         example.label.map_or(Ok(()), |label| self.targets.push(label))
     }

@@ -115,6 +115,7 @@ impl Cache {
             token_type_ids: self.open_optional(&manifest, tokens::TOKEN_TYPE_IDS)?,
             masking: self.open_optional(&manifest, tokens::MASKING)?,
             context_offsets: self.open_optional(&manifest, tokens::CONTEXT_OFFSETS)?,
+            text_starts: self.open_optional(&manifest, tokens::TEXT_STARTS)?,
             labels: self.open_optional(&manifest, tokens::LABELS)?,
         };
         let rows = Rows {

@@ -6,6 +6,7 @@ mod blocks;
 mod build;
 mod cache;
 mod identity;
+mod packing;
 mod rows;
 mod set;
 mod split;
@@ -66,7 +67,7 @@ pub fn prepare_watched(
     let start = Instant::now();
     options.task.preprocessor().check(tokenizer)?;
     let source = Source::open(&options.files)?;
-    source.require_columns(&options.task.columns())?;
+    source.require_columns(&options.task.columns_among(source.columns()))?;
     let mut warnings = Vec::new();
     let (set, cache_hit) = match &options.cache_dir {
         None => (without_cache(&source, options, tokenizer, watch)?, false),

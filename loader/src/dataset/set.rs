@@ -104,6 +104,11 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.context_offsets, self.rows.span(row))
     }
 
+    /// A 1 for each token of a row that a text begins with, else a 0; None where each row is one text.
+    pub(crate) fn text_starts(&self, row: usize) -> Result<Option<Vec<u8>>> {
+        Tokens::read(&self.tokens.text_starts, self.rows.span(row))
+    }
+
     /// The token count of every row.
     pub fn lengths(&self) -> &[u32] {
         &self.rows.lengths

@@ -28,6 +28,7 @@ enum Unsettled {
     Numbers(Vec<f32>),
     Many(LabelLists),
     Token(Box<ArrayWriter<u32>>),
+    TokenIds(Box<ArrayWriter<i32>>),
     Span { start_positions: Vec<i32>, end_positions: Vec<i32> },
 }
 
@@ -67,6 +68,7 @@ impl Targets {
                 let packed: Vec<u32> = tokens.into_iter().map(packed).collect();
                 writer.extend(&packed)?;
             }
+            (Unsettled::TokenIds(writer), RowLabel::TokenIds(ids)) => writer.extend(&ids)?,
             (Unsettled::Span { start_positions, end_positions }, RowLabel::Span(start, end)) => {
                 start_positions.push(start);
                 end_positions.push(end);
@@ -83,6 +85,9 @@ impl Targets {
             RowLabel::Many(..) => Unsettled::Many(LabelLists::default()),
             RowLabel::Tokens(_) => {
                 Unsettled::Token(Box::new(ArrayWriter::create(&self.folder, NUMBERS)?))
+            }
+            RowLabel::TokenIds(_) => {
+                Unsettled::TokenIds(Box::new(ArrayWriter::create(&self.folder, LABELS)?))
             }
             RowLabel::Span(..) => {
                 Unsettled::Span { start_positions: Vec::new(), end_positions: Vec::new() }
@@ -129,6 +134,10 @@ impl Targets {
             Unsettled::Token(numbers) => {
                 let of_tokens = Some(token_ids(*numbers, &self.folder, &ids, at)?);
                 return Ok(Settled { labels: Labels::Token, of_tokens, encoder });
+            }
+            Unsettled::TokenIds(writer) => {
+                let of_tokens = Some(writer.finish()?);
+                return Ok(Settled { labels: Labels::Token, of_tokens, encoder: None });
             }
             Unsettled::Span { start_positions, end_positions } => {
                 Labels::Span { start_positions, end_positions }

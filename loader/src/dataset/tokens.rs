@@ -12,6 +12,7 @@ pub(super) const INPUT_IDS: &str = "input_ids.u32";
 pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids.u8";
 pub(super) const MASKING: &str = "masking.u8";
 pub(super) const CONTEXT_OFFSETS: &str = "context_offsets.u32x2";
+pub(super) const TEXT_STARTS: &str = "text_starts.u8";
 pub(super) const LABELS: &str = "labels.i32";
 
 /// The arrays of a set, of one length.
@@ -24,6 +25,8 @@ pub(super) struct Tokens {
     pub(super) masking: Option<Array<u8>>,
     /// Present only for questions whose answers will be looked up.
     pub(super) context_offsets: Option<Array<[u32; 2]>>,
+    /// Present only where texts share rows.
+    pub(super) text_starts: Option<Array<u8>>,
     /// Absent where tokens have no targets of their own.
     pub(super) labels: Option<Array<i32>>,
 }
@@ -43,6 +46,7 @@ impl Tokens {
             self.token_type_ids.as_ref().map(Array::len),
             self.masking.as_ref().map(Array::len),
             self.context_offsets.as_ref().map(Array::len),
+            self.text_starts.as_ref().map(Array::len),
             self.labels.as_ref().map(Array::len),
         ];
         lengths.into_iter().flatten().all(|length| length == self.input_ids.len())
@@ -56,6 +60,7 @@ pub(super) struct TokensWriter {
     token_type_ids: MostlyZeros,
     masking: Option<ArrayWriter<u8>>,
     context_offsets: Option<ArrayWriter<[u32; 2]>>,
+    text_starts: Option<ArrayWriter<u8>>,
 }
 
 impl TokensWriter {
@@ -66,6 +71,7 @@ impl TokensWriter {
             token_type_ids: MostlyZeros::new(folder, TOKEN_TYPE_IDS),
             masking: None,
             context_offsets: None,
+            text_starts: None,
         })
     }
 
@@ -79,6 +85,7 @@ impl TokensWriter {
         let optional = [
             self.masking.as_ref().map(ArrayWriter::bytes),
             self.context_offsets.as_ref().map(ArrayWriter::bytes),
+            self.text_starts.as_ref().map(ArrayWriter::bytes),
         ];
         let optional: u64 = optional.into_iter().flatten().sum();
         self.input_ids.bytes() + self.token_type_ids.bytes() + optional
@@ -91,6 +98,7 @@ impl TokensWriter {
         self.token_type_ids.extend(&example.encoded.token_type_ids)?;
         self.token_type_ids.extend(&vec![0; target.len()])?;
         extend(&mut self.masking, &self.folder, MASKING, &example.masking)?;
+        extend(&mut self.text_starts, &self.folder, TEXT_STARTS, &example.text_starts)?;
         let offsets = &example.context_offsets;
         extend(&mut self.context_offsets, &self.folder, CONTEXT_OFFSETS, offsets)
     }
@@ -100,11 +108,13 @@ impl TokensWriter {
         let mut seals = vec![seal];
         let masking = self.masking.map(ArrayWriter::finish).transpose()?;
         let context_offsets = self.context_offsets.map(ArrayWriter::finish).transpose()?;
+        let text_starts = self.text_starts.map(ArrayWriter::finish).transpose()?;
         let tokens = Tokens {
             input_ids,
             token_type_ids: sealed(self.token_type_ids.finish()?, &mut seals),
             masking: sealed(masking, &mut seals),
             context_offsets: sealed(context_offsets, &mut seals),
+            text_starts: sealed(text_starts, &mut seals),
             labels: None,
         };
         Ok((tokens, seals))

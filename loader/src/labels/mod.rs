@@ -106,6 +106,8 @@ pub(crate) enum RowLabel {
     /// The numbers of the labels of a list, and whether they can only say of each class whether it
     /// applies.
     Many(Vec<u32>, bool),
+    /// For each token its target, or [`IGNORED_LABEL`].
+    TokenIds(Vec<i32>),
     /// The first and the last token of an answer.
     Span(i32, i32),
 }

@@ -24,6 +24,7 @@ pub(crate) use row::Row;
 use crate::guard::guard;
 use crate::{Error, Location, Result};
 use formats::DataFile;
+pub(crate) use formats::value_of_json;
 pub use formats::{Encoding, FormatOptions};
 use paths::DataPath;
 

@@ -131,6 +131,11 @@ impl Records {
         &self.columns[place.expect("a column that was asked for")][record]
     }
 
+    /// Returns true if the column was asked for.
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.names.iter().any(|name| name == column)
+    }
+
     /// The row's number in its file, from 0.
     pub fn row(&self, record: usize) -> u64 {
         self.first_row + record as u64

@@ -16,6 +16,11 @@ impl<'records> Row<'records> {
         self.records.cell(column, self.record)
     }
 
+    /// The cell of a column that only some files have.
+    pub(crate) fn find(&self, column: &str) -> Option<&'records Value> {
+        self.records.has(column).then(|| self.cell(column))
+    }
+
     /// The cell as text; a missing or empty one is an error.
     pub(crate) fn text(&self, column: &str) -> Result<&'records str> {
         match self.text_or_empty(column)? {

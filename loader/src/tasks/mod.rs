@@ -7,6 +7,7 @@ mod masked_lm;
 mod question_answering;
 mod seq2seq_lm;
 mod sequence_classification;
+mod sft;
 #[cfg(test)]
 mod tests;
 mod token_classification;
@@ -20,6 +21,7 @@ pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
 pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
+pub use sft::{PackingStrategy, Sft};
 pub use token_classification::TokenClassification;
 
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding};
@@ -36,6 +38,7 @@ pub enum TaskSpec {
     MaskedLm(MaskedLm),
     CausalLm(CausalLm),
     Seq2SeqLm(Seq2SeqLm),
+    Sft(Sft),
 }
 
 impl TaskSpec {
@@ -47,6 +50,7 @@ impl TaskSpec {
             Self::MaskedLm(task) => task,
             Self::CausalLm(task) => task,
             Self::Seq2SeqLm(task) => task,
+            Self::Sft(task) => task,
         }
     }
 
@@ -57,12 +61,25 @@ impl TaskSpec {
         columns.dedup();
         columns
     }
+
+    /// The columns that the task reads of files with the columns `available`, each once.
+    pub(crate) fn columns_among(&self, available: &[String]) -> Vec<&str> {
+        let mut columns = self.preprocessor().columns_among(available);
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
 }
 
 /// Turns rows into examples. Pure: the same row always gives the same examples, in any thread.
 pub(crate) trait Preprocessor: Sync {
     /// The columns to read.
     fn columns(&self) -> Vec<&str>;
+
+    /// The columns to read of files that have the columns `available`.
+    fn columns_among(&self, _available: &[String]) -> Vec<&str> {
+        self.columns()
+    }
 
     /// Fails where the settings cannot work, whatever the rows are.
     fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
@@ -89,6 +106,11 @@ pub(crate) trait Preprocessor: Sync {
 
     /// Tokens of a block, for tasks whose examples are put end to end and cut into blocks.
     fn block_size(&self) -> Option<u32> {
+        None
+    }
+
+    /// How examples share rows, and the tokens of such a row.
+    fn packing(&self) -> Option<(PackingStrategy, u32)> {
         None
     }
 
@@ -139,4 +161,6 @@ pub(crate) struct Example {
     pub(crate) masking: Vec<u8>,
     /// The range of characters of the context that each token stands for.
     pub(crate) context_offsets: Vec<[u32; 2]>,
+    /// A 1 for the first token of each text that shares the row, else a 0.
+    pub(crate) text_starts: Vec<u8>,
 }

@@ -108,10 +108,11 @@ impl TokenizerConfig {
             return ModelInputs {
                 token_type_ids: has("token_type_ids"),
                 attention_mask: has("attention_mask"),
+                position_ids: false,
             };
         }
         let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&self.class(model));
-        ModelInputs { token_type_ids, attention_mask: true }
+        ModelInputs { token_type_ids, attention_mask: true, position_ids: false }
     }
 
     /// The tokenizer's class, which `AutoTokenizer` takes from the settings or from the type of the
@@ -161,7 +162,7 @@ impl TokenizerConfig {
 }
 
 /// The content of a JSON file; the default if there is no such file.
-pub(super) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
+pub(crate) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
     match std::fs::read(file) {
         Ok(bytes) => {
             serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
@@ -172,7 +173,7 @@ pub(super) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Resul
 }
 
 /// The text of a special token, however it is written.
-pub(super) fn token_content(token: &Json) -> Option<String> {
+pub(crate) fn token_content(token: &Json) -> Option<String> {
     token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned)
 }
 

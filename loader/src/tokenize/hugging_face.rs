@@ -248,6 +248,11 @@ impl HuggingFaceTokenizer {
         &self.file
     }
 
+    /// The id of a token of the vocabulary.
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(token)
+    }
+
     /// The side that rows are padded on.
     pub fn padding_side(&self) -> PaddingSide {
         self.padding_side
@@ -279,6 +284,18 @@ impl TextTokenizer for HuggingFaceTokenizer {
         self.guarded(|| {
             let encoding = self.tokenizer.encode_char_offsets(text, false)?;
             self.single(encoding, self.max_length.filter(|_| truncate))
+        })
+    }
+
+    fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding, TokenizeProblem> {
+        self.guarded(|| {
+            let encoding = self.tokenizer.encode_char_offsets(text, false)?;
+            // It may trim the spans of tokens, also where it adds none.
+            let encoding = match &self.post_processor {
+                Some(processor) => processor.process(encoding, None, false)?,
+                None => encoding,
+            };
+            Ok(pieces(&encoding, false))
         })
     }
 

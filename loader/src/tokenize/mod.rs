@@ -8,6 +8,7 @@ mod hugging_face;
 mod tests;
 mod vocabulary_files;
 
+pub(crate) use config::{read_settings, token_content};
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
 use serde::Deserialize;
 
@@ -23,6 +24,9 @@ pub trait TextTokenizer: Send + Sync {
     /// A text with the span of each token in it, special tokens added. Cut to
     /// [`Self::max_length`] if `truncate`.
     fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, TokenizeProblem>;
+
+    /// A text that has its special tokens, with the span of each token in it.
+    fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding, TokenizeProblem>;
 
     /// Token ids of a text, special tokens added, cut to `max_length`.
     fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem>;
@@ -71,17 +75,24 @@ pub enum PaddingSide {
     Right,
 }
 
-/// The inputs that a tokenizer gives a model besides the ids (`model_input_names`).
+/// The inputs that a model is given besides the ids: what its tokenizer has (`model_input_names`),
+/// and what the task adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelInputs {
     pub token_type_ids: bool,
     pub attention_mask: bool,
+    /// Positions that begin anew with each text of a row.
+    pub position_ids: bool,
 }
 
 impl ModelInputs {
-    /// Returns false for an optional input of a model that the tokenizer does not give.
+    /// Returns false for an optional input of a model that it is not given.
     pub fn gives(&self, name: &str) -> bool {
-        name != "token_type_ids" || self.token_type_ids
+        match name {
+            "token_type_ids" => self.token_type_ids,
+            "position_ids" => self.position_ids,
+            _ => true,
+        }
     }
 }
 

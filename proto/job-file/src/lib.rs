@@ -37,7 +37,7 @@ pub use field_doc::FieldDoc;
 pub use parse::Parsed;
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
-pub use schema::data::{Data, LabelFormat};
+pub use schema::data::{Data, LabelFormat, PackingStrategy};
 pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};

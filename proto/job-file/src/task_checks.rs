@@ -15,6 +15,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_language_model(job, problems);
     check_seq2seq(job, problems);
     check_generation(job, problems);
+    check_sft(job, problems);
 }
 
 /// Columns that a task reads have one meaning each.
@@ -52,6 +53,11 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
         TaskName::Seq2SeqLm => {
             vec![("data.source", data.source.as_str()), ("data.target", &data.target)]
         }
+        TaskName::Sft => vec![
+            ("data.messages", data.messages.as_str()),
+            ("data.prompt", &data.prompt),
+            ("data.completion", &data.completion),
+        ],
         TaskName::MaskedLm | TaskName::CausalLm => Vec::new(),
     }
 }
@@ -155,6 +161,26 @@ fn check_generation(job: &JobFile, problems: &mut Problems) {
         if !train.predict_with_generate {
             problems.violation(field, "needs train.predict_with_generate");
         }
+    }
+}
+
+fn check_sft(job: &JobFile, problems: &mut Problems) {
+    let (task, data) = (job.model.task, &job.data);
+    if task == TaskName::Sft {
+        if job.train.do_predict {
+            let description = "is true, but sft has nothing to predict a row";
+            problems.violation("train.do_predict", description);
+        }
+        return;
+    }
+    let given = [
+        ("data.assistant_only_loss", data.assistant_only_loss),
+        ("data.completion_only_loss", !data.completion_only_loss),
+        ("data.eos_token", data.eos_token.is_some()),
+        ("data.packing", data.packing),
+    ];
+    for (field, _) in given.into_iter().filter(|(_, given)| *given) {
+        problems.violation(field, format!("applies to sft, not to {task}"));
     }
 }
 

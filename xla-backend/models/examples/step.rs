@@ -230,6 +230,8 @@ fn inputs(model: &dyn Model, size: Size) -> Outcome<Vec<(String, HostArray)>> {
                 let words = (0..count as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 17) as i32);
                 HostArray::from_s32(&dims, &words.map(|word| word % 30000).collect::<Vec<_>>())?
             }
+            // Each row is one text.
+            "position_ids" => continue,
             "weights" => HostArray::from_f32(&dims, &vec![1.0; count])?,
             _ if spec.dtype == DType::S32 => HostArray::from_s32(&dims, &vec![0; count])?,
             _ => continue,

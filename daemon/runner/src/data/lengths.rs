@@ -1,8 +1,9 @@
 //! The lengths that rows are cut and padded to.
 
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, TaskName};
 use traind_loader::{
-    BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, Sampler, SamplerConfig, TokenizedSet,
+    BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, PaddingSide, Sampler, SamplerConfig,
+    TokenizedSet,
 };
 
 use crate::error::{RunError, RunResult};
@@ -111,18 +112,20 @@ pub(crate) struct RowBuckets {
     pub targets: Option<Buckets>,
 }
 
-/// How rows are padded, by the job and the tokenizer.
+/// How rows are padded, by the job and the tokenizer. As in TRL, padding stands behind the rows of
+/// supervised fine-tuning.
 pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id: u32) -> Padding {
     let multiple_of = job.data.pad_to_multiple_of.unwrap_or(1);
+    let is_sft = job.model.task == TaskName::Sft;
     Padding {
         token_id,
         token_type_id: tokenizer.pad_token_type_id(),
-        side: tokenizer.padding_side(),
+        side: if is_sft { PaddingSide::Right } else { tokenizer.padding_side() },
         to: match job.data.pad_to_max_length {
             true => PadTo::MaxLength,
             false => PadTo::Longest { multiple_of },
         },
-        is_attended: !tokenizer.model_inputs().attention_mask,
+        is_attended: !is_sft && !tokenizer.model_inputs().attention_mask,
     }
 }
 

@@ -113,9 +113,10 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::MissingLabels { .. }
         | LoaderError::NamesAndNumbers { .. }
         | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
-        LoaderError::BadTokenizer { .. } | LoaderError::Tokenize { .. } => {
-            reasons::TOKENIZER_INVALID
-        }
+        LoaderError::BadTokenizer { .. }
+        | LoaderError::BadTemplate { .. }
+        | LoaderError::Tokenize { .. }
+        | LoaderError::Chat { .. } => reasons::TOKENIZER_INVALID,
         LoaderError::Cache(CacheError::DiskFull { .. }) => reasons::DISK_FULL,
         LoaderError::Store { source, .. } => of_write(source),
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,

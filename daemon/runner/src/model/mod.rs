@@ -112,9 +112,13 @@ impl ModelFolder {
         if let Some(id) = tokenizer.pad_token_id() {
             self.config.align_padding_token(id);
         }
+        if let Some(id) = eos_token_id(job, tokenizer)? {
+            self.config.set("eos_token_id", id);
+        }
         let section = &job.model;
         let model_task = self::task(section)?;
         let mut model = registry::build(self.config, model_task)?;
+        check_packing(job, model.as_ref())?;
         tune(model.as_mut(), job, model_task)?;
         model.check_vocabulary(tokenizer.vocab_size() as usize)?;
         Ok(OpenModel {
@@ -123,7 +127,7 @@ impl ModelFolder {
             model: model.into(),
             model_task,
             task,
-            inputs: tokenizer.model_inputs(),
+            inputs: ModelInputs { position_ids: job.separates_texts(), ..tokenizer.model_inputs() },
             max_shard_bytes: section.max_shard_size.bytes(),
         })
     }
@@ -342,8 +346,35 @@ fn base_model(section: &ModelSection) -> String {
     }
 }
 
+/// Refuses to put texts that do not see each other into rows of a model that has no positions for
+/// them.
+pub(crate) fn check_packing(job: &JobFile, model: &dyn Model) -> RunResult<()> {
+    let has_positions = model.inputs().iter().any(|spec| spec.name == "position_ids");
+    if has_positions || !job.separates_texts() {
+        return Ok(());
+    }
+    let model_type = model.config().model_type()?;
+    let problem = format!("{model_type} reads one text a row; `wrapped` packs without positions");
+    let (name, value) = ("data.packing_strategy", job.data.packing_strategy.to_string());
+    Err(RunError::Field { name, value, problem })
+}
+
+/// The id of the job's own token at the end of texts.
+fn eos_token_id(job: &JobFile, tokenizer: &HuggingFaceTokenizer) -> RunResult<Option<u32>> {
+    let Some(token) = &job.data.eos_token else { return Ok(None) };
+    let id = tokenizer.token_id(token).ok_or_else(|| RunError::Field {
+        name: "data.eos_token",
+        value: token.clone(),
+        problem: "the tokenizer has no such token".to_owned(),
+    })?;
+    Ok(Some(id))
+}
+
 pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
-    let name = section.task.to_string();
+    let name = match section.task {
+        TaskName::Sft => Task::CausalLm.name().to_owned(),
+        name => name.to_string(),
+    };
     Task::from_name(&name).ok_or_else(|| RunError::Field {
         name: "model.task",
         value: name,

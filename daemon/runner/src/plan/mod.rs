@@ -170,8 +170,10 @@ impl PlannedModel {
         let head = model::task(&job.model)?;
         let mut model = registry::build(config, head)?;
         model::tune(model.as_mut(), job, head)?;
-        let model = model.into();
-        let inputs = ModelInputs { token_type_ids: true, attention_mask: true };
+        let model: Arc<dyn Model> = model.into();
+        model::check_packing(job, model.as_ref())?;
+        let position_ids = job.separates_texts();
+        let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
         Ok(PlannedModel { model, readout: task.readout(), task, inputs })
     }
 

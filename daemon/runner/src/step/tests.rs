@@ -71,7 +71,7 @@ fn job(sections: &str) -> JobFile {
 }
 
 fn declare(job: &JobFile, recorder: &mut Recorder) -> RunResult<JobPrograms> {
-    let inputs = ModelInputs { token_type_ids: true, attention_mask: true };
+    let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
     JobPrograms::declare(job, &model(), inputs, Readout::Logits, recorder)
 }
 

@@ -12,6 +12,7 @@ mod question_answering;
 mod questions;
 mod seq2seq_lm;
 mod sequence_classification;
+mod sft;
 mod token_classification;
 
 use std::path::Path;
@@ -125,6 +126,7 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::QuestionAnswering => Arc::new(question_answering::QuestionAnswering::new(job)),
         TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
+        TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
         TaskName::Seq2SeqLm => Arc::new(seq2seq_lm::Seq2SeqLm::new(job, config)?),
     })
 }

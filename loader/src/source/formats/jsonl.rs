@@ -97,7 +97,7 @@ fn message_only(error: &serde_json::Error) -> String {
 }
 
 /// A JSON value as it stands.
-pub(super) fn value(json: Json) -> Value {
+pub(crate) fn value(json: Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => Value::Bool(flag),

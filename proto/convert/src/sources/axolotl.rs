@@ -8,6 +8,8 @@ use crate::sources::adapters::{self, Keys, Kind};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
 
+/// The type of data sets with messages.
+const CHAT: &str = "chat_template";
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
 const CLASS: &str = "config.json says it";
@@ -25,7 +27,12 @@ const ADAPTERS: Keys = &[
     ("lora_model_dir", "adapter_name_or_path", Kind::Folder),
 ];
 const WANDB: &str = "metrics go to TensorBoard's files and the job's events alone";
-const TEMPLATES: &str = "instruction tuning with templates is not supported yet; `type: completion` trains on plain text";
+const TYPES: &str =
+    "is not supported; `type: chat_template` trains on messages, `type: completion` on plain text";
+const OWN_TEMPLATE: &str =
+    "templates other than the model folder's own are not supported; use tokenizer_default";
+const MARKS: &str =
+    "true: the chat template must mark the text of the assistant by {% generation %}";
 
 const TABLE: Table = &[
     ("base_model", Rule::Field("model.name_or_path")),
@@ -61,13 +68,14 @@ const TABLE: Table = &[
     ("dataset_processes", Rule::Dropped(PREPARED)),
     ("shuffle_merged_datasets", Rule::Dropped("train_sampling_strategy says the order of rows")),
     ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
-    ("chat_template", Rule::Refused(TEMPLATES)),
+    ("chat_template", Rule::Own),
+    ("chat_template_jinja", Rule::Refused(OWN_TEMPLATE)),
     ("val_set_size", Rule::Own),
-    ("sequence_len", Rule::Field("data.block_size")),
-    ("sample_packing", Rule::Dropped("texts are put end to end and cut into blocks")),
-    ("eval_sample_packing", Rule::Dropped("texts are put end to end and cut into blocks")),
-    ("pad_to_sequence_len", Rule::Dropped("blocks are full")),
-    ("train_on_inputs", Rule::Dropped("plain text has no inputs apart")),
+    ("sequence_len", Rule::Own),
+    ("sample_packing", Rule::Own),
+    ("eval_sample_packing", Rule::Dropped("rows to evaluate on are packed as those to train on")),
+    ("pad_to_sequence_len", Rule::Dropped("rows are padded as needed, and padding is masked")),
+    ("train_on_inputs", Rule::Own),
     ("special_tokens", Rule::Dropped("the tokenizer is the model's, and padding is masked")),
     ("micro_batch_size", Rule::Field("train.per_device_train_batch_size")),
     ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
@@ -113,16 +121,64 @@ const TABLE: Table = &[
 ];
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
-    draft.imply("model.task", "causal-lm");
+    let is_chat = is_chat(settings);
+    draft.imply("model.task", if is_chat { "sft" } else { "causal-lm" });
     for (key, value) in settings {
         apply(&[TABLE], key, value, draft);
     }
     read_adapters(settings, draft);
+    match is_chat {
+        true => read_chat(settings, draft),
+        false => read_texts(settings, draft),
+    }
     datasets("datasets", "data.train", settings, draft);
     datasets("test_datasets", "data.validation", settings, draft);
     read_values(settings, draft);
     per_epoch("evals_per_epoch", "eval", settings, draft);
     per_epoch("saves_per_epoch", "save", settings, draft);
+}
+
+/// Returns true if the first data set has messages.
+fn is_chat(settings: &Map<String, Value>) -> bool {
+    let first = settings.get("datasets").and_then(|entries| entries.get(0)?.get("type"));
+    first.and_then(Value::as_str) == Some(CHAT)
+}
+
+/// Keys of plain text.
+fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
+    if let Some(length) = settings.get("sequence_len").filter(|value| !is_off(value)) {
+        draft.set("data.block_size", length.clone(), "sequence_len");
+    }
+    for (key, reason) in [
+        ("sample_packing", "dropped: texts are put end to end and cut into blocks"),
+        ("train_on_inputs", "dropped: plain text has no inputs apart"),
+    ] {
+        if settings.get(key).is_some_and(|value| !is_off(value)) {
+            draft.note(key, reason);
+        }
+    }
+    if settings.get("chat_template").is_some_and(|value| !is_off(value)) {
+        draft.note("chat_template", "dropped: plain text has none");
+    }
+}
+
+/// Keys of messages. The answers of the assistant alone are trained on, unless inputs are too.
+fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
+    let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
+    if let Some(length) = settings.get("sequence_len").filter(|value| !is_off(value)) {
+        draft.note("sequence_len", "longer conversations are truncated, not left out");
+        draft.set("data.max_length", length.clone(), "sequence_len");
+    }
+    if is_on("sample_packing") {
+        draft.set("data.packing", true.into(), "sample_packing");
+    }
+    if is_on("chat_template") && settings["chat_template"] != "tokenizer_default" {
+        draft.refuse("chat_template", OWN_TEMPLATE);
+    }
+    if !is_on("train_on_inputs") {
+        draft.note("assistant_only_loss", MARKS);
+        draft.set("data.assistant_only_loss", true.into(), "");
+    }
 }
 
 fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
@@ -160,14 +216,43 @@ fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// Files or data sets of plain text; one column for all.
+/// What a data set of messages may say beyond the column and the files.
+fn check_chat(key: &str, entry: &Value, draft: &mut Draft) {
+    const USUAL: [(&str, &str); 4] = [
+        ("roles_to_train", "[\"assistant\"]"),
+        ("message_property_mappings", "{\"content\":\"content\",\"role\":\"role\"}"),
+        ("train_on_eos", "turn"),
+        ("chat_template", "tokenizer_default"),
+    ];
+    for (name, usual) in USUAL {
+        let given = entry.get(name).filter(|value| !is_off(value));
+        let sorted = |value: &Value| {
+            let mut value = value.clone();
+            value.sort_all_objects();
+            shown(&value)
+        };
+        if given.is_some_and(|value| sorted(value) != usual) {
+            draft.refuse(&format!("{key}.{name}"), format!("is {usual} here; leave it out"));
+        }
+    }
+    if let Some(column) = entry.get("field_messages") {
+        draft.set("data.messages", column.clone(), "field_messages");
+    }
+}
+
+/// Files or data sets of plain text or of messages; one column for all.
 fn datasets(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Draft) {
     let Some(Value::Array(entries)) = settings.get(key) else { return };
     let mut found = Vec::new();
     for entry in entries {
         let text = |name: &str| entry.get(name).map(shown).unwrap_or_default();
-        if text("type") != "completion" {
-            draft.refuse(&format!("{key}.type"), TEMPLATES);
+        match (text("type").as_str(), is_chat(settings)) {
+            (CHAT, true) => check_chat(key, entry, draft),
+            ("completion", false) => {}
+            (CHAT | "completion", _) => {
+                draft.refuse(&format!("{key}.type"), "must be the same for all data sets");
+            }
+            (other, _) => draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
         }
         if let Some(column) = entry.get("field") {
             draft.set("data.text", column.clone(), "field");

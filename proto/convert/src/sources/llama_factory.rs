@@ -11,6 +11,12 @@ use crate::values::{is_off, shown};
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
 const GENERATION: &str = "applies to generation alone";
+const MARKS: &str =
+    "true: the chat template must mark the text of the assistant by {% generation %}";
+const OWN_TEMPLATE: &str = "dropped: the model folder's own chat template turns messages into text";
+
+/// The default of `cutoff_len`.
+const CUTOFF_LENGTH: u32 = 2048;
 
 /// LoRA's settings.
 const ADAPTERS: Keys = &[
@@ -35,9 +41,12 @@ const TABLE: Table = &[
     ("dataset_dir", Rule::Dropped("data.train names files or a data set of the hub")),
     ("media_dir", Rule::Dropped("data.train names files or a data set of the hub")),
     ("template", Rule::Own),
-    ("cutoff_len", Rule::Field("data.block_size")),
+    ("cutoff_len", Rule::Own),
     ("val_size", Rule::Own),
-    ("packing", Rule::Dropped("texts are put end to end and cut into blocks")),
+    ("packing", Rule::Own),
+    ("neat_packing", Rule::Own),
+    ("train_on_prompt", Rule::Own),
+    ("mask_history", Rule::Refused("all answers of a conversation are trained on; leave it out")),
     ("overwrite_cache", Rule::Dropped(PREPARED)),
     ("preprocessing_num_workers", Rule::Dropped(PREPARED)),
     ("preprocessing_batch_size", Rule::Dropped(PREPARED)),
@@ -98,15 +107,13 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
 fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
     let text = |key: &str, default: &str| settings.get(key).map_or(default.to_owned(), shown);
     match text("stage", "sft").as_str() {
-        "pt" => draft.imply("model.task", "causal-lm"),
-        "sft" => draft.refuse(
-            "stage",
-            "instruction tuning with templates is not supported yet; \
-            `stage: pt` trains on plain text",
-        ),
+        "pt" => read_texts(settings, draft),
+        "sft" => read_chat(settings, draft),
         other => draft.refuse(
             "stage",
-            format!("`{other}` is not supported; `stage: pt` trains on plain text"),
+            format!(
+                "`{other}` is not supported; `sft` trains on conversations, `pt` on plain text"
+            ),
         ),
     }
     match text("finetuning_type", "lora").as_str() {
@@ -117,8 +124,43 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
             format!("`{other}` is not supported; `lora` and `full` are"),
         ),
     }
-    if settings.get("template").is_some_and(|value| !is_off(value)) {
-        draft.note("template", "dropped: plain text has none");
+}
+
+/// Keys of plain text.
+fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
+    draft.imply("model.task", "causal-lm");
+    if let Some(length) = settings.get("cutoff_len").filter(|value| !is_off(value)) {
+        draft.set("data.block_size", length.clone(), "cutoff_len");
+    }
+    for (key, reason) in [
+        ("packing", "dropped: texts are put end to end and cut into blocks"),
+        ("template", "dropped: plain text has none"),
+    ] {
+        if settings.get(key).is_some_and(|value| !is_off(value)) {
+            draft.note(key, reason);
+        }
+    }
+}
+
+/// Keys of conversations. Rows hold messages with `role` and `content`.
+fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
+    let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
+    draft.imply("model.task", "sft");
+    let length = settings.get("cutoff_len").filter(|value| !is_off(value)).cloned();
+    draft.set("data.max_length", length.unwrap_or(CUTOFF_LENGTH.into()), "cutoff_len");
+    match (is_on("packing"), is_on("neat_packing")) {
+        (_, true) => draft.set("data.packing", true.into(), "neat_packing"),
+        (true, false) => {
+            draft.refuse("packing", "texts of a row do not see each other; set neat_packing");
+        }
+        (false, false) => {}
+    }
+    if is_on("template") {
+        draft.note("template", OWN_TEMPLATE);
+    }
+    if !is_on("train_on_prompt") {
+        draft.note("assistant_only_loss", MARKS);
+        draft.set("data.assistant_only_loss", true.into(), "");
     }
 }
 

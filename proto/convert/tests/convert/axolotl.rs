@@ -70,10 +70,10 @@ fn plain_text_is_a_causal_language_model() {
         "model_type",
         "tokenizer_type",
         "dataset_prepared_path",
-        "sample_packing",
         "pad_to_sequence_len",
         "flash_attention",
         "special_tokens",
+        "sample_packing",
         "bf16",
         "optim",
         "evals_per_epoch",
@@ -131,11 +131,39 @@ fn quantized_weights_and_instructions_are_not_supported() {
         &[("load_in_4bit", "float32"), ("adapter", "qlora")],
     );
     let alpaca = PLAIN.replace("type: completion", "type: alpaca");
-    check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "completion")]);
-    let preference = format!("{PLAIN}rl: dpo\nchat_template: llama3\ndeepspeed: zero3.json\n");
-    let expect =
-        [("rl", "preferences"), ("chat_template", "templates"), ("deepspeed", "parallel.fsdp")];
+    check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "chat_template")]);
+    let preference = format!("{PLAIN}rl: dpo\ndeepspeed: zero3.json\n");
+    let expect = [("rl", "preferences"), ("deepspeed", "parallel.fsdp")];
     check_refused(text(Source::Axolotl, &preference, &[]), &expect);
+}
+
+#[test]
+fn messages_are_fine_tuned_on() {
+    let chat = PLAIN
+        .replace(
+            "type: completion\n    field: text",
+            "type: chat_template\n    field_messages: chat",
+        )
+        .replace("\nsequence_len", "\nchat_template: tokenizer_default\nsequence_len");
+    let expect = [
+        ("model.task", "sft"),
+        ("data.messages", "chat"),
+        ("data.max_length", "512"),
+        ("data.packing", "true"),
+        ("data.assistant_only_loss", "true"),
+    ];
+    let converted = text(Source::Axolotl, &chat, &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    assert!(notes.contains(&"assistant_only_loss") && notes.contains(&"sequence_len"), "{notes:?}");
+    check(Ok(converted.clone()), &expect, &notes);
+    let inputs = chat.replace("train_on_inputs: false", "train_on_inputs: true");
+    let converted = text(Source::Axolotl, &inputs, &[]).unwrap();
+    assert!(!converted.job_file.contains("assistant_only_loss"), "{}", converted.job_file);
+    let other = chat
+        .replace("tokenizer_default", "llama3")
+        .replace("field_messages: chat", "roles_to_train: [user]");
+    let expect = [("chat_template", "tokenizer_default"), ("datasets.roles_to_train", "assistant")];
+    check_refused(text(Source::Axolotl, &other, &[]), &expect);
 }
 
 #[test]

@@ -80,9 +80,24 @@ fn adapters_become_a_section() {
 }
 
 #[test]
-fn templates_and_preferences_are_not_supported() {
-    let sft = PRETRAINING.replace("stage: pt", "stage: sft\ntemplate: llama3");
-    check_refused(text(Source::LlamaFactory, &sft, &[]), &[("stage", "stage: pt")]);
+fn messages_are_fine_tuned_on() {
+    let sft = PRETRAINING.replace("stage: pt", "stage: sft\ntemplate: llama3\nneat_packing: true");
+    let expect = [
+        ("model.task", "sft"),
+        ("data.max_length", "1024"),
+        ("data.packing", "true"),
+        ("data.assistant_only_loss", "true"),
+    ];
+    let converted = text(Source::LlamaFactory, &sft, &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    assert!(notes.contains(&"template") && notes.contains(&"assistant_only_loss"), "{notes:?}");
+    check(Ok(converted.clone()), &expect, &notes);
+    let mixed = sft.replace("neat_packing", "packing");
+    check_refused(text(Source::LlamaFactory, &mixed, &[]), &[("packing", "neat_packing")]);
+}
+
+#[test]
+fn preferences_are_not_supported() {
     let dpo = PRETRAINING.replace("stage: pt", "stage: dpo");
     check_refused(text(Source::LlamaFactory, &dpo, &[]), &[("stage", "`dpo`")]);
 }

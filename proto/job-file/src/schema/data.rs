@@ -99,6 +99,27 @@ section! {
         max_target_length: u32 = 128, in 1.0..=1_048_576.0;
         /// Leave padding of targets out of the loss.
         ignore_pad_token_for_loss: bool = true;
+        /// Column that holds the messages of a conversation, for sft:
+        /// `[{role: user, content: ...}, {role: assistant, content: ...}]`. The model folder's
+        /// chat template turns them into text.
+        messages: String = "messages".to_owned();
+        /// Column that holds the prompt, text or messages, for sft. Files that have it also have
+        /// `completion`; files that have neither it nor `messages` have `text`.
+        prompt: String = "prompt".to_owned();
+        /// Column that holds the text or messages behind the prompt, for sft.
+        completion: String = "completion".to_owned();
+        /// Compute the loss on the text of the assistant alone, which the chat template marks by
+        /// `{% generation %}`, for sft.
+        assistant_only_loss: bool = false;
+        /// Compute the loss on completions alone and not on their prompts, for sft.
+        completion_only_loss: bool = true;
+        /// Token that texts end with and that chat templates have as `eos_token`, for sft; by
+        /// default that of `tokenizer_config.json`.
+        eos_token: Option<String> = None;
+        /// Put several texts into each row of up to `max_length` tokens, for sft.
+        packing: bool = false;
+        /// How texts share rows.
+        packing_strategy: PackingStrategy = PackingStrategy::Bfd;
         /// Tokens of the blocks that concatenated texts are cut into, for language models; by
         /// default the model's maximum, at most 1024.
         block_size: Option<u32> = None, in 2.0..=1_048_576.0;
@@ -109,7 +130,7 @@ section! {
         /// Mask all tokens of a word together.
         whole_word_mask: bool = false;
         /// Tokens that a row is truncated to, special tokens counted; by default the model's
-        /// maximum, but 384 for question answering. For seq2seq-lm there are `max_source_length`
+        /// maximum, but 384 for question answering and at most 1024 for sft. For seq2seq-lm there are `max_source_length`
         /// and `max_target_length`.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Pad all rows to `max_length` (sources and targets to theirs): one program of each kind instead of one per length.
@@ -128,5 +149,16 @@ spelled! {
         Classes = "classes",
         /// For each class a 1 if it applies, else a 0.
         OneHot = "one_hot",
+    }
+}
+
+spelled! {
+    /// How texts share rows.
+    pub enum PackingStrategy {
+        /// Whole texts, each in the row with the least room that is enough for it (best fit
+        /// decreasing). Positions begin anew with each text, and no text sees another.
+        Bfd = "bfd",
+        /// Texts end to end, cut into rows. Texts of a row see each other.
+        Wrapped = "wrapped",
     }
 }

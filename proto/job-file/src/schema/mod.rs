@@ -19,7 +19,7 @@ use crate::problems::Problems;
 use crate::section::section;
 use crate::values::{DataFiles, ModelSource};
 
-use data::Data;
+use data::{Data, PackingStrategy};
 use model::{Model, TaskName};
 use parallel::Parallel;
 use peft::Peft;
@@ -28,6 +28,8 @@ use train::Train;
 
 /// The default of `data.max_source_length`, that of `run_summarization`.
 const SOURCE_LENGTH: u32 = 1024;
+/// The default of `data.max_length` for supervised fine-tuning, that of TRL's SFTConfig.
+const SFT_LENGTH: u32 = 1024;
 
 section! {
     /// A job file.
@@ -104,8 +106,14 @@ impl JobFile {
     pub fn row_length(&self) -> Option<u32> {
         match self.model.task {
             TaskName::Seq2SeqLm => Some(self.data.max_source_length.unwrap_or(SOURCE_LENGTH)),
+            TaskName::Sft => Some(self.data.max_length.unwrap_or(SFT_LENGTH)),
             _ => self.data.max_length,
         }
+    }
+
+    /// Returns true if rows hold several texts that do not see each other.
+    pub fn separates_texts(&self) -> bool {
+        self.data.packing && self.data.packing_strategy == PackingStrategy::Bfd
     }
 
     /// The rows of one optimizer step: the Trainer's "total train batch size

@@ -88,6 +88,8 @@ spelled! {
         MaskedLm = "masked-lm" | "fill-mask",
         /// The next token.
         CausalLm = "causal-lm" | "text-generation",
+        /// The answers of conversations, or completions of prompts (supervised fine-tuning).
+        Sft = "sft",
         /// A text from a text.
         Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
     }

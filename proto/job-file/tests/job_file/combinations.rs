@@ -77,6 +77,36 @@ fn adapters_and_frozen_weights_that_do_not_fit() {
 }
 
 #[test]
+fn keys_of_conversations() {
+    let check_task = |task: &str, rest: &str, expect: &str| {
+        check(&format!("model: {{name_or_path: ./llama, task: {task}}}\n{rest}"), expect);
+    };
+    let all = "data: {train: a.jsonl, packing: true, packing_strategy: wrapped, \
+               assistant_only_loss: true, completion_only_loss: false, eos_token: '</s>'}";
+    check_task("sft", all, "");
+    for key in ["packing: true", "completion_only_loss: false", "eos_token: '</s>'"] {
+        let name = key.split(':').next().unwrap();
+        let expect = format!("line 2: data.{name}: applies to sft, not to causal-lm");
+        check_task("causal-lm", &format!("data: {{train: a.jsonl, {key}}}"), &expect);
+    }
+    check_task(
+        "sft",
+        "data: {train: a.jsonl, messages: prompt}",
+        "line 2: data.prompt: column `prompt` is `data.messages` already",
+    );
+    check_task(
+        "sft",
+        "data: {train: a.jsonl, test: b.jsonl}\ntrain: {do_predict: true}",
+        "line 3: train.do_predict: is true, but sft has nothing to predict a row",
+    );
+    check_task(
+        "sft",
+        "data: {train: a.jsonl, block_size: 8}",
+        "line 2: data.block_size: applies to masked-lm and causal-lm, not to sft",
+    );
+}
+
+#[test]
 fn keys_of_texts_to_write() {
     let check_task = |rest: &str, expect: &str| {
         let model = "model: {name_or_path: ./t5, task: seq2seq-lm}";

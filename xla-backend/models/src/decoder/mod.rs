@@ -21,7 +21,9 @@ pub(crate) use rope::resolve as resolve_rope;
 use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
-use crate::layers::{Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise};
+use crate::layers::{
+    Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise, within_texts,
+};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
@@ -72,11 +74,14 @@ impl Decoder {
     fn masks(
         &self,
         cx: &Forward<'_>,
-        present: &Tensor,
+        batch: &Batch,
         layers: Range<usize>,
     ) -> Result<BTreeMap<Option<usize>, Tensor>> {
+        let (present, position_ids) =
+            (batch.get("attention_mask")?, batch.optional("position_ids"));
         let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
-        windows.into_iter().map(|window| Ok((window, causal_mask(cx, present, window)?))).collect()
+        let mask = |window| within_texts(&causal_mask(cx, present, window)?, position_ids);
+        windows.into_iter().map(|window| Ok((window, mask(window)?))).collect()
     }
 }
 
@@ -85,12 +90,15 @@ impl Body for Decoder {
         PREFIX
     }
 
-    /// `input_ids` and `attention_mask`, each s32[B, S].
+    /// `input_ids` and `attention_mask`; where several texts share a row, `position_ids`. Each
+    /// s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
         let dims = [InputDim::Rows, InputDim::Positions];
-        ["input_ids", "attention_mask"]
-            .map(|name| InputSpec::required(name, DType::S32, &dims))
-            .to_vec()
+        vec![
+            InputSpec::required("input_ids", DType::S32, &dims),
+            InputSpec::required("attention_mask", DType::S32, &dims),
+            InputSpec::optional("position_ids", DType::S32, &dims),
+        ]
     }
 
     fn num_layers(&self) -> usize {
@@ -114,8 +122,9 @@ impl Body for Decoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
-        let rotary = self.config.rotary.table(cx, present.dims()[1])?;
-        let masks = self.masks(cx, present, layers.clone())?;
+        let position_ids = batch.optional("position_ids");
+        let rotary = self.config.rotary.table(cx, present.dims()[1], position_ids)?;
+        let masks = self.masks(cx, batch, layers.clone())?;
         let mut x = states.last;
         for index in layers {
             let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);

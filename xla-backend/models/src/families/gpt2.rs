@@ -16,7 +16,7 @@ use crate::flops;
 use crate::heads::{CausalLmHead, LastTokenClassifier, SPAN_SCORES, SpanHead, TokenClassifier};
 use crate::layers::{
     Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
-    causal_mask, check_heads, dropout, flatten_tokens, with_noise,
+    causal_mask, check_heads, dropout, flatten_tokens, with_noise, within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -246,8 +246,11 @@ impl Gpt2 {
     fn embed(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
         let positions = ids.dims().last().copied().unwrap_or_default();
-        let words = with_noise(cx, &self.words.forward(cx, ids)?)?;
-        let mut sum = words.add(&self.positions.forward(cx, positions)?)?;
+        let places = match batch.optional("position_ids") {
+            Some(position_ids) => self.positions.forward_at(cx, position_ids)?,
+            None => self.positions.forward(cx, positions)?,
+        };
+        let mut sum = with_noise(cx, &self.words.forward(cx, ids)?)?.add(&places)?;
         if let Some(segments) = batch.optional("token_type_ids") {
             sum = sum.add(&with_noise(cx, &self.words.forward(cx, segments)?)?)?;
         }
@@ -260,14 +263,15 @@ impl Body for Gpt2 {
         PREFIX
     }
 
-    /// `input_ids`, `attention_mask` and, where a tokenizer gives them, `token_type_ids`, each
-    /// s32[B, S].
+    /// `input_ids`, `attention_mask` and, where a tokenizer gives them, `token_type_ids`; where
+    /// several texts share a row, `position_ids`. Each s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
         let dims = [InputDim::Rows, InputDim::Positions];
         vec![
             InputSpec::required("input_ids", DType::S32, &dims),
             InputSpec::required("attention_mask", DType::S32, &dims),
             InputSpec::optional("token_type_ids", DType::S32, &dims),
+            InputSpec::optional("position_ids", DType::S32, &dims),
         ]
     }
 
@@ -287,6 +291,7 @@ impl Body for Gpt2 {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let mask = causal_mask(cx, batch.get("attention_mask")?, None)?;
+        let mask = within_texts(&mask, batch.optional("position_ids"))?;
         let mut x = states.last;
         for index in layers {
             let layer = &self.blocks[index];

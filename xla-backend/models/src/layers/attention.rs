@@ -265,6 +265,20 @@ pub fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Re
     mask_of(&near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?)
 }
 
+/// `mask` f32[B, 1, S, S] where a row holds several texts, and no token sees those of another:
+/// `position_ids` s32[B, S] begin at 0 with each text.
+pub fn within_texts(mask: &Tensor, position_ids: Option<&Tensor>) -> Result<Tensor> {
+    let Some(position_ids) = position_ids else { return Ok(mask.clone()) };
+    let &[rows, positions] = position_ids.dims() else { return Ok(mask.clone()) };
+    let trace = mask.trace();
+    // The place where a token's text begins.
+    let start = trace.iota(DType::S32, &[rows, positions], 1)?.sub(position_ids)?;
+    let dims = [rows, 1, positions, positions];
+    let query = start.reshape(&[rows, 1, positions, 1])?.broadcast_to(&dims)?;
+    let key = start.reshape(&[rows, 1, 1, positions])?.broadcast_to(&dims)?;
+    Ok(query.eq(&key)?.select(mask, &trace.scalar(HIDDEN, DType::F32)?)?)
+}
+
 /// Whether a query sees a key, by their positions.
 fn is_near(query: &Tensor, key: &Tensor, window: Option<usize>) -> Result<Tensor> {
     let near = key.le(query)?;

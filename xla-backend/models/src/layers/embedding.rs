@@ -126,6 +126,17 @@ impl PositionEmbedding {
         PositionEmbedding { max_positions: max, offset, ..table }
     }
 
+    /// This core's of the rows of `position_ids` s32[B, S], all below S: [B, S, H], by a product with
+    /// one-hot rows, since the gradient of a gather is a scatter that adds row after row.
+    pub fn forward_at(&self, cx: &Forward<'_>, position_ids: &Tensor) -> Result<Tensor> {
+        let positions = position_ids.dims().last().copied().unwrap_or_default();
+        let (table, own) = (self.first_rows(cx, positions)?, cx.own_positions(position_ids, 1)?);
+        let count = own.shape().element_count();
+        let places = own.reshape(&[count])?.one_hot(positions, table.dtype())?;
+        let dims = [own.dims(), &table.dims()[1..]].concat();
+        Ok(places.matmul(&table)?.reshape(&dims)?)
+    }
+
     /// This core's of the first `positions` rows, [S, H], or in a pass of one token a row those of the tokens'
     /// positions, [R, 1, H].
     pub fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
@@ -133,11 +144,14 @@ impl PositionEmbedding {
             let places = positions.add_scalar(self.offset as f64)?.unsqueeze(1)?;
             return Ok(cx.stored(&self.weight)?.take(&places)?.convert(DType::F32)?);
         }
+        cx.own_positions(&self.first_rows(cx, positions)?, 0)
+    }
+
+    fn first_rows(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
         let max_positions = self.max_positions;
         if positions > max_positions {
             return Err(Error::TooManyPositions { positions, max_positions });
         }
-        let rows = cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?;
-        cx.own_positions(&rows, 0)
+        Ok(cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?)
     }
 }

@@ -17,7 +17,7 @@ mod rotary;
 pub use activation::Activation;
 pub use attention::{
     Attention, AttentionConfig, Heads, additive_mask, attend, attend_heads, causal_mask,
-    check_heads, split_heads, states_of,
+    check_heads, split_heads, states_of, within_texts,
 };
 pub use conv1d::Conv1d;
 pub use dropout::{dropout, dropout_of_features};

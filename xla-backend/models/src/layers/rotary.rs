@@ -17,7 +17,8 @@ pub struct Rotary {
     pub attention_factor: f64,
 }
 
-/// Cosines and sines, f32[S, R] each: of every position, or of the position of each row's token.
+/// Cosines and sines, f32[S, R] each: of every position, of the position of each row's token, or
+/// f32[B S, R] of the positions of all tokens.
 #[derive(Clone, Debug)]
 pub struct RotaryTable {
     cos: Tensor,
@@ -25,13 +26,22 @@ pub struct RotaryTable {
 }
 
 impl Rotary {
-    /// The table for the positions 0..S, or in a pass of one token a row for those of the tokens.
-    pub fn table(&self, cx: &Forward<'_>, positions: usize) -> Result<RotaryTable> {
+    /// The table for `position_ids` s32[B, S], without them for the positions 0..S, or in a pass of
+    /// one token a row for those of the tokens.
+    pub fn table(
+        &self,
+        cx: &Forward<'_>,
+        positions: usize,
+        position_ids: Option<&Tensor>,
+    ) -> Result<RotaryTable> {
         let (trace, half) = (cx.trace, self.inverse_frequencies.len());
         let frequencies = trace.constant(DType::F32, &[1, half], &self.inverse_frequencies)?;
-        let position = match cx.cached_positions() {
-            Some(positions) => positions.convert(DType::F32)?.unsqueeze(1)?,
-            None => trace.iota(DType::F32, &[positions, half], 0)?,
+        let position = match (cx.cached_positions(), position_ids) {
+            (Some(positions), _) => positions.convert(DType::F32)?.unsqueeze(1)?,
+            (None, Some(ids)) => {
+                ids.reshape(&[ids.shape().element_count(), 1])?.convert(DType::F32)?
+            }
+            (None, None) => trace.iota(DType::F32, &[positions, half], 0)?,
         };
         let angles = position.mul(&frequencies)?;
         let angles = trace.concatenate(&[&angles, &angles], 1)?;

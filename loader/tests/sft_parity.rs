@@ -1,0 +1,135 @@
+//! Rows of supervised fine-tuning are those of TRL's SFTTrainer. The fixture is written by
+//! `scripts/fixtures/chat.py`.
+
+// A fixture of another shape is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use traind_loader::{
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, DatasetOptions,
+    HuggingFaceTokenizer, PackingStrategy, Padding, ScheduledBatch, Sft, TaskSpec, TokenizedSet,
+    TokenizerOptions, eos_token, prepare,
+};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat")
+}
+
+/// A folder with the tokenizer and a template.
+fn model_folder(template: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = |from: PathBuf, name: &str| std::fs::copy(from, folder.path().join(name)).unwrap();
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        copy(fixtures().join("tokenizer").join(name), name);
+    }
+    if let Some(template) = template {
+        let file = fixtures().join("templates").join(template).with_extension("jinja");
+        copy(file, "chat_template.jinja");
+    }
+    folder
+}
+
+/// The task with TRL's settings.
+fn task(folder: &Path, settings: &Json) -> Sft {
+    let given = settings["eos_token"].as_str();
+    Sft {
+        messages: "messages".to_owned(),
+        prompt: "prompt".to_owned(),
+        completion: "completion".to_owned(),
+        text: "text".to_owned(),
+        template: ChatTemplate::open(folder, given).unwrap(),
+        eos_token: given.map(str::to_owned).or(eos_token(folder).unwrap()),
+        max_length: settings["max_length"].as_u64().unwrap() as u32,
+        assistant_only_loss: settings["assistant_only_loss"].as_bool().unwrap_or(false),
+        completion_only_loss: settings["completion_only_loss"].as_bool().unwrap_or(true),
+        packing: settings["packing_strategy"].as_str().map(|name| match name {
+            "bfd" => PackingStrategy::Bfd,
+            _ => PackingStrategy::Wrapped,
+        }),
+    }
+}
+
+fn set(rows: &Json, task: Sft, folder: &Path) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
+    let file = folder.join("rows.jsonl");
+    let lines: Vec<String> = rows.as_array().unwrap().iter().map(Json::to_string).collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default()).unwrap();
+    let options = DatasetOptions {
+        files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
+        task: TaskSpec::Sft(task),
+        cache_dir: Some(folder.join("cache")),
+    };
+    let made = prepare(&options, &tokenizer)?;
+    let cached = prepare(&options, &tokenizer)?;
+    assert!(cached.cache_hit && cached.set.lengths() == made.set.lengths());
+    Ok(cached.set)
+}
+
+/// Row `row` alone in a batch: the values of an array.
+fn array(collator: &Collator, row: u32, length: u32, name: &str) -> Json {
+    let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, length);
+    let plan = BatchPlan { sizes, rows: vec![row], cores: 1 };
+    let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+    let batch = collator.collate(scheduled).unwrap();
+    let array = batch.cores[0].array(name).unwrap_or_else(|| panic!("no {name}"));
+    let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
+    json!(values)
+}
+
+#[test]
+fn rows_are_those_of_trl() {
+    let text = std::fs::read_to_string(fixtures().join("chat.json")).unwrap();
+    let expected: Json = serde_json::from_str(&text).unwrap();
+    for (name, case) in expected["sets"].as_object().unwrap() {
+        let folder = model_folder(case["template"].as_str());
+        let task = task(folder.path(), &case["settings"]);
+        let set = set(&case["rows"], task, folder.path());
+        let set = set.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
+        let columns = case["expected"].as_object().unwrap();
+        assert_eq!(set.len(), columns["input_ids"].as_array().unwrap().len(), "{name}");
+        for (column, rows) in columns {
+            for (row, expect) in rows.as_array().unwrap().iter().enumerate() {
+                let found = array(&collator, row as u32, set.lengths()[row], column);
+                // Nothing predicts the first token of a row, so its label counts nowhere.
+                let behind = usize::from(column == "labels");
+                let [found, expect] =
+                    [&found, expect].map(|ids| &ids.as_array().unwrap()[behind..]);
+                assert_eq!(found, expect, "{name}, {column} of row {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_no_conversations_are_named() {
+    let check = |template: Option<&str>, settings: Json, row: Json, expect: &str| {
+        let folder = model_folder(template);
+        let error = set(&json!([row]), task(folder.path(), &settings), folder.path());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let plain = json!({"max_length": 16});
+    let assistant = json!({"max_length": 16, "assistant_only_loss": true});
+    let chat = json!({"messages": [{"role": "user", "content": "a"}]});
+    check(
+        None,
+        plain.clone(),
+        chat.clone(),
+        "rows.jsonl, row 0 (line 1), column \"messages\": the tokenizer has no chat template",
+    );
+    check(Some("phi"), assistant.clone(), chat.clone(), "{% generation %}");
+    check(Some("phi_generation"), assistant.clone(), chat, "no text of the assistant");
+    check(Some("phi"), plain.clone(), json!({"messages": "a"}), "found text");
+    check(
+        Some("phi"),
+        plain.clone(),
+        json!({"prompt": "a", "completion": []}),
+        "\"prompt\": is text",
+    );
+    check(Some("phi_generation"), assistant, json!({"text": "a"}), "needs messages");
+    check(None, plain, json!({"other": "a"}), "no column \"text\"");
+}
