@@ -35,11 +35,11 @@ macro_rules! messages {
 const MESSAGES: &[(&str, Check)] = messages! {
     CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
-    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished GetJobRequest
+    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest GetJobRequest
     GetSamplesRequest GetStatusRequest Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
-    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage ModelLoaded Plan
+    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage ModelLoaded Parent Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunnerStatus Sample Samples Saved
     Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchJobRequest

@@ -30,6 +30,7 @@ pub(crate) enum Role {
 /// The role that each call requires. A call missing here requires admin.
 const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/CreateJob", Role::Submitter),
+    ("/traind.v1.Jobs/ForkJob", Role::Submitter),
     ("/traind.v1.Jobs/PlanJob", Role::Submitter),
     ("/traind.v1.Jobs/GetJob", Role::Viewer),
     ("/traind.v1.Jobs/ListJobs", Role::Viewer),

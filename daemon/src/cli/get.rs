@@ -61,6 +61,7 @@ fn print_pairs(job: &v1::Job) {
         ("ended", ago(job.end_time.as_ref())),
         ("cores", text::cores(job)),
         ("output", job.output_dir.clone()),
+        ("parent", parent(job)),
     ];
     if let Some(step) = &job.progress {
         pairs.push(("step", format!("{} of {}", step.step, step.max_steps)));
@@ -89,6 +90,12 @@ fn print_split(data: &v1::DataPrepared) {
         let (label, width) = (text::printable(&count.label), width.unwrap_or_default());
         println!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %", "", count.rows);
     }
+}
+
+/// The checkpoint of another job that it started with.
+fn parent(job: &v1::Job) -> String {
+    let parent = job.parent.as_ref();
+    parent.map(|it| format!("{} at step {}", it.job_id, it.step)).unwrap_or_default()
 }
 
 /// "2, starts in about 3m20s".

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod drain;
 mod exit;
+mod fork;
 mod generate;
 mod get;
 mod init;
@@ -70,6 +71,7 @@ enum Command {
     Demo(demo::Demo),
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
+    Fork(fork::Fork),
     Init(init::Init),
     Convert(convert::Convert),
     Generate(generate::Generate),
@@ -145,6 +147,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Convert(convert) => convert.run(),
             Command::Generate(generate) => generate.run(),
             Command::Submit(submit) => submit.run(global).await,
+            Command::Fork(fork) => fork.run(global).await,
             Command::Plan(plan) => plan.run(global).await,
             Command::Ls(ls) => ls.run(global).await,
             Command::Get(get) => get.run(global).await,

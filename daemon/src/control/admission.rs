@@ -19,7 +19,7 @@ use crate::clock;
 use crate::host::Host;
 use crate::host::plugins;
 use crate::job_id;
-use crate::jobs::store::{Job, JobWarning, NewJob, Resolved, Store};
+use crate::jobs::store::{Job, JobWarning, NewJob, Parent, Resolved, Store};
 use crate::settings::Settings;
 
 /// Code of the warning about a batch size that did not fit.
@@ -39,32 +39,44 @@ pub(crate) struct Submission {
     pub base_dir: String,
     /// By field path.
     pub overrides: BTreeMap<String, String>,
+    /// Distinguishes a repeated request from another one with the same id.
+    pub digest: Vec<u8>,
+    /// The checkpoint of another job that the job file names.
+    pub parent: Option<Parent>,
 }
 
 impl Submission {
     pub(crate) fn new(request: v1::CreateJobRequest, caller: Caller) -> Result<Submission, Error> {
         let Caller { user: owner, account, .. } = caller;
         let v1::CreateJobRequest { request_id, job_file, base_dir, overrides } = request;
-        let length = request_id.chars().count();
-        if length > REQUEST_ID_CHARACTERS_MAX {
-            let description =
-                format!("has {length} characters; at most {REQUEST_ID_CHARACTERS_MAX} are allowed");
-            return Err(Error::Request { field: "request_id", description });
-        }
-        let overrides = overrides.into_iter().collect();
-        Ok(Submission { owner, account, request_id, job_file, base_dir, overrides })
+        check_request_id(&request_id)?;
+        let overrides: BTreeMap<String, String> = overrides.into_iter().collect();
+        let digest = digest([&job_file, &base_dir], &overrides);
+        let parent = None;
+        Ok(Submission { owner, account, request_id, job_file, base_dir, overrides, digest, parent })
     }
+}
 
-    /// Distinguishes a repeated request from another one with the same id.
-    fn digest(&self) -> Vec<u8> {
-        let overrides = self.overrides.iter().flat_map(|(field, value)| [field, value]);
-        let mut digest = Sha256::new();
-        for part in [&self.job_file, &self.base_dir].into_iter().chain(overrides) {
-            digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part);
-        }
-        digest.finalize().to_vec()
+/// Refuses an overlong id of a request.
+pub(super) fn check_request_id(request_id: &str) -> Result<(), Error> {
+    let length = request_id.chars().count();
+    if length > REQUEST_ID_CHARACTERS_MAX {
+        let description =
+            format!("has {length} characters; at most {REQUEST_ID_CHARACTERS_MAX} are allowed");
+        return Err(Error::Request { field: "request_id", description });
     }
+    Ok(())
+}
+
+/// A digest of everything that a client asked for.
+pub(super) fn digest(parts: [&str; 2], overrides: &BTreeMap<String, String>) -> Vec<u8> {
+    let overrides = overrides.iter().flat_map(|(field, value)| [field.as_str(), value.as_str()]);
+    let mut digest = Sha256::new();
+    for part in parts.into_iter().chain(overrides) {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.finalize().to_vec()
 }
 
 /// Returns the job that the same request created before. Checked first, since the job's files may
@@ -75,7 +87,7 @@ pub(crate) fn repeated(store: &Store, submission: &Submission) -> Result<Option<
     }
     match store.by_request(&submission.owner, &submission.request_id)? {
         None => Ok(None),
-        Some((job, digest)) if digest == submission.digest() => Ok(Some(job)),
+        Some((job, digest)) if digest == submission.digest => Ok(Some(job)),
         Some((job, _)) => {
             Err(Error::RequestReused { request_id: submission.request_id.clone(), id: job.id })
         }
@@ -116,7 +128,7 @@ pub(crate) fn admit(
         owner: submission.owner.clone(),
         run_as: submission.account,
         request_id: submission.request_id.clone(),
-        request_digest: submission.digest(),
+        request_digest: submission.digest.clone(),
         platform: job.resources.platform.to_string(),
         core_count: job.resources.cores,
         priority: job.resources.priority,
@@ -129,6 +141,7 @@ pub(crate) fn admit(
         base_dir: submission.base_dir.clone(),
         resolved: serde_json::to_string(&job).map_err(Error::Resolved)?,
         warnings: warnings.into_iter().map(warning).collect(),
+        parent: submission.parent.clone(),
     };
     Ok((new, job))
 }
@@ -358,17 +371,16 @@ mod tests {
             job_file: job_file.into(),
             base_dir: "/".into(),
             overrides: BTreeMap::new(),
+            digest: Vec::new(),
+            parent: None,
         }
     }
 
     #[test]
     fn digests_depend_on_where_one_part_ends() {
-        let mut left = submission("ab");
-        left.base_dir = "c".into();
-        let mut right = submission("a");
-        right.base_dir = "bc".into();
-        assert_ne!(left.digest(), right.digest());
-        assert_eq!(left.digest(), left.clone().digest());
+        let none = BTreeMap::new();
+        assert_ne!(digest(["ab", "c"], &none), digest(["a", "bc"], &none));
+        assert_eq!(digest(["ab", "c"], &none), digest(["ab", "c"], &none));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use traind_proto::v1;
 use super::admission::{self, Submission};
 use super::board::Board;
 use super::error::Error;
+use super::fork;
 use super::planner::{Plan, PlanError, Planner};
 use super::queue::SharedQueue;
 use crate::access::Caller;
@@ -127,6 +128,7 @@ impl Daemon {
         }
         let (mut new, mut job) = admission::admit(submission, settings)?;
         admission::resolve_after(store, &mut new)?;
+        fork::find_parent(store, &mut new, &job)?;
         match self.planner.plan(settings, &job, new.run_as, false) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job)?;
@@ -148,6 +150,21 @@ impl Daemon {
             tracing::warn!(job = job.id, %error, "write the job's record");
         }
         Ok(job)
+    }
+
+    /// Queues a job that continues from a checkpoint of another one.
+    pub(crate) async fn fork(
+        self: &Arc<Daemon>,
+        request: v1::ForkJobRequest,
+        caller: Caller,
+    ) -> Result<Job, Error> {
+        let parent = self.get(&request.job_id, caller.scope()).await?;
+        let daemon = self.clone();
+        let create = move |store: &Store| {
+            daemon.create_blocking(&fork::submission(store, request, caller, &parent)?)
+        };
+        let job = self.store.run(create).await?;
+        self.get(&job.id, None).await
     }
 
     /// Plans a job, and refuses one that does not fit this host.

@@ -75,6 +75,8 @@ pub enum Error {
     NoWeb,
     #[error(transparent)]
     Store(StoreError),
+    #[error("write the job file of a fork: {0}")]
+    Fork(String),
     #[error("write the resolved job file: {0}")]
     Resolved(serde_json::Error),
     #[error("read the sample ledger: {0}")]

@@ -7,5 +7,6 @@ pub(crate) mod daemon;
 pub(crate) mod dispatch;
 mod eligibility;
 pub(crate) mod error;
+mod fork;
 pub(crate) mod planner;
 mod queue;

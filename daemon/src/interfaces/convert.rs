@@ -9,7 +9,7 @@ use crate::clock::timestamp;
 use crate::control::error::Error;
 use crate::control::planner::Plan;
 use crate::jobs::state::JobState;
-use crate::jobs::store::{Job, JobWarning};
+use crate::jobs::store::{Job, JobWarning, Parent};
 use crate::jobs::wire;
 
 /// Converts a stored job.
@@ -39,6 +39,7 @@ pub(crate) fn job(job: Job) -> v1::Job {
         last_sequence: job.last_sequence,
         warnings: job.warnings.into_iter().map(warning).collect(),
         restarts: job.restarts,
+        parent: job.parent.map(|Parent { job_id, step }| v1::Parent { job_id, step }),
         // Filled in by `services::jobs::present`.
         queue_position: 0,
         estimated_start_time: None,

@@ -59,9 +59,11 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
         Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
         Error::Ledger(_) | Error::Programs(_) => (Code::Internal, reasons::RUN_DIRECTORY_FAILED),
-        Error::Access(_) | Error::Switch(_) | Error::Random(_) | Error::Resolved(_) => {
-            (Code::Internal, reasons::INTERNAL)
-        }
+        Error::Access(_)
+        | Error::Switch(_)
+        | Error::Random(_)
+        | Error::Resolved(_)
+        | Error::Fork(_) => (Code::Internal, reasons::INTERNAL),
     }
 }
 

@@ -64,6 +64,16 @@ class Submitting(WithDaemon):
         request = self.submit("name: x\n", overrides={"train.bf16": True, "name": "it's", "data.label_map": ["a"]})
         self.assertEqual(dict(request.overrides), {"train.bf16": "true", "name": '"it\'s"', "data.label_map": '["a"]'})
 
+    def test_a_fork_names_job_and_step(self):
+        message = support.job("pending")
+        message.parent.job_id, message.parent.step = "first", 8
+        self.daemon.answers.append(message)
+        job = self.client.fork("first", at=8, overrides={"train.learning_rate": 1e-5})
+        request = self.daemon.requests[-1]
+        self.assertEqual((request.job_id, request.step), ("first", 8))
+        self.assertEqual(dict(request.overrides), {"train.learning_rate": "1e-05"})
+        self.assertEqual(job.parent, ("first", 8))
+
     def test_a_submission_is_repeated_with_its_id(self):
         self.daemon.answers = [AWAY, Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", "BUSY", retry_seconds=0.001)]
         self.submit("name: x\n")

@@ -2,6 +2,7 @@
 
 mod converting;
 mod core_metrics;
+mod forking;
 mod outliving;
 mod planning;
 mod programs;

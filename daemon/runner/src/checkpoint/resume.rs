@@ -14,12 +14,12 @@ use traind_proto::v1::event::Kind;
 
 use super::list;
 use super::load::{load_parameters, load_slots};
-use super::manifest::Manifest;
+use super::manifest::{MANIFEST, Manifest};
 use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState};
 use crate::control::Journal;
 use crate::error::{CheckpointProblem, RunError, RunResult};
 use crate::output::TrainerState;
-use crate::progress::{Meter, Progress, Timetable};
+use crate::progress::{Best, Meter, Progress, Timetable};
 use crate::state::StartValues;
 
 /// A checkpoint that was checked.
@@ -43,7 +43,7 @@ pub(crate) fn find(spec: &RunSpec, journal: &Journal) -> RunResult<Option<Resume
     }
     match &spec.job.train.resume_from_checkpoint {
         None | Some(ResumeFrom::Nowhere) => Ok(None),
-        Some(ResumeFrom::Folder(folder)) => open_folder(folder).map(Some),
+        Some(ResumeFrom::Folder(folder)) => open_folder(folder, journal).map(Some),
         Some(ResumeFrom::Newest) => {
             let found = newest(output_dir, journal, |_| true)?;
             let missing = || RunError::CheckpointNotFound { folder: output_dir.clone() };
@@ -52,9 +52,14 @@ pub(crate) fn find(spec: &RunSpec, journal: &Journal) -> RunResult<Option<Resume
     }
 }
 
-fn open_folder(folder: &Path) -> RunResult<Resumed> {
+/// Opens a checkpoint, or the newest of another job's output folder.
+fn open_folder(folder: &Path, journal: &Journal) -> RunResult<Resumed> {
+    let missing = || RunError::CheckpointNotFound { folder: folder.to_owned() };
     if !folder.is_dir() {
-        return Err(RunError::CheckpointNotFound { folder: folder.to_owned() });
+        return Err(missing());
+    }
+    if !folder.join(MANIFEST).exists() && !list::newest_first(folder)?.is_empty() {
+        return newest(folder, journal, |_| true)?.ok_or_else(missing);
     }
     let corrupt = |problem| RunError::CheckpointCorrupt { path: folder.to_owned(), problem };
     Manifest::read(folder).and_then(|manifest| open(folder, &manifest)).map_err(corrupt)
@@ -133,14 +138,16 @@ impl Resumed {
         found.map(|(step, _)| step).filter(|step| *step <= self.step()).collect()
     }
 
-    /// The progress of the run so far.
-    pub(crate) fn progress(&self) -> Progress {
+    /// The progress of the run so far. The best model is one of `output_dir`, so that of another folder
+    /// does not count.
+    pub(crate) fn progress(&self, output_dir: &Path) -> Progress {
+        let is_here = self.path.parent() == Some(output_dir);
         Progress {
             steps: self.training.step,
             totals: self.training.totals,
             meter: Meter::resume(self.training.window),
             log_history: self.trainer.log_history.clone(),
-            best: self.training.best.clone(),
+            best: if is_here { self.training.best.clone() } else { Best::default() },
             plateau: self.training.plateau,
             loss_scale: self.training.loss_scale.map(|values| values.scale),
             ..Progress::default()

@@ -17,7 +17,7 @@ use traind_proto::sample_ledger::LedgerHead;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Started};
 
-use crate::checkpoint::{self, Checkpoints, Resumed};
+use crate::checkpoint::{self, Checkpoints};
 use crate::control::{RunnerService, StepGates, print_line};
 use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
@@ -119,7 +119,8 @@ fn trainer<'a>(
     Ok(Trainer {
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
-        progress: resumed.map_or_else(Progress::default, Resumed::progress),
+        progress: resumed
+            .map_or_else(Progress::default, |resumed| resumed.progress(&job.output_dir)),
         pauses: EvaluationsAndCheckpoints {
             timetable: timetable.clone(),
             evaluator: prepared.validation.as_ref(),

@@ -31,6 +31,8 @@ pub(crate) struct JobView {
     core_count: u32,
     cores: Vec<u32>,
     output_dir: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentView>,
     base_dir: String,
     attempt: u32,
     restarts: u32,
@@ -44,6 +46,12 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     data: Vec<SplitView>,
     job_file: String,
+}
+
+#[derive(Serialize)]
+struct ParentView {
+    job_id: String,
+    step: u64,
 }
 
 #[derive(Serialize)]
@@ -123,6 +131,7 @@ impl From<v1::Job> for JobView {
             core_count: job.core_count,
             cores: job.cores,
             output_dir: job.output_dir,
+            parent: job.parent.map(|it| ParentView { job_id: it.job_id, step: it.step }),
             base_dir: job.base_dir,
             attempt: job.attempt,
             restarts: job.restarts,

@@ -1,10 +1,10 @@
 //! The state of the screen, and the effects of keys. Independent of the daemon and the terminal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Core, Event, Job, JobState};
+use traind_proto::v1::{Core, Event, Job, JobState, Parent};
 
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
@@ -33,8 +33,8 @@ pub(super) enum Update {
 pub(super) enum Action {
     Nothing,
     Quit,
-    /// Send all events of a job.
-    Follow(String),
+    /// Send all events of these jobs.
+    Follow(Vec<String>),
     Cancel(String),
 }
 
@@ -106,7 +106,9 @@ impl App {
     fn update_jobs(&mut self, jobs: Vec<Job>) -> Action {
         self.jobs = jobs;
         let known = |id: &String| self.jobs.iter().any(|job| job.id == *id);
-        self.histories.retain(|id, _| known(id));
+        let parents = self.jobs.iter().filter_map(|job| Some(&job.parent.as_ref()?.job_id));
+        let parents: HashSet<&String> = parents.collect();
+        self.histories.retain(|id, _| known(id) || parents.contains(id));
         if !self.selected.as_ref().is_some_and(known) {
             self.selected = self.shown().first().map(|job| job.id.clone());
         }
@@ -119,9 +121,21 @@ impl App {
         next.map_or(Action::Nothing, |id| self.follow(id))
     }
 
+    /// Follows a job, and the one whose checkpoint it started with.
     fn follow(&mut self, job_id: String) -> Action {
-        self.histories.insert(job_id.clone(), History::default());
-        Action::Follow(job_id)
+        let parent = self.parent(&job_id).map(|parent| parent.job_id.clone());
+        let wanted = [job_id].into_iter().chain(parent);
+        let unfollowed: Vec<String> =
+            wanted.filter(|id| !self.histories.contains_key(id)).collect();
+        for id in &unfollowed {
+            self.histories.insert(id.clone(), History::default());
+        }
+        Action::Follow(unfollowed)
+    }
+
+    /// The checkpoint of another job that a job started with.
+    pub(super) fn parent(&self, id: &str) -> Option<&Parent> {
+        self.job(id)?.parent.as_ref()
     }
 
     /// The jobs that match the filter, sorted.

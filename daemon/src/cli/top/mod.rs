@@ -60,7 +60,7 @@ async fn show(
         match action {
             Action::Nothing => {}
             Action::Quit => return Ok(()),
-            Action::Follow(job_id) => feed.follow(job_id),
+            Action::Follow(job_ids) => job_ids.into_iter().for_each(|id| feed.follow(id)),
             Action::Cancel(job_id) => feed.cancel(job_id),
         }
     }

@@ -90,8 +90,8 @@ fn app() -> App {
     let mut app = App::default();
     let cores = vec![core(0, "fast", 87.5), core(1, "fast", 50.0), core(2, "", 0.0)];
     app.update(Update::Cores(cores));
-    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow("b2".into()));
-    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow("a1".into()));
+    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow(vec!["b2".into()]));
+    assert_eq!(app.update(Update::Jobs(jobs())), Action::Follow(vec!["a1".into()]));
     assert_eq!(app.update(Update::Jobs(jobs())), Action::Nothing, "all running jobs are followed");
     for at in [10, 20, 30] {
         let event =
@@ -175,7 +175,7 @@ fn the_number_of_followed_jobs_is_limited() {
     app.selected = Some("j999".to_owned());
     assert_eq!(
         press(&mut app, &[KeyCode::Enter]),
-        Action::Follow("j999".into()),
+        Action::Follow(vec!["j999".into()]),
         "an opened job is followed"
     );
     screen(&app, 80, 24);

@@ -34,6 +34,7 @@ pub(super) fn job(job: &Job) -> Value {
         "core_count": job.core_count,
         "cores": job.cores,
         "output_dir": job.output_dir,
+        "parent": job.parent.as_ref().map(|it| json!({ "job_id": it.job_id, "step": it.step })),
         "attempt": job.attempt,
         "restarts": job.restarts,
         "progress": job.progress.as_ref().map(step),

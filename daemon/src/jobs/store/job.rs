@@ -33,6 +33,8 @@ pub(crate) struct Job {
     pub core_count: u32,
     /// The cores that it holds now.
     pub cores: Vec<u32>,
+    /// The checkpoint of another job that it starts with.
+    pub parent: Option<Parent>,
     pub output_dir: String,
     /// YAML as submitted; empty in listings.
     pub job_file: String,
@@ -93,6 +95,17 @@ pub(crate) struct NewJob {
     pub base_dir: String,
     pub resolved: String,
     pub warnings: Vec<JobWarning>,
+    /// The checkpoint of another job that it starts with.
+    #[serde(default)]
+    pub parent: Option<Parent>,
+}
+
+/// A checkpoint that another job wrote.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Parent {
+    pub job_id: String,
+    /// The steps that the job had done.
+    pub step: u64,
 }
 
 /// A warning about a valid job file.
@@ -105,7 +118,7 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, hindered, not_before, run_as, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -132,7 +145,7 @@ impl Job {
             id: row.get("id")?,
             name: row.get("name")?,
             owner: row.get("owner")?,
-            run_as: account(row)?,
+            run_as: optional(row, "run_as")?,
             request_id: request_id.unwrap_or_default(),
             state: state(row, "state")?,
             waiting_reason: row.get("waiting_reason")?,
@@ -143,6 +156,7 @@ impl Job {
             platform: row.get("platform")?,
             core_count: row.get("core_count")?,
             cores: parsed(row, "cores", |text| serde_json::from_str(text))?,
+            parent: optional(row, "parent")?,
             output_dir: row.get("output_dir")?,
             job_file: row.get("job_file")?,
             base_dir: row.get("base_dir")?,
@@ -173,8 +187,12 @@ pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
     parsed(row, column, JobState::from_str)
 }
 
-fn account(row: &Row<'_>) -> rusqlite::Result<Option<Account>> {
-    let text: Option<String> = row.get("run_as")?;
+/// Reads JSON, or NULL.
+fn optional<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: &str,
+) -> rusqlite::Result<Option<T>> {
+    let text: Option<String> = row.get(column)?;
     text.map(|text| serde_json::from_str(&text))
         .transpose()
         .map_err(|error| unreadable(Type::Text, error))

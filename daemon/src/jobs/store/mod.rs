@@ -24,7 +24,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
 pub(crate) use error::StoreError;
-pub(crate) use job::{Job, JobWarning, NewJob};
+pub(crate) use job::{Job, JobWarning, NewJob, Parent};
 pub(crate) use read::Resolved;
 pub(crate) use write::Restart;
 

@@ -125,6 +125,25 @@ impl Store {
         found.map_err(StoreError::sqlite("look up a request"))
     }
 
+    /// Returns the id of the newest job of `owner` with this output folder.
+    pub(crate) fn newest_with_output(
+        &self,
+        owner: &str,
+        output_dir: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE owner = ?1 AND output_dir = ?2
+                   ORDER BY number DESC LIMIT 1";
+        let found = self.reader().query_row(sql, [owner, output_dir], |row| row.get(0)).optional();
+        found.map_err(StoreError::sqlite("look up an output folder"))
+    }
+
+    /// Returns whether any job has this output folder.
+    pub(crate) fn has_output(&self, output_dir: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM jobs WHERE output_dir = ?1)";
+        let found = self.reader().query_row(sql, [output_dir], |row| row.get(0));
+        found.map_err(StoreError::sqlite("look up an output folder"))
+    }
+
     /// Returns the ids of all jobs.
     pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
         let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;

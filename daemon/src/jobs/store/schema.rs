@@ -91,6 +91,9 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE jobs ADD COLUMN hindered INTEGER NOT NULL DEFAULT 0; -- attempts that the host ended, since it saved
     ALTER TABLE jobs ADD COLUMN cancel_reason TEXT NOT NULL DEFAULT '';
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN parent TEXT; -- JSON; NULL for a job that starts with no other's checkpoint
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

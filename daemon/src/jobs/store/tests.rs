@@ -3,7 +3,7 @@
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{DataPrepared, Evaluated, Event, Finished, Started, Step};
 
-use super::{NewJob, Resolved, Restart, Store, StoreError};
+use super::{NewJob, Parent, Resolved, Restart, Store, StoreError};
 use crate::access::account::Account;
 use crate::jobs::scheduler::{Reason, Waiting};
 use crate::jobs::state::{JobState, Outcome};
@@ -35,6 +35,7 @@ fn new_job(id: &str) -> NewJob {
         base_dir: "/".into(),
         resolved: "{}".into(),
         warnings: Vec::new(),
+        parent: Some(Parent { job_id: "other".into(), step: 4 }),
     }
 }
 

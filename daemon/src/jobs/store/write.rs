@@ -366,9 +366,9 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
 
 fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
     let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
-            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings)
+            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent)
         VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
-            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings)";
+            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": new.id,
         ":name": new.name,
@@ -390,6 +390,7 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":base_dir": new.base_dir,
         ":resolved": new.resolved,
         ":warnings": json(&new.warnings)?,
+        ":parent": new.parent.as_ref().map(json).transpose()?,
     })
 }
 

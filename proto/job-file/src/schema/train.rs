@@ -151,8 +151,10 @@ section! {
         /// Improvement of the metric below which an evaluation counts for
         /// `early_stopping_patience`.
         early_stopping_threshold: f64 = 0.0, in 0.0..;
-        /// Checkpoint to resume from: its folder, or true for the newest in `output_dir`. A job
-        /// that is restarted always resumes from its own newest checkpoint.
+        /// Checkpoint to resume from: its folder, the output folder of another job, whose newest
+        /// checkpoint is taken, or true for the newest in `output_dir`. Settings may differ from those
+        /// that the checkpoint was made with, but for the model and the optimizer. A job that is
+        /// restarted always resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
         /// Start again with the first row of the epoch in which the checkpoint of
         /// `resume_from_checkpoint` was written, instead of continuing with the next row.

@@ -64,6 +64,21 @@ class Client:
             warnings.warn(warning.message, JobFileWarning, stacklevel=2)
         return Job(self, message)
 
+    async def fork(
+        self,
+        reference: str,
+        *,
+        at: int | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+    ) -> Job:
+        """Submits a job that continues from another one's checkpoint, as `traind.Client.fork`."""
+        request = job_file.fork_request(reference, at, overrides, request_id)
+        message: jobs_pb2.Job = await repeat(lambda: self._jobs.ForkJob(request))
+        for warning in message.warnings:
+            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        return Job(self, message)
+
     async def plan(
         self,
         job: JobSource,

@@ -78,6 +78,24 @@ class Client:
             warnings.warn(warning.message, JobFileWarning, stacklevel=2)
         return Job(self, message)
 
+    def fork(
+        self,
+        reference: str,
+        *,
+        at: int | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
+    ) -> Job:
+        """Submits a job that continues from a checkpoint of another one, the newest or that of the step `at`.
+
+        `overrides` replace values of the other job by field path ("train.learning_rate").
+        """
+        request = job_file.fork_request(reference, at, overrides, request_id)
+        message: jobs_pb2.Job = repeat(lambda: self._jobs.ForkJob(request))
+        for warning in message.warnings:
+            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        return Job(self, message)
+
     def plan(
         self,
         job: JobSource,

@@ -28,6 +28,15 @@ def create_request(
     )
 
 
+def fork_request(
+    reference: str, at: int | None, overrides: Mapping[str, Any] | None, request_id: str | None
+) -> jobs_pb2.ForkJobRequest:
+    """The request that forks a job; step 0 stands for its newest checkpoint."""
+    return jobs_pb2.ForkJobRequest(
+        request_id=request_id or uuid.uuid4().hex, job_id=reference, step=at or 0, overrides=values(overrides)
+    )
+
+
 def plan_request(
     job: JobSource, overrides: Mapping[str, Any] | None, base_dir: StrPath | None
 ) -> jobs_pb2.PlanJobRequest:

@@ -112,6 +112,12 @@ class JobView:
         return failure_of(self._message.failure) if self._message.HasField("failure") else None
 
     @property
+    def parent(self) -> tuple[str, int] | None:
+        """The job whose checkpoint it started with, by id, and the steps that one had done."""
+        found = self._message.parent
+        return (found.job_id, found.step) if self._message.HasField("parent") else None
+
+    @property
     def cancel_reason(self) -> str:
         """Who or what cancelled it."""
         return self._message.cancel_reason

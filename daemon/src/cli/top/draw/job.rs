@@ -28,7 +28,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
     .areas(area);
     frame.render_widget(Paragraph::new(facts), top);
     frame.render_widget(progress_bar(job), gauge);
-    losses(frame, middle, history);
+    let parent = app.parent(id).and_then(|parent| app.histories.get(&parent.job_id));
+    losses(frame, middle, [parent, history]);
     events(frame, bottom, history);
 }
 
@@ -40,6 +41,10 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
         Span::styled(state, Style::new().fg(state_color(job.state())).bold()),
         Span::from(format!("  {}  by {}", text::cores(job), job.owner)),
     ])];
+    if let Some(parent) = &job.parent {
+        let line = format!("continues {} from step {}, in gray", parent.job_id, parent.step);
+        lines.push(Line::from(line));
+    }
     if !job.waiting_reason.is_empty() {
         lines.push(Line::from(format!("waiting: {}", job.waiting_reason)));
     }
@@ -95,24 +100,25 @@ fn progress_bar(job: &Job) -> Gauge<'static> {
         .use_unicode(true)
 }
 
-fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
-    let points: Vec<(f64, f64)> = history
-        .map(|history| {
-            history.losses.iter().copied().filter(|(_, loss)| loss.is_finite()).collect()
-        })
-        .unwrap_or_default();
-    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+/// Renders the curves of a job and, behind it, of the one whose checkpoint it started with.
+fn losses(frame: &mut Frame<'_>, area: Rect, [parent, history]: [Option<&History>; 2]) {
+    let curves = [finite(parent), finite(history)];
+    let points = || curves.iter().flatten();
+    if points().next().is_none() {
         return placeholder(frame, area, "no loss yet");
+    }
+    let first = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+    let last = points().map(|(x, _)| *x).fold(first + 1.0, f64::max);
+    let low = points().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
+    let high = points().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
+    let steps = [first, last];
+    let curve = |(points, color)| {
+        let curve = Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line);
+        curve.style(Style::new().fg(color)).data(points)
     };
-    let low = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
-    let high = points.iter().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
-    let steps = [first.0, last.0.max(first.0 + 1.0)];
-    let curve = Dataset::default()
-        .marker(Marker::Braille)
-        .graph_type(GraphType::Line)
-        .style(Style::new().fg(Color::Cyan))
-        .data(&points);
-    let chart = Chart::new(vec![curve])
+    let colors = [Color::DarkGray, Color::Cyan];
+    let curves = curves.iter().map(Vec::as_slice).zip(colors).map(curve).collect();
+    let chart = Chart::new(curves)
         .block(Block::new().borders(Borders::TOP).title(" loss "))
         .x_axis(Axis::default().bounds(steps).labels(steps.map(|step| format!("{step:.0}"))))
         .y_axis(
@@ -121,6 +127,11 @@ fn losses(frame: &mut Frame<'_>, area: Rect, history: Option<&History>) {
                 .labels([low, high].map(text::number)),
         );
     frame.render_widget(chart, area);
+}
+
+fn finite(history: Option<&History>) -> Vec<(f64, f64)> {
+    let points = history.into_iter().flat_map(|history| &history.losses);
+    points.copied().filter(|(_, loss)| loss.is_finite()).collect()
 }
 
 /// Renders the events, the newest at the bottom.

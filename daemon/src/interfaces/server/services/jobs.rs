@@ -84,6 +84,16 @@ impl v1::jobs_server::Jobs for Jobs {
         Ok(Response::new(self.present(job)))
     }
 
+    async fn fork_job(
+        &self,
+        request: Request<v1::ForkJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        self.admit_job()?;
+        let caller = peer::caller(&request)?;
+        let job = self.daemon.fork(request.into_inner(), caller).await?;
+        Ok(Response::new(self.present(job)))
+    }
+
     async fn plan_job(
         &self,
         request: Request<v1::PlanJobRequest>,

@@ -29,7 +29,7 @@ export function job(page, id) {
     el("div", { class: "grid charts" }, charts.map(({ root }) => root)), time, evaluations, saves, data,
     el("h2", {}, "Log"), log, el("details", {}, el("summary", {}, "Job file"), file));
 
-  const known = { steps: [], evaluations: [], saves: [] };
+  const known = { steps: [], evaluations: [], saves: [], parent: [] };
   const draw = atMostOnce(DRAW_PERIOD_MS, () => {
     drawCurves(charts, known);
     showTime(time, known.steps.at(-1));
@@ -38,9 +38,15 @@ export function job(page, id) {
     lines.show();
   });
   page.onResize(draw);
+  let asked = false;
   follow(page, id, known, lines, draw);
   page.every(PERIOD_MS, async () => {
     const now = await page.get(`/api/jobs/${id}`);
+    if (now.parent && !asked) {
+      asked = true;
+      // The curves of the job whose checkpoint this one started with, drawn beside its own.
+      page.get(`/api/jobs/${now.parent.job_id}/curves`).then(({ steps }) => { known.parent = steps; draw(); }, () => {});
+    }
     showHead(page, head, now);
     showData(data, now.data);
     file.textContent = now.job_file;
@@ -114,6 +120,7 @@ function showHead(page, head, job) {
   swap(head, ...[
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, restarted ${job.restarts} times` : ""}`),
+    job.parent ? el("p", { class: "dim" }, "Continues ", el("a", { href: `#/jobs/${job.parent.job_id}` }, job.parent.job_id), ` from step ${job.parent.step}`) : null,
     job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waiting: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
     ...job.warnings.map((warning) => el("p", { class: "note dim" }, warning)),
@@ -137,7 +144,8 @@ function tiles(step, share, over) {
 
 function drawCurves(charts, known) {
   for (const { field, update } of charts) {
-    const curves = [{ name: "training", points: known.steps.map((step) => [step.step, step[field]]) }];
+    const curves = [{ name: "training", color: 0, points: known.steps.map((step) => [step.step, step[field]]) }];
+    if (known.parent.length) curves.push({ name: "parent", color: 2, points: known.parent.map((step) => [step.step, step[field]]) });
     if (field === "loss") {
       const points = known.evaluations.filter(({ metrics }) => "eval_loss" in metrics).map(({ step, metrics }) => [step, metrics.eval_loss]);
       if (points.length) curves.push({ name: "evaluation", points, dots: points.length < 3, color: 1 });
