@@ -1,9 +1,10 @@
-//! The documents: files, links, commands and job files that they name.
+//! The documents: files, links, commands, job files and Python that they have.
 
 mod commands;
 mod files;
 mod job_files;
 mod links;
+mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,9 +37,9 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The Markdown files of the root and of `docs`.
+/// The Markdown files of the root, of `docs`, of the scripts and of the Python client.
 fn documents() -> Vec<Document> {
-    let folders = ["", "docs", "docs/decisions", "docs/examples"];
+    let folders = ["", "docs", "docs/decisions", "docs/examples", "scripts", "proto/python"];
     let entries =
         folders.iter().flat_map(|folder| fs::read_dir(repository().join(folder)).unwrap());
     let paths = entries.map(|entry| entry.unwrap().path());
