@@ -39,6 +39,7 @@ MESHES = {
     "FSDP2 T2": (4, {"fsdp": "full_shard", "tensor": 2}, {"gradient_checkpointing": True}),
     "GRAD4": (4, {"fsdp": "shard_grad_op"}, {"gradient_accumulation_steps": 2}),
 }
+ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DROPOUT_KEYS = {
     "distilbert": ["dropout", "attention_dropout"],
@@ -54,6 +55,7 @@ def main():
     parser = families.parser(__doc__)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--mesh", choices=MESHES)
+    parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
     options = parser.parse_args()
     meshes = {name: mesh for name, mesh in MESHES.items() if options.mesh in (None, name)}
     print(f"{'':36}{'mesh':8}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
@@ -72,14 +74,13 @@ def compare(options, daemon, meshes, family, task):
         peers(options, "random_model.py", family, task, options.model, model)
 
         def train(name, cores, parallel, more):
-            return run(options, daemon, job(family, task, model, rows, scratch / name, cores, parallel, more))
+            described = job(family, task, model, rows, scratch / name, cores, parallel, more)
+            return run(options, daemon, described | (ADAPTERS if options.adapters else {}))
 
         start = weights(model)
         one = train("one", 1, {}, {})
         equal = True
         for name, mesh in meshes.items():
-            if task in families.SEQ2SEQ_TASKS and "tensor" in mesh[1]:
-                continue  # These families' layers cannot be divided.
             found = train(name.replace(" ", "-"), *mesh)
             loss, norm = (largest_difference(one[0], found[0], key) for key in ["loss", "grad_norm"])
             weight = change_missed(start, one[1], found[1])
@@ -128,8 +129,9 @@ def largest_difference(expect, found, key):
 
 
 def weights(folder):
-    """The float32 values of each tensor of a model's only file."""
-    content = (folder / "model.safetensors").read_bytes()
+    """The float32 values of each tensor of a model's only file, or of its adapters."""
+    adapters = folder / "adapter_model.safetensors"
+    content = (adapters if adapters.exists() else folder / "model.safetensors").read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     header.pop("__metadata__", None)
@@ -141,6 +143,9 @@ def change_missed(start, expect, found):
     """The norm of the difference of the trained weights over that of their change."""
     if set(expect) != set(found):
         return math.inf
+    # The second matrix of an adapter starts as zeros, and the first ones are drawn.
+    zeros = {name: [0.0] * len(values) for name, values in expect.items() if ".lora_B." in name}
+    start = start | zeros
     names = [name for name in expect if name in start]
     missed = sum(square_distance(expect[name], found[name]) for name in names)
     return math.sqrt(missed / sum(square_distance(expect[name], start[name]) for name in names))

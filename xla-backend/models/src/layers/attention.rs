@@ -73,7 +73,7 @@ impl Attention {
         attend(cx, [&query, &key, &value], mask, &self.heads)
     }
 
-    /// `x` [B S, H] attends to `source` [B T, H], or to its cached keys; `mask` [B, 1, 1 or S, T] is
+    /// `x` [B S, H] attends to `source` [B T, H], which is fanned out, or to its cached keys; `mask` [B, 1, 1 or S, T] is
     /// added to the scores.
     pub fn forward_to(
         &self,
@@ -84,8 +84,8 @@ impl Attention {
     ) -> Result<Tensor> {
         let query = self.query.forward(cx, &cx.fan_out(x)?)?;
         let project = || -> Result<[Tensor; 2]> {
-            let source = cx.fan_out(states_of(source)?)?;
-            Ok([self.key.forward(cx, &source)?, self.value.forward(cx, &source)?])
+            let source = states_of(source)?;
+            Ok([self.key.forward(cx, source)?, self.value.forward(cx, source)?])
         };
         if cx.cache.is_none() {
             let [key, value] = project()?;
@@ -117,7 +117,7 @@ pub struct Heads {
 
 impl Heads {
     /// [B S, H] to [B, S, N, D], of all heads or of those that this core has.
-    fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
+    pub fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
         split_heads(x, rows, self.num_heads / cx.core_count())
     }
 }

@@ -5,14 +5,14 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Role};
-use crate::tuning::Applied;
+use crate::tuning::{Applied, LayerParts};
 
 #[derive(Clone, Debug)]
 pub struct Conv1d {
     weight: String,
     bias: String,
-    /// Whether cores can have parts of the inputs.
-    divides_inputs: bool,
+    /// Whether cores can have parts of the inputs, and of the outputs.
+    divides: [bool; 2],
 }
 
 impl Conv1d {
@@ -29,17 +29,25 @@ impl Conv1d {
         // Added to the sum of what the cores computed.
         let mut path = if inputs.is_divisible() { path.beside_tokens() } else { path };
         let bias = path.bias("bias", outputs);
-        Conv1d { weight, bias, divides_inputs: inputs.is_divisible() }
+        Conv1d { weight, bias, divides: [inputs, outputs].map(|it| it.is_divisible()) }
     }
 
     /// [N, inputs] to [N, outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let (x, bias) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.bias)?);
-        let mut products = x.matmul(&cx.factor(&self.weight)?)?;
-        if self.divides_inputs {
-            products = cx.fan_in(&products)?;
+        let (products, parts) = (x.matmul(&cx.factor(&self.weight)?)?, self.parts(cx));
+        let adapted = |y, bias| cx.adapted(Applied { weight: &self.weight, x, bias, y, parts });
+        match parts {
+            LayerParts::Inputs => Ok(cx.fan_in(&adapted(products, None)?)?.add(&bias)?),
+            _ => adapted(products.add(&bias)?, Some(&bias)),
         }
-        let y = products.add(&bias)?;
-        cx.adapted(Applied { weight: &self.weight, x, bias: Some(&bias), y })
+    }
+
+    fn parts(&self, cx: &Forward<'_>) -> LayerParts {
+        match (cx.core_count() > 1, self.divides) {
+            (true, [true, _]) => LayerParts::Inputs,
+            (true, [false, true]) => LayerParts::Outputs { copies: None },
+            _ => LayerParts::Whole,
+        }
     }
 }

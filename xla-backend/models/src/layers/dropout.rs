@@ -18,6 +18,11 @@ pub fn dropout_of_features(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Te
     dropped(x, rate, cx.random_of_features(features)?.as_ref())
 }
 
+/// Dropout inside a layer that cores share, of what all of them have [B S, H].
+pub fn dropout_of_all(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
+    dropped(x, rate, cx.random)
+}
+
 /// Dropout of the shares of attention [B, N, S, T], of whose heads this core may have some alone.
 pub(super) fn dropout_of_heads(cx: &Forward<'_>, shares: &Tensor, rate: f64) -> Result<Tensor> {
     let heads = shares.dims().get(1).copied().unwrap_or(1);

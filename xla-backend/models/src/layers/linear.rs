@@ -8,7 +8,7 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
-use crate::tuning::Applied;
+use crate::tuning::{Applied, LayerParts};
 
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -16,6 +16,7 @@ pub struct Linear {
     bias: Option<String>,
     /// Whether cores can have parts of the inputs.
     divides_inputs: bool,
+    divides_outputs: bool,
     /// The number of heads in the outputs of which several cores may have the same.
     shared_heads: Option<usize>,
 }
@@ -45,9 +46,16 @@ impl Linear {
         Linear::declare(&mut path, inputs.into(), outputs.into(), std)
     }
 
-    /// A layer without bias whose weight is another's, called `weight` in full, with whole inputs.
+    /// A layer without bias whose weight is another's, called `weight` in full, a row a token of the
+    /// vocabulary.
     pub fn sharing(weight: &str) -> Linear {
-        Linear { weight: weight.to_owned(), bias: None, divides_inputs: false, shared_heads: None }
+        Linear {
+            weight: weight.to_owned(),
+            bias: None,
+            divides_inputs: false,
+            divides_outputs: true,
+            shared_heads: None,
+        }
     }
 
     /// Adds a bias called `name` below `path`.
@@ -72,7 +80,13 @@ impl Linear {
             Partition::SharedHeads { num_heads } => Some(num_heads),
             _ => None,
         };
-        Linear { weight, bias: None, divides_inputs: inputs.is_divisible(), shared_heads }
+        Linear {
+            weight,
+            bias: None,
+            divides_inputs: inputs.is_divisible(),
+            divides_outputs: outputs.is_divisible(),
+            shared_heads,
+        }
     }
 
     /// [..., inputs] to [..., outputs], in the type of products.
@@ -83,12 +97,22 @@ impl Linear {
         };
         let bias = self.bias.as_deref().map(factor).transpose()?;
         let (x, weight) = (&x.convert(cx.compute_dtype())?, factor(&self.weight)?);
-        let y = if !self.divides_inputs || cx.core_count() == 1 {
-            x.linear(&weight, bias.as_ref())?
-        } else {
-            let sum = cx.fan_in(&x.linear(&weight, None)?)?;
-            bias.as_ref().map_or_else(|| Ok(sum.clone()), |bias| sum.add(bias))?
-        };
-        cx.adapted(Applied { weight: &self.weight, x, bias: bias.as_ref(), y })
+        let parts = self.parts(cx);
+        if parts != LayerParts::Inputs {
+            let (y, bias) = (x.linear(&weight, bias.as_ref())?, bias.as_ref());
+            return cx.adapted(Applied { weight: &self.weight, x, bias, y, parts });
+        }
+        let y = x.linear(&weight, None)?;
+        let y = cx.adapted(Applied { weight: &self.weight, x, bias: None, y, parts })?;
+        let sum = cx.fan_in(&y)?;
+        bias.map_or_else(|| Ok(sum.clone()), |bias| Ok(sum.add(&bias)?))
+    }
+
+    fn parts(&self, cx: &Forward<'_>) -> LayerParts {
+        match (cx.core_count() > 1, self.divides_inputs, self.divides_outputs) {
+            (true, true, _) => LayerParts::Inputs,
+            (true, false, true) => LayerParts::Outputs { copies: self.shared_heads },
+            _ => LayerParts::Whole,
+        }
     }
 }

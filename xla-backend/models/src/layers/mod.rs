@@ -20,7 +20,7 @@ pub use attention::{
     check_heads, split_heads, states_of, within_texts,
 };
 pub use conv1d::Conv1d;
-pub use dropout::{dropout, dropout_of_features};
+pub use dropout::{dropout, dropout_of_all, dropout_of_features};
 pub use embedding::{Embedding, PositionEmbedding};
 pub use embedding_noise::with_noise;
 pub use layer_norm::LayerNorm;

@@ -15,6 +15,9 @@ use crate::error::Result;
 use crate::layers::{additive_mask, causal_mask};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 
+const SOURCE: &str = "input_ids";
+const TARGET: &str = "decoder_input_ids";
+
 /// The two stacks of a family. Layers count from 0 in each.
 pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
     /// [`crate::Model::base_model_prefix`].
@@ -77,7 +80,7 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
 
 /// What a decoder attends to besides itself.
 pub(crate) struct Source<'a> {
-    /// f32[B S, H]; absent where the keys and values of all layers are cached.
+    /// All positions f32[B S, H], fanned out to the cores that share layers; absent where the keys and values of all layers are cached.
     pub states: Option<&'a Tensor>,
     /// f32[B, 1, 1, S], added to scores.
     pub mask: &'a Tensor,
@@ -109,13 +112,15 @@ impl<S: Stacks> EncoderDecoder<S> {
         let stacks = &self.stacks;
         let cx = &Forward { cache: None, ..*cx };
         let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
-        let (mut x, end) = (states, layers.end);
-        for layer in layers {
-            x = cx.layer(&format!("encoder{layer}"), &x, |cx| {
-                stacks.encoder_layer(cx, layer, &x, &scores)
-            })?;
-        }
-        if end == stacks.num_encoder_layers() { stacks.finish_encoder(cx, x) } else { Ok(x) }
+        cx.over_positions(batch.get(SOURCE)?, |cx| {
+            let (mut x, end) = (states, layers.end);
+            for layer in layers {
+                x = cx.layer(&format!("encoder{layer}"), &x, |cx| {
+                    stacks.encoder_layer(cx, layer, &x, &scores)
+                })?;
+            }
+            if end == stacks.num_encoder_layers() { stacks.finish_encoder(cx, x) } else { Ok(x) }
+        })
     }
 
     /// Traces some layers of the decoder.
@@ -132,9 +137,12 @@ impl<S: Stacks> EncoderDecoder<S> {
         }
         let stacks = &self.stacks;
         let mask = additive_mask(batch.get("attention_mask")?)?;
-        let source = Source { states: source, mask: &mask };
+        // All layers compute their keys and values from it.
+        let fan_out = |states| cx.over_positions(batch.get(SOURCE)?, |cx| cx.fan_out(states));
+        let source = source.map(fan_out).transpose()?;
+        let source = Source { states: source.as_ref(), mask: &mask };
         // Padding of targets stands behind them: no token sees it.
-        let present = batch.get("decoder_input_ids")?;
+        let present = batch.get(TARGET)?;
         let present = cx.trace.full(1.0, present.shape().clone())?;
         let scores = stacks.decoder_scores(cx, causal_mask(cx, &present, None)?)?;
         let mut x = states;
@@ -157,9 +165,9 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         let source = [InputDim::Rows, InputDim::Positions];
         let target = [InputDim::Rows, InputDim::TargetPositions];
         vec![
-            InputSpec::required("input_ids", DType::S32, &source),
+            InputSpec::required(SOURCE, DType::S32, &source),
             InputSpec::required("attention_mask", DType::S32, &source),
-            InputSpec::required("decoder_input_ids", DType::S32, &target),
+            InputSpec::required(TARGET, DType::S32, &target),
         ]
     }
 
@@ -171,9 +179,12 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         let encoder = match cx.cached_positions() {
             // The keys and values of the source are cached.
             Some(_) => None,
-            None => Some(self.stacks.embed_source(cx, batch.get("input_ids")?)?),
+            None => {
+                let ids = batch.get(SOURCE)?;
+                Some(cx.over_positions(ids, |cx| self.stacks.embed_source(cx, ids))?)
+            }
         };
-        let last = self.stacks.embed_target(cx, batch.get("decoder_input_ids")?)?;
+        let last = self.stacks.embed_target(cx, batch.get(TARGET)?)?;
         Ok(HiddenStates { last, encoder })
     }
 
@@ -199,10 +210,14 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
     }
 
     fn tokens_input(&self) -> &'static str {
-        "decoder_input_ids"
+        TARGET
     }
 
     fn is_generative(&self) -> bool {
+        true
+    }
+
+    fn is_tensor_parallel(&self) -> bool {
         true
     }
 

@@ -39,6 +39,11 @@ impl Forward<'_> {
         }
     }
 
+    /// The sum of what the cores computed, on each of them.
+    pub(crate) fn add_parts(&self, part: &Tensor) -> Result<Tensor> {
+        self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))
+    }
+
     /// Traces layers that read the tokens `ids` [B, S], whose positions cores may divide between them.
     pub(crate) fn over_positions<T>(
         &self,

@@ -8,7 +8,7 @@ use traind_xla::Tensor;
 
 use super::lora::Lora;
 use crate::error::Result;
-use crate::layers::dropout;
+use crate::layers::{dropout, dropout_of_all, dropout_of_features};
 use crate::model::Forward;
 use crate::parameters::ParameterSpec;
 
@@ -41,9 +41,23 @@ pub(crate) struct Applied<'a> {
     pub weight: &'a str,
     /// [N, I], in the type of products.
     pub x: &'a Tensor,
+    /// What `y` has added to the product.
     pub bias: Option<&'a Tensor>,
     /// [N, O]
     pub y: Tensor,
+    pub parts: LayerParts,
+}
+
+/// How cores that share a linear layer divide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LayerParts {
+    /// Each applies all of it to the tokens that it has.
+    Whole,
+    /// Each has some of the inputs, and a part of the sum `y`.
+    Inputs,
+    /// Each has some of the outputs, and all inputs. Of `copies` parts, where there are fewer than
+    /// cores, several have the same one.
+    Outputs { copies: Option<usize> },
 }
 
 impl Adapters {
@@ -100,15 +114,37 @@ impl Adapters {
         let Some((adapter, lora)) = self.by_weight.get(layer.weight).zip(self.lora.as_ref()) else {
             return Ok(layer.y);
         };
-        let x = dropout(cx, layer.x, lora.lora_dropout)?;
+        let x = layer.dropped(cx, lora.lora_dropout)?;
         let narrow = x.linear(&cx.factor(&adapter.a)?, None)?;
-        let delta = narrow.linear(&cx.factor(&adapter.b)?, None)?.mul_scalar(lora.scaling())?;
+        let wide = layer.parts.of_outputs(cx, cx.factor(&adapter.b)?)?;
+        let delta = narrow.linear(&wide, None)?.mul_scalar(lora.scaling())?;
         match &adapter.magnitude {
             None => Ok(layer.y.add(&delta)?),
             Some(magnitude) => {
-                let scale = adapter.magnitude_scale(cx, layer.weight, magnitude, lora.scaling())?;
+                let scale = adapter.magnitude_scale(cx, &layer, magnitude, lora.scaling())?;
                 adapter.add_with_magnitude(cx, lora, layer, &x, &delta, &scale)
             }
+        }
+    }
+}
+
+impl Applied<'_> {
+    /// `x` after dropout, which draws what one core would.
+    fn dropped(&self, cx: &Forward<'_>, rate: f64) -> Result<Tensor> {
+        match self.parts {
+            LayerParts::Whole => dropout(cx, self.x, rate),
+            LayerParts::Inputs => dropout_of_features(cx, self.x, rate),
+            LayerParts::Outputs { .. } => dropout_of_all(cx, self.x, rate),
+        }
+    }
+}
+
+impl LayerParts {
+    /// A parameter of the outputs.
+    fn of_outputs(self, cx: &Forward<'_>, parameter: Tensor) -> Result<Tensor> {
+        match self {
+            LayerParts::Outputs { copies: Some(copies) } => cx.fan_out_copies(parameter, copies),
+            _ => Ok(parameter),
         }
     }
 }
@@ -139,17 +175,21 @@ impl Adapter {
     fn magnitude_scale(
         &self,
         cx: &Forward<'_>,
-        weight: &str,
+        layer: &Applied<'_>,
         magnitude: &str,
         scaling: f64,
     ) -> Result<Tensor> {
         let constant = |name: &str| Ok::<_, crate::Error>(cx.parameter(name)?.stop_gradient()?);
-        let weight = constant(weight)?;
+        let weight = constant(layer.weight)?;
         let product = constant(&self.b)?.matmul(&constant(&self.a)?)?.mul_scalar(scaling)?;
         let turned = if self.transposed { weight.swap_axes(0, 1)? } else { weight };
         let sum = turned.add(&product)?;
-        let norm = sum.mul(&sum)?.sum(&[1])?.sqrt()?;
-        Ok(cx.parameter(magnitude)?.div(&norm)?.convert(cx.compute_dtype())?)
+        let mut squares = sum.mul(&sum)?.sum(&[1])?;
+        if layer.parts == LayerParts::Inputs {
+            squares = cx.add_parts(&squares)?;
+        }
+        let magnitude = layer.parts.of_outputs(cx, cx.parameter(magnitude)?)?;
+        Ok(magnitude.div(&squares.sqrt()?)?.convert(cx.compute_dtype())?)
     }
 
     fn product(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {

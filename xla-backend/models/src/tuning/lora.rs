@@ -151,28 +151,39 @@ fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
     let (out, of) = if transposed { (1, 0) } else { (0, 1) };
     let (inputs, outputs) = (weight.shape.dims[of], weight.shape.dims[out]);
     let narrow = Partition::Replicated;
-    let spec = |name: &str, dims: &[usize], partitions: &[Partition], init| ParameterSpec {
-        name: name.to_owned(),
-        shape: Shape::new(DType::F32, dims),
-        init,
-        role: Role::Projection,
-        trainable: true,
-        partitions: partitions.to_vec(),
-        partial_gradient: PartialGradient::Never,
-        stages: weight.stages.clone(),
-        tied: Vec::new(),
+    // Each core has its part of the other side, and so of the gradient.
+    let beside = |this: usize, other: usize| {
+        let divides = |side: usize| weight.partitions[side] != Partition::Replicated;
+        match (divides(this), divides(other)) {
+            (true, _) => PartialGradient::Never,
+            (false, true) => PartialGradient::Always,
+            (false, false) => weight.partial_gradient,
+        }
     };
+    let (of_inputs, of_outputs) = (beside(of, out), beside(out, of));
+    let spec =
+        |name: &str, dims: &[usize], partitions: &[Partition], partial, init| ParameterSpec {
+            name: name.to_owned(),
+            shape: Shape::new(DType::F32, dims),
+            init,
+            role: Role::Projection,
+            trainable: true,
+            partitions: partitions.to_vec(),
+            partial_gradient: partial,
+            stages: weight.stages.clone(),
+            tied: Vec::new(),
+        };
     let name = |part: &str| format!("{}.{part}", target.module);
     let (a, b) = (name("lora_A.weight"), name("lora_B.weight"));
     // `kaiming_uniform_(a=√5)`, which is PyTorch's default for a linear layer.
     let uniform = Init::Uniform { bound: (inputs as f64).sqrt().recip() };
     let mut specs = vec![
-        spec(&a, &[lora.r, inputs], &[narrow, weight.partitions[of]], uniform),
-        spec(&b, &[outputs, lora.r], &[weight.partitions[out], narrow], Init::Zeros),
+        spec(&a, &[lora.r, inputs], &[narrow, weight.partitions[of]], of_inputs, uniform),
+        spec(&b, &[outputs, lora.r], &[weight.partitions[out], narrow], of_outputs, Init::Zeros),
     ];
     let magnitude = lora.use_dora.then(|| magnitude_name(target.module));
     if let Some(name) = &magnitude {
-        specs.push(spec(name, &[outputs], &[weight.partitions[out]], Init::Ones));
+        specs.push(spec(name, &[outputs], &[weight.partitions[out]], of_outputs, Init::Ones));
     }
     (Adapter { a, b, magnitude, transposed }, specs)
 }

@@ -2,6 +2,7 @@
 //! cores communicate as often as they must.
 
 use serde_json::{Map, json};
+use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
 use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterSpec, ParameterTensors, Sharding, Task,
     TensorCores, registry, weights,
@@ -30,6 +31,25 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("qwen3-causal-lm", Task::CausalLm, 4, false),
     ("gemma-causal-lm", Task::CausalLm, 2, true),
     ("phi3-causal-lm", Task::CausalLm, 2, false),
+];
+
+/// The same for models that read a source and write a target.
+#[rustfmt::skip]
+const SEQ2SEQ: &[(&str, Task, usize, bool)] = &[
+    ("t5-seq2seq-lm", Task::Seq2SeqLm, 2, false),
+    ("t5-gated-seq2seq-lm", Task::Seq2SeqLm, 2, true),
+    ("bart-seq2seq-lm", Task::Seq2SeqLm, 2, true),
+    ("mbart-seq2seq-lm", Task::Seq2SeqLm, 2, false),
+];
+
+/// Folders of adapters, their models', tasks, numbers of cores, and whether these divide positions.
+#[rustfmt::skip]
+const ADAPTED: &[(&str, &str, Task, usize, bool)] = &[
+    ("lora-distilbert-dora", "distilbert-sequence-classification", Task::SequenceClassification, 2, true),
+    ("lora-roberta-biases", "roberta-sequence-classification", Task::SequenceClassification, 2, false),
+    ("lora-gpt2-dora", "gpt2-untied-causal-lm", Task::CausalLm, 2, false),
+    ("lora-llama-dora", "llama-sequence-classification", Task::SequenceClassification, 4, true),
+    ("lora-phi3", "phi3-causal-lm", Task::CausalLm, 2, true),
 ];
 
 fn mesh(cores: usize) -> Mesh {
@@ -91,23 +111,44 @@ fn joined(
     model.parameters().iter().enumerate().map(join).collect()
 }
 
+/// Compares loss and gradients on cores that share layers with the fixture's.
+fn check_shared(fixture: &Fixture, cores: usize, divides_positions: bool) {
+    let trace = Trace::with_kernels(true);
+    let group = tensor_cores(&trace, &mesh(cores), divides_positions);
+    let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);
+    let outputs: Vec<&Tensor> = std::iter::once(&traced.loss).chain(&traced.gradients).collect();
+    let inputs: Vec<HostArray> = fixture.inputs.iter().map(|(_, it)| it.clone()).collect();
+    let arguments = arguments(fixture.model.as_ref(), cores, &inputs, &fixture.weights);
+    let mut results = Program::compile_for(&trace, &outputs, cores).run_replicas(&arguments);
+    let losses: Vec<HostArray> = results.iter_mut().map(|core| core.remove(0)).collect();
+    assert!(losses.iter().all(|loss| *loss == losses[0]));
+    let gradients = joined(fixture.model.as_ref(), cores, divides_positions, &results);
+    fixture.check_loss_and_gradients(&losses[0], &gradients);
+}
+
+fn check_folders(rows: &[(&str, Task, usize, bool)]) {
+    for (folder, task, cores, divides_positions) in rows {
+        println!("{folder} on {cores}, dividing positions {divides_positions}");
+        check_shared(&Fixture::load(&folder_of(folder), *task), *cores, *divides_positions);
+    }
+}
+
 #[test]
 fn shared_layers_compute_what_transformers_computes() {
-    for (folder, task, cores, divides_positions) in SHARED {
+    check_folders(SHARED);
+}
+
+#[test]
+fn shared_stacks_compute_what_transformers_computes() {
+    check_folders(SEQ2SEQ);
+}
+
+#[test]
+fn shared_layers_with_adapters_compute_what_peft_computes() {
+    for (folder, base, task, cores, divides_positions) in ADAPTED {
         println!("{folder} on {cores}, dividing positions {divides_positions}");
-        let fixture = Fixture::load(&folder_of(folder), *task);
-        let trace = Trace::with_kernels(true);
-        let group = tensor_cores(&trace, &mesh(*cores), *divides_positions);
-        let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);
-        let outputs: Vec<&Tensor> =
-            std::iter::once(&traced.loss).chain(&traced.gradients).collect();
-        let inputs: Vec<HostArray> = fixture.inputs.iter().map(|(_, it)| it.clone()).collect();
-        let arguments = arguments(fixture.model.as_ref(), *cores, &inputs, &fixture.weights);
-        let mut results = Program::compile_for(&trace, &outputs, *cores).run_replicas(&arguments);
-        let losses: Vec<HostArray> = results.iter_mut().map(|core| core.remove(0)).collect();
-        assert!(losses.iter().all(|loss| *loss == losses[0]), "{folder}");
-        let gradients = joined(fixture.model.as_ref(), *cores, *divides_positions, &results);
-        fixture.check_loss_and_gradients(&losses[0], &gradients);
+        let fixture = Fixture::adapted(&folder_of(folder), &folder_of(base), *task);
+        check_shared(&fixture, *cores, *divides_positions);
     }
 }
 
@@ -122,6 +163,38 @@ fn gpt2(layers: usize) -> Box<dyn Model> {
     .unwrap()
     .clone();
     registry::build(ModelConfig::new("config.json", keys), Task::CausalLm).unwrap()
+}
+
+/// The same with adapters of all its linear layers, and dropout of what they read.
+fn adapted_gpt2() -> Box<dyn Model> {
+    let mut model = gpt2(2);
+    let lora = Lora {
+        r: 2,
+        lora_alpha: 4.0,
+        lora_dropout: 0.3,
+        target_modules: TargetModules::AllLinear,
+        modules_to_save: Vec::new(),
+        use_rslora: false,
+        use_dora: true,
+        bias: AdapterBias::None,
+        layers_to_transform: None,
+    };
+    add_lora(model.as_mut(), &lora).unwrap();
+    model
+}
+
+/// Drawn weights, and numbers in the place of zeros.
+fn initial_weights(model: &dyn Model) -> Vec<HostArray> {
+    let drawn = weights::initialize(model.parameters(), 1).unwrap();
+    let without_zeros = |array: HostArray| {
+        let values = array.to_f32().unwrap();
+        if values.iter().any(|value| *value != 0.0) {
+            return array;
+        }
+        let values: Vec<f32> = (0..values.len()).map(|it| (it as f32).sin() / 5.0).collect();
+        HostArray::from_f32(&array.shape().dims, &values).unwrap()
+    };
+    drawn.into_iter().map(without_zeros).collect()
 }
 
 /// Cores that share layers.
@@ -160,7 +233,7 @@ fn traced_step(
         parameters: &ParameterTensors::new(named).divided_over(group),
         random: Some(&random),
         gradient_checkpointing,
-        adapters: None,
+        adapters: Some(model.adapters()),
         cache: None,
         embedding_noise: None,
     };
@@ -170,16 +243,21 @@ fn traced_step(
 }
 
 /// The loss and the gradients with dropout, as cores compute them together.
-fn with_dropout(cores: Cores, kernels: bool, gradient_checkpointing: bool) -> Vec<HostArray> {
+fn with_dropout(
+    model: &dyn Model,
+    cores: Cores,
+    kernels: bool,
+    gradient_checkpointing: bool,
+) -> Vec<HostArray> {
     let Cores { count, divides_positions } = cores;
-    let (model, trace) = (gpt2(2), Trace::with_kernels(kernels));
-    let outputs = traced_step(model.as_ref(), &trace, cores, gradient_checkpointing);
+    let trace = Trace::with_kernels(kernels);
+    let outputs = traced_step(model, &trace, cores, gradient_checkpointing);
     let outputs: Vec<&Tensor> = outputs.iter().collect();
-    let arrays = weights::initialize(model.parameters(), 1).unwrap();
+    let arrays = initial_weights(model);
     let program = Program::compile_for(&trace, &outputs, count);
-    let mut results = program.run_replicas(&arguments(model.as_ref(), count, &[], &arrays));
+    let mut results = program.run_replicas(&arguments(model, count, &[], &arrays));
     let losses: Vec<HostArray> = results.iter_mut().map(|core| core.remove(0)).collect();
-    let gradients = joined(model.as_ref(), count, divides_positions, &results);
+    let gradients = joined(model, count, divides_positions, &results);
     [vec![losses[0].clone()], gradients].concat()
 }
 
@@ -189,11 +267,21 @@ fn dropout_is_that_of_one_core() {
         [(2, false, true, false), (4, true, false, false), (2, true, true, true)]
     {
         let cores = Cores { count, divides_positions };
-        let one = with_dropout(ONE, kernels, checkpointing);
-        for (shared, one) in with_dropout(cores, kernels, checkpointing).iter().zip(&one) {
-            let (off, norm) = distance(&shared.to_f32().unwrap(), &one.to_f32().unwrap());
-            assert!(off <= 2e-6 * norm, "{cores:?}, kernels {kernels}: {off} of {norm}");
-        }
+        check_dropout(gpt2(2).as_ref(), cores, kernels, checkpointing);
+    }
+}
+
+#[test]
+fn dropout_of_adapters_is_that_of_one_core() {
+    let cores = Cores { count: 2, divides_positions: true };
+    check_dropout(adapted_gpt2().as_ref(), cores, false, false);
+}
+
+fn check_dropout(model: &dyn Model, cores: Cores, kernels: bool, checkpointing: bool) {
+    let one = with_dropout(model, ONE, kernels, checkpointing);
+    for (shared, one) in with_dropout(model, cores, kernels, checkpointing).iter().zip(&one) {
+        let (off, norm) = distance(&shared.to_f32().unwrap(), &one.to_f32().unwrap());
+        assert!(off <= 3e-6 * norm, "{cores:?}, kernels {kernels}: {off} of {norm}");
     }
 }
 

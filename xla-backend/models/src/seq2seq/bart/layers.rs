@@ -161,7 +161,7 @@ impl FeedForward {
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         self.residual.around(cx, x, |x| {
-            let inner = self.activation.forward(&self.input.forward(cx, x)?)?;
+            let inner = self.activation.forward(&self.input.forward(cx, &cx.fan_out(x)?)?)?;
             self.output.forward(cx, &dropout_of_features(cx, &inner, self.activation_dropout)?)
         })
     }

@@ -6,7 +6,7 @@ use traind_xla::Tensor;
 
 use super::{Source, T5Config};
 use crate::error::Result;
-use crate::layers::{Heads, Linear, attend_heads, split_heads, states_of};
+use crate::layers::{Heads, Linear, attend_heads, states_of};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -41,6 +41,7 @@ impl Attention {
         x: &Tensor,
         scores: &Tensor,
     ) -> Result<Tensor> {
+        let x = &cx.fan_out(x)?;
         let keys = cx.with_cached(self.keys(cx, x, scores.dims()[0])?)?;
         self.attend(cx, x, keys, scores)
     }
@@ -54,15 +55,16 @@ impl Attention {
     ) -> Result<Tensor> {
         let rows = source.mask.dims()[0];
         let keys = cx.with_source(|| self.keys(cx, states_of(source.states)?, rows))?;
-        self.attend(cx, x, keys, source.mask)
+        self.attend(cx, &cx.fan_out(x)?, keys, source.mask)
     }
 
-    /// Keys and values of `x` [B S, H], [B, S, N, D] each.
+    /// Keys and values of `x` [B S, H], which is fanned out: [B, S, N, D] each.
     fn keys(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<[Tensor; 2]> {
-        let split = |x: &Tensor| split_heads(x, rows, self.heads.num_heads);
+        let split = |x: &Tensor| self.heads.split(cx, x, rows);
         Ok([split(&self.key.forward(cx, x)?)?, split(&self.value.forward(cx, x)?)?])
     }
 
+    /// `x` is fanned out.
     fn attend(
         &self,
         cx: &Forward<'_>,
@@ -71,7 +73,7 @@ impl Attention {
         scores: &Tensor,
     ) -> Result<Tensor> {
         let query = self.query.forward(cx, x)?;
-        let query = split_heads(&query, scores.dims()[0], self.heads.num_heads)?;
+        let query = self.heads.split(cx, &query, scores.dims()[0])?;
         let attended = attend_heads(cx, [&query, &key, &value], scores, &self.heads)?;
         self.output.forward(cx, &attended)
     }

@@ -126,7 +126,7 @@ impl FeedForward {
     }
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        let normal = self.norm.forward(cx, x)?;
+        let normal = cx.fan_out(&self.norm.forward(cx, x)?)?;
         let mut inner = self.activation.forward(&self.input.forward(cx, &normal)?)?;
         if let Some(gate) = &self.gate {
             inner = inner.mul(&gate.forward(cx, &normal)?)?;

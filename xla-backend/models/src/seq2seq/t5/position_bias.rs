@@ -56,7 +56,7 @@ impl PositionBias {
         PositionBias { weight, buckets: Buckets { direction, count, distance_max } }
     }
 
-    /// f32[1, N, S, T].
+    /// f32[1, N, S, T], of this core's heads.
     ///
     /// A bias depends on the distance alone. Rows of all biases, each row one longer than there
     /// are keys, are shifted by one against the row before, once their last places are cut off:
