@@ -111,6 +111,10 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
         }
         return;
     }
+    // The job file reads mappings, and refuses the names of files.
+    if ["deepspeed", "fsdp_config"].contains(&key) && value.is_object() && !is_empty(&value) {
+        return draft.set(&path, value, key);
+    }
     match training_argument(key) {
         Some(argument) if argument.is_default(&value.to_string()) => {}
         Some(argument) => match argument.treatment {

@@ -68,6 +68,10 @@ fn other_values_are_warned_about_or_refused_by_name() {
                 assert_eq!(said, Ok(Vec::new()), "{name}");
                 continue;
             }
+            // A text names a file.
+            _ if ["deepspeed", "fsdp_config"].contains(&name.as_str()) => {
+                (said.unwrap_err(), "use parallel.fsdp")
+            }
             Treatment::Refused(advice) | Treatment::Only(_, advice) => (said.unwrap_err(), advice),
         };
         assert_eq!(texts.len(), 1, "{texts:?}");
@@ -94,4 +98,66 @@ fn label_names_are_those_of_models() {
     assert_eq!(parse("label_names: [start_positions, end_positions]"), Ok(Vec::new()));
     let refused = parse("label_names: [labels, stars]").unwrap_err();
     assert!(refused[0].contains("data.label"), "{refused:?}");
+}
+
+/// The resolved fields of a job with these arguments, and its warnings.
+fn resolved(train: &str) -> (Value, Vec<String>) {
+    let yaml = format!(
+        "{{name: a, model: {{name_or_path: ./a, task: sequence-classification, num_labels: 2}}, \
+         data: {{train: a.csv}}, output_dir: out, train: {{{train}}}}}"
+    );
+    let parsed = JobFile::parse(&yaml, Path::new("/")).unwrap();
+    let warnings = parsed.warnings.iter().map(ToString::to_string).collect();
+    (serde_json::to_value(&parsed.job).unwrap(), warnings)
+}
+
+#[test]
+fn deepspeeds_stages_are_parts_of_fsdp() {
+    for (stage, fsdp) in
+        [(0, "no"), (1, "shard_optimizer"), (2, "shard_grad_op"), (3, "full_shard")]
+    {
+        let config = format!("deepspeed: {{zero_optimization: {{stage: {stage}}}}}");
+        assert_eq!(resolved(&config).0["parallel"]["fsdp"], fsdp, "{stage}");
+    }
+    let (job, warnings) = resolved(
+        "deepspeed: {zero_optimization: {stage: 2, offload_optimizer: {device: none}}, \
+         bf16: {enabled: true}, fp16: {enabled: false}, gradient_clipping: 0.5, \
+         gradient_accumulation_steps: auto, train_micro_batch_size_per_gpu: 4, \
+         steps_per_print: 10}",
+    );
+    let train = &job["train"];
+    assert_eq!((&train["bf16"], &train["fp16"]), (&true.into(), &false.into()));
+    assert_eq!(train["max_grad_norm"], 0.5);
+    assert_eq!(train["per_device_train_batch_size"], 4);
+    assert_eq!(train["gradient_accumulation_steps"], 1);
+    assert_eq!(warnings.len(), 5, "{warnings:?}");
+    let (job, _) = resolved("max_grad_norm: 2, deepspeed: {gradient_clipping: 0.5}");
+    assert_eq!(job["train"]["max_grad_norm"], 2.0, "the Trainer's own argument comes first");
+
+    for (config, expect) in [
+        ("zero2.json", "train.deepspeed: is a file"),
+        ("{zero_optimization: {stage: 4}}", "zero_optimization.stage: must be 0, 1, 2 or 3"),
+        (
+            "{zero_optimization: {stage: 3, offload_param: {device: cpu}}}",
+            "offload_param: offloading",
+        ),
+        ("{optimizer: {type: AdamW}}", "train.deepspeed.optimizer: is not read"),
+    ] {
+        let refused = parse(&format!("deepspeed: {config}")).unwrap_err();
+        assert!(refused[0].contains(expect), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_configuration_of_fsdp_is_read() {
+    let (job, warnings) = resolved(
+        "fsdp: full_shard auto_wrap, fsdp_config: {fsdp_activation_checkpointing: true, \
+         reshard_after_forward: false, transformer_layer_cls_to_wrap: [BertLayer]}",
+    );
+    assert_eq!(job["parallel"]["fsdp"], "shard_grad_op");
+    assert_eq!(job["train"]["gradient_checkpointing"], true);
+    let last = warnings.last().unwrap();
+    assert!(last.ends_with("no effect have transformer_layer_cls_to_wrap"), "{warnings:?}");
+    let refused = parse("fsdp: full_shard, fsdp_config: {offload_params: true}").unwrap_err();
+    assert!(refused[0].contains("offloading"), "{refused:?}");
 }

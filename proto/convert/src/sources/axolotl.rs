@@ -81,11 +81,8 @@ const TABLE: Table = &[
     ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
     ("num_epochs", Rule::Field("train.num_train_epochs")),
     ("optimizer", Rule::Own),
-    ("lr_scheduler", Rule::Field("train.lr_scheduler_type")),
-    (
-        "cosine_min_lr_ratio",
-        Rule::Refused("`cosine` ends at 0; `polynomial` has lr_end in lr_scheduler_kwargs"),
-    ),
+    ("lr_scheduler", Rule::Own),
+    ("cosine_min_lr_ratio", Rule::Own),
     ("evals_per_epoch", Rule::Own),
     ("saves_per_epoch", Rule::Own),
     ("bf16", Rule::Own),
@@ -190,8 +187,28 @@ fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
     adapters::read(ADAPTERS, kind.is_some(), settings, draft);
 }
 
+/// The schedule, with the share of the rate that a cosine ends at.
+fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value)).cloned();
+    let (name, last) = (given("lr_scheduler"), given("cosine_min_lr_ratio"));
+    match (name, last) {
+        (Some(name), Some(share)) if name == "cosine" => {
+            draft.set("train.lr_scheduler_type", "cosine_with_min_lr".into(), "lr_scheduler");
+            draft.set(
+                "train.lr_scheduler_kwargs",
+                serde_json::json!({"min_lr_rate": share}),
+                "cosine_min_lr_ratio",
+            );
+        }
+        (_, Some(_)) => draft.refuse("cosine_min_lr_ratio", "applies to lr_scheduler: cosine"),
+        (Some(name), None) => draft.set("train.lr_scheduler_type", name, "lr_scheduler"),
+        (None, None) => {}
+    }
+}
+
 /// Keys whose values need a look.
 fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
+    schedule(settings, draft);
     if let Some(share) = settings.get("val_set_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_set_size"),

@@ -49,6 +49,7 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let parameters = inner.and_then(Value::as_object).unwrap_or(settings);
     let program = parameters.get("sagemaker_program").map(plain).unwrap_or_default();
     let script = examples::script_of(&shown(&unquoted(&program)));
+    let is_seq2seq = script.is_some_and(|script| script.task == "seq2seq-lm");
     if let Some(script) = script {
         if let Some(sentence) = script.unsupported {
             draft.refuse("sagemaker_program", sentence);
@@ -77,7 +78,20 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             }
             continue;
         }
-        apply(&[TABLE, examples::MODEL, examples::DATA], key, &value, draft);
+        match is_seq2seq {
+            true => apply(
+                &[TABLE, examples::SEQ2SEQ, examples::MODEL, examples::DATA],
+                key,
+                &value,
+                draft,
+            ),
+            false => apply(&[TABLE, examples::MODEL, examples::DATA], key, &value, draft),
+        }
+    }
+    if let Some(script) = script.filter(|_| is_seq2seq) {
+        let plain: Map<String, Value> =
+            parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
+        examples::read_seq2seq(script, &plain, draft);
     }
 }
 

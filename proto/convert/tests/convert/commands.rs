@@ -78,7 +78,7 @@ fn classification_of_a_data_set() {
 fn xnli_needs_files_of_its_own() {
     let line =
         "run_xnli.py --model_name_or_path x/y --language de --do_train --do_eval --output_dir out";
-    check_refused(command(line), &[("language", "not known here")]);
+    check_refused(command(line), &[("language", "files of each language")]);
 }
 
 #[test]
@@ -160,19 +160,27 @@ fn causal_language_models() {
 
 #[test]
 fn scripts_of_what_is_not_supported_yet() {
-    let summarization = "python run_summarization.py --model_name_or_path google-t5/t5-small --do_train --do_eval \
-        --dataset_name cnn_dailymail --source_prefix 'summarize: ' --predict_with_generate";
-    let translation =
-        "run_translation.py --model_name_or_path x/y --source_lang en --target_lang ro --do_train";
     let images = "run_image_classification.py --dataset_name beans --output_dir out --remove_unused_columns False";
     for (line, key, sentence) in [
-        (summarization, "run_summarization", "text from a text"),
-        (translation, "run_translation", "model.task: seq2seq-lm"),
+        ("run_seq2seq_qa.py --do_train", "run_seq2seq_qa", "model.task: seq2seq-lm"),
         (images, "run_image_classification", "images"),
         ("run_swag.py --do_train", "run_swag", "multiple choice"),
     ] {
         check_refused(command(line), &[(key, sentence)]);
     }
+}
+
+#[test]
+fn texts_from_texts_need_their_columns_or_languages() {
+    let rest = "--model_name_or_path x/y --do_train --train_file a.jsonl --output_dir out";
+    check_refused(
+        command(&format!("run_translation.py {rest} --source_lang en")),
+        &[("target_lang", "translation")],
+    );
+    check_refused(
+        command(&format!("run_summarization.py {rest} --text_column body")),
+        &[("summary_column", "--set data.target=")],
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
+mod argument_files;
 mod axolotl;
 mod commands;
 mod llama_factory;

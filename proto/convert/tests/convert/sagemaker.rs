@@ -39,9 +39,17 @@ fn a_training_jobs_description_names_the_script() {
 
 #[test]
 fn a_script_that_is_not_supported_is_refused() {
-    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_summarization.py", "model_name_or_path": "x/y"}}"#;
-    check_refused(
-        text(Source::SageMaker, settings, &GIVEN),
-        &[("sagemaker_program", "text from a text")],
-    );
+    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_image_classification.py", "model_name_or_path": "x/y"}}"#;
+    check_refused(text(Source::SageMaker, settings, &GIVEN), &[("sagemaker_program", "images")]);
+}
+
+#[test]
+fn summaries_are_read_as_on_a_command_line() {
+    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_summarization.py", "model_name_or_path": "\"google-t5/t5-small\"",
+        "dataset_name": "samsum", "predict_with_generate": true, "per_device_train_batch_size": 4,
+        "output_dir": "/opt/ml/model"}}"#;
+    let expect =
+        [("model.task", "seq2seq-lm"), ("data.source", "dialogue"), ("data.target", "summary")];
+    let given = [("data.train", "knkarthick/samsum")];
+    check(text(Source::SageMaker, settings, &given), &expect, &["output_dir"]);
 }

@@ -39,7 +39,7 @@ pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
     problems.warning(ALIAS_USED, OLD, format!("is read as `{NEW}: {fsdp}`"));
     problems.renamed(OLD, NEW);
     entry.node.value = Value::Text(fsdp.to_string());
-    insert(root, entry);
+    insert(root, "parallel", "fsdp", entry.node.value);
 }
 
 fn strategy(value: &Value) -> Option<Fsdp> {
@@ -63,12 +63,24 @@ fn has_key(root: &mut Node) -> bool {
     section_of(root, "parallel").is_some_and(|keys| keys.iter().any(|entry| entry.key == "fsdp"))
 }
 
-fn insert(root: &mut Node, entry: Entry) {
-    if let Some(parallel) = section_of(root, "parallel") {
-        parallel.push(entry);
+/// Changes `full_shard`, which gathers parameters again in the backward pass, to `shard_grad_op`.
+pub(super) fn keep_parameters(root: &mut Node) {
+    let Some(parallel) = section_of(root, "parallel") else { return };
+    for entry in parallel.iter_mut().filter(|entry| entry.key == "fsdp") {
+        if entry.node.value == Value::Text(Fsdp::FullShard.to_string()) {
+            entry.node.value = Value::Text(Fsdp::ShardGradOp.to_string());
+        }
+    }
+}
+
+/// Adds a key to a section, which is made if there is none.
+pub(super) fn insert(root: &mut Node, section: &str, key: &str, value: Value) {
+    let entry = Entry { key: key.to_owned(), key_at: None, node: Node { value, at: None } };
+    if let Some(keys) = section_of(root, section) {
+        keys.push(entry);
     } else if let Value::Map(sections) = &mut root.value {
-        sections.retain(|section| section.key != "parallel");
+        sections.retain(|found| found.key != section);
         let node = Node { value: Value::Map(vec![entry]), at: None };
-        sections.push(Entry { key: "parallel".to_owned(), key_at: None, node });
+        sections.push(Entry { key: section.to_owned(), key_at: None, node });
     }
 }

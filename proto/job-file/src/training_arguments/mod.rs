@@ -1,6 +1,7 @@
 //! TrainingArguments that are no keys of `train`: accepted with their defaults, else ignored
 //! with a warning where the result is the same, or refused with an alternative.
 
+mod deepspeed;
 mod fsdp;
 mod table;
 
@@ -62,6 +63,7 @@ pub fn training_argument(name: &str) -> Option<&'static Argument> {
 /// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     fsdp::apply(root, problems);
+    deepspeed::apply(root, problems);
     let Some(entries) = aliases::section_of(root, "train") else {
         return;
     };

@@ -105,8 +105,8 @@ const DISTRIBUTION: &[Argument] = arguments! {
     ddp_backend: "null", NoEffect(COLLECTIVES);
     ddp_timeout: "1800", NoEffect(COLLECTIVES);
     fsdp: "null", Refused("use full_shard or shard_grad_op, which are read as parallel.fsdp");
-    fsdp_config: "null", NoEffect("each layer is gathered by itself");
-    deepspeed: "null", Refused("use parallel.fsdp, and bf16 or fp16");
+    fsdp_config: "null", Refused("give its content as a mapping, of which activation_checkpointing and reshard_after_forward are read; each layer is gathered by itself");
+    deepspeed: "null", Refused("give its content as a mapping, of which ZeRO stages, precision, clipping and batch sizes are read, or use parallel.fsdp, and bf16 or fp16");
     local_rank: "-1", NoEffect("the runner starts one worker a core");
 };
 

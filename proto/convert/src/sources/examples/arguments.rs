@@ -8,6 +8,9 @@ use crate::values::{parse, shown};
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ROWS: &str = "rows are not cut off; give smaller files, or use max_steps";
 
+const LANGUAGES: &str = "a job has one configuration of a data set; give the files of each language \
+    as data.train and data.validation";
+
 pub(crate) const MODEL: Table = &[
     ("model_name_or_path", Rule::Field("model.name_or_path")),
     ("model_revision", Rule::Field("model.revision")),
@@ -44,6 +47,9 @@ pub(crate) const DATA: Table = &[
     ("task_name", Rule::Own),
     ("dataset_name", Rule::Own),
     ("dataset_config_name", Rule::Field("data.dataset_config_name")),
+    ("dataset_config", Rule::Field("data.dataset_config_name")),
+    ("language", Rule::Refused(LANGUAGES)),
+    ("train_language", Rule::Refused(LANGUAGES)),
     ("train_file", Rule::Field("data.train")),
     ("validation_file", Rule::Field("data.validation")),
     ("test_file", Rule::Field("data.test")),

@@ -3,6 +3,7 @@
 mod arguments;
 mod command_line;
 mod glue;
+mod seq2seq;
 
 use serde_json::{Map, Value};
 
@@ -13,6 +14,7 @@ use crate::sources::hub;
 use crate::values::{is_off, shown};
 
 pub(crate) use arguments::{DATA, MODEL};
+pub(crate) use seq2seq::ARGUMENTS as SEQ2SEQ;
 
 /// An example script.
 pub(crate) struct Script {
@@ -31,8 +33,8 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
     Script { name, task: "", unsupported: Some(sentence) }
 }
 
-const SEQ2SEQ: &str = "scripts of models that write a text from a text are not converted yet; \
-    write a job file with model.task: seq2seq-lm, as docs/examples/summarization.yaml";
+const ANSWERS: &str = "answers that are written are not converted; write a job file with \
+    model.task: seq2seq-lm, as docs/examples/summarization.yaml";
 const IMAGES: &str = "models of images are not supported yet; the tasks here read text";
 
 const SCRIPTS: &[Script] = &[
@@ -43,9 +45,9 @@ const SCRIPTS: &[Script] = &[
     script("run_qa", "question-answering"),
     script("run_mlm", "masked-lm"),
     script("run_clm", "causal-lm"),
-    unsupported("run_summarization", SEQ2SEQ),
-    unsupported("run_translation", SEQ2SEQ),
-    unsupported("run_seq2seq_qa", SEQ2SEQ),
+    script("run_summarization", "seq2seq-lm"),
+    script("run_translation", "seq2seq-lm"),
+    unsupported("run_seq2seq_qa", ANSWERS),
     unsupported("run_image_classification", IMAGES),
     unsupported("run_mim", IMAGES),
     unsupported(
@@ -95,14 +97,25 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         draft.set("resources.cores", processes.into(), "processes of the launcher");
     }
     for (key, value) in &line.arguments {
-        apply(&[FLAGS, MODEL, DATA], key, value, draft);
+        match script.task {
+            "seq2seq-lm" => apply(&[FLAGS, seq2seq::ARGUMENTS, MODEL, DATA], key, value, draft),
+            _ => apply(&[FLAGS, MODEL, DATA], key, value, draft),
+        }
     }
     let arguments = Arguments(&line.arguments);
     phases(&arguments, draft);
     tokenizer(&arguments, draft);
     data(script, &arguments, draft);
-    columns(script, &arguments, draft);
+    match script.task {
+        "seq2seq-lm" => seq2seq::read(script.name, &arguments, draft),
+        _ => columns(script, &arguments, draft),
+    }
     Ok(script.name)
+}
+
+/// Reads columns, languages and lengths of a script that writes texts from texts.
+pub(crate) fn read_seq2seq(script: &Script, arguments: &Map<String, Value>, draft: &mut Draft) {
+    seq2seq::read(script.name, &Arguments(arguments), draft);
 }
 
 struct Arguments<'a>(&'a Map<String, Value>);

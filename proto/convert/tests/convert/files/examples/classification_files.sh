@@ -1,0 +1,14 @@
+python run_classification.py \
+  --model_name_or_path google-bert/bert-base-uncased \
+  --train_file reviews/train.csv --validation_file reviews/dev.csv --test_file reviews/test.csv \
+  --text_column_names "review_title,review_body" \
+  --label_column_name stars \
+  --metric_name f1 \
+  --shuffle_train_dataset --shuffle_seed 7 \
+  --do_train --do_eval --do_predict \
+  --max_seq_length 512 \
+  --per_device_train_batch_size 32 \
+  --learning_rate 2e-5 \
+  --num_train_epochs 1 \
+  --load_best_model_at_end --metric_for_best_model f1 --eval_strategy epoch --save_strategy epoch \
+  --output_dir out/reviews

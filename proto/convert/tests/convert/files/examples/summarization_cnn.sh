@@ -1,0 +1,11 @@
+python run_summarization.py \
+  --model_name_or_path google-t5/t5-small \
+  --do_train \
+  --do_eval \
+  --dataset_name abisee/cnn_dailymail \
+  --dataset_config "3.0.0" \
+  --source_prefix "summarize: " \
+  --output_dir /tmp/tst-summarization \
+  --per_device_train_batch_size=4 \
+  --per_device_eval_batch_size=4 \
+  --predict_with_generate

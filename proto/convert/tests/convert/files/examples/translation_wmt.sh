@@ -1,0 +1,13 @@
+python run_translation.py \
+  --model_name_or_path google-t5/t5-small \
+  --do_train \
+  --do_eval \
+  --source_lang en \
+  --target_lang ro \
+  --source_prefix "translate English to Romanian: " \
+  --dataset_name wmt/wmt16 \
+  --dataset_config_name ro-en \
+  --output_dir /tmp/tst-translation \
+  --per_device_train_batch_size=4 \
+  --per_device_eval_batch_size=4 \
+  --predict_with_generate

@@ -1,0 +1,168 @@
+//! `deepspeed` and `fsdp_config` of TrainingArguments, given as mappings, read as the keys of the job
+//! file that they stand for.
+
+use super::fsdp;
+use crate::aliases::section_of;
+use crate::node::{Entry, Node, Value};
+use crate::problems::{ALIAS_USED, FIELD_UNUSED, Problems, join};
+use crate::schema::parallel::Fsdp;
+
+const DEEPSPEED: &str = "train.deepspeed";
+const FSDP_CONFIG: &str = "train.fsdp_config";
+const A_FILE: &str =
+    "is a file, which is not read; give its content as a mapping, or use parallel.fsdp";
+const OFFLOAD: &str =
+    "offloading to the host is not supported; shards on more cores take less memory of each";
+
+/// Keys of DeepSpeed that are keys of `train`.
+const NUMBERS: [(&str, &str); 3] = [
+    ("gradient_clipping", "max_grad_norm"),
+    ("gradient_accumulation_steps", "gradient_accumulation_steps"),
+    ("train_micro_batch_size_per_gpu", "per_device_train_batch_size"),
+];
+
+/// Reads both where they are mappings; files are refused.
+pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
+    if let Some(config) = take(root, "deepspeed", DEEPSPEED, problems) {
+        read_deepspeed(root, &config, problems);
+    }
+    if let Some(config) = take(root, "fsdp_config", FSDP_CONFIG, problems) {
+        read_fsdp_config(root, &config, problems);
+    }
+}
+
+/// Takes a mapping out of `train`. An empty one says nothing.
+fn take(root: &mut Node, key: &str, path: &str, problems: &mut Problems) -> Option<Vec<Entry>> {
+    let train = section_of(root, "train")?;
+    let at = train.iter().position(|entry| entry.key == key)?;
+    match &train[at].node.value {
+        Value::Map(entries) if !entries.is_empty() => {
+            let entries = entries.clone();
+            train.remove(at);
+            Some(entries)
+        }
+        Value::Text(text) if !text.is_empty() => {
+            train.remove(at);
+            problems.violation(path, A_FILE);
+            None
+        }
+        _ => None,
+    }
+}
+
+fn read_deepspeed(root: &mut Node, config: &[Entry], problems: &mut Problems) {
+    for Entry { key, node, .. } in config {
+        let path = join(DEEPSPEED, key);
+        let number = NUMBERS.iter().find(|(name, _)| name == key).map(|(_, field)| *field);
+        match (key.as_str(), &node.value) {
+            (_, Value::Text(text)) if text == "auto" => {}
+            ("zero_optimization", Value::Map(zero)) => read_zero(root, zero, problems),
+            ("bf16" | "fp16", Value::Map(entries)) => {
+                if is_true(entries, "enabled") {
+                    imply(root, "train", key, Value::Bool(true), &path, problems);
+                }
+            }
+            ("optimizer" | "scheduler", _) => {
+                problems.violation(&path, "is not read; use the keys of `train`");
+            }
+            (_, value) => match number {
+                Some(field) => imply(root, "train", field, value.clone(), &path, problems),
+                None => problems.warning(FIELD_UNUSED, &path, "has no effect"),
+            },
+        }
+    }
+}
+
+/// The stages of ZeRO: nothing, the optimizer's state, also gradients, also parameters.
+fn read_zero(root: &mut Node, zero: &[Entry], problems: &mut Problems) {
+    let path = join(DEEPSPEED, "zero_optimization");
+    for part in ["offload_optimizer", "offload_param"] {
+        let offloads = entry(zero, part).is_some_and(|node| match &node.value {
+            Value::Map(entries) => text(entries, "device").is_none_or(|device| device != "none"),
+            _ => false,
+        });
+        if offloads {
+            problems.violation(&join(&path, part), OFFLOAD);
+        }
+    }
+    let stages = [Fsdp::No, Fsdp::ShardOptimizer, Fsdp::ShardGradOp, Fsdp::FullShard];
+    let path = join(&path, "stage");
+    let stage = match entry(zero, "stage").map(|node| &node.value) {
+        None => Some(Fsdp::No),
+        Some(Value::Integer(stage)) => {
+            usize::try_from(*stage).ok().and_then(|it| stages.get(it).copied())
+        }
+        Some(_) => None,
+    };
+    match stage {
+        Some(fsdp) => {
+            imply(root, "parallel", "fsdp", Value::Text(fsdp.to_string()), &path, problems)
+        }
+        None => problems.violation(&path, "must be 0, 1, 2 or 3"),
+    }
+}
+
+fn read_fsdp_config(root: &mut Node, config: &[Entry], problems: &mut Problems) {
+    let mut unused = Vec::new();
+    for Entry { key, node, .. } in config {
+        let (path, is_true) = (join(FSDP_CONFIG, key), node.value == Value::Bool(true));
+        match key.strip_prefix("fsdp_").unwrap_or(key) {
+            "activation_checkpointing" if is_true => {
+                imply(root, "train", "gradient_checkpointing", Value::Bool(true), &path, problems);
+            }
+            "offload_params" | "cpu_offload" | "offload" if is_true => {
+                problems.violation(&path, OFFLOAD);
+            }
+            "reshard_after_forward" if node.value == Value::Bool(false) => {
+                fsdp::keep_parameters(root);
+                problems.warning(ALIAS_USED, &path, "is read as `parallel.fsdp: shard_grad_op`");
+            }
+            _ => unused.push(key.as_str()),
+        }
+    }
+    if !unused.is_empty() {
+        let text =
+            format!("each layer is gathered by itself; no effect have {}", unused.join(", "));
+        problems.warning(FIELD_UNUSED, FSDP_CONFIG, text);
+    }
+}
+
+/// Gives a key that the job file leaves out a value.
+fn imply(
+    root: &mut Node,
+    section: &str,
+    key: &str,
+    value: Value,
+    path: &str,
+    problems: &mut Problems,
+) {
+    let shown = match &value {
+        Value::Text(text) => text.clone(),
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        _ => return problems.violation(path, "must be a number or `auto`"),
+    };
+    let field = join(section, key);
+    let given = section_of(root, section).is_some_and(|keys| keys.iter().any(|it| it.key == key));
+    if given {
+        return;
+    }
+    problems.warning(ALIAS_USED, path, format!("is read as `{field}: {shown}`"));
+    fsdp::insert(root, section, key, value);
+}
+
+fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}
+
+fn is_true(entries: &[Entry], key: &str) -> bool {
+    entry(entries, key).is_some_and(|node| node.value == Value::Bool(true))
+}
+
+fn text<'a>(entries: &'a [Entry], key: &str) -> Option<&'a str> {
+    match &entry(entries, key)?.value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
