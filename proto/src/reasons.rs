@@ -122,6 +122,8 @@ reasons! {
     OUTPUT_FAILED
     /// The disk of the output folder has no room for what the job will write.
     DISK_FULL
+    /// The bucket of output_dir or checkpoint_dir cannot be used; the message says why.
+    BUCKET_FAILED
     /// There is no checkpoint to resume from.
     CHECKPOINT_NOT_FOUND
     /// A file of the checkpoint is damaged or missing.

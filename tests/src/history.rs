@@ -3,6 +3,7 @@
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{
     Compiled, DataPrepared, Event, Fetched, Finished, Job, JobState, Resumed, Saved, Started, Step,
+    Uploaded,
 };
 
 /// A job that has ended, and all its events.
@@ -46,6 +47,10 @@ impl History {
 
     pub fn fetched(&self) -> Vec<&Fetched> {
         self.each(|kind| if let Kind::Fetched(fetched) = kind { Some(fetched) } else { None })
+    }
+
+    pub fn uploaded(&self) -> Vec<&Uploaded> {
+        self.each(|kind| if let Kind::Uploaded(uploaded) = kind { Some(uploaded) } else { None })
     }
 
     /// The events of attempts that resumed from a checkpoint.

@@ -2,7 +2,7 @@
 //! content can be made to break off or to stall.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -14,6 +14,7 @@ pub struct Request {
     pub query: String,
     /// By lower-case names.
     pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -139,7 +140,8 @@ fn serve(
 
 /// `None` for a connection without a request.
 fn read_request(connection: &TcpStream) -> std::io::Result<Option<Request>> {
-    let mut lines = BufReader::new(connection.try_clone()?).lines();
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut lines = reader.by_ref().lines();
     let Some(first) = lines.next().transpose()? else { return Ok(None) };
     let mut parts = first.split(' ');
     let method = parts.next().unwrap_or_default().to_owned();
@@ -151,7 +153,24 @@ fn read_request(connection: &TcpStream) -> std::io::Result<Option<Request>> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    Ok(Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers }))
+    let length = headers.get("content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or_default()];
+    reader.read_exact(&mut body)?;
+    Ok(Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers, body }))
+}
+
+/// Decodes the percent-encoding of a path or of a part of a query.
+pub fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let escaped = escaped.filter(|_| *first == b'%');
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8(bytes).unwrap()
 }
 
 fn send(
@@ -177,6 +196,17 @@ fn send(
     Ok(())
 }
 
+impl Request {
+    /// The decoded value of a parameter of the query.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        let value = |part: &str| match part.split_once('=') {
+            Some((found, value)) => (found == name).then(|| decoded(value)),
+            None => (part == name).then(String::new),
+        };
+        self.query.split('&').find_map(value)
+    }
+}
+
 impl Response {
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Response {
         Response { status, body: body.into(), ..Response::default() }
@@ -190,6 +220,11 @@ impl Response {
     pub fn with(mut self, name: &str, value: &str) -> Response {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Whether the request succeeded.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
     }
 
     /// The part of the body that the request's `Range` header selects, or all of it without one.

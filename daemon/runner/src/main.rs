@@ -17,6 +17,7 @@ mod model;
 mod output;
 mod plan;
 mod progress;
+mod remote;
 mod run;
 mod session;
 mod state;
@@ -36,6 +37,7 @@ use traind_proto::v1::Outcome;
 
 use control::{Activity, Journal, Reporter, Stop, print_line};
 use error::RunError;
+use remote::Remote;
 use run::Context;
 
 const CANCELLED: u8 = 3;
@@ -88,13 +90,15 @@ fn run_job(run_dir: &Path) -> anyhow::Result<Outcome> {
     let started = Instant::now();
     let stop = Stop::default();
     stop.on_signals()?;
-    let spec = RunSpec::read(run_dir).context("read run spec")?;
+    let mut spec = RunSpec::read(run_dir).context("read run spec")?;
     let journal = Journal::open(&run_dir.join("events.log")).context("open event log")?;
+    let remote = Remote::take(&mut spec, run_dir, journal.clone(), stop.clone())?;
     let context = Context {
         run_dir: run_dir.to_owned(),
         spec,
         reporter: Reporter { journal, activity: Activity::new() },
         stop,
+        remote,
         locks: EntryLocks::default(),
         started,
     };

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, JobFile, Parsed, ResumeFrom, Violation};
+use traind_job_file::{DataFiles, JobFile, Parsed, Violation};
 use traind_proto::v1;
 
 use super::error::{Error, FieldViolation};
@@ -147,12 +147,16 @@ pub(crate) fn admit(
 }
 
 /// Refuses a job that does not fit this host.
-pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile) -> Result<(), Error> {
+pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Result<(), Error> {
     if let (Some(misfit), Some(available)) = (&plan.misfit, plan.bytes_per_core_max) {
         let change = misfit.change.clone();
         return Err(Error::Memory { plan: Box::new(plan.clone()), available, change });
     }
-    let folder = existing_ancestor(&job.output_dir);
+    // What is uploaded is first written into the run folder.
+    let folder = match DataFiles::is_url(&job.output_dir) {
+        true => state_dir.to_owned(),
+        false => existing_ancestor(&job.output_dir),
+    };
     // If the file system does not report its space, the runner will find out.
     let Ok(space) = rustix::fs::statvfs(&folder) else { return Ok(()) };
     let available = space.f_bavail.saturating_mul(space.f_frsize);
@@ -253,10 +257,15 @@ fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
             );
         }
     }
-    if let Some(ResumeFrom::Folder(folder)) = &job.train.resume_from_checkpoint {
-        note("train.resume_from_checkpoint", roots.objection(folder));
+    for (field, folder) in job.folders_used() {
+        note(
+            field,
+            match DataFiles::is_url(folder) {
+                true => roots.objection_to_url(&folder.to_string_lossy()),
+                false => roots.objection(folder),
+            },
+        );
     }
-    note("output_dir", roots.objection(&job.output_dir));
     outside
 }
 
@@ -301,15 +310,30 @@ fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation>
             }
         }
     }
-    let existing = job.output_dir.ancestors().find(|folder| folder.exists());
-    if job.output_dir.exists() && !job.output_dir.is_dir() {
-        note("output_dir", format!("{} exists and is not a folder", job.output_dir.display()));
-    } else if let Some(folder) = existing
-        && let Err(Errno::ACCESS) = user.may(folder, Access::WRITE_OK | Access::EXEC_OK)
+    let checkpoint_dir = job.checkpoint_dir.as_deref().map(|folder| ("checkpoint_dir", folder));
+    for (field, folder) in
+        [("output_dir", job.output_dir.as_path())].into_iter().chain(checkpoint_dir)
     {
-        note("output_dir", user.not_accessible("write to", folder));
+        if let Some(description) = unwritable(folder, &user) {
+            note(field, description);
+        }
     }
     missing
+}
+
+/// Explains why a folder cannot be created or written. Only the runner can check a bucket.
+fn unwritable(folder: &Path, user: &Reader) -> Option<String> {
+    if DataFiles::is_url(folder) {
+        return None;
+    }
+    if folder.exists() && !folder.is_dir() {
+        return Some(format!("{} exists and is not a folder", folder.display()));
+    }
+    let existing = folder.ancestors().find(|folder| folder.exists())?;
+    match user.may(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(Errno::ACCESS) => Some(user.not_accessible("write to", existing)),
+        _ => None,
+    }
 }
 
 /// The job's user, whose file access this thread has.

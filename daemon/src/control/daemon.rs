@@ -131,7 +131,7 @@ impl Daemon {
         fork::find_parent(store, &mut new, &job)?;
         match self.planner.plan(settings, &job, new.run_as, false) {
             Ok(plan) => {
-                admission::refuse_misfit(&plan, &job)?;
+                admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
             }
             Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
@@ -176,7 +176,7 @@ impl Daemon {
     fn plan_blocking(&self, submission: &Submission) -> Result<Plan, Error> {
         let (new, job) = admission::admit(submission, &self.settings)?;
         let plan = self.planner.plan(&self.settings, &job, new.run_as, true)?;
-        admission::refuse_misfit(&plan, &job)?;
+        admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
         Ok(plan)
     }
 

@@ -43,6 +43,10 @@ pub(super) fn submission(
         parent.name.chars().take(NAME_CHARACTERS_MAX - SUFFIX.len()).collect::<String>();
     job["name"] = format!("{stem}{SUFFIX}").into();
     job["output_dir"] = free_folder(store, output_dir)?.display().to_string().into();
+    // Two jobs cannot share a folder of checkpoints.
+    if let Some(keys) = job.as_object_mut() {
+        keys.remove("checkpoint_dir");
+    }
     job["train"]["resume_from_checkpoint"] = folder.display().to_string().into();
     if let Some(resources) = job["resources"].as_object_mut() {
         resources.remove("after");

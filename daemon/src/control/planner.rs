@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use traind_job_file::JobFile;
+use traind_job_file::{DataFiles, JobFile};
 
 use crate::access::account::Account;
 use crate::jobs::supervisor::environment::planner_environment;
@@ -153,7 +153,7 @@ fn host_memory() -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Digest of everything that the plan depends on, which a job's name and output folder are not
+/// Digest of everything that the plan depends on, which a job's name and local output folder are not
 /// among. The account is, since plans reveal what a user's files contain.
 fn key(
     job: &JobFile,
@@ -162,7 +162,10 @@ fn key(
 ) -> Result<[u8; 32], PlanError> {
     let mut same = job.clone();
     same.name.clear();
-    same.output_dir = PathBuf::new();
+    // A bucket's takes other space on the disk.
+    if !DataFiles::is_url(&same.output_dir) {
+        same.output_dir = PathBuf::new();
+    }
     let mut digest = Sha256::new();
     digest.update(serde_json::to_vec(&(same, account))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::AmazonS3;
 use object_store::path::Path as Key;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use traind_bucket::Connected;
 use traind_cache::require_space;
 
 use super::FetchContext;
@@ -27,8 +28,6 @@ const CHUNK_BYTES: u64 = 8 << 20;
 const CHUNKS_AT_ONCE: usize = 4;
 /// Tries for a chunk whose body breaks off; each of them retries what the server refuses.
 const TRIES: u32 = 5;
-const RETRIES: usize = 3;
-const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The interval between checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
@@ -80,21 +79,9 @@ impl Bucket {
         if name.is_empty() || pattern.is_empty() {
             return Err(problem(url, ObjectProblem::NotAUrl));
         }
-        let retry = RetryConfig {
-            max_retries: RETRIES,
-            retry_timeout: RETRY_TIMEOUT,
-            ..RetryConfig::default()
-        };
-        let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry);
-        let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-        let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
-        let endpoint = endpoint.unwrap_or_default();
-        // An endpoint without TLS was chosen on purpose.
-        let builder = match endpoint.starts_with("http://") {
-            true => builder.with_allow_http(true),
-            false => builder,
-        };
-        let store = builder.build().map_err(|error| problem(url, ObjectProblem::of(error)))?;
+        let connected = traind_bucket::connect(name);
+        let Connected { store, endpoint } =
+            connected.map_err(|error| problem(url, ObjectProblem::of(error)))?;
         Ok(Self { store, endpoint, name: name.to_owned(), pattern: pattern.to_owned(), context })
     }
 

@@ -38,8 +38,8 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 7] =
-    ["model", "data", "train", "peft", "resources", "parallel", "output_dir"];
+const SECTIONS: [&str; 8] =
+    ["model", "data", "train", "peft", "resources", "parallel", "output_dir", "checkpoint_dir"];
 
 struct Field {
     path: String,
@@ -176,12 +176,13 @@ impl Draft {
         let (own, prefix) = (self.fields.iter(), format!("{section}."));
         let rows: Vec<(&str, &Field)> = match section {
             "" => own.filter(|field| field.path == "name").map(|field| ("name", field)).collect(),
-            "output_dir" => {
+            "output_dir" | "checkpoint_dir" => {
                 own.filter(|field| field.path == section).map(|field| (section, field)).collect()
             }
             _ => own.filter_map(|f| Some((f.path.strip_prefix(&prefix)?, f))).collect(),
         };
-        let indent = if matches!(section, "" | "output_dir") { "" } else { "  " };
+        let indent =
+            if matches!(section, "" | "output_dir" | "checkpoint_dir") { "" } else { "  " };
         if !rows.is_empty() && !indent.is_empty() {
             yaml.push_str(&format!("{section}:\n"));
         }

@@ -22,12 +22,15 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
     if let Some(ResumeFrom::Folder(path)) = &mut job.train.resume_from_checkpoint {
-        paths.resolve("train.resume_from_checkpoint", path);
+        paths.resolve_folder("train.resume_from_checkpoint", path);
     }
     if let Some(path) = &mut job.peft.adapter_name_or_path {
         paths.resolve("peft.adapter_name_or_path", path);
     }
-    paths.resolve("output_dir", &mut job.output_dir);
+    paths.resolve_folder("output_dir", &mut job.output_dir);
+    if let Some(path) = &mut job.checkpoint_dir {
+        paths.resolve_folder("checkpoint_dir", path);
+    }
 }
 
 struct Paths<'a> {
@@ -42,6 +45,19 @@ impl Paths<'_> {
             self.problems.violation(field, description);
         }
         *path = without_dots(&self.base_dir.join(&path));
+    }
+
+    /// Resolves a folder that may be a bucket's.
+    fn resolve_folder(&mut self, field: &str, path: &mut PathBuf) {
+        let text = path.to_string_lossy().into_owned();
+        if !DataFiles::is_url(path) {
+            self.resolve(field, path);
+        } else if is_bucket_folder(&text) {
+            *path = text.trim_end_matches('/').into();
+        } else {
+            let description = format!("must be a folder or s3://BUCKET/PREFIX, not `{text}`");
+            self.problems.violation(field, description);
+        }
     }
 
     /// A hub id may be meant as the folder of that name.
@@ -75,6 +91,14 @@ impl Paths<'_> {
             }
         }
     }
+}
+
+/// Whether `text` is `s3://BUCKET/PREFIX`, whose prefix has no part that could mean another folder.
+fn is_bucket_folder(text: &str) -> bool {
+    let parts =
+        text.strip_prefix("s3://").and_then(|rest| rest.trim_end_matches('/').split_once('/'));
+    let is_name = |part: &str| !["", ".", ".."].contains(&part) && !part.contains(['*', '?', '[']);
+    parts.is_some_and(|(bucket, prefix)| is_name(bucket) && prefix.split('/').all(is_name))
 }
 
 /// Keeps the special characters of the folder out of the glob: a relative path

@@ -128,6 +128,14 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(job_file(SimpleNamespace(config=source))["data"], {"train": "s3://b/train.parquet"})
 
 
+class Buckets(unittest.TestCase):
+    def test_the_model_and_the_checkpoints_may_be_in_buckets(self):
+        found = job_file(output_path="s3://b/models/", checkpoint_s3_uri="s3://b/checkpoints")
+        self.assertEqual(found["output_dir"], "s3://b/models/tweets")
+        self.assertEqual(found["checkpoint_dir"], "s3://b/checkpoints")
+        self.assertEqual(found["train"]["resume_from_checkpoint"], "auto")
+
+
 class Refusals(unittest.TestCase):
     def check(self, name, advice, **arguments):
         with self.assertRaises(UnsupportedArgument) as caught:
@@ -141,8 +149,8 @@ class Refusals(unittest.TestCase):
             ("instance_count", "cores", {"instance_count": 2}),
             ("instance_type", "cores", {"instance_type": "ml.x9.large"}),
             ("image_uri", "containers", {"image_uri": "image"}),
-            ("checkpoint_s3_uri", "output folder", {"checkpoint_s3_uri": "s3://b/c"}),
-            ("output_path", "folder", {"output_path": "s3://b/out"}),
+            ("checkpoint_s3_uri", "s3://", {"checkpoint_s3_uri": "gs://b/c"}),
+            ("output_path", "s3://", {"output_path": "https://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
             ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),

@@ -1,9 +1,10 @@
-//! Remote input: data in a bucket, models and data sets on the hub.
+//! Remote input and output: data, checkpoints and models in a bucket, models and data sets on the hub.
 
 mod buckets;
 mod data_sets;
 mod eviction;
 mod hubs;
+mod outputs;
 mod secrets;
 mod stalls;
 

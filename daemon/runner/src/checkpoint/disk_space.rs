@@ -21,9 +21,10 @@ pub(crate) fn check_disk_space(
     timetable: &Timetable,
     open: &OpenModel,
     resumed: Option<&Resumed>,
+    staged_max: Option<u64>,
 ) -> RunResult<()> {
     let (done, kept) = resumed
-        .map_or((0, 0), |resumed| (resumed.step(), resumed.kept(&job.output_dir).len() as u64));
+        .map_or((0, 0), |resumed| (resumed.step(), resumed.kept(job.checkpoints()).len() as u64));
     let (parameters, slots) = state.host_bytes();
     let beside = output::tokenizer_bytes(&open.folder) + OTHER_BYTES;
     let model = open.saved_bytes() + beside;
@@ -31,6 +32,8 @@ pub(crate) fn check_disk_space(
     let last = if job.peft.merge { 2 * parameters + beside } else { model };
     let checkpoints =
         checkpoints_max(&job.train, timetable.saves_left(done), kept).saturating_sub(kept);
+    // Those that are uploaded are removed from the disk.
+    let checkpoints = staged_max.map_or(checkpoints, |most| checkpoints.min(most));
     let needed = last.saturating_add(checkpoints.saturating_mul(model + slots));
     let disk = statvfs(&job.output_dir)
         .map_err(|error| failed("measure the disk of", &job.output_dir)(error.into()))?;

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CheckpointProblem, RunResult};
-use crate::output::{self, failed};
+use crate::output::{self, MANIFEST, failed};
 
-pub(super) const MANIFEST: &str = "manifest.json";
 const FORMAT: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
-//! Checkpoints: `checkpoint-<steps>` folders of the output folder, from which a run resumes exactly.
+//! Checkpoints: `checkpoint-<steps>` folders of the job's folder of checkpoints, from which a run resumes exactly.
 //!
 //! Each is a Hugging Face model folder with the optimizer's slots, the run's counts and a manifest
 //! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
 //! which it is written.
 //!
-//! Imports `session`, `model`, `progress`, `state`, `output`, `control` and `error`.
+//! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `control` and `error`.
 
 mod disk_space;
 mod folder;
@@ -26,16 +26,17 @@ use crate::control::Reporter;
 use crate::error::RunResult;
 use crate::model::OpenModel;
 use crate::progress::{Progress, Timetable};
+use crate::remote::{Mirror, Remote, Staged};
 use crate::session::Session;
 
 pub(crate) use disk_space::check_disk_space;
 pub(crate) use load::load_checked;
-pub(crate) use resume::{Resumed, find};
+pub(crate) use resume::{CheckpointSource, Resumed, find};
 pub(crate) use training_state::Recipe;
 
 use rotation::Rotation;
 use snapshot::Snapshot;
-use writer::{CheckpointWriter, Target};
+use writer::{CheckpointWriter, Target, remove_folder};
 
 /// Saves the checkpoints of a run.
 #[derive(Debug)]
@@ -56,20 +57,31 @@ impl Checkpoints {
         open: &OpenModel,
         recipe: &Recipe,
         resumed: Option<&Resumed>,
+        remote: &Remote,
     ) -> RunResult<Option<Checkpoints>> {
         let job = &spec.job;
         if job.train.save_strategy == SaveStrategy::No {
             return Ok(None);
         }
-        list::remove_leftovers(&job.output_dir)?;
-        let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&job.output_dir));
+        let folder = job.checkpoints().to_owned();
+        list::remove_leftovers(&folder)?;
+        let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&folder));
         let newest = resumed.map(|resumed| resumed.step());
+        let limit = job.train.save_total_limit;
+        let staged = Staged {
+            folder: folder.clone(),
+            steps: kept.clone(),
+            best: resumed.and_then(Resumed::best),
+            remove: remove_folder,
+        };
+        let mirror = start_mirror(remote, staged, limit, newest)?;
         let writer = CheckpointWriter::start(Target {
-            output_dir: job.output_dir.clone(),
+            folder,
             job_id: spec.job_id.clone(),
             open: open.clone(),
             journal: reporter.journal.clone(),
-            rotation: Rotation { limit: job.train.save_total_limit, kept },
+            rotation: Rotation { limit, kept },
+            mirror,
         })?;
         let (job, reporter, recipe) = (job.clone(), reporter.clone(), recipe.clone());
         Ok(Some(Checkpoints { job, reporter, writer, recipe, newest }))
@@ -105,8 +117,26 @@ impl Checkpoints {
         Ok(stall)
     }
 
-    /// Waits until all checkpoints are durable.
+    /// Waits until all checkpoints are durable, and in the bucket if they belong there.
     pub(crate) fn finish(self) -> RunResult<()> {
-        self.writer.finish()
+        match self.writer.finish()? {
+            Some(mirror) => mirror.finish(),
+            None => Ok(()),
+        }
     }
+}
+
+/// Starts to upload checkpoints, where they belong into a bucket. A run that resumed
+/// from step `newest` takes over those of the bucket that led to it.
+fn start_mirror(
+    remote: &Remote,
+    staged: Staged,
+    limit: Option<u32>,
+    newest: Option<u64>,
+) -> RunResult<Option<Mirror>> {
+    let mut complete = remote.complete_checkpoints()?;
+    complete.retain(|step| newest.is_some_and(|newest| *step <= newest));
+    let mut rotation = Rotation { limit, kept: complete };
+    let rotate = Box::new(move |step, best| rotation.add(step, best));
+    remote.mirror(staged, rotate)
 }

@@ -4,22 +4,24 @@
 //! folder, or the newest checkpoint of the output folder. A damaged one is skipped with a warning
 //! where the newest is looked for.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use traind_job_file::{ResumeFrom, RunSpec, Train};
+use traind_job_file::{DataFiles, ResumeFrom, RunSpec, Train};
 use traind_models::Model;
 use traind_proto::v1::Resumed as ResumedEvent;
 use traind_proto::v1::event::Kind;
 
-use super::list;
+use super::list::{self, partial_folder};
 use super::load::{load_parameters, load_slots};
-use super::manifest::{MANIFEST, Manifest};
+use super::manifest::Manifest;
 use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState};
 use crate::control::Journal;
 use crate::error::{CheckpointProblem, RunError, RunResult};
-use crate::output::TrainerState;
+use crate::output::{self, MANIFEST, TrainerState, checkpoint_folder, failed};
 use crate::progress::{Best, Meter, Progress, Timetable};
+use crate::remote::Remote;
 use crate::state::StartValues;
 
 /// A checkpoint that was checked.
@@ -33,22 +35,115 @@ pub(crate) struct Resumed {
 }
 
 /// Returns the checkpoint to resume from, if any.
-pub(crate) fn find(spec: &RunSpec, journal: &Journal) -> RunResult<Option<Resumed>> {
-    let output_dir = &spec.job.output_dir;
+pub(crate) fn find(source: &CheckpointSource<'_>) -> RunResult<Option<Resumed>> {
+    let found = find_any(source)?;
+    if let Some(resumed) = &found {
+        source.fetch_best(resumed)?;
+    }
+    Ok(found)
+}
+
+fn find_any(source: &CheckpointSource<'_>) -> RunResult<Option<Resumed>> {
+    let spec = source.spec;
     if spec.attempt > 1 {
         let is_own = |manifest: &Manifest| manifest.job_id == spec.job_id;
-        if let Some(found) = newest(output_dir, journal, is_own)? {
+        if let Some(found) = source.newest(&is_own)? {
             return Ok(Some(Resumed { is_own: true, ..found }));
         }
     }
     match &spec.job.train.resume_from_checkpoint {
         None | Some(ResumeFrom::Nowhere) => Ok(None),
-        Some(ResumeFrom::Folder(folder)) => open_folder(folder, journal).map(Some),
-        Some(ResumeFrom::Newest) => {
-            let found = newest(output_dir, journal, |_| true)?;
-            let missing = || RunError::CheckpointNotFound { folder: output_dir.clone() };
-            found.ok_or_else(missing).map(Some)
+        Some(ResumeFrom::Folder(folder)) => {
+            open_folder(&source.local(folder)?, source.journal).map(Some)
         }
+        Some(ResumeFrom::NewestIfAny) => source.newest(&|_| true),
+        Some(ResumeFrom::Newest) => {
+            let folder = source.remote.checkpoints_name(spec.job.checkpoints());
+            let missing = || RunError::CheckpointNotFound { folder };
+            source.newest(&|_| true)?.ok_or_else(missing).map(Some)
+        }
+    }
+}
+
+/// The places where a run looks for checkpoints.
+pub(crate) struct CheckpointSource<'a> {
+    pub spec: &'a RunSpec,
+    pub run_dir: &'a Path,
+    pub remote: &'a Remote,
+    pub journal: &'a Journal,
+}
+
+impl CheckpointSource<'_> {
+    /// Returns the newest undamaged checkpoint among those that `accepts`, of the folder or of the
+    /// bucket, from which it is fetched into the folder.
+    fn newest(&self, accepts: &dyn Fn(&Manifest) -> bool) -> RunResult<Option<Resumed>> {
+        let folder = self.spec.job.checkpoints();
+        let found = newest(folder, self.journal, accepts)?;
+        let after = found.as_ref().map(Resumed::step);
+        for step in self.remote.complete_checkpoints()?.into_iter().rev() {
+            if after.is_some_and(|after| step <= after) {
+                break;
+            }
+            if let Some(fetched) = self.fetch(step, accepts)? {
+                return Ok(Some(fetched));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Fetches a checkpoint; `None` if it is not accepted, or damaged.
+    fn fetch(&self, step: u64, accepts: &dyn Fn(&Manifest) -> bool) -> RunResult<Option<Resumed>> {
+        let folder = self.spec.job.checkpoints();
+        let (partial, path) = (partial_folder(folder, step), checkpoint_folder(folder, step));
+        for stale in [&partial, &path] {
+            if stale.exists() {
+                fs::remove_dir_all(stale).map_err(failed("remove", stale))?;
+            }
+        }
+        self.remote.fetch_checkpoint(step, &partial)?;
+        let opened = match Manifest::read(&partial) {
+            Ok(manifest) if !accepts(&manifest) || !manifest.has(TRAINING_STATE) => Ok(None),
+            Ok(manifest) => open(&partial, &manifest).map(Some),
+            Err(problem) => Err(problem),
+        };
+        if let Ok(Some(found)) = opened {
+            fs::rename(&partial, &path).map_err(failed("rename", &partial))?;
+            output::sync_folder(folder)?;
+            return Ok(Some(Resumed { path, ..found }));
+        }
+        fs::remove_dir_all(&partial).map_err(failed("remove", &partial))?;
+        if let Err(problem) = opened {
+            let name = self.remote.checkpoints_name(folder);
+            warn_of_damage(self.journal, &checkpoint_folder(&name, step), &problem)?;
+        }
+        Ok(None)
+    }
+
+    /// Fetches the best checkpoint so far, with which the run may end.
+    fn fetch_best(&self, resumed: &Resumed) -> RunResult<()> {
+        let folder = self.spec.job.checkpoints();
+        let is_here = resumed.path.parent() == Some(folder);
+        let wanted = is_here && self.spec.job.train.load_best_model_at_end;
+        let Some(best) = resumed.training.best.checkpoint.filter(|_| wanted) else { return Ok(()) };
+        let path = checkpoint_folder(folder, best);
+        let is_there = path.exists() || best == resumed.step();
+        if is_there || !self.remote.complete_checkpoints()?.contains(&best) {
+            return Ok(());
+        }
+        self.remote.fetch_checkpoint(best, &path)
+    }
+
+    /// The folder of a checkpoint, which is fetched into the run directory if it is a bucket's.
+    fn local(&self, folder: &Path) -> RunResult<PathBuf> {
+        if !DataFiles::is_object(folder) {
+            return Ok(folder.to_owned());
+        }
+        let local = self.run_dir.join("resumed-from");
+        if local.exists() {
+            fs::remove_dir_all(&local).map_err(failed("remove", &local))?;
+        }
+        self.remote.fetch_named("train.resume_from_checkpoint", folder, &local)?;
+        Ok(local)
     }
 }
 
@@ -59,7 +154,7 @@ fn open_folder(folder: &Path, journal: &Journal) -> RunResult<Resumed> {
         return Err(missing());
     }
     if !folder.join(MANIFEST).exists() && !list::newest_first(folder)?.is_empty() {
-        return newest(folder, journal, |_| true)?.ok_or_else(missing);
+        return newest(folder, journal, &|_| true)?.ok_or_else(missing);
     }
     let corrupt = |problem| RunError::CheckpointCorrupt { path: folder.to_owned(), problem };
     Manifest::read(folder).and_then(|manifest| open(folder, &manifest)).map_err(corrupt)
@@ -69,7 +164,7 @@ fn open_folder(folder: &Path, journal: &Journal) -> RunResult<Resumed> {
 fn newest(
     output_dir: &Path,
     journal: &Journal,
-    accepts: impl Fn(&Manifest) -> bool,
+    accepts: &dyn Fn(&Manifest) -> bool,
 ) -> RunResult<Option<Resumed>> {
     for (_, folder) in list::newest_first(output_dir)? {
         let opened = match Manifest::read(&folder) {
@@ -79,13 +174,15 @@ fn newest(
         };
         match opened {
             Ok(found) => return Ok(Some(found)),
-            Err(problem) => {
-                let message = format!("skipped {}: {problem}", folder.display());
-                journal.warn("CHECKPOINT_CORRUPT", message)?;
-            }
+            Err(problem) => warn_of_damage(journal, &folder, &problem)?,
         }
     }
     Ok(None)
+}
+
+fn warn_of_damage(journal: &Journal, folder: &Path, problem: &CheckpointProblem) -> RunResult<()> {
+    let message = format!("skipped {}: {problem}", folder.display());
+    Ok(journal.warn("CHECKPOINT_CORRUPT", message)?)
 }
 
 /// Checks all files of a checkpoint and reads its counts.
@@ -128,6 +225,11 @@ impl Resumed {
         }
     }
 
+    /// The steps of the best checkpoint before.
+    pub(super) fn best(&self) -> Option<u64> {
+        self.training.best.checkpoint
+    }
+
     /// Returns the checkpoints of `output_dir` that led to this one, the oldest first. The run rotates
     /// them as its own.
     pub(super) fn kept(&self, output_dir: &Path) -> Vec<u64> {
@@ -138,10 +240,10 @@ impl Resumed {
         found.map(|(step, _)| step).filter(|step| *step <= self.step()).collect()
     }
 
-    /// The progress of the run so far. The best model is one of `output_dir`, so that of another folder
+    /// The progress of the run so far. The best model is one of `folder`, so that of another folder
     /// does not count.
-    pub(crate) fn progress(&self, output_dir: &Path) -> Progress {
-        let is_here = self.path.parent() == Some(output_dir);
+    pub(crate) fn progress(&self, folder: &Path) -> Progress {
+        let is_here = self.path.parent() == Some(folder);
         Progress {
             steps: self.training.step,
             totals: self.training.totals,

@@ -1,7 +1,7 @@
 //! The thread that writes checkpoints, one at a time, and removes superseded ones.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -18,15 +18,18 @@ use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
 use crate::output::checkpoint_folder;
+use crate::remote::Mirror;
 
 /// The destination of checkpoints.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub output_dir: PathBuf,
+    pub folder: PathBuf,
     pub job_id: String,
     pub open: OpenModel,
     pub journal: Journal,
     pub rotation: Rotation,
+    /// Uploads the checkpoints, and removes them from the disk instead of `rotation`.
+    pub mirror: Option<Mirror>,
 }
 
 /// A handle to the thread. Dropping it waits for the checkpoint that is being written.
@@ -36,7 +39,7 @@ pub(super) struct CheckpointWriter {
     /// Receives a message for each durable checkpoint.
     written: Receiver<()>,
     pending: usize,
-    thread: Option<JoinHandle<RunResult<()>>>,
+    thread: Option<JoinHandle<RunResult<Option<Mirror>>>>,
 }
 
 impl CheckpointWriter {
@@ -49,7 +52,7 @@ impl CheckpointWriter {
                 // The receiver may be gone.
                 let _ = done.send(());
             }
-            Ok(())
+            Ok(target.mirror)
         });
         let thread = thread.map_err(RunError::Thread)?;
         Ok(CheckpointWriter {
@@ -64,27 +67,28 @@ impl CheckpointWriter {
     pub(super) fn write(&mut self, snapshot: Snapshot) -> RunResult<()> {
         let sent = self.snapshots.as_ref().is_some_and(|to| to.send(snapshot).is_ok());
         self.pending += 1;
-        if sent { Ok(()) } else { self.join() }
+        if sent { Ok(()) } else { self.join().map(drop) }
     }
 
     /// Waits until all snapshots are durable.
     pub(super) fn wait(&mut self) -> RunResult<()> {
         while self.pending > 0 {
             if self.written.recv().is_err() {
-                return self.join();
+                return self.join().map(drop);
             }
             self.pending -= 1;
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> RunResult<()> {
+    /// Waits until all snapshots are durable; returns the mirror, which may still upload them.
+    pub(super) fn finish(mut self) -> RunResult<Option<Mirror>> {
         self.join()
     }
 
-    fn join(&mut self) -> RunResult<()> {
+    fn join(&mut self) -> RunResult<Option<Mirror>> {
         self.snapshots = None;
-        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let Some(thread) = self.thread.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))))
     }
 }
@@ -99,7 +103,7 @@ impl Drop for CheckpointWriter {
 impl Target {
     fn write(&mut self, snapshot: &Snapshot) -> RunResult<()> {
         let start = Instant::now();
-        let (path, bytes) = folder::write(&self.output_dir, &self.job_id, &self.open, snapshot)?;
+        let (path, bytes) = folder::write(&self.folder, &self.job_id, &self.open, snapshot)?;
         self.journal.record(Kind::Saved(Saved {
             path: path.display().to_string(),
             kind: SavedKind::Checkpoint.into(),
@@ -108,22 +112,30 @@ impl Target {
             seconds: start.elapsed().as_secs_f64(),
             stall_seconds: snapshot.stall_seconds,
         }))?;
+        if let Some(mirror) = &self.mirror {
+            return mirror.add(snapshot.step, snapshot.best);
+        }
         for step in self.rotation.add(snapshot.step, snapshot.best) {
             self.remove(step)?;
         }
         Ok(())
     }
 
-    /// Renames the folder first, so that a half-removed checkpoint does not look like one. A failure
-    /// is only a warning: the folder wastes space and harms nothing else.
+    /// A failure is only a warning: the folder wastes space and harms nothing else.
     fn remove(&self, step: u64) -> RunResult<()> {
-        let path = checkpoint_folder(&self.output_dir, step);
-        let partial = partial_folder(&self.output_dir, step);
-        if let Err(error) = fs::rename(&path, &partial).and_then(|()| fs::remove_dir_all(&partial))
-        {
+        if let Err(error) = remove_folder(&self.folder, step) {
+            let path = checkpoint_folder(&self.folder, step);
             let message = format!("remove {}: {error}", path.display());
             self.journal.warn("CHECKPOINT_NOT_REMOVED", message)?;
         }
         Ok(())
     }
+}
+
+/// Removes a checkpoint. Its folder is renamed first, so that a half-removed checkpoint does not look
+/// like one.
+pub(super) fn remove_folder(folder: &Path, step: u64) -> std::io::Result<()> {
+    let (path, partial) = (checkpoint_folder(folder, step), partial_folder(folder, step));
+    fs::rename(&path, &partial)?;
+    fs::remove_dir_all(&partial)
 }

@@ -33,7 +33,9 @@ impl RunError {
         match self {
             RunError::Data(error) => locate_data(failure, error),
             RunError::Model(error) => locate_model(failure, error),
-            RunError::Field { name: field, .. } | RunError::Hub { field, .. } => {
+            RunError::Field { name: field, .. }
+            | RunError::Hub { field, .. }
+            | RunError::Bucket { field, .. } => {
                 failure.field = Some((*field).to_owned());
             }
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
@@ -59,11 +61,12 @@ impl RunError {
         }
     }
 
-    /// Whether the host's disk is at fault, so that the same run may succeed later. A run that has
+    /// Whether the host's disk or the way to a bucket is at fault, so that the same run may succeed later. A run that has
     /// not `begun` may itself need too much space, or write to the wrong place.
     pub(crate) fn is_transient(&self, begun: bool) -> bool {
         match self {
             RunError::DiskFull { .. } => begun,
+            RunError::Bucket { source, .. } => begun && source.problem.may_pass(),
             RunError::Data(LoaderError::Cache(CacheError::DiskFull { .. })) => true,
             RunError::Hub { source, .. } => {
                 begun && matches!(*source.problem, HubProblem::DiskFull { .. })

@@ -36,6 +36,10 @@ pub(crate) enum RunError {
     #[error("{source}")]
     Hub { field: &'static str, source: traind_hub::Error },
 
+    /// `field` of the job file names the bucket.
+    #[error("{source}")]
+    Bucket { field: &'static str, source: traind_bucket::Error },
+
     #[error("the plugin has {found} devices, and the job was given {cores} cores")]
     MissingDevices { found: usize, cores: usize },
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind};
 
+use traind_bucket::Problem as BucketProblem;
 use traind_cache::Error as CacheError;
 use traind_hub::Problem as HubProblem;
 use traind_loader::{Error as LoaderError, ObjectProblem};
@@ -21,6 +22,10 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         RunError::Device(error) => of_device(error),
         RunError::Sampling(_) => reasons::DATA_EMPTY,
         RunError::Field { .. } => reasons::JOB_FILE_INVALID,
+        RunError::Bucket { source, .. } => match &*source.problem {
+            BucketProblem::Io { source, .. } => of_write(source),
+            _ => reasons::BUCKET_FAILED,
+        },
         RunError::Hub { source, .. } => of_hub(&source.problem),
         RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
         RunError::Output { source, .. } => of_write(source),

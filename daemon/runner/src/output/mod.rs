@@ -25,6 +25,8 @@ use crate::error::{RunError, RunResult};
 
 /// Precedes the steps in the name of a checkpoint's folder, as in transformers.
 pub(crate) const CHECKPOINT_PREFIX: &str = "checkpoint-";
+/// The file that makes a checkpoint complete.
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The folder of a checkpoint.
 pub(crate) fn checkpoint_folder(output_dir: &Path, step: u64) -> PathBuf {

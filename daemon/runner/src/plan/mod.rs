@@ -141,10 +141,11 @@ fn plan(request: &Request) -> RunResult<Plan> {
 }
 
 /// The number of checkpoints at one time: those that are kept, and the one being written. Without a
-/// limit it depends on the data, and only one is counted.
+/// limit it depends on the data, and only one is counted. Of a bucket's, those that are staged.
 fn checkpoints(job: &JobFile) -> u64 {
-    match job.train.save_strategy {
-        SaveStrategy::No => 0,
+    match (job.train.save_strategy, job.staged_checkpoints_max()) {
+        (SaveStrategy::No, _) => 0,
+        (_, Some(staged)) => staged,
         _ => 1 + u64::from(job.train.save_total_limit.unwrap_or_default()),
     }
 }
@@ -236,6 +237,12 @@ mod tests {
         };
         assert_eq!(disk("epoch"), (4 + 3 * 12) * plan.parameters, "two kept, one under way");
         assert_eq!(disk("no"), 4 * plan.parameters);
+        let staged = plan_of(None, |job| job["checkpoint_dir"] = "s3://bucket/run".into());
+        assert_eq!(
+            staged.disk_bytes,
+            (4 + 5 * 12) * plan.parameters,
+            "those under way to a bucket"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod meter;
 mod plateau;
 mod schedule;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub(crate) struct Progress {
     pub loss_scale: Option<f32>,
     /// The newest evaluation, with the steps done before it.
     pub evaluation: Option<(u64, Evaluation)>,
+    /// The folder of checkpoints, or its URL.
+    pub checkpoint_dir: PathBuf,
     /// Why the run ended before its last step.
     pub stopped: Option<StopReason>,
     /// The start of this attempt's training.
@@ -81,6 +84,7 @@ impl Default for Progress {
             plateau: Plateau::default(),
             loss_scale: None,
             evaluation: None,
+            checkpoint_dir: PathBuf::new(),
             stopped: None,
             since: Instant::now(),
         }
@@ -126,7 +130,7 @@ impl Progress {
         let train = &job.train;
         let rule = BestRule::of(train);
         let best_folder =
-            |step: u64| checkpoint_folder(&job.output_dir, step).display().to_string();
+            |step: u64| checkpoint_folder(&self.checkpoint_dir, step).display().to_string();
         TrainerState {
             best_global_step: self.best.step,
             best_metric: self.best.metric,

@@ -8,6 +8,7 @@ use traind_cache::EntryLocks;
 use traind_job_file::RunSpec;
 
 use crate::control::{Downloads, Reporter, Stop};
+use crate::remote::Remote;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -15,6 +16,8 @@ pub(crate) struct Context {
     pub run_dir: PathBuf,
     pub reporter: Reporter,
     pub stop: Stop,
+    /// The folders of the job that are in a bucket.
+    pub remote: Remote,
     /// Locks the cache entries that the run uses.
     pub locks: EntryLocks,
     pub started: Instant,

@@ -11,7 +11,7 @@ use traind_loader::{
 use traind_xla::mesh::{Axis, Mesh};
 
 use super::Context;
-use crate::checkpoint::{self, Recipe, Resumed};
+use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
 use crate::data::{self, DataSource, Splits};
 use crate::error::RunResult;
@@ -40,7 +40,12 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) fn read(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
-        let resumed = checkpoint::find(&context.spec, journal)?;
+        let resumed = checkpoint::find(&CheckpointSource {
+            spec: &context.spec,
+            run_dir: &context.run_dir,
+            remote: &context.remote,
+            journal,
+        })?;
         let downloads = context.downloads();
         let folder = ModelFolder::open(&job.model, &downloads)?;
         let positions = folder.max_positions(&job.model)?;

@@ -15,7 +15,7 @@ use traind_job_file::JobFile;
 use traind_loader::{TokenizedSet, panic_message};
 use traind_proto::sample_ledger::LedgerHead;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Failure, Finished, Outcome, Started};
+use traind_proto::v1::{Failure, Finished, Outcome, Phase, Started};
 
 use crate::checkpoint::{self, Checkpoints};
 use crate::control::{RunnerService, StepGates, print_line};
@@ -74,7 +74,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     };
     finished.outcome = outcome.into();
     if outcome == Outcome::Completed {
-        finished.output_dir = context.spec.job.output_dir.display().to_string();
+        finished.output_dir = context.remote.output_name(&context.spec.job.output_dir);
     }
     context.reporter.journal.record_last(Kind::Finished(finished))?;
     Ok(outcome)
@@ -84,9 +84,18 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
 fn execute(context: &Context) -> RunResult<Ended> {
     let job = &context.spec.job;
     output::create_folder(&job.output_dir)?;
+    output::create_folder(job.checkpoints())?;
+    context.remote.check()?;
     let (mut session, prepared) = prepare(context)?;
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
-    checkpoint::check_disk_space(job, &session.programs.state, timetable, open, resumed.as_ref())?;
+    checkpoint::check_disk_space(
+        job,
+        &session.programs.state,
+        timetable,
+        open,
+        resumed.as_ref(),
+        context.remote.staged_max,
+    )?;
     let mut trainer = trainer(context, &session, &prepared)?;
     let done = trainer.progress.steps;
     let batches = prefetch(&job.train, &session, sampler, collator, timetable, done)?;
@@ -119,12 +128,21 @@ fn trainer<'a>(
     Ok(Trainer {
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
-        progress: resumed
-            .map_or_else(Progress::default, |resumed| resumed.progress(&job.output_dir)),
+        progress: Progress {
+            checkpoint_dir: context.remote.checkpoints_name(job.checkpoints()),
+            ..resumed.map_or_else(Progress::default, |resumed| resumed.progress(job.checkpoints()))
+        },
         pauses: EvaluationsAndCheckpoints {
             timetable: timetable.clone(),
             evaluator: prepared.validation.as_ref(),
-            checkpoints: Checkpoints::start(&context.spec, reporter, open, recipe, resumed)?,
+            checkpoints: Checkpoints::start(
+                &context.spec,
+                reporter,
+                open,
+                recipe,
+                resumed,
+                &context.remote,
+            )?,
             best_rule: BestRule::of(&job.train),
             plateau_rule: PlateauRule::of(&job.train),
             save_strategy: job.train.save_strategy,
@@ -177,6 +195,8 @@ fn evaluate_and_save(
         }
         metrics.extend(evaluation.metrics);
     }
+    context.reporter.activity.enter(Phase::Checkpoint);
+    context.remote.upload_output(&job.output_dir, progress.steps)?;
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
 }
 
@@ -191,7 +211,7 @@ fn load_best(
     let job = &context.spec.job;
     let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
     let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
-    let folder = output::checkpoint_folder(&job.output_dir, step);
+    let folder = output::checkpoint_folder(job.checkpoints(), step);
     session.set_saved_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
     progress.evaluation = None;
     let message = format!("loaded the best model, which is that of step {step}");

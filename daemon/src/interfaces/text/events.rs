@@ -41,6 +41,7 @@ fn description(event: &Event) -> String {
             scaled.skipped_steps
         ),
         Some(Kind::Fetched(fetched)) => self::fetched(fetched),
+        Some(Kind::Uploaded(uploaded)) => self::uploaded(uploaded),
         Some(Kind::Finished(finished)) => self::finished(finished),
         None => "an event that this version does not support".to_owned(),
     }
@@ -155,6 +156,11 @@ fn fetched(fetched: &v1::Fetched) -> String {
         true => format!("fetching {name}: {there} of {total} after {took}"),
         false => format!("fetched {name}: {total} in {took}"),
     }
+}
+
+fn uploaded(uploaded: &v1::Uploaded) -> String {
+    let v1::Uploaded { url, bytes: sent, seconds, .. } = uploaded;
+    format!("uploaded {url} ({}) in {}", bytes(*sent), duration(*seconds))
 }
 
 fn finished(finished: &v1::Finished) -> String {

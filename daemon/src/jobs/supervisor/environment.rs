@@ -34,7 +34,7 @@ const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
 
-/// Passed only to jobs that read from object stores.
+/// Passed only to jobs that use object stores.
 const FOR_OBJECTS: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_ALLOW_HTTP",
@@ -169,7 +169,7 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     if WITHHELD.contains(&name) {
         return false;
     }
-    let (objects, hub) = (job.reads_objects(), job.reads_hub());
+    let (objects, hub) = (job.uses_objects(), job.reads_hub());
     let asked = [(objects, FOR_OBJECTS), (hub, FOR_HUB), (objects || hub, FOR_NETWORK)];
     if asked.iter().any(|(asked, names)| *asked && names.contains(&name)) {
         return true;

@@ -65,6 +65,7 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             draft.set("output_dir", folder, "output_dir");
         }
     }
+    read_buckets(settings, draft);
     for (key, value) in parameters {
         let value = plain(&unquoted(value));
         if shown(&value).starts_with("/opt/ml/input/data/") {
@@ -92,6 +93,22 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         let plain: Map<String, Value> =
             parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
         examples::read_seq2seq(script, &plain, draft);
+    }
+}
+
+/// Reads where a training job's description has its output and its checkpoints.
+fn read_buckets(settings: &Map<String, Value>, draft: &mut Draft) {
+    let text = |pointer: [&str; 2]| settings.get(pointer[0])?.get(pointer[1])?.as_str();
+    let output = ["OutputDataConfig", "S3OutputPath"];
+    if let (Some(url), None) = (text(output), draft.get("output_dir")) {
+        let name = settings.get("TrainingJobName").and_then(Value::as_str).unwrap_or("output");
+        let folder = format!("{}/{name}", url.trim_end_matches('/'));
+        draft.set("output_dir", folder.into(), &output.join("."));
+    }
+    let checkpoints = ["CheckpointConfig", "S3Uri"];
+    if let Some(url) = text(checkpoints) {
+        draft.set("checkpoint_dir", url.into(), &checkpoints.join("."));
+        draft.set("train.resume_from_checkpoint", "auto".into(), &checkpoints.join("."));
     }
 }
 

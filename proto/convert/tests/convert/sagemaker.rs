@@ -38,6 +38,19 @@ fn a_training_jobs_description_names_the_script() {
 }
 
 #[test]
+fn a_training_jobs_buckets_are_folders() {
+    let settings = r#"{"TrainingJobName": "tweets", "OutputDataConfig": {"S3OutputPath": "s3://b/models/"},
+        "CheckpointConfig": {"S3Uri": "s3://b/checkpoints"},
+        "HyperParameters": {"model_name_or_path": "\"x/y\"", "num_labels": "2"}}"#;
+    let expect = [
+        ("output_dir", "s3://b/models/tweets"),
+        ("checkpoint_dir", "s3://b/checkpoints"),
+        ("train.resume_from_checkpoint", "auto"),
+    ];
+    check(text(Source::SageMaker, settings, &GIVEN), &expect, &[]);
+}
+
+#[test]
 fn a_script_that_is_not_supported_is_refused() {
     let settings = r#"{"hyperparameters": {"sagemaker_program": "run_image_classification.py", "model_name_or_path": "x/y"}}"#;
     check_refused(text(Source::SageMaker, settings, &GIVEN), &[("sagemaker_program", "images")]);

@@ -17,7 +17,7 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
 use crate::section::section;
-use crate::values::{DataFiles, ModelSource};
+use crate::values::{DataFiles, ModelSource, ResumeFrom};
 
 use data::{Data, PackingStrategy};
 use model::{Model, TaskName};
@@ -30,6 +30,9 @@ use train::Train;
 const SOURCE_LENGTH: u32 = 1024;
 /// The default of `data.max_length` for supervised fine-tuning, that of TRL's SFTConfig.
 const SFT_LENGTH: u32 = 1024;
+
+/// One that is written, two that wait for their upload, one that is uploaded, and the best.
+const STAGED_CHECKPOINTS_MAX: u64 = 5;
 
 section! {
     /// A job file.
@@ -48,17 +51,46 @@ section! {
         resources: Resources;
         /// How the cores share the work.
         parallel: Parallel;
-        /// Folder to write the trained model to, created if it does not exist.
+        /// Folder to write the trained model to, created if it does not exist, or
+        /// `s3://BUCKET/PREFIX`: the model is then uploaded when it is complete, and checkpoints
+        /// while training continues.
         output_dir: PathBuf;
+        /// Folder or `s3://BUCKET/PREFIX` of the checkpoints; by default `output_dir`. From a bucket,
+        /// a job can resume on another host.
+        checkpoint_dir: Option<PathBuf> = None;
     }
 }
 
 impl JobFile {
-    /// Returns true if any of its data files is an object of a bucket.
-    pub fn reads_objects(&self) -> bool {
+    /// Returns true if it reads or writes objects of a bucket.
+    pub fn uses_objects(&self) -> bool {
         let data = [&self.data.train, &self.data.validation, &self.data.test];
-        let patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
-        patterns.into_iter().any(|pattern| DataFiles::is_object(pattern))
+        let mut patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
+        let mut folders = self.folders_used().into_iter();
+        patterns.any(|pattern| DataFiles::is_object(pattern))
+            || folders.any(|(_, folder)| DataFiles::is_object(folder))
+    }
+
+    /// The folder of its checkpoints, or their URL.
+    pub fn checkpoints(&self) -> &Path {
+        self.checkpoint_dir.as_deref().unwrap_or(&self.output_dir)
+    }
+
+    /// The most checkpoints on the host's disk at one time if they are in a bucket; `None` if they are
+    /// in a folder.
+    pub fn staged_checkpoints_max(&self) -> Option<u64> {
+        DataFiles::is_object(self.checkpoints()).then_some(STAGED_CHECKPOINTS_MAX)
+    }
+
+    /// The folders that it writes, and the one that it resumes from, with their fields. Each may be a
+    /// URL.
+    pub fn folders_used(&self) -> Vec<(&'static str, &Path)> {
+        let mut folders = vec![("output_dir", self.output_dir.as_path())];
+        folders.extend(self.checkpoint_dir.as_deref().map(|folder| ("checkpoint_dir", folder)));
+        if let Some(ResumeFrom::Folder(folder)) = &self.train.resume_from_checkpoint {
+            folders.push(("train.resume_from_checkpoint", folder));
+        }
+        folders
     }
 
     /// Returns true if its model or data may have to be fetched from the hub.

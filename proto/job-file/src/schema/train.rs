@@ -124,7 +124,7 @@ section! {
         generation_max_length: Option<u32> = None, in 2.0..=1_048_576.0;
         /// Beams of a beam search for generated texts; by default the model's `num_beams`, or 1.
         generation_num_beams: Option<u32> = None, in 1.0..=1024.0;
-        /// When to write a checkpoint, `checkpoint-<steps>` in `output_dir`. The trained model
+        /// When to write a checkpoint, `checkpoint-<steps>` in `checkpoint_dir`. The trained model
         /// is written to `output_dir` in any case.
         save_strategy: SaveStrategy = SaveStrategy::Steps;
         /// Steps between two checkpoints; below 1, a share of all steps.
@@ -152,8 +152,9 @@ section! {
         /// `early_stopping_patience`.
         early_stopping_threshold: f64 = 0.0, in 0.0..;
         /// Checkpoint to resume from: its folder, the output folder of another job, whose newest
-        /// checkpoint is taken, or true for the newest in `output_dir`. Settings may differ from those
-        /// that the checkpoint was made with, but for the model and the optimizer. A job that is
+        /// checkpoint is taken, the `s3://` URL of either, `true` for the newest in `checkpoint_dir`, or
+        /// `auto` for the newest there if any, and the beginning otherwise. Settings may differ from
+        /// those that the checkpoint was made with, but for the model and the optimizer. A job that is
         /// restarted always resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
         /// Start again with the first row of the epoch in which the checkpoint of

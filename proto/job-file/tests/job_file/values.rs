@@ -160,7 +160,7 @@ fn a_checkpoint_to_resume_from_is_a_path_or_true() {
     );
     check(
         "train: {resume_from_checkpoint: 5}",
-        "line 1: train.resume_from_checkpoint: must be a path, true or false, not 5",
+        "line 1: train.resume_from_checkpoint: must be a path, auto, true or false, not 5",
     );
 }
 
@@ -183,4 +183,19 @@ fn a_model_is_a_folder_or_a_hub_id() {
         "model: {name_or_path: org/name, task: causal-lm, revision: ../main}",
         "line 1: model.revision: is no branch, tag or commit",
     );
+}
+
+#[test]
+fn folders_of_buckets_are_kept_as_they_are() {
+    let folders = "output_dir: s3://b/runs/one/\ncheckpoint_dir: kept\ntrain: {resume_from_checkpoint: auto}\n";
+    let job = job(folders);
+    assert_eq!(job.output_dir, Path::new("s3://b/runs/one"));
+    assert_eq!(job.checkpoints(), Path::new("/base/kept"));
+    assert_eq!(job.train.resume_from_checkpoint, Some(ResumeFrom::NewestIfAny));
+    assert!(job.uses_objects());
+    for url in ["s3://b", "s3://b/", "s3://b/../c", "s3://b//c", "gs://b/c", "s3://b/*"] {
+        let expect =
+            format!("line 1: output_dir: must be a folder or s3://BUCKET/PREFIX, not `{url}`");
+        check(&format!("output_dir: '{url}'"), &expect);
+    }
 }

@@ -108,5 +108,6 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "resumed": lambda data: f"resumed from step {data['step']}, of {data['path']}",
     "loss_scaled": lambda data: f"loss scale {number(data['scale'])} after step {data['step']}",
     "fetched": _fetched,
+    "uploaded": lambda data: f"uploaded {data['url']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
     "finished": _finished,
 }

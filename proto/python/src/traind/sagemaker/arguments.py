@@ -31,6 +31,7 @@ _NO_EFFECT = {
     "input_mode": "data are fetched once into the daemon's cache",
     "container_log_level": "logs() has all lines",
     "disable_output_compression": "the output is a folder",
+    "checkpoint_local_path": "checkpoints that go to checkpoint_s3_uri are staged in the job's own folder",
     "use_spot_instances": "a job whose host is taken away resumes from its newest checkpoint in any case",
 }
 _REFUSED = {
@@ -46,8 +47,6 @@ _REFUSED = {
     "output_kms_key": "the output is a folder of the daemon's host",
     "volume_kms_key": "the output is a folder of the daemon's host",
     "model_uri": "use model",
-    "checkpoint_s3_uri": "checkpoints are in the output folder, and a restarted job resumes from them; leave it out",
-    "checkpoint_local_path": "checkpoints are in the output folder; leave it out",
 }
 #: transformers' example scripts with what they train.
 _SCRIPTS = {

@@ -38,6 +38,7 @@ class HuggingFace:
         output_path: StrPath | None = None,
         base_job_name: str = "huggingface-training",
         *,
+        checkpoint_s3_uri: str | None = None,
         task: str | None = None,
         cores: int | None = None,
         platform: str | None = None,
@@ -48,8 +49,8 @@ class HuggingFace:
         arguments.check_others(others)
         if instance_count != 1:
             raise UnsupportedArgument("instance_count", "a job runs on the cores of one host; use cores")
-        if output_path is not None and "://" in os.fspath(output_path):
-            raise UnsupportedArgument("output_path", "is a folder of the daemon's host; copy model_data from there")
+        for name, value in (("output_path", output_path), ("checkpoint_s3_uri", checkpoint_s3_uri)):
+            _check_place(name, value)
         if max_run is not None and max_wait is not None and max_wait < max_run:
             raise ValueError("max_wait covers max_run and must not be less")
         self._model = model
@@ -60,6 +61,7 @@ class HuggingFace:
         self._cores, self._platform = cores, platform
         self._max_run, self._max_wait = max_run, max_wait
         self._output_path = os.fspath(output_path) if output_path is not None else os.curdir
+        self._checkpoints = checkpoint_s3_uri
         self._input_format = input_format
         self._client = client
         self.base_job_name = base_job_name
@@ -83,6 +85,9 @@ class HuggingFace:
         parallel, processes = distribution.job_keys(self._distribution)
         named = hyperparameters.job_keys(self._hyperparameters, channels)
         keys: dict[str, Any] = {"name": name, "output_dir": os.path.join(self._output_path, name)}
+        if self._checkpoints is not None:
+            # SageMaker puts what is there into the container, where scripts resume from it.
+            keys.update({"checkpoint_dir": self._checkpoints, "train.resume_from_checkpoint": "auto"})
         # Files that hyperparameters name are in channels that are no splits then.
         files = [] if "data.train" in named else [inputs.job_keys(channels, self._input_format)]
         for part in (self._model_keys(), named, *files, self._resources(processes), parallel):
@@ -101,7 +106,7 @@ class HuggingFace:
 
     @property
     def model_data(self) -> str:
-        """Absolute path of the model folder on the daemon's host; the job must have completed."""
+        """Model folder: a path on the daemon's host, or a URL below `output_path`; the job must have completed."""
         job = self._job().refresh()
         if job.state != "completed":
             raise RuntimeError(f"job {job.id} is {job.state}: it has no model yet")
@@ -164,6 +169,12 @@ def _model(model: StrPath | None) -> str | None:
     text = os.fspath(model)
     is_folder = not isinstance(model, str) or os.path.isdir(text)
     return os.path.join(os.curdir, text) if is_folder and text[:1] not in "./~" else text
+
+
+def _check_place(name: str, place: StrPath | None) -> None:
+    scheme, separator, _ = os.fspath(place or "").partition("://")
+    if separator and scheme != "s3":
+        raise UnsupportedArgument(name, "is a folder of the daemon's host or an s3:// URL")
 
 
 def _nested(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+//! Uploads the files of a folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use traind_bucket::{Bucket, Upload};
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{SavedKind, Uploaded};
+
+use super::patience::{Urgency, persist};
+use super::{Remote, run_error};
+use crate::control::{Journal, StopReason};
+use crate::error::RunResult;
+use crate::output::{CHECKPOINT_PREFIX, MANIFEST, failed};
+
+/// A model cannot be loaded without it.
+const CONFIG: &str = "config.json";
+
+/// A folder on its way to a bucket.
+pub(super) struct FolderUpload<'a> {
+    pub bucket: &'a Bucket,
+    pub field: &'static str,
+    pub journal: &'a Journal,
+    pub urgency: &'a (dyn Fn() -> Urgency + Sync),
+}
+
+impl FolderUpload<'_> {
+    /// Uploads a checkpoint as `name`. Its manifest is removed first, if it was there before, and
+    /// written last: a checkpoint with a manifest is whole.
+    pub(super) fn checkpoint(&self, folder: &Path, name: &str) -> RunResult<u64> {
+        let manifest = format!("{name}/{MANIFEST}");
+        self.remove(&manifest)?;
+        let mut bytes = 0;
+        for file in files(folder)? {
+            if file != Path::new(MANIFEST) {
+                bytes += self.file(&folder.join(&file), &format!("{name}/{}", file.display()))?;
+            }
+        }
+        bytes += self.file(&folder.join(MANIFEST), &manifest)?;
+        Ok(bytes)
+    }
+
+    /// Removes a checkpoint, its manifest first.
+    pub(super) fn remove_checkpoint(&self, name: &str) -> RunResult<()> {
+        self.remove(&format!("{name}/{MANIFEST}"))?;
+        let listed = self.persist(|keep| self.bucket.list(name, keep))?;
+        listed.iter().try_for_each(|object| self.remove(&object.name))
+    }
+
+    /// Uploads the output folder without its checkpoints.
+    fn output(&self, folder: &Path) -> RunResult<u64> {
+        let mut files = files(folder)?;
+        let is_of_checkpoint =
+            |file: &PathBuf| file.to_string_lossy().starts_with(CHECKPOINT_PREFIX);
+        files.retain(|file| !is_of_checkpoint(file));
+        files.sort_by_key(|file| file == Path::new(CONFIG));
+        let upload = |file: &PathBuf| self.file(&folder.join(file), &file.display().to_string());
+        files.iter().map(upload).sum()
+    }
+
+    fn file(&self, path: &Path, name: &str) -> RunResult<u64> {
+        let mut upload = Upload::new(path, name).map_err(failed("read", path))?;
+        let sent = self.persist(|keep| upload.send(self.bucket, keep));
+        if sent.is_err() {
+            // A rule of the bucket for unfinished uploads removes what cannot be removed now.
+            let _ = upload.abort(self.bucket, &|| (self.urgency)() != Urgency::Abandoned);
+            return sent.map(|()| 0);
+        }
+        Ok(upload.bytes())
+    }
+
+    fn remove(&self, name: &str) -> RunResult<()> {
+        self.persist(|keep| self.bucket.remove(name, keep))
+    }
+
+    fn persist<T>(
+        &self,
+        mut call: impl FnMut(traind_bucket::Keep<'_>) -> traind_bucket::Result<T>,
+    ) -> RunResult<T> {
+        let keep = || (self.urgency)() != Urgency::Abandoned;
+        persist(self.journal, &self.urgency, || call(&keep)).map_err(run_error(self.field))
+    }
+}
+
+impl Remote {
+    /// Uploads the output folder, which is complete, and removes the staged files.
+    pub(crate) fn upload_output(&self, folder: &Path, step: u64) -> RunResult<()> {
+        let Some(location) = &self.output else { return Ok(()) };
+        let start = Instant::now();
+        let bucket = self.open("output_dir", location)?;
+        let urgency = || match self.stop.reason() {
+            None => Urgency::Last,
+            Some(StopReason::Interrupted) => Urgency::Leaving,
+            Some(StopReason::Cancelled) => Urgency::Abandoned,
+        };
+        let upload = FolderUpload {
+            bucket: &bucket,
+            field: "output_dir",
+            journal: &self.journal,
+            urgency: &urgency,
+        };
+        let bytes = upload.output(folder)?;
+        self.journal.record(Kind::Uploaded(Uploaded {
+            url: location.to_string(),
+            kind: SavedKind::Final.into(),
+            step,
+            bytes,
+            seconds: start.elapsed().as_secs_f64(),
+        }))?;
+        fs::remove_dir_all(folder).map_err(failed("remove", folder))
+    }
+}
+
+/// The files below a folder by their paths relative to it, sorted.
+fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(inside) = folders.pop() {
+        let path = folder.join(&inside);
+        for entry in fs::read_dir(&path).map_err(failed("list", &path))? {
+            let entry = entry.map_err(failed("list", &path))?;
+            let name = inside.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => folders.push(name),
+                false => found.push(name),
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,235 @@
+//! The thread that uploads checkpoints while training continues, one at a time, and removes
+//! superseded ones: from the bucket by `save_total_limit`, and from the disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use traind_bucket::{Bucket, Location};
+use traind_loader::panic_message;
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{SavedKind, Uploaded};
+
+use super::folder_upload::FolderUpload;
+use super::patience::Urgency;
+use super::queue::Queue;
+use super::{Remote, run_error};
+use crate::control::{Journal, Stop, StopReason};
+use crate::error::{RunError, RunResult};
+use crate::output::{CHECKPOINT_PREFIX, checkpoint_folder};
+
+const FIELD: &str = "checkpoint_dir";
+
+/// The checkpoints on the disk from which a mirror is kept.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub folder: PathBuf,
+    /// Those that exist already.
+    pub steps: Vec<u64>,
+    /// The best of them.
+    pub best: Option<u64>,
+    /// Removes one.
+    pub remove: fn(&Path, u64) -> std::io::Result<()>,
+}
+
+/// Adds a checkpoint to those of the bucket, and returns the ones to remove there.
+pub(crate) type Rotate = Box<dyn FnMut(u64, Option<u64>) -> Vec<u64> + Send>;
+
+/// A handle to the thread. Dropping it abandons what is not uploaded.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<RunResult<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    staged: Staged,
+    journal: Journal,
+    stop: Stop,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: Queue,
+    ending: Option<Ending>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing more will be added.
+    Finish,
+    /// Nothing more is to be uploaded.
+    Abandon,
+}
+
+impl Remote {
+    /// Starts the thread, where checkpoints are in a bucket. Uploads the newest staged checkpoint if
+    /// the bucket lacks it, since an earlier attempt may have broken off.
+    pub(crate) fn mirror(&self, staged: Staged, rotate: Rotate) -> RunResult<Option<Mirror>> {
+        let Some(location) = &self.checkpoints else { return Ok(None) };
+        let complete = self.complete_checkpoints()?;
+        let (newest, existing) = (staged.steps.last().copied(), staged.steps.clone());
+        let best = staged.best;
+        let (journal, stop) = (self.journal.clone(), self.stop.clone());
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { state, changed, staged, journal, stop });
+        existing.into_iter().for_each(|step| shared.state().queue.has(step));
+        let uploads = Uploads {
+            bucket: Bucket::open(location.clone()).map_err(run_error(FIELD))?,
+            location: location.clone(),
+            rotate,
+            shared: Arc::clone(&shared),
+        };
+        let thread = std::thread::Builder::new().name("uploads".to_owned());
+        let thread = thread.spawn(move || uploads.run()).map_err(RunError::Thread)?;
+        let mirror = Mirror { shared, thread: Some(thread) };
+        if let Some(step) = newest.filter(|step| !complete.contains(step)) {
+            mirror.add(step, best)?;
+        }
+        Ok(Some(mirror))
+    }
+}
+
+impl Mirror {
+    /// Uploads a checkpoint that was written. `best` is the best one so far.
+    pub(crate) fn add(&self, step: u64, best: Option<u64>) -> RunResult<()> {
+        let left_out = self.shared.state().queue.add(step, best);
+        self.shared.changed.notify_all();
+        for step in left_out {
+            let message = format!(
+                "checkpoint-{step} is not uploaded, since newer ones wait already: raise save_steps"
+            );
+            self.shared.journal.warn("UPLOAD_SKIPPED", message)?;
+        }
+        self.shared.remove_superseded()
+    }
+
+    /// Waits until all checkpoints are uploaded, unless the job was cancelled.
+    pub(crate) fn finish(mut self) -> RunResult<()> {
+        let leaving = self.shared.stop.reason() == Some(StopReason::Interrupted);
+        let ended = self.end(Ending::Finish);
+        match ended {
+            // The next attempt finds it on the disk.
+            Err(RunError::Bucket { source, .. }) if leaving => {
+                let message =
+                    format!("{source}; the newest checkpoint is only on this host's disk");
+                Ok(self.shared.journal.warn("UPLOAD_INCOMPLETE", message)?)
+            }
+            ended => ended,
+        }
+    }
+
+    fn end(&mut self, ending: Ending) -> RunResult<()> {
+        self.shared.state().ending = Some(ending);
+        self.shared.changed.notify_all();
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))))
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            // The run already ends with another error.
+            let _ = self.end(Ending::Abandon);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next checkpoint to upload; `None` once there will be none.
+    fn next(&self) -> Option<u64> {
+        let mut state = self.state();
+        loop {
+            if state.ending == Some(Ending::Abandon) {
+                return None;
+            }
+            if let Some(step) = state.queue.begin() {
+                return Some(step);
+            }
+            if state.ending.is_some() {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn urgency(&self) -> Urgency {
+        match (self.state().ending, self.stop.reason()) {
+            (Some(Ending::Abandon), _) | (_, Some(StopReason::Cancelled)) => Urgency::Abandoned,
+            (None, _) => Urgency::None,
+            (Some(Ending::Finish), Some(StopReason::Interrupted)) => Urgency::Leaving,
+            (Some(Ending::Finish), None) => Urgency::Last,
+        }
+    }
+
+    /// Removes the checkpoints that the disk need not hold any longer.
+    fn remove_superseded(&self) -> RunResult<()> {
+        let removable = self.state().queue.take_removable();
+        for step in removable {
+            if let Err(error) = (self.staged.remove)(&self.staged.folder, step) {
+                let path = checkpoint_folder(&self.staged.folder, step);
+                let message = format!("remove {}: {error}", path.display());
+                self.journal.warn("CHECKPOINT_NOT_REMOVED", message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The thread's own part.
+struct Uploads {
+    bucket: Bucket,
+    location: Location,
+    rotate: Rotate,
+    shared: Arc<Shared>,
+}
+
+impl Uploads {
+    fn run(mut self) -> RunResult<()> {
+        while let Some(step) = self.shared.next() {
+            match self.upload(step) {
+                Err(RunError::Data(traind_loader::Error::Abandoned)) => return Ok(()),
+                uploaded => uploaded?,
+            }
+            self.shared.state().queue.end();
+            self.shared.remove_superseded()?;
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, step: u64) -> RunResult<()> {
+        let start = Instant::now();
+        let shared = Arc::clone(&self.shared);
+        let urgency = || shared.urgency();
+        let upload = FolderUpload {
+            bucket: &self.bucket,
+            field: FIELD,
+            journal: &shared.journal,
+            urgency: &urgency,
+        };
+        let name = |step: u64| format!("{CHECKPOINT_PREFIX}{step}");
+        let bytes =
+            upload.checkpoint(&checkpoint_folder(&shared.staged.folder, step), &name(step))?;
+        shared.journal.record(Kind::Uploaded(Uploaded {
+            url: self.location.url(&name(step)),
+            kind: SavedKind::Checkpoint.into(),
+            step,
+            bytes,
+            seconds: start.elapsed().as_secs_f64(),
+        }))?;
+        let best = shared.state().queue.best();
+        for step in (self.rotate)(step, best) {
+            upload.remove_checkpoint(&name(step))?;
+        }
+        Ok(())
+    }
+}

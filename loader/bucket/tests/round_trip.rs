@@ -1,0 +1,120 @@
+//! Files of a bucket, written and read back from the tests' own server.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use traind_bucket::{Bucket, Error, Location, Object, Problem, Upload};
+use traind_tests::bucket::Bucket as Server;
+
+/// Two parts and a rest.
+const BYTES: usize = (16 << 20) + 5;
+
+/// The client reads its settings from the environment, which is that of a process: so each case is a
+/// run of this test's program.
+fn in_environment(test: &str, server: &Server) {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--nocapture", "--include-ignored"]);
+    let status = command.envs(server.environment()).status().unwrap();
+    assert!(status.success(), "{test}");
+}
+
+fn open(url: &str) -> Bucket {
+    Bucket::open(Location::parse(url).unwrap()).unwrap()
+}
+
+fn always() -> bool {
+    true
+}
+
+fn content() -> Vec<u8> {
+    (0..BYTES).map(|index| (index % 251) as u8).collect()
+}
+
+#[test]
+fn files_are_written_in_parts_and_read_back() {
+    let server = Server::start(&[("runs/other/file", vec![1])]);
+    server.fail_writes(1);
+    in_environment("round_trip", &server);
+    assert_eq!(server.object("runs/one/folder/large"), Some(content()));
+    assert_eq!(server.keys(""), ["runs/one/folder/large", "runs/other/file"]);
+    assert_eq!(server.unfinished_uploads(), 0);
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large");
+    std::fs::write(&path, content()).unwrap();
+    let bucket = open("s3://data/runs/one/");
+    bucket.check(&always).unwrap();
+    for name in ["folder/large", "folder/small"] {
+        Upload::new(&path, name).unwrap().send(&bucket, &always).unwrap();
+        std::fs::write(&path, b"small").unwrap();
+    }
+    let object = |name: &str, bytes| Object { name: name.to_owned(), bytes };
+    let expect = [object("folder/large", BYTES as u64), object("folder/small", 5)];
+    assert_eq!(bucket.list("", &always).unwrap(), expect);
+    assert_eq!(bucket.list("folder", &always).unwrap(), expect);
+    bucket.download(&expect[0], &path, &always).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), content());
+    let short = bucket.download(&object("folder/small", 6), &path, &always).unwrap_err();
+    assert!(matches!(*short.problem, Problem::Short { found: 5, expected: 6 }), "{short}");
+    bucket.remove("folder/small", &always).unwrap();
+    bucket.remove("folder/small", &always).unwrap();
+}
+
+#[test]
+fn an_upload_continues_with_the_parts_that_it_lacks() {
+    let server = Server::start(&[]);
+    // The beginning of the upload and one part.
+    server.refuse_write_after(2);
+    in_environment("break_off_and_continue", &server);
+    assert_eq!(server.object("continued/large"), Some(content()));
+    let parts = server.server().requests().into_iter().filter_map(|request| {
+        request.parameter("uploadId")?;
+        request.parameter("partNumber")
+    });
+    let mut sent = BTreeMap::new();
+    parts.for_each(|part| *sent.entry(part).or_insert(0) += 1);
+    let mut sent: Vec<i32> = sent.into_values().collect();
+    sent.sort_unstable();
+    assert_eq!(sent, [1, 1, 2], "only the part that was refused is sent again");
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn break_off_and_continue() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large");
+    std::fs::write(&path, content()).unwrap();
+    let bucket = open("s3://data/continued");
+    let mut upload = Upload::new(&path, "large").unwrap();
+    let denied = upload.send(&bucket, &always).unwrap_err();
+    assert!(matches!(*denied.problem, Problem::Denied { .. }), "{denied}");
+    assert!(bucket.list("", &always).unwrap().is_empty());
+    upload.send(&bucket, &always).unwrap();
+    upload.abort(&bucket, &always).unwrap();
+}
+
+#[test]
+fn each_error_is_one_clear_sentence() {
+    in_environment("explain", &Server::start(&[]));
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn explain() {
+    let message = |url: &str| open(url).check(&always).unwrap_err().to_string();
+    assert_eq!(message("s3://other/a"), "s3://other/a: there is no such bucket");
+    let denied = "access denied; the credentials in use may not write to it";
+    assert_eq!(message("s3://data/private/a"), format!("s3://data/private/a: {denied}"));
+    let calls = AtomicUsize::new(0);
+    let keep = || calls.fetch_add(1, Ordering::Relaxed) > 0;
+    let Error { problem, .. } = open("s3://data/a").check(&keep).unwrap_err();
+    assert!(matches!(*problem, Problem::Abandoned), "{problem}");
+}
