@@ -57,6 +57,9 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "block longer than the positions", spoil: |draft| causal(draft, 17), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.block_size", "17", "16"] },
     Case { name: "text shorter than a block", spoil: |draft| write(causal(draft, 16), "train.jsonl", "{\"text\": \"cat\"}\n"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.block_size", "block of 16"] },
     Case { name: "task that the family lacks", spoil: |draft| distilbert(draft).edit("sequence-classification", "causal-lm").edit("  label_map: [animal, fruit, tool]\n", ""), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["distilbert", "causal-lm", "masked-lm"] },
+    Case { name: "conversation without a template", spoil: |draft| chat(draft, "gpt2-causal-lm"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["train.jsonl", "row=0", "messages", "chat_template.jinja"] },
+    Case { name: "template without an end", spoil: |draft| write(chat(draft, "gpt2-causal-lm"), "model/chat_template.jinja", "{% for %}"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["model/chat_template.jinja", "line 1"] },
+    Case { name: "packing without positions", spoil: |draft| chat(draft, "bert-causal-lm").set("data.packing", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.packing_strategy", "bert", "wrapped"] },
     Case { name: "prediction without rows", spoil: |draft| draft.set("train.do_predict", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.do_predict", "data.test"] },
     Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
     Case { name: "unknown cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int32}}"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.columns.cast.label", "int32", "int64"] },
@@ -159,6 +162,13 @@ fn causal(draft: Draft, block_size: u32) -> Draft {
     let data = format!("{{train: train.jsonl, block_size: {block_size}}}");
     let draft = draft.of_task("causal-lm", "gpt2-causal-lm", &data);
     write(draft, "train.jsonl", "{\"text\": \"cat dog\"}\n".repeat(20))
+}
+
+/// Supervised fine-tuning on one conversation, with a model folder that has no chat template.
+fn chat(draft: Draft, fixture: &str) -> Draft {
+    let message = |role, content| json!({"role": role, "content": content});
+    let row = json!({"messages": [message("user", "cat"), message("assistant", "dog")]});
+    write(draft.of_task("sft", fixture, "{train: train.jsonl}"), "train.jsonl", row.to_string())
 }
 
 /// The same job with a family that has no causal language model.

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use traind_bucket::Problem as BucketProblem;
 use traind_cache::Error as CacheError;
 use traind_hub::Problem as HubProblem;
-use traind_loader::{Error as LoaderError, ObjectProblem};
+use traind_loader::{ChatProblem, Error as LoaderError, ObjectProblem};
 use traind_models::Error as ModelError;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
 use traind_proto::event_log::EventLogError;
@@ -118,10 +118,13 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::MissingLabels { .. }
         | LoaderError::NamesAndNumbers { .. }
         | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,
+        LoaderError::Chat { problem, .. } => match **problem {
+            ChatProblem::NoTemplate | ChatProblem::Template { .. } => reasons::TOKENIZER_INVALID,
+            _ => reasons::DATA_ROW_INVALID,
+        },
         LoaderError::BadTokenizer { .. }
         | LoaderError::BadTemplate { .. }
-        | LoaderError::Tokenize { .. }
-        | LoaderError::Chat { .. } => reasons::TOKENIZER_INVALID,
+        | LoaderError::Tokenize { .. } => reasons::TOKENIZER_INVALID,
         LoaderError::Cache(CacheError::DiskFull { .. }) => reasons::DISK_FULL,
         LoaderError::Store { source, .. } => of_write(source),
         LoaderError::BadOption { .. } | LoaderError::BadGlob { .. } => reasons::JOB_FILE_INVALID,

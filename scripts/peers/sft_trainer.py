@@ -1,0 +1,65 @@
+"""Fine-tunes a model with TRL's SFTTrainer on the CPU, rows in file order. Each case is a JSON object with arguments of
+SFTConfig and, as `peft`, of LoraConfig. Writes a list of the log histories, and the adapters that case N began with into
+ADAPTERS_DIR/N.
+
+usage: sft_trainer.py MODEL_DIR ROWS.jsonl OUT.json ADAPTERS_DIR STEPS BATCH LEARNING_RATE CASES...
+"""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TQDM_DISABLE="1")
+
+import datasets
+import peft
+import transformers
+import trl
+
+import task_trainer
+
+datasets.disable_progress_bars()
+
+
+class Trainer(trl.SFTTrainer):
+    _clip_grad_norm = task_trainer.Trainer._clip_grad_norm
+
+
+def main():
+    model_dir, rows, out, adapters, steps, batch, learning_rate, *cases = sys.argv[1:]
+    rows = [json.loads(line) for line in Path(rows).read_text().splitlines()]
+    histories = []
+    for number, case in enumerate(map(json.loads, cases)):
+        transformers.set_seed(number)
+        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir)
+        model = transformers.AutoModelForCausalLM.from_pretrained(model_dir)
+        lora = case.pop("peft", None)
+        if lora is not None:
+            model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **lora))
+            model.save_pretrained(Path(adapters) / str(number))
+        arguments = trl.SFTConfig(
+            tempfile.mkdtemp(prefix="trainer."),
+            max_steps=int(steps),
+            per_device_train_batch_size=int(batch),
+            learning_rate=float(learning_rate),
+            train_sampling_strategy="sequential",
+            gradient_checkpointing=False,
+            bf16=False,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+            **case,
+        )
+        trainer = Trainer(model, arguments, train_dataset=datasets.Dataset.from_list(rows), processing_class=tokenizer)
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+        histories.append(trainer.state.log_history)
+    Path(out).write_text(json.dumps(histories))
+
+
+if __name__ == "__main__":
+    main()
