@@ -39,7 +39,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     GetSamplesRequest GetStatusRequest Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
-    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage ModelLoaded Parent Plan
+    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunnerStatus Sample Samples Saved
     Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchJobRequest

@@ -1,5 +1,7 @@
 //! `traind plan`.
 
+mod meshes;
+
 use std::path::PathBuf;
 
 use traind_proto::v1;
@@ -18,6 +20,24 @@ pub(crate) struct Plan {
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
+    /// Compare all meshes that the cores can form, the fastest first by prediction
+    #[arg(long)]
+    auto: bool,
+    /// Kind of cores to compare meshes for, which this host need not have: neuron, cuda or cpu
+    #[arg(long, requires = "auto")]
+    platform: Option<String>,
+    /// Their device: trn1, trn2, h100, h200, a100-80, a100-40 or v100
+    #[arg(long, requires = "auto")]
+    device: Option<String>,
+    /// Number of hosts
+    #[arg(long, requires = "auto")]
+    hosts: Option<u32>,
+    /// Number of cores of each host
+    #[arg(long, requires = "auto")]
+    cores: Option<u32>,
+    /// Price of an hour of all hosts together
+    #[arg(long, requires = "auto")]
+    price_per_hour: Option<f64>,
 }
 
 impl Plan {
@@ -25,13 +45,28 @@ impl Plan {
         let request = v1::PlanJobRequest {
             job_file: read(&self.job_file)?,
             base_dir: working_directory()?,
+            search: self.search(),
             overrides: self.set.into_iter().collect(),
         };
         let plan = client::jobs(&global).await?.plan_job(request).await?.into_inner();
         for (name, value) in lines(&plan) {
             println!("{name:<16} {value}");
         }
+        if !plan.meshes.is_empty() {
+            println!();
+        }
+        meshes::lines(&plan.meshes).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
+    }
+
+    fn search(&self) -> Option<v1::MeshSearch> {
+        self.auto.then(|| v1::MeshSearch {
+            platform: self.platform.clone().unwrap_or_default(),
+            device: self.device.clone().unwrap_or_default(),
+            hosts: self.hosts.unwrap_or_default(),
+            cores_per_host: self.cores.unwrap_or_default(),
+            price_per_hour: self.price_per_hour.unwrap_or_default(),
+        })
     }
 }
 

@@ -115,8 +115,6 @@ pub(crate) fn admit(
     if !missing.is_empty() {
         return Err(Error::JobFile { violations: missing });
     }
-    check_host(&job, &settings.host, &settings.cache_dir)?;
-    check_count(job.resources.cores, settings)?;
     let warning = |warning: traind_job_file::Warning| JobWarning {
         code: warning.code.to_owned(),
         message: warning.to_string(),
@@ -199,6 +197,12 @@ pub(crate) fn resolve_after(store: &Store, new: &mut NewJob) -> Result<(), Error
 
 fn existing_ancestor(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Refuses a job that this host could never run.
+pub(crate) fn check_machine(job: &JobFile, settings: &Settings) -> Result<(), Error> {
+    check_host(job, &settings.host, &settings.cache_dir)?;
+    check_count(job.resources.cores, settings)
 }
 
 fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error> {

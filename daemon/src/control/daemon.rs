@@ -17,7 +17,7 @@ use super::admission::{self, Submission};
 use super::board::Board;
 use super::error::Error;
 use super::fork;
-use super::planner::{Plan, PlanError, Planner};
+use super::planner::{Plan, PlanError, Planner, Search};
 use super::queue::SharedQueue;
 use crate::access::Caller;
 use crate::access::logins::Logins;
@@ -127,9 +127,10 @@ impl Daemon {
             return Ok(job);
         }
         let (mut new, mut job) = admission::admit(submission, settings)?;
+        admission::check_machine(&job, settings)?;
         admission::resolve_after(store, &mut new)?;
         fork::find_parent(store, &mut new, &job)?;
-        match self.planner.plan(settings, &job, new.run_as, false) {
+        match self.planner.plan(settings, &job, new.run_as, false, None) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
@@ -167,16 +168,31 @@ impl Daemon {
         self.get(&job.id, None).await
     }
 
-    /// Plans a job, and refuses one that does not fit this host.
-    pub(crate) async fn plan(self: &Arc<Daemon>, submission: Submission) -> Result<Plan, Error> {
+    /// Plans a job, and refuses one that does not fit this host. With a search, compares the meshes of
+    /// the job's cores.
+    pub(crate) async fn plan(
+        self: &Arc<Daemon>,
+        submission: Submission,
+        search: Option<Search>,
+    ) -> Result<Plan, Error> {
         let daemon = self.clone();
-        self.store.run(move |_| daemon.plan_blocking(&submission)).await
+        self.store.run(move |_| daemon.plan_blocking(&submission, search.as_ref())).await
     }
 
-    fn plan_blocking(&self, submission: &Submission) -> Result<Plan, Error> {
+    fn plan_blocking(
+        &self,
+        submission: &Submission,
+        search: Option<&Search>,
+    ) -> Result<Plan, Error> {
         let (new, job) = admission::admit(submission, &self.settings)?;
-        let plan = self.planner.plan(&self.settings, &job, new.run_as, true)?;
-        admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+        let is_here = !search.is_some_and(|search| search.is_elsewhere);
+        if is_here {
+            admission::check_machine(&job, &self.settings)?;
+        }
+        let plan = self.planner.plan(&self.settings, &job, new.run_as, true, search)?;
+        if is_here {
+            admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+        }
         Ok(plan)
     }
 

@@ -27,7 +27,7 @@ const CACHE_MAX: usize = 1024;
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// A runner's plan. Memory sizes are per core.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Plan {
     pub model_type: String,
     pub parameters: u64,
@@ -44,9 +44,53 @@ pub struct Plan {
     /// Set where the job does not fit.
     #[serde(default)]
     pub misfit: Option<Misfit>,
+    /// What a search found, the best first.
+    #[serde(default)]
+    pub meshes: Vec<MeshPlan>,
+    /// The runner's measure of this processor, which later searches reuse.
+    #[serde(default)]
+    processor: Option<serde_json::Value>,
     /// Memory of a core, if known.
     #[serde(skip)]
     pub bytes_per_core_max: Option<u64>,
+}
+
+/// A mesh, and what a job would take on it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct MeshPlan {
+    pub data: u32,
+    pub tensor: u32,
+    pub sequence_parallel: bool,
+    pub fsdp: String,
+    pub gradient_checkpointing: bool,
+    pub per_device_train_batch_size: u32,
+    pub gradient_accumulation_steps: u32,
+    pub weights_bytes: u64,
+    pub gradients_bytes: u64,
+    pub optimizer_bytes: u64,
+    pub activations_bytes: u64,
+    pub bytes_per_core: u64,
+    pub fits: bool,
+    pub data_axis_bytes: u64,
+    pub tensor_axis_bytes: u64,
+    pub compute_seconds: f64,
+    pub communication_seconds: f64,
+    pub step_seconds: f64,
+    pub rows_per_second: f64,
+    pub hours: f64,
+    pub price: f64,
+}
+
+/// The machines that meshes are compared for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Search {
+    pub device: String,
+    pub hosts: u32,
+    pub price_per_hour: f64,
+    /// Whether the machines may be others than this host, whose memory then does not count.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
+    pub processor: Option<serde_json::Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -65,7 +109,7 @@ pub struct Change {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Plan(Plan),
+    Plan(Box<Plan>),
     Violation { field: String, description: String },
 }
 
@@ -74,6 +118,7 @@ struct Request<'a> {
     job: &'a JobFile,
     bytes_per_core_max: Option<u64>,
     may_fetch: bool,
+    search: Option<Search>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +140,8 @@ pub enum PlanError {
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
+    /// The measure of this processor.
+    processor: Mutex<Option<serde_json::Value>>,
 }
 
 impl Planner {
@@ -106,20 +153,30 @@ impl Planner {
         job: &JobFile,
         account: Option<Account>,
         may_fetch: bool,
+        search: Option<&Search>,
     ) -> Result<Plan, PlanError> {
-        let bytes_per_core_max = bytes_per_core_max(settings, job.resources.cores);
-        let key = key(job, bytes_per_core_max, account)?;
+        let bytes_per_core_max = match search {
+            Some(search) if search.is_elsewhere => None,
+            _ => bytes_per_core_max(settings, job.resources.cores),
+        };
+        let key = key(job, bytes_per_core_max, account, search)?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
-        let request = serde_json::to_vec(&Request { job, bytes_per_core_max, may_fetch })?;
+        let processor = self.processor().clone();
+        let search = search.map(|search| Search { processor, ..search.clone() });
+        let request = Request { job, bytes_per_core_max, may_fetch, search };
+        let request = serde_json::to_vec(&request)?;
         let answer = run(settings, &request, may_fetch && job.reads_hub(), account)?;
         let plan = match serde_json::from_slice(&answer)? {
-            Answer::Plan(plan) => Plan { bytes_per_core_max, ..plan },
+            Answer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
             Answer::Violation { field, description } => {
                 return Err(PlanError::Violation { field, description });
             }
         };
+        if let Some(processor) = &plan.processor {
+            *self.processor() = Some(processor.clone());
+        }
         let mut answers = self.answers();
         if answers.len() >= CACHE_MAX {
             answers.clear();
@@ -130,6 +187,10 @@ impl Planner {
 
     fn answers(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Plan>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn processor(&self) -> std::sync::MutexGuard<'_, Option<serde_json::Value>> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,6 +220,7 @@ fn key(
     job: &JobFile,
     bytes_per_core_max: Option<u64>,
     account: Option<Account>,
+    search: Option<&Search>,
 ) -> Result<[u8; 32], PlanError> {
     let mut same = job.clone();
     same.name.clear();
@@ -167,7 +229,7 @@ fn key(
         same.output_dir = PathBuf::new();
     }
     let mut digest = Sha256::new();
-    digest.update(serde_json::to_vec(&(same, account))?);
+    digest.update(serde_json::to_vec(&(same, account, search))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
     let configs = job.weight_folders().flat_map(|(_, folder)| {
         ["config.json", "adapter_config.json"].map(|name| folder.join(name))

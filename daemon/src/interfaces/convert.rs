@@ -7,7 +7,7 @@ use crate::access::Role;
 use crate::access::tokens::Token;
 use crate::clock::timestamp;
 use crate::control::error::Error;
-use crate::control::planner::Plan;
+use crate::control::planner::{MeshPlan, Plan};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, JobWarning, Parent};
 use crate::jobs::wire;
@@ -62,6 +62,33 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         bytes_per_core_max: plan.bytes_per_core_max.unwrap_or_default(),
         checkpoint_bytes: plan.checkpoint_bytes,
         disk_bytes: plan.disk_bytes,
+        meshes: plan.meshes.into_iter().map(mesh_plan).collect(),
+    }
+}
+
+fn mesh_plan(plan: MeshPlan) -> v1::MeshPlan {
+    v1::MeshPlan {
+        data: plan.data,
+        tensor: plan.tensor,
+        sequence_parallel: plan.sequence_parallel,
+        fsdp: plan.fsdp,
+        gradient_checkpointing: plan.gradient_checkpointing,
+        per_device_train_batch_size: plan.per_device_train_batch_size,
+        gradient_accumulation_steps: plan.gradient_accumulation_steps,
+        weights_bytes: plan.weights_bytes,
+        gradients_bytes: plan.gradients_bytes,
+        optimizer_bytes: plan.optimizer_bytes,
+        activations_bytes: plan.activations_bytes,
+        bytes_per_core: plan.bytes_per_core,
+        fits: plan.fits,
+        data_axis_bytes: plan.data_axis_bytes,
+        tensor_axis_bytes: plan.tensor_axis_bytes,
+        compute_seconds: plan.compute_seconds,
+        communication_seconds: plan.communication_seconds,
+        step_seconds: plan.step_seconds,
+        rows_per_second: plan.rows_per_second,
+        hours: plan.hours,
+        price: plan.price,
     }
 }
 

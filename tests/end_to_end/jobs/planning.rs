@@ -169,6 +169,7 @@ async fn planned(host: &Host, draft: &Draft) -> Plan {
         job_file: draft.job_file.clone(),
         base_dir: draft.base_dir.clone(),
         overrides: draft.overrides.clone(),
+        search: None,
     };
     host.jobs().await.plan_job(request).await.unwrap().into_inner()
 }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
+use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
@@ -24,20 +25,37 @@ pub(crate) struct Memory {
     pub optimizer_bytes_whole: u64,
 }
 
-impl Memory {
-    pub(crate) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Memory> {
+/// What the recorded programs of a job take.
+pub(super) struct Recordings {
+    pub memory: Memory,
+    /// Of the programs of a training step.
+    pub collectives: Vec<(Program, Collective)>,
+}
+
+impl Recordings {
+    pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Recordings> {
         let platform = job.resources.platform.to_string();
         let mut recorder = Recorder::expected(mesh(job)?, &platform, job.train.tf32);
         let PlannedModel { model, inputs, readout, .. } = planned;
         let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorder)?;
         let state = programs.state.bytes(&recorder);
         let positions = planned.positions(job)?;
-        let mut temporary = 0;
+        let (mut temporary, mut collectives) = (0, Vec::new());
         for shape in shapes(job, &programs, positions) {
-            temporary =
-                temporary.max(temporary_bytes(&recorder, &programs.record(&recorder, shape)?));
+            let step = programs.record(&recorder, shape)?;
+            temporary = temporary.max(temporary_bytes(&recorder, &step));
+            if shape.program != Program::Evaluate {
+                collectives.extend(step.collectives().into_iter().map(|it| (shape.program, it)));
+            }
         }
-        Ok(Memory::new(&state, recorder.variable_bytes() as u64, temporary))
+        let memory = Memory::new(&state, recorder.variable_bytes() as u64, temporary);
+        Ok(Recordings { memory, collectives })
+    }
+}
+
+impl Memory {
+    pub(crate) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Memory> {
+        Ok(Recordings::of(job, planned)?.memory)
     }
 
     /// `variables` last from step to step, `temporary` bytes are what the largest program takes besides.
@@ -62,10 +80,7 @@ impl Memory {
 /// The programs of the job for its longest rows.
 fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramShape> {
     let train = &job.train;
-    let targets = match job.model.task {
-        TaskName::Seq2SeqLm => job.data.max_target_length,
-        _ => 0,
-    };
+    let targets = target_positions(job);
     let sizes = |rows: u32| {
         let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
         sizes.with(BatchAxis::TargetPositions, targets)
@@ -79,6 +94,14 @@ fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramS
         shapes.push(ProgramShape { program: Program::Evaluate, sizes });
     }
     shapes
+}
+
+/// The length of the job's longest target; 0 where rows have none.
+pub(super) fn target_positions(job: &JobFile) -> u32 {
+    match job.model.task {
+        TaskName::Seq2SeqLm => job.data.max_target_length,
+        _ => 0,
+    }
 }
 
 /// The bytes that a program takes besides variables.

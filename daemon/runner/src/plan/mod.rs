@@ -4,10 +4,12 @@
 //!
 //! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
 //!
-//! Imports `model`, `data`, `tasks`, `state` and `step`.
+//! Imports `model`, `data`, `tasks`, `state`, `step` and `session`.
 
+mod devices;
 mod fitting;
 mod memory;
+mod meshes;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,7 +28,9 @@ use crate::error::{RunError, RunResult};
 use crate::model;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
+use devices::Processor;
 use memory::Memory;
+use meshes::{MeshPlan, Search};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
@@ -37,6 +41,9 @@ pub(crate) struct Request {
     /// Whether a model's config may be fetched from the hub.
     #[serde(default)]
     may_fetch: bool,
+    /// Compare all meshes instead of planning the job's own.
+    #[serde(default)]
+    search: Option<Search>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,6 +77,12 @@ struct Plan {
     /// Present where the job does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     misfit: Option<Misfit>,
+    /// What a search found, the best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    meshes: Vec<MeshPlan>,
+    /// Measured by a search on CPU cores, for later ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<Processor>,
 }
 
 #[derive(Debug, Serialize)]
@@ -112,12 +125,21 @@ fn plan(request: &Request) -> RunResult<Plan> {
     let fits = |memory: &Memory| {
         request.bytes_per_core_max.is_none_or(|most| memory.bytes_per_core <= most)
     };
-    let job = &match request.job.train.auto_find_batch_size {
-        true => fitting::with_fitting_batch(&request.job, &planned, fits)?,
-        false => request.job.clone(),
+    let found = match &request.search {
+        Some(search) => {
+            Some(meshes::search(&request.job, &planned, search, request.bytes_per_core_max)?)
+        }
+        None => None,
+    };
+    let job = &match &found {
+        Some(found) => found.job.clone(),
+        None if request.job.train.auto_find_batch_size => {
+            fitting::with_fitting_batch(&request.job, &planned, fits)?
+        }
+        None => request.job.clone(),
     };
     let memory = Memory::of(job, &planned)?;
-    let misfit = match fits(&memory) {
+    let misfit = match found.is_some() || fits(&memory) {
         true => None,
         false => Some(Misfit { change: fitting::change(job, &planned, fits) }),
     };
@@ -137,6 +159,8 @@ fn plan(request: &Request) -> RunResult<Plan> {
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
         memory,
         misfit,
+        processor: found.as_ref().and_then(|found| found.processor),
+        meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
 }
 
@@ -213,7 +237,7 @@ mod tests {
         });
         edit(&mut job);
         let job = serde_json::from_value(job).unwrap();
-        plan(&Request { job, bytes_per_core_max, may_fetch: false }).unwrap()
+        plan(&Request { job, bytes_per_core_max, may_fetch: false, search: None }).unwrap()
     }
 
     #[test]

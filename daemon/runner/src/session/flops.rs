@@ -28,7 +28,7 @@ enum Precision {
 }
 
 /// Returns the peak FLOP/s of one core in a job's dots; `None` for unknown devices and for CPUs.
-pub(super) fn peak(device_kind: &str, train: &Train) -> Option<f64> {
+pub(crate) fn peak(device_kind: &str, train: &Train) -> Option<f64> {
     let precision = match compute_dtype(train) {
         DType::F32 if train.tf32 => Precision::TensorFloat32,
         DType::F32 => Precision::Float32,
@@ -46,6 +46,7 @@ fn peak_at(device_kind: &str, precision: Precision) -> Option<f64> {
         ("H100 NVL", [835.5, 417.7, 60.0]),
         ("H100", [989.4, 494.7, 66.9]),
         ("A100", [312.0, 156.0, 19.5]),
+        ("V100", [125.0, 15.7, 15.7]),
         ("L40S", [362.0, 183.0, 91.6]),
         ("A10G", [70.0, 35.0, 31.2]),
         ("L4", [121.0, 60.0, 30.3]),

@@ -34,7 +34,7 @@ use crate::state::ParameterState;
 use crate::step::{JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
-pub(crate) use flops::trainer_flos;
+pub(crate) use flops::{peak as peak_flops, trainer_flos};
 pub(crate) use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;

@@ -63,6 +63,7 @@ async fn the_daemon_survives_garbage() {
             job_file,
             base_dir: sound.base_dir.clone(),
             overrides: sound.overrides.clone(),
+            search: None,
         };
         let _ = host.jobs().await.plan_job(request).await;
     }

@@ -1,0 +1,183 @@
+//! What a core of each device does in a second, for predictions of step times. A core is what a job counts:
+//! a NeuronCore, a GPU, or a CPU device.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use traind_job_file::{Platform, Train};
+use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
+
+use crate::error::{RunError, RunResult};
+use crate::session;
+
+/// The share of a device's peak that whole steps reach in their dots.
+const DOTS_EFFICIENCY: f64 = 0.5;
+/// The share of the nominal memory and links that transfers reach.
+const TRANSFER_EFFICIENCY: f64 = 0.8;
+
+/// One core. Sizes are in bytes, and rates are for a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Core {
+    pub flops: f64,
+    pub memory: f64,
+    /// To the other cores of its host.
+    pub link: f64,
+    /// Its share of the host's network.
+    pub network: f64,
+    pub memory_bytes: Option<u64>,
+}
+
+struct Device {
+    /// As `traind plan --device` has it.
+    name: &'static str,
+    platform: Platform,
+    /// As the plugin names it, for its peak.
+    kind: &'static str,
+    memory_gigabytes: f64,
+    /// Gigabytes a second.
+    memory: f64,
+    link: f64,
+    network: f64,
+}
+
+const fn device(
+    name: &'static str,
+    platform: Platform,
+    kind: &'static str,
+    [memory_gigabytes, memory, link, network]: [f64; 4],
+) -> Device {
+    Device { name, platform, kind, memory_gigabytes, memory, link, network }
+}
+
+/// From the vendors' data sheets: memory, and the rates of memory, of links in one direction, and of the
+/// network of AWS's largest host with the device. A NeuronCore has its share of the chip.
+const DEVICES: &[Device] = &[
+    device("trn1", Platform::Neuron, "NC_v2", [16.0, 410.0, 192.0, 3.1]),
+    device("trn2", Platform::Neuron, "NC_v3", [12.0, 362.0, 160.0, 3.1]),
+    device("h100", Platform::Cuda, "H100", [80.0, 3350.0, 450.0, 50.0]),
+    device("h200", Platform::Cuda, "H200", [141.0, 4800.0, 450.0, 50.0]),
+    device("a100-80", Platform::Cuda, "A100", [80.0, 2039.0, 300.0, 6.2]),
+    device("a100-40", Platform::Cuda, "A100", [40.0, 1555.0, 300.0, 6.2]),
+    device("v100", Platform::Cuda, "V100", [32.0, 900.0, 150.0, 1.6]),
+];
+
+/// A core of the device called `name`, or of the first one of the platform.
+pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<Core> {
+    let fits = |it: &&Device| it.platform == platform && (name.is_empty() || it.name == name);
+    let found = DEVICES.iter().find(fits).ok_or_else(|| unknown(platform, name))?;
+    let peak = session::peak_flops(found.kind, train).unwrap_or_default();
+    let giga = |number: f64| TRANSFER_EFFICIENCY * number * 1e9;
+    Ok(Core {
+        flops: DOTS_EFFICIENCY * peak,
+        memory: giga(found.memory),
+        link: giga(found.link),
+        network: giga(found.network),
+        memory_bytes: Some((found.memory_gigabytes * 1e9) as u64),
+    })
+}
+
+fn unknown(platform: Platform, name: &str) -> RunError {
+    let names = DEVICES.iter().filter(|it| it.platform == platform).map(|it| it.name);
+    RunError::Field {
+        name: "resources.platform",
+        value: platform.to_string(),
+        problem: format!("has no device {name}; it has {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// This processor.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Processor {
+    /// FLOP/s of one thread in products of matrices.
+    flops: f64,
+    /// Bytes a second that one thread copies.
+    memory: f64,
+    threads: usize,
+}
+
+impl Processor {
+    /// Measures for a tenth of a second.
+    pub(super) fn measured() -> Processor {
+        const SIDE: usize = 384;
+        const BYTES: usize = 32 << 20;
+        let (lhs, mut product) = (vec![1.0_f32; SIDE * SIDE], vec![0.0_f32; SIDE * SIDE]);
+        let products = rate(|| {
+            let matrix = Matrix::new(&lhs, [SIDE; 2], SIDE);
+            multiply(MatrixMut::new(&mut product, [SIDE; 2], SIDE), matrix, matrix, false);
+            black_box(&product);
+        });
+        let (from, mut to) = (vec![1_u8; BYTES], vec![0_u8; BYTES]);
+        let copies = rate(|| to.copy_from_slice(black_box(&from)));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (flops, memory) = (2.0 * (SIDE as f64).powi(3) * products, 2.0 * BYTES as f64 * copies);
+        Processor { flops, memory, threads }
+    }
+
+    /// One of `cores` devices, which share the processor's threads and its memory.
+    pub(super) fn core(&self, cores: u32) -> Core {
+        let share = (self.threads as f64 / f64::from(cores.max(1))).min(1.0);
+        let memory = self.memory * share;
+        let flops = DOTS_EFFICIENCY * self.flops * share;
+        Core { flops, memory, link: memory, network: memory, memory_bytes: None }
+    }
+}
+
+/// How often a second `run` ends.
+fn rate(mut run: impl FnMut()) -> f64 {
+    const TIME: Duration = Duration::from_millis(50);
+    run();
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed() < TIME {
+        run();
+        count += 1;
+    }
+    f64::from(count) / start.elapsed().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_job_file::JobFile;
+
+    use super::*;
+
+    fn train() -> Train {
+        let yaml = "name: a\nmodel: {name_or_path: ./a, task: causal-lm}\ndata: {train: a.txt}\n\
+                    output_dir: out\ntrain: {bf16: true}";
+        JobFile::parse(yaml, std::path::Path::new("/")).unwrap().job.train
+    }
+
+    #[test]
+    fn a_device_has_the_share_of_its_peak() {
+        let core = core(Platform::Cuda, "a100-40", &train()).unwrap();
+        assert_eq!(core.flops, 0.5 * 312e12);
+        assert_eq!(core.memory_bytes, Some(40_000_000_000));
+        assert!(core.network < core.link && core.link < core.memory);
+    }
+
+    #[test]
+    fn every_device_has_a_peak() {
+        for it in DEVICES {
+            assert!(session::peak_flops(it.kind, &train()).is_some(), "{}", it.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_device_is_an_error_with_those_that_are_known() {
+        let error = core(Platform::Neuron, "h100", &train()).unwrap_err();
+        assert!(error.to_string().contains("has no device h100; it has trn1, trn2"), "{error}");
+    }
+
+    #[test]
+    fn a_processor_is_measured() {
+        let processor = Processor::measured();
+        assert!(processor.flops > 1e8 && processor.memory > 1e8, "{processor:?}");
+    }
+
+    #[test]
+    fn devices_of_a_processor_share_it() {
+        let processor = Processor { flops: 8.0, memory: 4.0, threads: 2 };
+        assert_eq!((processor.core(1).flops, processor.core(2).flops), (4.0, 4.0));
+        assert_eq!((processor.core(4).flops, processor.core(4).memory), (2.0, 2.0));
+    }
+}

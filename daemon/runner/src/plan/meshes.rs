@@ -1,0 +1,411 @@
+//! The meshes that the cores of a job can form, the fastest first by prediction.
+//!
+//! The prediction is a sum: of the dots at a share of the device's peak, of the update at the rate of
+//! memory, and of each collective at the rate of the slowest link that its group needs. Nothing overlaps.
+
+use serde::{Deserialize, Serialize};
+use traind_job_file::{Fsdp, JobFile, Platform};
+use traind_models::Lengths;
+use traind_xla::analysis::Collective;
+use traind_xla::graph::Participants;
+use traind_xla::mesh::{Axis, Mesh};
+
+use super::PlannedModel;
+use super::devices::{self, Core, Processor};
+use super::memory::{Memory, Recordings, target_positions};
+use crate::error::{RunError, RunResult};
+use crate::state::mesh;
+use crate::step::Program;
+
+/// Most meshes of an answer.
+const MESHES_MAX: usize = 16;
+/// Of these, those that do not fit.
+const MISFITS_MAX: usize = 4;
+const CORES_MAX: u32 = 8192;
+/// Seconds until a collective's first byte arrives.
+const LATENCY: f64 = 1e-5;
+/// Bytes of one collective into which compilers combine smaller ones that do not depend on each other, as
+/// those over `data` do not.
+const COMBINED_BYTES: f64 = 32e6;
+
+/// Which machines the meshes are for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Search {
+    /// As in the table of devices; empty for the platform's first one.
+    #[serde(default)]
+    pub device: String,
+    /// Among which the job's cores are divided evenly.
+    pub hosts: u32,
+    /// Of all hosts together.
+    #[serde(default)]
+    pub price_per_hour: f64,
+    /// What an earlier search measured.
+    #[serde(default)]
+    pub processor: Option<Processor>,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The job on the first of the meshes.
+    pub job: JobFile,
+    pub meshes: Vec<MeshPlan>,
+    /// Present where the cores are CPU devices.
+    pub processor: Option<Processor>,
+}
+
+/// A mesh with what it takes. Times are seconds of one step, and bytes those of one core.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct MeshPlan {
+    pub data: u32,
+    pub tensor: u32,
+    pub sequence_parallel: bool,
+    pub fsdp: String,
+    pub gradient_checkpointing: bool,
+    pub per_device_train_batch_size: u32,
+    pub gradient_accumulation_steps: u32,
+    #[serde(flatten)]
+    pub memory: Memory,
+    pub fits: bool,
+    pub data_axis_bytes: u64,
+    pub tensor_axis_bytes: u64,
+    pub compute_seconds: f64,
+    pub communication_seconds: f64,
+    pub step_seconds: f64,
+    pub rows_per_second: f64,
+    /// Of `train.max_steps`; 0 without them.
+    pub hours: f64,
+    /// Of these hours; 0 without a price.
+    pub price: f64,
+}
+
+/// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
+/// model or the optimizer refuses all of them.
+pub(super) fn search(
+    job: &JobFile,
+    planned: &PlannedModel,
+    search: &Search,
+    bytes_per_core_max: Option<u64>,
+) -> RunResult<Found> {
+    let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
+    let is_cpu = platform == Platform::Cpu;
+    let processor = is_cpu.then(|| search.processor.unwrap_or_else(Processor::measured));
+    let core = match &processor {
+        Some(processor) => processor.core(per_host),
+        None => devices::core(platform, &search.device, &job.train)?,
+    };
+    let machine = Machine { core, per_host: per_host as usize, price: search.price_per_hour };
+    let bytes_max = bytes_per_core_max.or(core.memory_bytes);
+    let mut found = Vec::new();
+    let mut refused = None;
+    for candidate in candidates(job, per_host) {
+        match machine.plan(&candidate, planned, bytes_max) {
+            Ok(plan) => found.push((candidate, plan)),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    rank(&mut found);
+    let first = found.first().map(|(job, _)| job.clone());
+    match (first, refused) {
+        (Some(job), _) => {
+            let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
+            Ok(Found { job, meshes, processor })
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(no_division(job)),
+    }
+}
+
+/// The first meshes that fit, and the first of the others.
+fn shortest(ranked: impl Iterator<Item = MeshPlan>) -> Vec<MeshPlan> {
+    let (fitting, others): (Vec<_>, Vec<_>) = ranked.partition(|mesh| mesh.fits);
+    let count = MESHES_MAX - others.len().min(MISFITS_MAX);
+    fitting.into_iter().take(count).chain(others.into_iter().take(MISFITS_MAX)).collect()
+}
+
+fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
+    let (cores, hosts) = (job.resources.cores, hosts.max(1));
+    let problem = match cores {
+        _ if cores > CORES_MAX => format!("is more than a search can compare, {CORES_MAX}"),
+        _ if !cores.is_multiple_of(hosts) => {
+            format!("cannot be divided evenly among {hosts} hosts")
+        }
+        _ => return Ok(cores / hosts),
+    };
+    Err(RunError::Field { name: "resources.cores", value: cores.to_string(), problem })
+}
+
+fn rank(found: &mut [(JobFile, MeshPlan)]) {
+    found.sort_by(|(_, a), (_, b)| {
+        let by_time = a.step_seconds.total_cmp(&b.step_seconds);
+        let by_memory = a.memory.bytes_per_core.cmp(&b.memory.bytes_per_core);
+        b.fits.cmp(&a.fits).then(by_time).then(by_memory)
+    });
+}
+
+fn no_division(job: &JobFile) -> RunError {
+    RunError::Field {
+        name: "train.per_device_train_batch_size",
+        value: job.train.per_device_train_batch_size.to_string(),
+        problem: format!(
+            "a step of {} rows cannot be divided among the cores of any mesh",
+            job.total_train_batch_size()
+        ),
+    }
+}
+
+/// The jobs with the same rows a step on other meshes. Layers are divided within a host alone.
+fn candidates(job: &JobFile, per_host: u32) -> Vec<JobFile> {
+    let mut jobs = Vec::new();
+    for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
+        let data = job.resources.cores / tensor;
+        let Some((rows, batches)) = batch(job, data) else { continue };
+        let shardings: &[Fsdp] = match data {
+            1 => &[Fsdp::No],
+            _ => &[Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard],
+        };
+        let positions: &[bool] = if tensor == 1 { &[false] } else { &[false, true] };
+        for &fsdp in shardings {
+            for &sequence_parallel in positions {
+                for gradient_checkpointing in [false, true] {
+                    let mut changed = job.clone();
+                    let (parallel, train) = (&mut changed.parallel, &mut changed.train);
+                    (parallel.data, parallel.tensor) = (Some(data), tensor);
+                    (parallel.fsdp, parallel.shard_optimizer_state) = (fsdp, false);
+                    parallel.sequence_parallel = sequence_parallel;
+                    train.gradient_checkpointing = gradient_checkpointing;
+                    train.per_device_train_batch_size = rows;
+                    train.gradient_accumulation_steps = batches;
+                    jobs.push(changed);
+                }
+            }
+        }
+    }
+    jobs
+}
+
+/// The rows of a core's batch, and the batches of a step: at most as many as the job has.
+fn batch(job: &JobFile, data: u32) -> Option<(u32, u32)> {
+    let rows = job.total_train_batch_size();
+    let batches = (1..=job.train.gradient_accumulation_steps).rev();
+    let found = batches.map(u64::from).find(|it| rows.is_multiple_of(it * u64::from(data)))?;
+    Some(((rows / found / u64::from(data)) as u32, found as u32))
+}
+
+struct Machine {
+    core: Core,
+    per_host: usize,
+    price: f64,
+}
+
+impl Machine {
+    fn plan(
+        &self,
+        job: &JobFile,
+        planned: &PlannedModel,
+        bytes_max: Option<u64>,
+    ) -> RunResult<MeshPlan> {
+        let Recordings { memory, collectives } = Recordings::of(job, planned)?;
+        let (parallel, train, mesh) = (&job.parallel, &job.train, mesh(job)?);
+        let times = |program| match program {
+            Program::Accumulate => f64::from(train.gradient_accumulation_steps),
+            _ => 1.0,
+        };
+        let communication_seconds =
+            collectives.iter().map(|(program, it)| times(*program) * self.seconds(it, &mesh)).sum();
+        let moved = |axis: Axis| {
+            let over = collectives.iter().filter(|(_, it)| is_over(it, &mesh, axis));
+            over.map(|(program, it)| times(*program) * moved_bytes(it)).sum::<f64>() as u64
+        };
+        let compute_seconds = self.compute_seconds(job, planned, &memory)?;
+        let step_seconds = compute_seconds + communication_seconds;
+        let hours = step_seconds * train.max_steps.max(0) as f64 / 3600.0;
+        Ok(MeshPlan {
+            data: job.data_parallel_size(),
+            tensor: parallel.tensor,
+            sequence_parallel: parallel.sequence_parallel,
+            fsdp: parallel.fsdp.to_string(),
+            gradient_checkpointing: train.gradient_checkpointing,
+            per_device_train_batch_size: train.per_device_train_batch_size,
+            gradient_accumulation_steps: train.gradient_accumulation_steps,
+            fits: bytes_max.is_none_or(|most| memory.bytes_per_core <= most),
+            data_axis_bytes: moved(Axis::Data),
+            tensor_axis_bytes: moved(Axis::Tensor),
+            compute_seconds,
+            communication_seconds,
+            step_seconds,
+            rows_per_second: job.total_train_batch_size() as f64 / step_seconds,
+            hours,
+            price: hours * self.price,
+            memory,
+        })
+    }
+
+    /// Dots forward and twice backward, forward again where activations are recomputed, and the update, which
+    /// reads and writes weights and state.
+    fn compute_seconds(
+        &self,
+        job: &JobFile,
+        planned: &PlannedModel,
+        memory: &Memory,
+    ) -> RunResult<f64> {
+        let (train, parallel) = (&job.train, &job.parallel);
+        let lengths = Lengths {
+            positions: planned.positions(job)? as usize,
+            target_positions: target_positions(job) as usize,
+        };
+        let rows = train.per_device_train_batch_size * train.gradient_accumulation_steps;
+        let forward = planned.model.forward_flops(rows as usize, lengths);
+        let passes = if train.gradient_checkpointing { 4.0 } else { 3.0 };
+        let dots = passes * forward / f64::from(parallel.tensor) / self.core.flops;
+        let updated =
+            2 * memory.weights_bytes + memory.gradients_bytes + 2 * memory.optimizer_bytes;
+        Ok(dots + updated as f64 / self.core.memory)
+    }
+
+    fn seconds(&self, collective: &Collective, mesh: &Mesh) -> f64 {
+        let (members, bytes) = (collective.participants.first(), moved_bytes(collective));
+        let host = |core: usize| core / self.per_host;
+        let is_within_host = members.windows(2).all(|it| host(it[0]) == host(it[1]));
+        let rate = if is_within_host { self.core.link } else { self.core.network };
+        let latencies = match is_over(collective, mesh, Axis::Data) {
+            true => (bytes / COMBINED_BYTES).min(1.0),
+            false => 1.0,
+        };
+        latencies * LATENCY + bytes / rate
+    }
+}
+
+/// The bytes that each core sends in a ring of its group.
+fn moved_bytes(collective: &Collective) -> f64 {
+    let members = collective.participants.group_size() as f64;
+    let others = (members - 1.0) / members;
+    match collective.operation {
+        "all_reduce" => 2.0 * others * collective.operand_bytes as f64,
+        "all_gather" => others * collective.result_bytes as f64,
+        "collective_permute" => collective.operand_bytes as f64,
+        _ => others * collective.operand_bytes as f64,
+    }
+}
+
+/// Whether a collective is over an axis: one over several counts for `data`.
+fn is_over(collective: &Collective, mesh: &Mesh, axis: Axis) -> bool {
+    let Participants::Groups(_) = &collective.participants else { return false };
+    mesh.axes_between(&collective.participants.first()).first() == Some(&axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use traind_loader::ModelInputs;
+    use traind_models::{ModelConfig, Task, registry};
+
+    use super::*;
+
+    fn job(sections: &str) -> JobFile {
+        let yaml = format!(
+            "name: a\nmodel: {{name_or_path: ./a, task: causal-lm}}\n\
+             data: {{train: a.txt, block_size: 64}}\noutput_dir: out\n{sections}"
+        );
+        JobFile::parse(&yaml, std::path::Path::new("/")).unwrap().job
+    }
+
+    fn planned(job: &JobFile) -> PlannedModel {
+        let config = json!({
+            "model_type": "gpt2", "vocab_size": 512, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4,
+        });
+        let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
+        let task = crate::tasks::of_job(job, &config).unwrap();
+        let model: Arc<dyn traind_models::Model> =
+            registry::build(config, Task::CausalLm).unwrap().into();
+        let inputs =
+            ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
+        PlannedModel { model, readout: task.readout(), task, inputs }
+    }
+
+    /// Slow links make layers that are divided slow, and a slow network those of several hosts.
+    const CORE: Core =
+        Core { flops: 1e12, memory: 1e11, link: 1e10, network: 1e8, memory_bytes: None };
+
+    fn plan(job: &JobFile) -> MeshPlan {
+        let machine = Machine { core: CORE, per_host: 4, price: 2.0 };
+        machine.plan(job, &planned(job), Some(1 << 30)).unwrap()
+    }
+
+    #[test]
+    fn meshes_keep_the_rows_of_a_step() {
+        let job = job("resources: {cores: 8}\ntrain: {per_device_train_batch_size: 2, \
+                       gradient_accumulation_steps: 2}");
+        let found = candidates(&job, 4);
+        assert!(found.iter().all(|it| it.total_train_batch_size() == 32));
+        let tensors: Vec<u32> = found.iter().map(|it| it.parallel.tensor).collect();
+        assert_eq!((tensors.iter().max(), tensors.len()), (Some(&4), 6 + 12 + 12));
+        assert!(candidates(&super::tests::job("resources: {cores: 3}"), 3).len() > 6);
+    }
+
+    #[test]
+    fn bytes_and_seconds_are_those_of_the_formulas() {
+        let job = job("resources: {cores: 2}\ntrain: {optim: sgd, max_steps: 3600}");
+        let found = plan(&job);
+        let weights = found.memory.weights_bytes;
+        // The gradients, and the sums of losses and weights; of two cores each sends half twice.
+        assert_eq!(found.data_axis_bytes, weights + 8);
+        assert_eq!((found.tensor_axis_bytes, found.fits), (0, true));
+        let flops = planned(&job).model.forward_flops(8, Lengths::of(64));
+        let bytes = 2.0 * weights as f64 + found.memory.gradients_bytes as f64;
+        let compute = 3.0 * flops / 1e12 + bytes / 1e11;
+        assert!((found.compute_seconds / compute - 1.0).abs() < 1e-9, "{found:?}");
+        let sent = found.data_axis_bytes as f64 / 1e10;
+        let latencies = found.communication_seconds - sent;
+        assert!(latencies > 0.0 && latencies < 40.0 * LATENCY, "{found:?}");
+        assert_eq!(found.hours, found.step_seconds);
+        assert_eq!(found.price, 2.0 * found.step_seconds);
+    }
+
+    #[test]
+    fn groups_over_several_hosts_take_the_network() {
+        let one = plan(&job("resources: {cores: 4}"));
+        let two = plan(&job("resources: {cores: 8}"));
+        assert!(two.communication_seconds > 20.0 * one.communication_seconds, "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn what_fits_comes_first_and_then_what_is_faster() {
+        let job = job("resources: {cores: 2}");
+        let plan = |step_seconds: f64, bytes_per_core: u64, fits: bool| {
+            let mut plan = plan(&job);
+            (plan.step_seconds, plan.fits) = (step_seconds, fits);
+            plan.memory.bytes_per_core = bytes_per_core;
+            (job.clone(), plan)
+        };
+        let mut found =
+            vec![plan(1.0, 9, false), plan(3.0, 2, true), plan(2.0, 7, true), plan(2.0, 5, true)];
+        rank(&mut found);
+        let order: Vec<u64> = found.iter().map(|(_, it)| it.memory.bytes_per_core).collect();
+        assert_eq!(order, [5, 7, 2, 9]);
+    }
+
+    #[test]
+    fn the_search_tries_every_mesh_and_divides_hosts_evenly() {
+        let job = job("resources: {cores: 4, platform: cuda}\ntrain: {bf16: true}");
+        let planned = planned(&job);
+        let on = |hosts| Search { device: "h100".to_owned(), hosts, ..Search::default() };
+        let Found { job: first, meshes: found, .. } = search(&job, &planned, &on(1), None).unwrap();
+        assert_eq!(found.len(), MESHES_MAX);
+        assert_eq!(first.parallel.tensor, found[0].tensor);
+        assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
+        // A small model's gradients cost less than dividing its layers.
+        assert_eq!((found[0].tensor, found[0].gradient_checkpointing), (1, false));
+        // On several hosts, layers stay within one.
+        let far = search(&job, &planned, &on(4), None).unwrap().meshes;
+        assert!(far.iter().all(|it| it.tensor == 1), "{far:?}");
+        let error = search(&job, &planned, &on(3), None).unwrap_err().to_string();
+        assert!(error.contains("cannot be divided evenly among 3 hosts"), "{error}");
+        // Without room for a whole copy, layers or parameters are divided.
+        let room = found[0].memory.bytes_per_core - 1;
+        let tight = search(&job, &planned, &on(1), Some(room)).unwrap().meshes;
+        assert!(tight[0].fits && tight[0].memory.bytes_per_core <= room);
+    }
+}

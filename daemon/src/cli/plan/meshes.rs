@@ -1,0 +1,123 @@
+//! The table of meshes that `traind plan --auto` prints.
+
+use traind_proto::v1;
+
+use crate::interfaces::text;
+
+const HOURS_PER_DAY: f64 = 24.0;
+
+/// A line for each mesh, and what the first one of them costs.
+pub(super) fn lines(meshes: &[v1::MeshPlan]) -> Vec<String> {
+    let Some(first) = meshes.first() else { return Vec::new() };
+    let mut lines = vec![header()];
+    lines.extend(meshes.iter().map(line));
+    lines.extend(cost(first));
+    lines.extend(faster(meshes));
+    lines
+}
+
+fn header() -> String {
+    let of_core = ["per core", "weights", "gradients", "optimizer", "activations"];
+    let of_core: String = of_core.iter().map(|name| format!("{name:>12}")).collect();
+    format!(
+        "{:>4} {:>6}  {:<44}{:>10}{:>10}{:>6}{of_core}{:>12}{:>12}",
+        "data", "tensor", "settings", "step", "rows/s", "comm", "over data", "over tensor"
+    )
+}
+
+fn line(mesh: &v1::MeshPlan) -> String {
+    let of_core = [
+        mesh.bytes_per_core,
+        mesh.weights_bytes,
+        mesh.gradients_bytes,
+        mesh.optimizer_bytes,
+        mesh.activations_bytes,
+    ];
+    let of_core: String =
+        of_core.iter().map(|size| format!("{:>12}", text::bytes(*size))).collect();
+    let share = 100.0 * mesh.communication_seconds / mesh.step_seconds;
+    let unfit = if mesh.fits { "" } else { "  does not fit" };
+    format!(
+        "{:>4} {:>6}  {:<44}{:>9.3}s{:>10.1}{share:>5.0}%{of_core}{:>12}{:>12}{unfit}",
+        mesh.data,
+        mesh.tensor,
+        settings(mesh),
+        mesh.step_seconds,
+        mesh.rows_per_second,
+        text::bytes(mesh.data_axis_bytes),
+        text::bytes(mesh.tensor_axis_bytes),
+    )
+}
+
+/// Besides the sizes of the axes.
+fn settings(mesh: &v1::MeshPlan) -> String {
+    let batch =
+        format!("{} x {}", mesh.per_device_train_batch_size, mesh.gradient_accumulation_steps);
+    let sharded = (mesh.fsdp != "no").then_some(mesh.fsdp.as_str());
+    let positions = mesh.sequence_parallel.then_some("positions");
+    let recomputed = mesh.gradient_checkpointing.then_some("recomputed");
+    let words = [Some(batch.as_str()), sharded, positions, recomputed];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The whole job on the first mesh, where its steps are known.
+fn cost(first: &v1::MeshPlan) -> Option<String> {
+    if first.hours == 0.0 {
+        return None;
+    }
+    let days = first.hours / HOURS_PER_DAY;
+    let price =
+        if first.price > 0.0 { format!(", price {:.2}", first.price) } else { String::new() };
+    Some(format!("whole job: {:.1} h, {days:.1} days{price}", first.hours))
+}
+
+/// The memory with which another mesh would come first.
+fn faster(meshes: &[v1::MeshPlan]) -> Option<String> {
+    let first = meshes.first()?;
+    let is_faster = |it: &&v1::MeshPlan| !it.fits && it.step_seconds < first.step_seconds;
+    let next = meshes.iter().filter(is_faster).min_by_key(|it| it.bytes_per_core)?;
+    Some(format!(
+        "with {} per core: data {}, tensor {}, {}, {:.3} s a step",
+        text::bytes(next.bytes_per_core),
+        next.data,
+        next.tensor,
+        settings(next),
+        next.step_seconds
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh(step_seconds: f64, bytes_per_core: u64, fits: bool) -> v1::MeshPlan {
+        v1::MeshPlan {
+            data: 4,
+            tensor: 2,
+            sequence_parallel: true,
+            fsdp: "full_shard".to_owned(),
+            per_device_train_batch_size: 8,
+            gradient_accumulation_steps: 2,
+            bytes_per_core,
+            fits,
+            step_seconds,
+            communication_seconds: step_seconds / 4.0,
+            hours: 48.0,
+            price: 96.0,
+            ..v1::MeshPlan::default()
+        }
+    }
+
+    #[test]
+    fn meshes_are_lines_with_the_cost_of_the_first_and_what_a_faster_one_needs() {
+        let found = lines(&[mesh(2.0, 1 << 30, true), mesh(1.0, 4 << 30, false)]);
+        assert!(found[1].contains("8 x 2, full_shard, positions"), "{found:?}");
+        assert!(found[1].contains("2.000s") && found[1].contains("25%"), "{found:?}");
+        assert!(found[2].ends_with("does not fit"), "{found:?}");
+        assert_eq!(found[3], "whole job: 48.0 h, 2.0 days, price 96.00");
+        let expect =
+            "with 4.0 GiB per core: data 4, tensor 2, 8 x 2, full_shard, positions, 1.000 s a step";
+        assert_eq!(found[4], expect);
+        assert!(lines(&[]).is_empty());
+    }
+}
