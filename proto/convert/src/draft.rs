@@ -186,13 +186,39 @@ impl Draft {
         if !rows.is_empty() && !indent.is_empty() {
             yaml.push_str(&format!("{section}:\n"));
         }
-        for (key, field) in rows {
-            let comment = field.key.as_ref().map(|key| format!("  # {key}")).unwrap_or_default();
-            let (key, value) = nested(key, &field.value);
+        for Line { key, value, comments } in lines(&rows) {
+            let comment = match comments.is_empty() {
+                true => String::new(),
+                false => format!("  # {}", comments.join(", ")),
+            };
             // Writing to a string cannot fail.
             let _ = writeln!(yaml, "{indent}{key}: {}{comment}", scalar(&value));
         }
     }
+}
+
+/// A line of a section, with the source's keys.
+struct Line<'a> {
+    key: String,
+    value: Value,
+    comments: Vec<&'a str>,
+}
+
+/// The lines of a section's fields. Fields of one section within it share a line.
+fn lines<'a>(rows: &[(&str, &'a Field)]) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line<'a>> = Vec::new();
+    for (key, field) in rows {
+        let (key, value) = nested(key, &field.value);
+        let comment = field.key.as_deref();
+        match (lines.iter_mut().find(|line| line.key == key), value) {
+            (Some(Line { value: Value::Object(known), comments, .. }), Value::Object(more)) => {
+                known.extend(more);
+                comments.extend(comment);
+            }
+            (_, value) => lines.push(Line { key, value, comments: comment.into_iter().collect() }),
+        }
+    }
+    lines
 }
 
 /// A field of a section within a section, such as `columns.rename`, as a mapping of the outer one.

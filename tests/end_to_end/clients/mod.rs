@@ -7,4 +7,5 @@ mod prometheus;
 mod python_client;
 mod python_package;
 mod tensorboard_reader;
+mod three_ways;
 mod web_page;

@@ -81,6 +81,14 @@ fn values_that_are_given_come_before_the_source() {
 }
 
 #[test]
+fn values_of_one_mapping_are_given_apart() {
+    let given = fields(&[("data.columns.drop", "[id]"), ("data.columns.rename", "{body: text}")]);
+    let line = "run_mlm.py --model_name_or_path x/y --do_train --train_file a.txt";
+    let expect = [("data.columns.drop", "[id]"), ("data.columns.rename.body", "text")];
+    check(convert_command(&split_words(line), &given), &expect, &[]);
+}
+
+#[test]
 fn what_is_no_settings_of_a_tool_is_said_so() {
     check_refused(convert(None, "[1, 2]", &[]), &[("", "no mapping")]);
     check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
