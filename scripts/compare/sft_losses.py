@@ -15,7 +15,7 @@ from both import peers
 
 import steps  # found by both
 
-LEARNING_RATE = 1e-2
+LEARNING_RATE = 2e-3
 STEPS = 20
 ROWS = 400
 EOS_TOKEN = "[SEP]"
