@@ -62,6 +62,7 @@ fn print_pairs(job: &v1::Job) {
         ("cores", text::cores(job)),
         ("output", job.output_dir.clone()),
         ("parent", parent(job)),
+        ("billed", billed(job)),
     ];
     if let Some(step) = &job.progress {
         pairs.push(("step", format!("{} of {}", step.step, step.max_steps)));
@@ -96,6 +97,18 @@ fn print_split(data: &v1::DataPrepared) {
 fn parent(job: &v1::Job) -> String {
     let parent = job.parent.as_ref();
     parent.map(|it| format!("{} at step {}", it.job_id, it.step)).unwrap_or_default()
+}
+
+/// "1h30m00s, which cost 4.50", once a run has ended.
+fn billed(job: &v1::Job) -> String {
+    if job.billed_seconds <= 0.0 {
+        return String::new();
+    }
+    let time = text::duration(job.billed_seconds);
+    match job.price_per_hour {
+        Some(price) => format!("{time}, which cost {:.2}", price * job.billed_seconds / 3600.0),
+        None => time,
+    }
 }
 
 /// "2, starts in about 3m20s".

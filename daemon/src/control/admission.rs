@@ -134,6 +134,7 @@ pub(crate) fn admit(
         max_wait_seconds: job.resources.max_wait_seconds,
         after: job.resources.after.clone(),
         max_restarts: job.resources.max_restarts,
+        price_per_hour: job.resources.price_per_hour,
         output_dir: job.output_dir.display().to_string(),
         job_file: submission.job_file.clone(),
         base_dir: submission.base_dir.clone(),

@@ -39,6 +39,8 @@ pub(crate) fn job(job: Job) -> v1::Job {
         last_sequence: job.last_sequence,
         warnings: job.warnings.into_iter().map(warning).collect(),
         restarts: job.restarts,
+        billed_seconds: job.billed_seconds,
+        price_per_hour: job.price_per_hour,
         parent: job.parent.map(|Parent { job_id, step }| v1::Parent { job_id, step }),
         // Filled in by `services::jobs::present`.
         queue_position: 0,

@@ -31,6 +31,11 @@ pub(crate) struct JobView {
     core_count: u32,
     cores: Vec<u32>,
     output_dir: String,
+    billed_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    price_per_hour: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<ParentView>,
     base_dir: String,
@@ -131,6 +136,9 @@ impl From<v1::Job> for JobView {
             core_count: job.core_count,
             cores: job.cores,
             output_dir: job.output_dir,
+            billed_seconds: job.billed_seconds,
+            price_per_hour: job.price_per_hour,
+            cost: job.price_per_hour.map(|price| price * job.billed_seconds / 3600.0),
             parent: job.parent.map(|it| ParentView { job_id: it.job_id, step: it.step }),
             base_dir: job.base_dir,
             attempt: job.attempt,

@@ -52,6 +52,9 @@ pub(crate) struct Job {
     pub after: Option<String>,
     /// When the newest attempt got its cores.
     pub place_time: Option<i64>,
+    /// How long earlier runs held the job's cores.
+    pub billed_seconds: f64,
+    pub price_per_hour: Option<f64>,
     pub max_restarts: u32,
     /// Number of restarts after failures.
     pub restarts: u32,
@@ -90,6 +93,8 @@ pub(crate) struct NewJob {
     pub max_wait_seconds: Option<u64>,
     pub after: Option<String>,
     pub max_restarts: u32,
+    #[serde(default)]
+    pub price_per_hour: Option<f64>,
     pub output_dir: String,
     pub job_file: String,
     pub base_dir: String,
@@ -118,7 +123,7 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, price_per_hour, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -168,6 +173,8 @@ impl Job {
             max_wait_seconds: row.get("max_wait_seconds")?,
             after: row.get("after")?,
             place_time: row.get("place_time")?,
+            billed_seconds: row.get("billed_seconds")?,
+            price_per_hour: row.get("price_per_hour")?,
             max_restarts: row.get("max_restarts")?,
             restarts: row.get("restarts")?,
             launch_retries: row.get("postponed")?,

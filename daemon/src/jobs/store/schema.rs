@@ -94,6 +94,10 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN parent TEXT; -- JSON; NULL for a job that starts with no other's checkpoint
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN billed_seconds REAL NOT NULL DEFAULT 0; -- of runs that have ended
+    ALTER TABLE jobs ADD COLUMN price_per_hour REAL;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

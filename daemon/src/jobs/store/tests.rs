@@ -30,6 +30,7 @@ fn new_job(id: &str) -> NewJob {
         max_wait_seconds: None,
         after: None,
         max_restarts: 1,
+        price_per_hour: Some(2.5),
         output_dir: format!("/out/{id}"),
         job_file: "yaml".into(),
         base_dir: "/".into(),
@@ -272,4 +273,22 @@ fn statistics_of_splits_are_those_of_the_newest_attempt() {
     let held: Vec<_> = held.iter().map(|data| (data.split.as_str(), data.rows)).collect();
     assert_eq!(held, [("train", 70), ("validation", 53)]);
     assert!(store.splits(other.number).unwrap().is_empty());
+}
+
+#[test]
+fn the_time_of_all_runs_is_billed() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let mut billed = 0.0;
+    for _ in 0..2 {
+        let placed = store.place("a", &[0, 1]).unwrap();
+        assert_eq!(placed.billed_seconds, billed, "while it runs");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let job = store.requeue("a", "again").unwrap();
+        assert!(job.billed_seconds >= billed + 0.005, "{}", job.billed_seconds);
+        billed = job.billed_seconds;
+    }
+    let ended = store.cancel("a", "not wanted").unwrap();
+    assert_eq!((ended.billed_seconds, ended.price_per_hour), (billed, Some(2.5)));
+    assert_eq!(store.get("a").unwrap().billed_seconds, billed);
 }

@@ -234,6 +234,9 @@ impl<'a> Draft<'a> {
         }
         self.job.state = to;
         self.job.waiting_reason.clear();
+        if from.is_active() && !to.is_active() {
+            self.bill();
+        }
         if !to.is_active() {
             self.job.cores.clear();
         }
@@ -245,6 +248,13 @@ impl<'a> Draft<'a> {
             to: wire::job_state(to).into(),
             reason: reason.to_owned(),
         }))
+    }
+
+    /// Adds the time for which the run that ends held the cores.
+    fn bill(&mut self) {
+        let held = self.job.place_time.map_or(0, |since| clock::now().saturating_sub(since));
+        // The clock may have been set back.
+        self.job.billed_seconds += held.max(0) as f64 / 1e6;
     }
 
     fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {
@@ -336,7 +346,7 @@ impl<'a> Draft<'a> {
 fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
-            place_time = :place_time, restarts = :restarts, postponed = :postponed,
+            place_time = :place_time, billed_seconds = :billed_seconds, restarts = :restarts, postponed = :postponed,
             hindered = :hindered, not_before = :not_before,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
             metrics = :metrics, finished = :finished, failure = :failure
@@ -351,6 +361,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":cores": json(&job.cores)?,
         ":attempt": job.attempt,
         ":place_time": job.place_time,
+        ":billed_seconds": job.billed_seconds,
         ":restarts": job.restarts,
         ":postponed": job.launch_retries,
         ":hindered": job.host_retries,
@@ -366,9 +377,9 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
 
 fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
     let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
-            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent)
+            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent, price_per_hour)
         VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
-            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent)";
+            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent, :price_per_hour)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": new.id,
         ":name": new.name,
@@ -390,6 +401,7 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":base_dir": new.base_dir,
         ":resolved": new.resolved,
         ":warnings": json(&new.warnings)?,
+        ":price_per_hour": new.price_per_hour,
         ":parent": new.parent.as_ref().map(json).transpose()?,
     })
 }

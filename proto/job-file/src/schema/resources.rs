@@ -22,6 +22,9 @@ section! {
         /// Id or name of another job of the same user that must complete first; if that one fails
         /// or is cancelled, this one is cancelled too.
         after: Option<String> = None;
+        /// Price of the job's cores for an hour, in any currency. `traind get` shows the time for which
+        /// the job has held its cores, and its cost.
+        price_per_hour: Option<f64> = None, in 0.0..;
         /// Restarts when the runner dies, hangs or loses its device. The job resumes from its
         /// newest checkpoint, or starts over without one. Invalid data and settings fail at
         /// once.
