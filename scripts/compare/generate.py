@@ -1,0 +1,81 @@
+"""Generates texts for the same prompts with `traind generate` and with transformers' `generate`, for every family.
+
+Prints a line for each family and way of generating. Exits with 1 where tokens differ.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import families
+from both import peers
+
+MAX_NEW_TOKENS = 16
+WAYS = {"greedy": [], "4 beams": ["--num-beams", "4"]}
+GENERATIVE = {
+    family: task for family, tasks in families.FAMILIES.items() for task in tasks if task in ("causal-lm", "seq2seq-lm")
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--traind", required=True, type=Path)
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("family", nargs="*", default=list(GENERATIVE), help=f"default: {' '.join(GENERATIVE)}")
+    options = parser.parse_args()
+    unknown = [family for family in options.family if family not in GENERATIVE]
+    if unknown:
+        sys.exit(f"{', '.join(unknown)}: expected some of {', '.join(GENERATIVE)}")
+    sys.exit(1 if sum(differing(options, family) for family in options.family) else 0)
+
+
+def differing(options, family):
+    """Prints a line for each way; returns the number of texts that differ."""
+    with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
+        model, expected = Path(scratch) / "model", Path(scratch) / "expected.json"
+        peers(options, "random_model.py", family, GENERATIVE[family], options.model, model)
+        peers(options, "generate.py", model, options.data / "validation.csv", MAX_NEW_TOKENS, expected)
+        expected = json.loads(expected.read_text())
+        prompts = expected["prompts"]
+        differences = 0
+        for way, arguments in WAYS.items():
+            found = generate(options, model, prompts, arguments)
+            pairs = list(zip(prompts, expected[way], found, strict=True))
+            differences += report(family, way, [pair for pair in pairs if pair[1] != pair[2]], found)
+    return differences
+
+
+def generate(options, model, prompts, arguments):
+    command = [
+        options.traind,
+        "generate",
+        model,
+        *arguments,
+        "--max-new-tokens",
+        str(MAX_NEW_TOKENS),
+        "--output",
+        "json",
+    ]
+    reply = subprocess.run([*command, "--", *prompts], stdout=subprocess.PIPE)
+    if reply.returncode:
+        sys.exit(f"traind generate ended with {reply.returncode}")
+    return [text["tokens"] for text in json.loads(reply.stdout)]
+
+
+def report(family, way, wrong, found):
+    different = len({token for tokens in found for token in tokens})
+    ended = sum(len(tokens) < MAX_NEW_TOKENS for tokens in found)
+    counts = f"{len(found)} texts of {different} different tokens, {ended} end early"
+    print(f"{family:12} {way:8} {f'{len(wrong)} differ' if wrong else 'equal'} ({counts})", flush=True)
+    for prompt, expected, tokens in wrong[:3]:
+        print(f"  {prompt!r}\n    transformers {expected}\n    traind       {tokens}")
+    return len(wrong)
+
+
+if __name__ == "__main__":
+    main()
