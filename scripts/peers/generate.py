@@ -61,7 +61,9 @@ if __name__ == "__main__":
     # Threads only wait for each other in models as small as these.
     torch.set_num_threads(1)
     folder, texts, length, out = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
-    model, tokenizer = load(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    # As tokenizer.json has it: AutoTokenizer would put Qwen's own class in place of the folder's.
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    model = load(folder)
     prompts = first_words(datafiles.texts_and_labels(texts)[0])
     let_texts_end(model, tokenizer, prompts, length)
     model.save_pretrained(folder)
