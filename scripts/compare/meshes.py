@@ -38,6 +38,12 @@ MESHES = {
     "FSDP4": (4, {"fsdp": "full_shard"}, {"gradient_accumulation_steps": 2}),
     "FSDP2 T2": (4, {"fsdp": "full_shard", "tensor": 2}, {"gradient_checkpointing": True}),
     "GRAD4": (4, {"fsdp": "shard_grad_op"}, {"gradient_accumulation_steps": 2}),
+    "P2 D2": (4, {"pipeline": 2}, {}),
+    "P2 int.": (2, {"pipeline": 2, "pipeline_interleave": 2}, {"gradient_checkpointing": True}),
+    "P4": (4, {"pipeline": 4}, {}),
+    "P4 int.": (4, {"pipeline": 4, "pipeline_interleave": 2}, {"gradient_accumulation_steps": 2}),
+    "D2 T2 P2": (8, {"pipeline": 2, "tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
+    "FSDP2 P2": (4, {"pipeline": 2, "fsdp": "full_shard"}, {}),
 }
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
@@ -56,10 +62,12 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--mesh", choices=MESHES)
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
+    parser.add_argument("--layers", type=int, default=2, help="of each stack; each part of a pipeline needs one")
     options = parser.parse_args()
     meshes = {name: mesh for name, mesh in MESHES.items() if options.mesh in (None, name)}
-    print(f"{'':36}{'mesh':8}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
-    with service.Daemon(options.traind, cores=4) as daemon:
+    meshes = {name: mesh for name, mesh in meshes.items() if parts(mesh[1]) <= options.layers}
+    print(f"{'':36}{'mesh':10}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
+    with service.Daemon(options.traind, cores=8) as daemon:
         equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options)]
     print(f"(relative; limits: {LOSS_LIMIT} for losses, {WEIGHTS_LIMIT} of their change for weights)")
     sys.exit(0 if all(equal) else 1)
@@ -71,7 +79,7 @@ def compare(options, daemon, meshes, family, task):
         scratch = Path(scratch)
         rows, model = scratch / "train.jsonl", scratch / "model"
         peers(options, "task_rows.py", task, options.data / "train.parquet", rows)
-        peers(options, "random_model.py", family, task, options.model, model)
+        peers(options, "random_model.py", family, task, options.model, model, f"layers={options.layers}")
 
         def train(name, cores, parallel, more):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
@@ -86,13 +94,18 @@ def compare(options, daemon, meshes, family, task):
             weight = change_missed(start, one[1], found[1])
             is_equal = loss <= LOSS_LIMIT and weight <= WEIGHTS_LIMIT
             verdict = "equal" if is_equal else "not one core's run"
-            print(f"{family:12} {task:23}{name:8}{loss:12.1e}{norm:16.1e}{weight:12.1e}  {verdict}", flush=True)
+            print(f"{family:12} {task:23}{name:10}{loss:12.1e}{norm:16.1e}{weight:12.1e}  {verdict}", flush=True)
             equal = equal and is_equal
     return equal
 
 
+def parts(parallel):
+    """The parts of the model in a pipeline."""
+    return parallel.get("pipeline", 1) * parallel.get("pipeline_interleave", 1)
+
+
 def job(family, task, model, rows, output, cores, parallel, more):
-    data_shards = cores // parallel.get("tensor", 1)
+    data_shards = cores // parallel.get("tensor", 1) // parallel.get("pipeline", 1)
     rows_per_core = BATCH // data_shards // more.get("gradient_accumulation_steps", 1)
     overrides = dict.fromkeys(DROPOUT_KEYS.get(family, ENCODER_DROPOUT), DROPOUT)
     return {

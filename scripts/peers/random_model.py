@@ -4,7 +4,7 @@ All families get the same tokenizer: a comparison of arithmetic does not mind wh
 dropout; a small one has the shape of MiniLM (6 layers of 384; DistilBERT has 3), the family's own dropout and, as
 pretrained models, no head.
 
-usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [small|MAX_SHARD_SIZE]
+usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [small|layers=N|MAX_SHARD_SIZE]
 """
 
 import os
@@ -123,7 +123,12 @@ if __name__ == "__main__":
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, **names)
     transformers.set_seed(42)
     small = sys.argv[5:] == ["small"]
-    files = {} if small or not sys.argv[5:] else {"max_shard_size": sys.argv[5]}
+    files = {}
+    for option in sys.argv[5:]:
+        if option.startswith("layers="):
+            TINY["layers"] = int(option.removeprefix("layers="))
+        elif not small:
+            files["max_shard_size"] = option
     auto = transformers.AutoModel if small else AUTO[task]
     auto.from_config(config(family, task, tokenizer, small)).save_pretrained(out, **files)
     tokenizer.save_pretrained(out)

@@ -130,6 +130,9 @@ fn examples() -> Vec<Example> {
         Example::new("full-shard", "gpt2-causal-lm", {
             vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "document")]))]
         }),
+        Example::new("stages", "gpt2-causal-lm", {
+            vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]
+        }),
         Example::new("hub-and-bucket", "bert-sequence-classification", vec![]),
         Example::new("long-run", "roberta-sequence-classification", {
             let train = numbered(["text", "label"], 1, TRAIN_ROWS, |class| class).0;

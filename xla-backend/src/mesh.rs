@@ -161,6 +161,11 @@ impl Mesh {
         self.data * self.tensor * self.pipeline
     }
 
+    /// The mesh of the cores of one pipeline stage.
+    pub fn of_stage(&self) -> Mesh {
+        Mesh { pipeline: 1, ..self.clone() }
+    }
+
     /// The place of a replica; `replica` is below [`Mesh::replica_count`].
     pub fn coordinates(&self, replica: usize) -> Coordinates {
         let mut coordinates = Coordinates::default();

@@ -23,6 +23,8 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("data", "text_column_name", "text", Meaning::Same),
     ("data", "label_column_name", "label", Meaning::Same),
     ("data", "max_seq_length", "max_length", Meaning::Same),
+    ("parallel", "pipeline_parallel_degree", "pipeline", Meaning::Same),
+    ("parallel", "partitions", "pipeline", Meaning::Same),
     ("train", "per_gpu_train_batch_size", "per_device_train_batch_size", Meaning::Same),
     ("train", "per_gpu_eval_batch_size", "per_device_eval_batch_size", Meaning::Same),
     ("train", "evaluation_strategy", "eval_strategy", Meaning::Same),

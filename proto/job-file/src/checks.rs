@@ -287,4 +287,34 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
         }
         _ => {}
     }
+    check_pipeline(job, problems);
+}
+
+fn check_pipeline(job: &JobFile, problems: &mut Problems) {
+    let (parallel, train) = (&job.parallel, &job.train);
+    if parallel.pipeline == 1 {
+        if parallel.pipeline_interleave > 1 {
+            let description = "divides the stages of a pipeline; set parallel.pipeline too";
+            problems.violation("parallel.pipeline_interleave", description);
+        }
+        return;
+    }
+    let rows = train.per_device_train_batch_size;
+    if let Some(count) = parallel.microbatches.filter(|count| !rows.is_multiple_of(*count)) {
+        let nearest = (1..=count).rev().find(|count| rows.is_multiple_of(*count)).unwrap_or(1);
+        let description = format!(
+            "does not divide the {rows} rows of train.per_device_train_batch_size; {nearest} does"
+        );
+        problems.violation("parallel.microbatches", description);
+    }
+    if train.predict_with_generate {
+        let description = "is not supported with parallel.pipeline above 1, where cores have some of \
+            the layers; parallel.tensor and parallel.fsdp divide a model that generates";
+        problems.violation("train.predict_with_generate", description);
+    }
+    if job.peft.method.is_some() {
+        let description = "is not supported yet with parallel.pipeline above 1; parallel.fsdp: \
+            full_shard divides frozen weights over cores";
+        problems.violation("peft.method", description);
+    }
 }

@@ -27,7 +27,6 @@ fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
         ("data.train", urls[0]),
         ("data.validation", urls[1]),
         ("data.test", urls[2]),
-        ("parallel.pipeline", parallel.pipeline > 1),
         ("parallel.placement", parallel.placement != CorePlacement::Cluster),
     ]
 }

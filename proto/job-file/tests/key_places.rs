@@ -11,9 +11,6 @@ use traind_job_file::{fields, training_argument};
 /// The sources that may read keys.
 const READERS: [&str; 3] = ["daemon/runner/src", "daemon/src", "proto/job-file/src"];
 
-/// Keys without effect as long as another key has the only value that is supported.
-const UNREAD: [(&str, &str); 1] = [("parallel.microbatches", "there are no pipelines yet")];
-
 /// The declarations, which do not count as reading a key.
 const DECLARATIONS: &str = "proto/job-file/src/schema";
 
@@ -49,10 +46,6 @@ fn every_key_is_read() {
     for field in fields() {
         let key = field.path.rsplit('.').next().unwrap();
         let is_read = texts.iter().any(|text| reads(text, key));
-        if let Some((path, reason)) = UNREAD.iter().find(|(path, _)| *path == field.path) {
-            assert!(!is_read, "{path} is read now, although {reason}: remove it from UNREAD");
-            continue;
-        }
         assert!(
             is_read,
             "nothing reads the key {}: use it where it takes effect, for most keys in \

@@ -111,6 +111,20 @@ async fn a_killed_run_in_shards_on_two_cores_ends_with_the_same_bits() {
     }
 }
 
+#[tokio::test]
+async fn a_killed_run_in_a_pipeline_ends_with_the_same_bits() {
+    let host = Host::started(2).await;
+    let in_stages = |host: &Host, name: &str| {
+        draft(host, name)
+            .set("resources.cores", 2)
+            .set("parallel.pipeline", 2)
+            .set("train.fp16", true)
+            .set("train.neftune_noise_alpha", 5)
+            .set("train.per_device_train_batch_size", 4)
+    };
+    check_killed_runs_equal(&host, in_stages, &[13]).await;
+}
+
 /// Among them masks that are redrawn every epoch, blocks of text and windows of contexts.
 #[tokio::test]
 async fn a_killed_run_of_every_other_task_ends_with_the_same_bits() {

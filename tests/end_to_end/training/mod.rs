@@ -8,6 +8,7 @@ mod evaluation;
 mod fsdp;
 mod kernels;
 mod one_core;
+mod pipeline;
 mod sft;
 mod shards;
 mod tensor_parallel;

@@ -8,10 +8,10 @@ pub(super) const STEPS: usize = 6;
 /// A task, the fixture of its model, its data, and settings of a model with four heads, dropout and
 /// matrices that are large enough to be sharded on two cores each.
 pub(super) struct Job {
-    task: &'static str,
-    fixture: &'static str,
-    data: &'static str,
-    model: &'static str,
+    pub task: &'static str,
+    pub fixture: &'static str,
+    pub data: &'static str,
+    pub model: &'static str,
 }
 
 pub(super) const CLASSIFICATION: Job = Job {

@@ -20,6 +20,7 @@
 
 mod body;
 pub mod cache;
+mod chunks;
 pub mod clip;
 pub mod config;
 mod decoder;
@@ -43,6 +44,7 @@ pub mod tuning;
 pub mod weights;
 
 pub use cache::{CacheEntry, CacheKind, KeyValueCache};
+pub use chunks::Chunks;
 pub use config::ModelConfig;
 pub use error::{Error, Result};
 pub use model::{

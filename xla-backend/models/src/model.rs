@@ -424,6 +424,16 @@ impl HiddenStates {
     pub fn of(last: Tensor) -> HiddenStates {
         HiddenStates { last, encoder: None }
     }
+
+    /// All tensors, those of `last` first.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        std::iter::once(&self.last).chain(&self.encoder)
+    }
+
+    /// States of the tensors in the order of [`HiddenStates::tensors`].
+    pub fn of_tensors(mut tensors: impl Iterator<Item = Tensor>) -> Option<HiddenStates> {
+        Some(HiddenStates { last: tensors.next()?, encoder: tensors.next() })
+    }
 }
 
 #[derive(Clone, Debug)]

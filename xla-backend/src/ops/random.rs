@@ -86,6 +86,17 @@ impl Random {
         random
     }
 
+    /// The same source after `sites` draws, as a part of a model has it whose earlier parts are traced
+    /// elsewhere.
+    pub fn after_sites(self, sites: u32) -> Random {
+        Random { site: Rc::new(Cell::new(sites)), ..self }
+    }
+
+    /// The number of draws so far.
+    pub fn sites(&self) -> u32 {
+        self.site.get()
+    }
+
     /// u32 bits for each element of a tensor whose axis 0 counts batch rows,
     /// unless [`Random::with_rows`] says how many there are. The last two axes
     /// of a row are those that padding may lengthen.

@@ -76,6 +76,17 @@ impl LocalCores {
         LocalCores::new(client, JobCores::new(mesh, ids)?)
     }
 
+    /// The cores of one pipeline stage, a mesh of their own.
+    pub fn of_stage(&self, pipeline: usize) -> Result<LocalCores> {
+        let (mesh, stage) = (self.mesh(), self.mesh().of_stage());
+        let device_id = |replica| {
+            let place = Coordinates { pipeline, ..stage.coordinates(replica) };
+            self.job.device_ids[mesh.replica(place)]
+        };
+        let device_ids = (0..stage.replica_count()).map(device_id).collect();
+        LocalCores::new(self.client.clone(), JobCores::new(stage, device_ids)?)
+    }
+
     /// The number of cores that this process drives.
     pub fn len(&self) -> usize {
         self.cores.len()
@@ -120,6 +131,20 @@ impl LocalCores {
         let shape = array.shape();
         let (dtype, device) = (pjrt_dtype(shape.dtype), self.device(core));
         Ok(self.client.buffer_from_bytes(array.bytes(), dtype, &shape.dims, device)?)
+    }
+
+    /// Copies a buffer of another core to a local one, through the host where the plugin does not copy
+    /// between devices.
+    pub fn receive(&self, core: usize, buffer: &Buffer) -> Result<Buffer> {
+        let device = self.device(core);
+        match buffer.copy_to_device(device) {
+            Ok(copy) => Ok(copy),
+            Err(error) if error.is_unimplemented() => {
+                let (bytes, shape) = (buffer.to_bytes()?, buffer.shape());
+                Ok(self.client.buffer_from_bytes(&bytes, shape.dtype, &shape.dims, device)?)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -107,6 +107,20 @@ impl LazyDevice {
         Ok(())
     }
 
+    /// Copies a variable's value to the cores of another device of the same mesh: one buffer a core.
+    pub fn copy_to(&self, variable: Variable, cores: &LocalCores) -> Result<Vec<Buffer>> {
+        let buffers = self.buffers(variable)?.iter().enumerate();
+        buffers.map(|(core, buffer)| cores.receive(core, buffer)).collect()
+    }
+
+    /// Replaces a variable's value by buffers on its cores.
+    pub fn set_buffers(&mut self, variable: Variable, buffers: Vec<Buffer>) -> Result<()> {
+        check_count("values of a variable", self.cores.len(), buffers.len())?;
+        self.buffers.resize_with(self.recorder().len(), Vec::new);
+        self.buffers[variable.index()] = buffers;
+        Ok(())
+    }
+
     /// Frees the memory of a variable, which has no value until one is set.
     pub fn clear(&mut self, variable: Variable) {
         if let Some(buffers) = self.buffers.get_mut(variable.index()) {
@@ -149,6 +163,12 @@ impl LazyDevice {
     /// inputs, hands the program over, and swaps the assigned variables. The
     /// cores may still be running when this returns.
     pub fn mark_step(&mut self, key: &str, inputs: &CoreInputs) -> Result<Pending> {
+        let inputs: Vec<Vec<&Buffer>> = inputs.iter().map(|core| core.iter().collect()).collect();
+        self.mark_step_with(key, &inputs)
+    }
+
+    /// The same with inputs `[local core][input]` that others keep.
+    pub fn mark_step_with(&mut self, key: &str, inputs: &[Vec<&Buffer>]) -> Result<Pending> {
         let start = Instant::now();
         let step = self.steps.get(key).ok_or_else(|| Error::NotPrepared { key: key.to_owned() })?;
         self.check_inputs(step, inputs)?;
@@ -157,7 +177,9 @@ impl LazyDevice {
         let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
         let call = start.elapsed() - dispatch;
         let assigned = step.recorded.assigned.len();
+        let fetched = step.recorded.fetched.len();
         let mut copies = Vec::with_capacity(self.cores.len());
+        let mut sent = Vec::with_capacity(self.cores.len());
         let mut completed = Vec::with_capacity(self.cores.len());
         let mut swapped: Vec<Vec<Buffer>> = (0..assigned).map(|_| Vec::new()).collect();
         for mut core in run {
@@ -166,7 +188,8 @@ impl LazyDevice {
             if let Some(output) = core.buffers.first() {
                 completed.push(output.ready_event()?);
             }
-            let fetches = core.buffers.split_off(assigned);
+            let mut fetches = core.buffers.split_off(assigned);
+            sent.push(fetches.split_off(fetched));
             copies.push(fetches.iter().map(Buffer::start_copy_to_host).collect::<Result<_, _>>()?);
             for (slot, output) in swapped.iter_mut().zip(core.buffers) {
                 slot.push(output);
@@ -180,13 +203,14 @@ impl LazyDevice {
             names: step.recorded.fetched.clone(),
             shapes: step.recorded.fetched_shapes.clone(),
             copies,
+            sent,
             time: HandOver::split(dispatch, call, &completed)?,
             completed,
             retired,
         })
     }
 
-    fn check_inputs(&self, step: &Step, inputs: &CoreInputs) -> Result<()> {
+    fn check_inputs(&self, step: &Step, inputs: &[Vec<&Buffer>]) -> Result<()> {
         check_count("cores given inputs", self.cores.len(), inputs.len())?;
         let arguments = step.recorded.arguments.iter();
         let expected = arguments.filter(|argument| matches!(argument, Argument::Input(_))).count();
@@ -196,11 +220,11 @@ impl LazyDevice {
     fn arguments<'a>(
         &'a self,
         step: &Step,
-        inputs: &'a CoreInputs,
+        inputs: &[Vec<&'a Buffer>],
     ) -> Result<Vec<Vec<&'a Buffer>>> {
         let argument = |core: usize, argument: &Argument| match *argument {
             Argument::Variable(variable) => Ok(&self.buffers(variable)?[core]),
-            Argument::Input(index) => Ok(&inputs[core][index]),
+            Argument::Input(index) => Ok(inputs[core][index]),
         };
         (0..self.cores.len())
             .map(|core| step.recorded.arguments.iter().map(|it| argument(core, it)).collect())

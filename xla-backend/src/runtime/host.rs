@@ -1,5 +1,7 @@
 //! An array in host memory: what is uploaded to a core or read back from one.
 
+use std::ops::Range;
+
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use crate::error::{Error, Result};
@@ -68,6 +70,32 @@ impl HostArray {
     /// The elements, row-major; refuses an array of another dtype.
     pub fn to_u32(&self) -> Result<Vec<u32>> {
         self.to_values(DType::U32)
+    }
+
+    /// Some rows of an array of rows.
+    pub fn rows(&self, rows: Range<usize>) -> Result<HostArray> {
+        let dims = &self.shape.dims;
+        let count = dims.first().copied().unwrap_or_default();
+        let row_bytes = self.bytes.len() / count.max(1);
+        let bytes = self.bytes.get(rows.start * row_bytes..rows.end * row_bytes);
+        let bytes = bytes.ok_or_else(|| Error::Count {
+            what: format!("rows of {}", self.shape),
+            expected: count,
+            got: rows.end,
+        })?;
+        let dims = [&[rows.len()], dims.get(1..).unwrap_or_default()].concat();
+        HostArray::from_bytes(self.shape.with_dims(dims), bytes.to_vec())
+    }
+
+    /// The rows of two arrays, or the sum of two scalars of f32.
+    pub(super) fn joined(&self, other: &HostArray) -> Result<HostArray> {
+        let Some((rows, of_row)) = self.shape.dims.split_first() else {
+            return HostArray::from_f32(&[], &[self.to_f32()?[0] + other.to_f32()?[0]]);
+        };
+        let added = other.shape.dims.first().copied().unwrap_or_default();
+        let dims = [&[rows + added], of_row].concat();
+        let bytes = [&self.bytes[..], &other.bytes[..]].concat();
+        HostArray::from_bytes(self.shape.with_dims(dims), bytes)
     }
 
     fn from_values<T: NoUninit>(dtype: DType, dims: &[usize], values: &[T]) -> Result<HostArray> {

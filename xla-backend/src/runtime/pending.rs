@@ -18,6 +18,8 @@ pub struct Pending {
     /// `[local core][fetched value]`, under way since the step was dispatched: a copy that begins when
     /// the step has ended may queue behind the next one.
     pub(super) copies: Vec<Vec<HostCopy>>,
+    /// `[local core][sent value]`
+    pub(super) sent: Vec<Vec<Buffer>>,
     pub(super) completed: Vec<Event>,
     pub(super) time: HandOver,
     /// The buffers that the assigned variables had before. The step has taken them over; some
@@ -47,7 +49,7 @@ impl HandOver {
 }
 
 /// The values that a step fetched, on the host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fetched {
     /// Arrays by name, one a local core.
     values: BTreeMap<String, Vec<HostArray>>,
@@ -57,6 +59,16 @@ impl Pending {
     /// The time that handing the step over took.
     pub fn hand_over(&self) -> HandOver {
         self.time
+    }
+
+    /// Takes the values that the step sends, `[value][local core]`.
+    pub fn take_sent(&mut self) -> Vec<Vec<Buffer>> {
+        let mut values: Vec<Vec<Buffer>> = Vec::new();
+        for core in self.sent.drain(..) {
+            values.resize_with(core.len(), Vec::new);
+            values.iter_mut().zip(core).for_each(|(value, buffer)| value.push(buffer));
+        }
+        values
     }
 
     /// Blocks until every core has run the step.
@@ -80,6 +92,29 @@ impl Pending {
 }
 
 impl Fetched {
+    /// The values of some cores alone, in their order.
+    pub fn of_cores(mut self, cores: &[usize]) -> Fetched {
+        for values in self.values.values_mut() {
+            *values = cores.iter().map(|core| values[*core].clone()).collect();
+        }
+        self
+    }
+
+    /// Joins the values of parts of a batch, of the same cores: arrays by rows, scalars by their sum.
+    pub fn join(parts: Vec<Fetched>) -> Result<Fetched> {
+        let mut parts = parts.into_iter();
+        let mut joined = parts.next().map(|part| part.values).unwrap_or_default();
+        for part in parts {
+            for (name, values) in part.values {
+                let Some(before) = joined.get_mut(&name) else { continue };
+                for (one, other) in before.iter_mut().zip(values) {
+                    *one = one.joined(&other)?;
+                }
+            }
+        }
+        Ok(Fetched { values: joined })
+    }
+
     /// The value of `name` on each local core.
     pub fn per_core(&self, name: &str) -> Result<&[HostArray]> {
         let values = self.values.get(name).map(Vec::as_slice);

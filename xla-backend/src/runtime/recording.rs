@@ -40,9 +40,10 @@ pub struct Recording<'a> {
     inputs: HashMap<String, Tensor>,
     assigned: Vec<(Variable, Tensor)>,
     fetched: Vec<(String, Tensor)>,
+    sent: Vec<Tensor>,
 }
 
-/// The binding of a recorded step's program to variables, inputs and fetched values.
+/// The binding of a recorded step's program to variables, inputs, and fetched and sent values.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub arguments: Vec<Argument>,
@@ -65,6 +66,7 @@ impl<'a> Recording<'a> {
             inputs: HashMap::new(),
             assigned: Vec::new(),
             fetched: Vec::new(),
+            sent: Vec::new(),
         };
         for (index, input) in inputs.iter().enumerate() {
             let tensor = recording.trace.parameter(&input.name, input.shape.clone())?;
@@ -116,7 +118,12 @@ impl<'a> Recording<'a> {
         self.fetched.push((name.into(), value.clone()));
     }
 
-    /// Cuts the graph: the assigned values, then the fetched ones, are its
+    /// Leaves a value on its core, from where other cores may copy it.
+    pub fn send(&mut self, value: &Tensor) {
+        self.sent.push(value.clone());
+    }
+
+    /// Cuts the graph: the assigned values, then the fetched and the sent ones, are its
     /// results.
     pub(super) fn cut(self) -> (Trace, Vec<Output>, Recorded) {
         let position =
@@ -125,8 +132,8 @@ impl<'a> Recording<'a> {
             node: value.node(),
             aliases_parameter: position(*variable),
         });
-        let fetched = self.fetched.iter().map(|(_, value)| Output::new(value.node()));
-        let outputs = assigned.chain(fetched).collect();
+        let others = self.fetched.iter().map(|(_, value)| value).chain(&self.sent);
+        let outputs = assigned.chain(others.map(|value| Output::new(value.node()))).collect();
         let recorded = Recorded {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),

@@ -9,15 +9,15 @@ use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
 use crate::output::{self, failed};
 use crate::progress::Timetable;
-use crate::state::TrainState;
 
 /// An estimate of settings and logs, beside the tensors.
 const OTHER_BYTES: u64 = 64 * 1024;
 
-/// Fails where the remaining checkpoints and the final model do not fit.
+/// Fails where the remaining checkpoints and the final model do not fit. `parameters` and `slots` are
+/// the bytes of all of them.
 pub(crate) fn check_disk_space(
     job: &JobFile,
-    state: &TrainState,
+    (parameters, slots): (u64, u64),
     timetable: &Timetable,
     open: &OpenModel,
     resumed: Option<&Resumed>,
@@ -25,7 +25,6 @@ pub(crate) fn check_disk_space(
 ) -> RunResult<()> {
     let (done, kept) = resumed
         .map_or((0, 0), |resumed| (resumed.step(), resumed.kept(job.checkpoints()).len() as u64));
-    let (parameters, slots) = state.host_bytes();
     let beside = output::tokenizer_bytes(&open.folder) + OTHER_BYTES;
     let model = open.saved_bytes() + beside;
     // A merged model is float32.

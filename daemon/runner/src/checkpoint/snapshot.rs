@@ -60,7 +60,6 @@ impl Resumption {
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Resumption> {
-        let loss_scale = session.programs.state.loss_scale.as_ref();
         let training = TrainingState {
             step: progress.steps,
             recipe: recipe.clone(),
@@ -69,8 +68,8 @@ impl Resumption {
             best: progress.best.clone(),
             plateau: progress.plateau,
             data_lag: timetable.data_lag(),
-            loss_scale: loss_scale.map(|scale| scale.values(&session.device)).transpose()?,
+            loss_scale: session.loss_scale()?,
         };
-        Ok(Resumption { slots: session.programs.state.slots(&session.device)?, training })
+        Ok(Resumption { slots: session.slots()?, training })
     }
 }

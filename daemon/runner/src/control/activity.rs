@@ -1,6 +1,6 @@
 //! Live status of the runner: phase, step, memory and device utilization.
 //!
-//! The cores of a job run one program in lockstep, so they share one meter.
+//! The cores of a job work on the same batch, so they share one meter.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

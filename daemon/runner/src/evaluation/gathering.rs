@@ -1,8 +1,7 @@
 //! Collects the results of an evaluation in dataset order.
 
 use traind_loader::GatherInOrder;
-use traind_xla::mesh::Coordinates;
-use traind_xla::runtime::{Fetched, LocalCores};
+use traind_xla::runtime::Fetched;
 
 use crate::error::RunResult;
 use crate::session::UploadedBatch;
@@ -22,26 +21,20 @@ impl Gathering {
         Gathering { readout, labelled, rows, sums: Outputs::default() }
     }
 
-    /// Adds the results of a batch, read from the first core of each data shard. Batches may come in
+    /// Adds the results of a batch, of which `fetched` has those of each data shard. Batches may come in
     /// any order.
-    pub(super) fn add(
-        &mut self,
-        cores: &LocalCores,
-        batch: &UploadedBatch,
-        fetched: &Fetched,
-    ) -> RunResult<()> {
+    pub(super) fn add(&mut self, batch: &UploadedBatch, fetched: &Fetched) -> RunResult<()> {
         let plan = &batch.host.scheduled.plan;
         let (mut loss_sum, mut divisor) = (0.0, 0.0);
         for shard in 0..plan.cores {
-            let core = cores.core_at(Coordinates::of_data_shard(shard))?;
             let spans = &batch.host.cores[shard].spans;
-            let rows = self.readout.rows(fetched, core, spans)?;
+            let rows = self.readout.rows(fetched, shard, spans)?;
             self.rows.place(plan, shard, rows)?;
             if self.labelled {
-                loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[core])?;
-                divisor += scalar(&fetched.per_core(LOSS_DIVISOR)?[core])?;
-                self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[core])?;
-                self.sums.correct_sum += self.readout.correct_sum(fetched, core)?;
+                loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[shard])?;
+                divisor += scalar(&fetched.per_core(LOSS_DIVISOR)?[shard])?;
+                self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[shard])?;
+                self.sums.correct_sum += self.readout.correct_sum(fetched, shard)?;
             }
         }
         self.sums.loss.add(loss_sum, divisor, plan.rows.len());

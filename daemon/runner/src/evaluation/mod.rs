@@ -108,7 +108,7 @@ impl Evaluator {
         let sizes = || uses.iter().map(|(_, sizes)| *sizes);
         let mut programs: Vec<ProgramShape> = Vec::new();
         if self.computes_logits() {
-            programs.extend(sizes().map(|sizes| ProgramShape { program, sizes }));
+            programs.extend(sizes().map(|sizes| ProgramShape::of_batch(program, sizes)));
         }
         programs.extend(self.writer.iter().flat_map(|writer| writer.programs(sizes())));
         programs
@@ -167,12 +167,11 @@ impl Evaluator {
         let mut gathering = Gathering::new(readout, self.split.labelled, self.split.set.len());
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
-        let upload = move |host| uploader.upload(host, &[]);
+        let upload = move |host| uploader.upload(host, |_| Ok(Vec::new()));
         for uploaded in Prefetcher::spawn(batches, self.collator.clone(), upload)? {
             let Prefetched { batch, .. } = uploaded?;
-            let fetched = session.launch_with(self.program(), &batch)?.fetch();
-            self.reporter.activity.program_finished();
-            gathering.add(session.device.cores(), &batch, &fetched?)?;
+            let fetched = session.evaluate(self.program(), &batch)?;
+            gathering.add(&batch, &fetched)?;
         }
         gathering.finish()
     }

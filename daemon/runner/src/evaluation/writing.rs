@@ -77,7 +77,9 @@ impl TextWriter {
     ) -> Vec<ProgramShape> {
         let sizes = sizes.into_iter().map(|sizes| self.sizes(sizes));
         let passes = [Program::Prefill, Program::Decode];
-        sizes.flat_map(|sizes| passes.map(|program| ProgramShape { program, sizes })).collect()
+        sizes
+            .flat_map(|sizes| passes.map(|program| ProgramShape::of_batch(program, sizes)))
+            .collect()
     }
 
     /// Generates the text of each row of a split.

@@ -55,7 +55,7 @@ impl LoadedModel {
         for variable in step.caches(Some(&sizes)) {
             device.set(variable, &HostArray::zeros(device.shape(variable).clone()))?;
         }
-        let key = |program| ProgramShape { program, sizes }.key();
+        let key = |program| ProgramShape::of_batch(program, sizes).key();
         if device.is_prepared(&key(Program::Decode)) {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl Passes for LoadedModel {
             arrays.iter().map(|array| cores.upload(core, array)).collect::<Result<Vec<_>, _>>()
         };
         let buffers = inputs.iter().enumerate().map(upload).collect::<Result<Vec<_>, _>>()?;
-        let key = ProgramShape { program, sizes }.key();
+        let key = ProgramShape::of_batch(program, sizes).key();
         let fetched = self.device.mark_step(&key, &buffers)?.fetch()?;
         let scores = fetched.per_core(SCORES)?.iter().map(HostArray::to_f32);
         Ok(scores.collect::<Result<_, _>>()?)

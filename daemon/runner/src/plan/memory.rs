@@ -5,6 +5,7 @@ use serde::Serialize;
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::analysis::Collective;
+use traind_xla::mesh::Axis;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
@@ -35,20 +36,28 @@ pub(super) struct Recordings {
 impl Recordings {
     pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Recordings> {
         let platform = job.resources.platform.to_string();
-        let mut recorder = Recorder::expected(mesh(job)?, &platform, job.train.tf32);
+        let mesh = mesh(job)?;
+        let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
+        let mut recorders: Vec<Recorder> =
+            (0..mesh.size(Axis::Pipeline)).map(|_| recorder()).collect();
         let PlannedModel { model, inputs, readout, .. } = planned;
-        let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorder)?;
-        let state = programs.state.bytes(&recorder);
-        let positions = planned.positions(job)?;
-        let (mut temporary, mut collectives) = (0, Vec::new());
-        for shape in shapes(job, &programs, positions) {
-            let step = programs.record(&recorder, shape)?;
-            temporary = temporary.max(temporary_bytes(&recorder, &step));
-            if shape.program != Program::Evaluate {
-                collectives.extend(step.collectives().into_iter().map(|it| (shape.program, it)));
-            }
+        let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorders)?;
+        let shapes = shapes(job, &programs, planned.positions(job)?);
+        let (mut stages, mut collectives) = (Vec::new(), Vec::new());
+        for (stage, recorder) in recorders.iter().enumerate() {
+            let steps = stage_steps(&programs, &shapes, recorder, stage)?;
+            let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
+            let state = programs.states[stage].bytes(recorder);
+            stages.push(Memory::new(&state, recorder.variable_bytes() as u64, temporary));
+            let of_steps = steps.into_iter().filter(|step| step.program != Program::Evaluate);
+            collectives.extend(of_steps.flat_map(|step| {
+                step.collectives.into_iter().map(move |collective| (step.program, collective))
+            }));
         }
-        let memory = Memory::new(&state, recorder.variable_bytes() as u64, temporary);
+        let optimizer_bytes_whole = stages.iter().map(|stage| stage.optimizer_bytes_whole).sum();
+        let fullest = stages.into_iter().max_by_key(|stage| stage.bytes_per_core);
+        let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
+        let memory = Memory { optimizer_bytes_whole, ..fullest };
         Ok(Recordings { memory, collectives })
     }
 }
@@ -91,7 +100,7 @@ fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramS
     }
     if job.evaluates() || job.data.test.is_some() {
         let sizes = sizes(train.per_device_eval_batch_size);
-        shapes.push(ProgramShape { program: Program::Evaluate, sizes });
+        shapes.push(ProgramShape::of_batch(Program::Evaluate, sizes));
     }
     shapes
 }
@@ -102,6 +111,40 @@ pub(super) fn target_positions(job: &JobFile) -> u32 {
         TaskName::Seq2SeqLm => job.data.max_target_length,
         _ => 0,
     }
+}
+
+/// A recorded program of a stage.
+struct StageStep {
+    program: Program,
+    /// Bytes besides variables, with the inputs that a pipeline keeps between programs.
+    temporary_bytes: u64,
+    collectives: Vec<Collective>,
+}
+
+/// The programs of a stage.
+fn stage_steps(
+    programs: &JobPrograms,
+    shapes: &[ProgramShape],
+    recorder: &Recorder,
+    stage: usize,
+) -> RunResult<Vec<StageStep>> {
+    let mut steps = Vec::new();
+    for shape in shapes {
+        let parts = programs.parts_of(*shape).into_iter();
+        for part in parts.filter(|part| programs.stage_of(part) == stage) {
+            let step = programs.record(recorder, part)?;
+            let kept = match part.program {
+                Program::Accumulate => programs.kept_bytes(shape.sizes, stage)?,
+                _ => 0,
+            };
+            steps.push(StageStep {
+                program: shape.program,
+                temporary_bytes: temporary_bytes(recorder, &step) + kept,
+                collectives: step.collectives(),
+            });
+        }
+    }
+    Ok(steps)
 }
 
 /// The bytes that a program takes besides variables.

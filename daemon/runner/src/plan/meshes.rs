@@ -171,6 +171,7 @@ fn candidates(job: &JobFile, per_host: u32) -> Vec<JobFile> {
                     let mut changed = job.clone();
                     let (parallel, train) = (&mut changed.parallel, &mut changed.train);
                     (parallel.data, parallel.tensor) = (Some(data), tensor);
+                    (parallel.pipeline, parallel.pipeline_interleave) = (1, 1);
                     (parallel.fsdp, parallel.shard_optimizer_state) = (fsdp, false);
                     parallel.sequence_parallel = sequence_parallel;
                     train.gradient_checkpointing = gradient_checkpointing;

@@ -30,8 +30,10 @@ impl FirstUses<'_> {
         let evaluation = before(self.first_evaluation());
         let validation = self.validation.into_iter().map(|shape| (evaluation, shape));
         let program = self.step_programs.batch_program();
-        let batches =
-            self.batches.into_iter().map(|(batch, sizes)| (batch, ProgramShape { program, sizes }));
+        let batches = self
+            .batches
+            .into_iter()
+            .map(|(batch, sizes)| (batch, ProgramShape::of_batch(program, sizes)));
         // By the batch that comes after the use, or is the use itself.
         let mut uses: Vec<_> = update.into_iter().chain(validation).chain(batches).collect();
         uses.sort_by_key(|(batch, _)| *batch);
@@ -68,7 +70,7 @@ mod tests {
              data: {{train: a.csv, validation: b.csv}}, output_dir: out, train: {{{train}}}}}"
         );
         let train = JobFile::parse(&yaml, Path::new("/")).unwrap().job.train;
-        let evaluation = |program, length| vec![ProgramShape { program, sizes: sizes(length) }];
+        let evaluation = |program, length| vec![ProgramShape::of_batch(program, sizes(length))];
         let programs = FirstUses {
             timetable: &Timetable::new(&train, 8).unwrap(),
             step_programs: match train.gradient_accumulation_steps {

@@ -90,7 +90,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
     checkpoint::check_disk_space(
         job,
-        &session.programs.state,
+        session.host_bytes(),
         timetable,
         open,
         resumed.as_ref(),

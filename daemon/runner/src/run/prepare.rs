@@ -7,6 +7,7 @@ use traind_cache::CacheFolders;
 use traind_job_file::JobFile;
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
+use traind_xla::mesh::Axis;
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
 use super::Context;
@@ -20,7 +21,7 @@ use crate::model::OpenModel;
 use crate::progress::{BestRule, Timetable};
 use crate::session::{Session, open_cores};
 use crate::state::{self, StartValues};
-use crate::step::{JobPrograms, ProgramShape};
+use crate::step::{JobPrograms, ProgramShape, Schedule};
 
 /// Everything that training needs besides the session.
 pub(super) struct Prepared {
@@ -128,17 +129,23 @@ impl Inputs {
         let job = &context.spec.job;
         let start = self.start_values(context)?;
         let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
-        let mut device = LazyDevice::new(cores, Some(cache), job.train.tf32);
-        report_kernels(context, &device)?;
+        let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
+        let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
+        let mut devices: Vec<LazyDevice> = stages.map(device).collect();
+        report_kernels(context, &devices[0])?;
         let OpenModel { model, task, inputs, .. } = &self.open;
-        let recorder = device.recorder_mut();
-        let mut programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorder)?;
+        let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
+        let mut programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
         if let Some(writer) = &self.writer {
             let evaluated = evaluators.into_iter().flatten().flat_map(Evaluator::programs);
-            programs.declare_generation(writer.step(), recorder, evaluated)?;
+            programs.declare_generation(writer.step(), devices[0].recorder_mut(), evaluated)?;
         }
-        programs.state.start(&mut device, &start)?;
-        Ok(Session::new(device, programs, context.reporter.clone(), &context.run_dir))
+        report_pipeline(context, &programs)?;
+        for (state, device) in programs.states.iter().zip(&mut devices) {
+            state.start(device, &start)?;
+        }
+        Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
     }
 
     fn start_values(&self, context: &Context) -> RunResult<StartValues> {
@@ -165,6 +172,22 @@ fn report_kernels(context: &Context, device: &LazyDevice) -> RunResult<()> {
         Some(reason) => Ok(journal.info(format!("Programs call no kernels: {reason}"))?),
         None => Ok(()),
     }
+}
+
+/// Reports the stages of a pipeline and their idle time, where there are several.
+fn report_pipeline(context: &Context, programs: &JobPrograms) -> RunResult<()> {
+    let (pipeline, train) = (&programs.pipeline, &context.spec.job.train);
+    if !pipeline.is_divided() {
+        return Ok(());
+    }
+    let schedule = Schedule::of(pipeline, train.per_device_train_batch_size as usize);
+    let (stages, count) = (schedule.stages, schedule.microbatches);
+    let idle = 100.0 * schedule.idle_share();
+    let journal = &context.reporter.journal;
+    Ok(journal.info(format!(
+        "{count} micro-batches pass through {stages} stages, which are idle for {idle:.1} % of the time \
+         that they work"
+    ))?)
 }
 
 /// Evicts from the cache to its size limit, now that the run has locked or read its entries.

@@ -13,7 +13,8 @@ use crate::error::RunResult;
 use crate::step::{JobPrograms, ProgramShape};
 
 pub(super) struct ProgramBuilder<C> {
-    pub compiler: C,
+    /// Of each stage.
+    pub compilers: Vec<C>,
     pub programs: Arc<JobPrograms>,
     pub reporter: Reporter,
     pub files: ProgramFiles,
@@ -22,10 +23,11 @@ pub(super) struct ProgramBuilder<C> {
 impl<C: ProgramCompiler> ProgramBuilder<C> {
     /// Compiles a program and writes its files.
     pub(super) fn build(&self, shape: ProgramShape) -> RunResult<CompiledProgram<C::Step>> {
-        let recorder = self.compiler.recorder();
+        let compiler = &self.compilers[self.programs.stage_of(&shape)];
+        let recorder = compiler.recorder();
         let recorded = self.programs.record(recorder, shape)?;
         let description = program_files::describe(shape.key(), recorder, &recorded);
-        let compiled = self.compiler.compile(recorded)?;
+        let compiled = compiler.compile(recorded)?;
         self.files.write(description, &compiled);
         Ok(compiled)
     }

@@ -8,7 +8,9 @@ mod cores;
 mod costs;
 mod device;
 mod flops;
+mod launch;
 mod passes;
+mod pipeline;
 mod priority;
 mod program_files;
 mod program_queue;
@@ -26,15 +28,17 @@ use traind_loader::BatchAxis;
 use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::{MemoryUsage, Phase};
-use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice, Pending};
+use traind_xla::mesh::Coordinates;
+use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice};
 
-use crate::control::Reporter;
-use crate::error::RunResult;
-use crate::state::ParameterState;
-use crate::step::{JobPrograms, Program, ProgramShape};
+use crate::control::{Reporter, Work};
+use crate::error::{RunError, RunResult};
+use crate::state::{ScaleValues, SlotArrays, TrainState};
+use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
 pub(crate) use flops::{peak as peak_flops, trainer_flos};
+pub(crate) use launch::Launch;
 pub(crate) use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;
@@ -44,7 +48,8 @@ use program_files::ProgramFiles;
 use program_queue::ProgramQueue;
 
 pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
-    pub device: D,
+    /// The cores of each stage of the pipeline; one where there is none.
+    devices: Vec<D>,
     pub programs: Arc<JobPrograms>,
     queue: ProgramQueue<D::Compiler>,
     costs: HashMap<String, ProgramCosts>,
@@ -53,23 +58,23 @@ pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
 }
 
 impl<D: ProgramDevice> Session<D> {
-    /// A session of a device that has the variables of `programs`.
+    /// A session of devices that each have the variables of a stage of `programs`.
     pub(crate) fn new(
-        device: D,
+        devices: Vec<D>,
         programs: JobPrograms,
         reporter: Reporter,
         run_dir: &Path,
     ) -> Session<D> {
         let programs = Arc::new(programs);
         let builder = ProgramBuilder {
-            compiler: device.compiler(),
+            compilers: devices.iter().map(D::compiler).collect(),
             programs: Arc::clone(&programs),
             reporter: reporter.clone(),
             files: ProgramFiles::new(run_dir),
         };
         let queue = ProgramQueue::new(builder);
         let (costs, compile_wait) = (HashMap::new(), Duration::ZERO);
-        let session = Session { device, programs, queue, costs, compile_wait, reporter };
+        let session = Session { devices, programs, queue, costs, compile_wait, reporter };
         session.report_memory();
         session
     }
@@ -82,16 +87,18 @@ impl<D: ProgramDevice> Session<D> {
         when_done: impl FnOnce() -> RunResult<()> + Send + 'static,
     ) -> RunResult<()> {
         let mut distinct: Vec<ProgramShape> = Vec::new();
-        for shape in shapes {
-            if !distinct.contains(shape) {
-                distinct.push(*shape);
+        for shape in shapes.iter().flat_map(|shape| self.programs.parts_of(*shape)) {
+            if !distinct.contains(&shape) {
+                distinct.push(shape);
             }
         }
-        self.queue.start(distinct, self.device.compile_threads(), Box::new(when_done))
+        let threads = self.devices.iter().map(D::compile_threads).max().unwrap_or(1);
+        self.queue.start(distinct, threads, Box::new(when_done))
     }
 
-    fn has(&self, shape: &ProgramShape) -> bool {
-        self.device.is_prepared(&shape.key())
+    fn device_of(&mut self, shape: &ProgramShape) -> &mut D {
+        let stage = self.programs.stage_of(shape);
+        &mut self.devices[stage]
     }
 
     /// Installs the programs compiled since the last launch. Fails if one could not be compiled.
@@ -112,9 +119,10 @@ impl<D: ProgramDevice> Session<D> {
             target_positions: sizes.get(BatchAxis::TargetPositions),
         };
         let forward = self.programs.train.forward.model.forward_flops(sizes.rows(), lengths);
-        let costs = ProgramCosts::of(&compiled, shape.program, forward);
+        let chunks = self.programs.pipeline.chunks.count() as f64;
+        let costs = ProgramCosts::of(&compiled, shape.program, forward / chunks);
         self.costs.insert(shape.key(), costs);
-        self.device.install(&shape.key(), compiled.step);
+        self.device_of(shape).install(&shape.key(), compiled.step);
     }
 
     fn wait_for(&mut self, shape: ProgramShape) -> RunResult<()> {
@@ -135,10 +143,16 @@ impl<D: ProgramDevice> Session<D> {
         self.reporter.activity.set_memory(self.memory());
     }
 
-    /// The memory that the run uses on each core, by the programs compiled so far.
+    /// The memory that the run uses on each core of the fullest stage, by the programs compiled so far.
     fn memory(&self) -> MemoryUsage {
-        let recorder = self.queue.recorder();
-        let parameters_bytes = self.programs.state.bytes(recorder).parameters;
+        let stages = (0..self.devices.len()).map(|stage| self.stage_memory(stage));
+        let bytes = |memory: &MemoryUsage| memory.parameters_bytes + memory.optimizer_bytes;
+        stages.max_by_key(bytes).unwrap_or_default()
+    }
+
+    fn stage_memory(&self, stage: usize) -> MemoryUsage {
+        let recorder = self.queue.recorder(stage);
+        let parameters_bytes = self.programs.states[stage].bytes(recorder).parameters;
         let costs = self.costs.values();
         // Caches of generation exist one at a time, while nothing trains.
         let generate = self.programs.generate.as_ref();
@@ -154,17 +168,22 @@ impl<D: ProgramDevice> Session<D> {
 
     /// Launches the program, which may still run on return. Waits until it is compiled.
     fn launch(&mut self, shape: ProgramShape, inputs: &CoreInputs) -> RunResult<D::Launched> {
-        self.install_compiled()?;
-        if !self.has(&shape) {
-            self.wait_for(shape)?;
-        }
-        let key = shape.key();
-        let work = self.costs.get(&key).map(|costs| costs.work).unwrap_or_default();
+        let work = self.ready(shape)?;
         self.reporter.activity.program_launched(work);
         if shape.program.ends_step() {
             self.queue.step_launched();
         }
-        self.device.launch(&key, inputs)
+        self.device_of(&shape).launch(&shape.key(), inputs)
+    }
+
+    /// Waits until a program is installed; returns its work.
+    fn ready(&mut self, shape: ProgramShape) -> RunResult<Work> {
+        self.install_compiled()?;
+        let key = shape.key();
+        if !self.device_of(&shape).is_prepared(&key) {
+            self.wait_for(shape)?;
+        }
+        Ok(self.costs.get(&key).map(|costs| costs.work).unwrap_or_default())
     }
 }
 
@@ -174,12 +193,12 @@ type StepOf<D> = <<D as ProgramDevice>::Compiler as ProgramCompiler>::Step;
 impl Session {
     /// The memory of a core in bytes, if known.
     pub(crate) fn core_memory_bytes(&self) -> Option<u64> {
-        cores::memory_bytes(self.device.cores())
+        cores::memory_bytes(self.devices[0].cores())
     }
 
     /// The peak FLOP/s of a core, if the device is a known one.
     pub(crate) fn peak_flops(&self, train: &Train) -> Option<f64> {
-        flops::peak(self.device.cores().device(0).kind(), train)
+        flops::peak(self.devices[0].cores().device(0).kind(), train)
     }
 
     /// The parameter elements for [`trainer_flos`].
@@ -194,61 +213,129 @@ impl Session {
     /// Steps that may be launched and not yet read back. With one ahead a device stays busy while
     /// the host reads back; a CPU client blocks the second launch until the first program ends.
     pub(crate) fn steps_in_flight_max(&self) -> usize {
-        if self.device.cores().client().platform_name() == "cpu" { 1 } else { 2 }
+        let is_cpu = self.devices[0].cores().client().platform_name() == "cpu";
+        // The host adds up the sums of stages before the update.
+        if is_cpu || self.programs.pipeline.is_divided() { 1 } else { 2 }
     }
 
     pub(crate) fn train_uploader(&self) -> Uploader {
-        Uploader::new(self.device.cores(), &self.programs.train.forward.layout)
+        self.uploader(&self.programs.train.forward.layout)
     }
 
     pub(crate) fn eval_uploader(&self, program: Program) -> Uploader {
-        Uploader::new(self.device.cores(), &self.programs.eval_step(program).forward.layout)
+        self.uploader(&self.programs.eval_step(program).forward.layout)
     }
 
-    /// Launches the program for a training batch, which may still run on return.
-    pub(crate) fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {
-        self.launch_with(self.programs.step_programs().batch_program(), batch)
+    fn uploader(&self, layout: &BatchLayout) -> Uploader {
+        let cores = self.devices.iter().map(|device| device.cores().clone());
+        Uploader::new(cores.collect(), layout, self.programs.pipeline)
+    }
+
+    /// Launches the programs for a training batch, which may still run on return.
+    pub(crate) fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Launch> {
+        let start = Instant::now();
+        let programs = match self.programs.pipeline.is_divided() {
+            true => self.pass_training_batch(batch)?,
+            false => {
+                let program = self.programs.step_programs().batch_program();
+                vec![self.launch(batch.shape(program), batch.whole())?]
+            }
+        };
+        Ok(Launch::new(programs, start.elapsed()))
     }
 
     /// Launches the update that ends a step of several batches.
-    pub(crate) fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Pending> {
-        let inputs = upload::replicate(self.device.cores(), scalars)?;
-        self.launch(ProgramShape::update(), &inputs)
+    pub(crate) fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Launch> {
+        let start = Instant::now();
+        let programs = match self.programs.pipeline.is_divided() {
+            true => self.update_stages(scalars)?,
+            false => {
+                let inputs = upload::replicate(self.devices[0].cores(), &[scalars])?;
+                vec![self.launch(ProgramShape::update(), &inputs)?]
+            }
+        };
+        Ok(Launch::new(programs, start.elapsed()))
     }
 
-    /// Launches `program` for a batch, which may still run on return.
-    pub(crate) fn launch_with(
+    /// Runs `program` for a batch; returns the values that it fetches for each data shard.
+    pub(crate) fn evaluate(
         &mut self,
         program: Program,
         batch: &UploadedBatch,
-    ) -> RunResult<Pending> {
-        let plan = &batch.host.scheduled.plan;
-        self.launch(ProgramShape { program, sizes: plan.sizes }, &batch.inputs)
+    ) -> RunResult<Fetched> {
+        let fetched = match self.programs.pipeline.is_divided() {
+            true => self.pass_evaluated_batch(program, batch),
+            false => {
+                let launched = self.launch(batch.shape(program), batch.whole())?;
+                launched.fetch().map_err(RunError::from)
+            }
+        };
+        self.reporter.activity.program_finished();
+        let cores = self.devices[0].cores();
+        let shards = 0..cores.mesh().data_shards();
+        let first = shards.map(|shard| cores.core_at(Coordinates::of_data_shard(shard)));
+        Ok(fetched?.of_cores(&first.collect::<Result<Vec<_>, _>>()?))
     }
 
     /// Copies to the host the parameters that are saved, in the model's order.
     pub(crate) fn saved_parameters(&self) -> RunResult<Vec<HostArray>> {
-        self.saved().map(|parameter| parameter.value(&self.device)).collect()
-    }
-
-    /// The parameters that are saved: with adapters, those that are trained.
-    fn saved(&self) -> impl Iterator<Item = &ParameterState> {
-        let model = &self.programs.train.forward.model;
-        let pairs = self.programs.state.parameters().iter().zip(model.parameters());
-        pairs.filter(|(_, spec)| model.adapters().saves(spec)).map(|(parameter, _)| parameter)
+        self.values(self.saved())
     }
 
     /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
-        let parameters = self.programs.state.parameters().iter();
-        parameters.map(|parameter| parameter.value(&self.device)).collect()
+        self.values(0..self.programs.train.forward.model.parameters().len())
+    }
+
+    /// The places of the parameters that are saved: with adapters, of those that are trained.
+    fn saved(&self) -> impl Iterator<Item = usize> {
+        let model = &self.programs.train.forward.model;
+        let specs = model.parameters().iter().enumerate();
+        specs.filter(|(_, spec)| model.adapters().saves(spec)).map(|(place, _)| place)
+    }
+
+    fn values(&self, places: impl Iterator<Item = usize>) -> RunResult<Vec<HostArray>> {
+        let specs = self.programs.train.forward.model.parameters();
+        let value = |place: usize| {
+            let stage = self.programs.pipeline.owner(&specs[place]);
+            let parameter = self.programs.states[stage].parameter(place);
+            Some(parameter?.value(&self.devices[stage]))
+        };
+        places.filter_map(value).collect()
+    }
+
+    /// Copies the optimizer's whole slots to the host.
+    pub(crate) fn slots(&self) -> RunResult<SlotArrays> {
+        let mut slots = SlotArrays::new();
+        for (state, device) in self.programs.states.iter().zip(&self.devices) {
+            slots.extend(state.slots(device)?);
+        }
+        Ok(slots)
+    }
+
+    /// The loss scale of `fp16`, which is the same on all stages.
+    pub(crate) fn loss_scale(&self) -> RunResult<Option<ScaleValues>> {
+        let scale = self.programs.states[0].loss_scale.as_ref();
+        scale.map(|scale| scale.values(&self.devices[0])).transpose()
+    }
+
+    /// The bytes of all parameters, and of all whole slots.
+    pub(crate) fn host_bytes(&self) -> (u64, u64) {
+        let bytes = self.programs.states.iter().map(TrainState::host_bytes);
+        bytes.fold((0, 0), |sum, of_stage| (sum.0 + of_stage.0, sum.1 + of_stage.1))
     }
 
     /// Replaces the parameters that are saved for evaluation. The optimizer's copies are not
     /// replaced, so training must not continue.
     pub(crate) fn set_saved_parameters(&mut self, arrays: &[HostArray]) -> RunResult<()> {
-        let saved: Vec<ParameterState> = self.saved().cloned().collect();
-        let mut pairs = saved.iter().zip(arrays);
-        pairs.try_for_each(|(parameter, array)| parameter.set(&mut self.device, array))
+        let places: Vec<usize> = self.saved().collect();
+        for (state, device) in self.programs.states.iter().zip(&mut self.devices) {
+            for (place, array) in places.iter().zip(arrays) {
+                if let Some(parameter) = state.parameter(*place) {
+                    parameter.set(device, array)?;
+                }
+            }
+        }
+        Ok(())
     }
 }

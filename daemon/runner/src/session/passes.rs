@@ -16,13 +16,13 @@ impl Session {
         sizes: BatchSizes,
         inputs: &[Vec<HostArray>],
     ) -> RunResult<Vec<Vec<f32>>> {
-        let cores = self.device.cores().clone();
+        let cores = self.devices[0].cores().clone();
         let mut buffers = Vec::with_capacity(cores.len());
         for (core, at) in cores.coordinates().enumerate() {
             let arrays = inputs[at.data].iter().map(|array| cores.upload(core, array));
             buffers.push(arrays.collect::<Result<_, _>>()?);
         }
-        let fetched = self.launch(ProgramShape { program, sizes }, &buffers)?.fetch();
+        let fetched = self.launch(ProgramShape::of_batch(program, sizes), &buffers)?.fetch();
         self.reporter.activity.program_finished();
         let fetched = fetched?;
         let scores = (0..inputs.len()).map(|shard| {
@@ -35,13 +35,13 @@ impl Session {
     /// Makes room for the cache of batches of `sizes`, in place of those of others.
     pub(crate) fn start_cache(&mut self, sizes: &BatchSizes) -> RunResult<()> {
         let own: Vec<Variable> = self.caches(Some(sizes));
-        if own.iter().all(|variable| self.device.has_value(*variable)) {
+        if own.iter().all(|variable| self.devices[0].has_value(*variable)) {
             return Ok(());
         }
         self.clear_caches();
         for variable in own {
-            let zeros = HostArray::zeros(self.device.shape(variable).clone());
-            self.device.set(variable, &zeros)?;
+            let zeros = HostArray::zeros(self.devices[0].shape(variable).clone());
+            self.devices[0].set(variable, &zeros)?;
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ impl Session {
     /// Frees the memory of all caches.
     pub(crate) fn clear_caches(&mut self) {
         for variable in self.caches(None) {
-            self.device.clear(variable);
+            self.devices[0].clear(variable);
         }
     }
 

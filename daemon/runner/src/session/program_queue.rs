@@ -67,9 +67,9 @@ impl<C: ProgramCompiler> ProgramQueue<C> {
         ProgramQueue { shared: Arc::new(shared), threads: Vec::new() }
     }
 
-    /// The recorder of the programs.
-    pub(super) fn recorder(&self) -> &Recorder {
-        self.shared.builder.compiler.recorder()
+    /// The recorder of the programs of a stage.
+    pub(super) fn recorder(&self, stage: usize) -> &Recorder {
+        self.shared.builder.compilers[stage].recorder()
     }
 
     /// Starts to compile `shapes` on as many as `threads_max` threads.

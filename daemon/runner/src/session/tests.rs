@@ -165,7 +165,7 @@ impl Fixture {
         let journal = Journal::open(&folder.path().join("events.log")).unwrap();
         let activity = Activity::new();
         let reporter = Reporter { journal, activity: activity.clone() };
-        let session = Session::new(device, programs, reporter, folder.path());
+        let session = Session::new(vec![device], programs, reporter, folder.path());
         Fixture { session, compiler, activity, folder }
     }
 
@@ -234,7 +234,7 @@ fn the_first_launch_waits_for_its_own_program_alone() {
     let mut fixture = Fixture::holding(&[Program::Evaluate]);
     fixture.prepare(&ALL);
     fixture.launch(Program::Train).unwrap();
-    assert_eq!(fixture.session.device.launched, [shape(Program::Train).key()]);
+    assert_eq!(fixture.session.devices[0].launched, [shape(Program::Train).key()]);
     assert_eq!(fixture.compiled(), [("train_step".to_owned(), true)]);
     fixture.compiler.wait_until_begun(Program::Evaluate);
     let status = fixture.activity.status();
@@ -311,7 +311,7 @@ fn a_launch_fails_with_the_error_of_its_program() {
     fixture.prepare(&ALL);
     let failed = fixture.launch(Program::Train);
     assert!(matches!(failed, Err(RunError::Model(_))), "{failed:?}");
-    assert!(fixture.session.device.launched.is_empty());
+    assert!(fixture.session.devices[0].launched.is_empty());
 }
 
 #[test]

@@ -1,46 +1,97 @@
 //! Moves batches to the cores.
 
-use traind_loader::HostBatch;
+use traind_loader::{BatchSizes, HostBatch};
 use traind_xla::runtime::{CoreInputs, HostArray, LocalCores};
 
 use crate::error::RunResult;
-use crate::step::BatchLayout;
+use crate::state::Pipeline;
+use crate::step::{BatchLayout, Program, ProgramShape};
 
 /// A batch whose inputs are on the cores, with its plan.
 #[derive(Debug)]
 pub(crate) struct UploadedBatch {
     pub host: HostBatch,
-    pub inputs: CoreInputs,
+    /// `[stage][micro-batch]`, at least one of each.
+    pub(super) inputs: Vec<Vec<CoreInputs>>,
+}
+
+impl UploadedBatch {
+    /// The sizes on each core.
+    pub(super) fn sizes(&self) -> BatchSizes {
+        self.host.scheduled.plan.sizes
+    }
+
+    pub(super) fn shape(&self, program: Program) -> ProgramShape {
+        ProgramShape::of_batch(program, self.sizes())
+    }
+
+    /// The inputs where there is one stage and one micro-batch.
+    pub(super) fn whole(&self) -> &CoreInputs {
+        &self.inputs[0][0]
+    }
 }
 
 /// Uploads batches on the loader's thread.
 #[derive(Clone)]
 pub(crate) struct Uploader {
-    cores: LocalCores,
+    /// Of each stage.
+    stages: Vec<LocalCores>,
     layout: BatchLayout,
+    pipeline: Pipeline,
 }
 
 impl Uploader {
-    pub(super) fn new(cores: &LocalCores, layout: &BatchLayout) -> Uploader {
-        Uploader { cores: cores.clone(), layout: layout.clone() }
+    pub(super) fn new(
+        stages: Vec<LocalCores>,
+        layout: &BatchLayout,
+        pipeline: Pipeline,
+    ) -> Uploader {
+        Uploader { stages, layout: layout.clone(), pipeline }
     }
 
-    /// Uploads to each core the rows of its data shard, followed by `shared`, which all cores get.
-    pub(crate) fn upload(&self, host: HostBatch, shared: &[HostArray]) -> RunResult<UploadedBatch> {
+    /// Uploads to each core the rows of its data shard, followed by what all cores get, by the first
+    /// row of a micro-batch on its core.
+    pub(crate) fn upload(
+        &self,
+        host: HostBatch,
+        shared: impl Fn(usize) -> RunResult<Vec<HostArray>>,
+    ) -> RunResult<UploadedBatch> {
         let shards = host.cores.iter().map(|batch| self.layout.arrays(batch));
         let shards = shards.collect::<RunResult<Vec<_>>>()?;
-        let mut inputs = Vec::with_capacity(self.cores.len());
-        for (core, at) in self.cores.coordinates().enumerate() {
-            let arrays = shards[at.data].iter().chain(shared);
-            let buffers = arrays.map(|array| self.cores.upload(core, array));
-            inputs.push(buffers.collect::<Result<_, _>>()?);
+        let mut inputs: Vec<Vec<CoreInputs>> = self.stages.iter().map(|_| Vec::new()).collect();
+        for rows in self.pipeline.rows_of_microbatches(host.scheduled.plan.sizes.rows()) {
+            let shared = shared(rows.start)?;
+            let part = |array: &HostArray| array.rows(rows.clone());
+            let parts = shards.iter().map(|arrays| arrays.iter().map(part).collect());
+            let parts = parts.collect::<Result<Vec<Vec<HostArray>>, _>>()?;
+            for (cores, inputs) in self.stages.iter().zip(&mut inputs) {
+                inputs.push(upload(cores, &parts, &shared)?);
+            }
         }
         Ok(UploadedBatch { host, inputs })
     }
 }
 
-/// Uploads one array to all cores, as the only input of a program.
-pub(super) fn replicate(cores: &LocalCores, array: &HostArray) -> RunResult<CoreInputs> {
-    let upload = |core| -> RunResult<_> { Ok(vec![cores.upload(core, array)?]) };
+/// Uploads to each core the arrays of its data shard and the shared ones.
+fn upload(
+    cores: &LocalCores,
+    shards: &[Vec<HostArray>],
+    shared: &[HostArray],
+) -> RunResult<CoreInputs> {
+    let mut inputs = Vec::with_capacity(cores.len());
+    for (core, at) in cores.coordinates().enumerate() {
+        let arrays = shards[at.data].iter().chain(shared);
+        let buffers = arrays.map(|array| cores.upload(core, array));
+        inputs.push(buffers.collect::<Result<_, _>>()?);
+    }
+    Ok(inputs)
+}
+
+/// Uploads arrays to all cores, as the only inputs of a program.
+pub(super) fn replicate(cores: &LocalCores, arrays: &[&HostArray]) -> RunResult<CoreInputs> {
+    let upload = |core| -> RunResult<_> {
+        let buffers = arrays.iter().map(|array| cores.upload(core, array));
+        Ok(buffers.collect::<Result<_, _>>()?)
+    };
     (0..cores.len()).map(upload).collect()
 }

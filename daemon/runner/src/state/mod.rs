@@ -18,6 +18,7 @@ mod distribution;
 mod layout;
 mod mesh;
 mod parameter;
+mod pipeline;
 mod slots;
 
 use traind_job_file::{Fsdp, JobFile};
@@ -31,15 +32,18 @@ use traind_xla::{DType, Shape};
 use crate::error::RunResult;
 use distribution::Distribution;
 use layout::Layout;
+use parameter::Place;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
 pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
+pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use slots::{SlotArrays, StoredSlots};
 
-/// All state of a training run.
+/// The state of a training run on the cores of one stage: all of it where there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainState {
+    /// In the model's order.
     parameters: Vec<ParameterState>,
     /// u32: seeds the random numbers of every step.
     pub seed: Variable,
@@ -88,7 +92,7 @@ pub(crate) struct StateBytes {
 /// The values that training starts from.
 #[derive(Debug, Default)]
 pub(crate) struct StartValues {
-    /// In the order of the model's parameters.
+    /// All parameters of the model, in its order.
     pub parameters: Vec<HostArray>,
     /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,
@@ -106,7 +110,8 @@ impl StateSettings {
             fsdp: job.parallel.sharding(),
             accumulates: train.gradient_accumulation_steps > 1
                 || train.fp16
-                || train.lr_scheduler_type.follows_evaluations(),
+                || train.lr_scheduler_type.follows_evaluations()
+                || job.parallel.pipeline > 1,
             sequence_parallel: job.parallel.sequence_parallel,
             fp16: train.fp16,
         }
@@ -114,12 +119,13 @@ impl StateSettings {
 }
 
 impl TrainState {
-    /// Declares the variables of a run.
+    /// Declares the variables of `stage`.
     pub(crate) fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,
         optimizer: &dyn Optimizer,
         settings: StateSettings,
+        (pipeline, stage): (&Pipeline, usize),
     ) -> RunResult<TrainState> {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
@@ -129,10 +135,14 @@ impl TrainState {
         let divides_positions = settings.sequence_parallel;
         let declaration =
             parameter::Declaration { optimizer, fsdp, shards, accumulates, divides_positions };
-        let specs = model.parameters().iter();
-        let parameters = specs
-            .map(|spec| ParameterState::declare(recorder, spec, &declaration))
-            .collect::<RunResult<_>>()?;
+        let mut parameters = Vec::new();
+        for (index, spec) in model.parameters().iter().enumerate() {
+            let readers = pipeline.readers(stage, spec);
+            if !readers.is_empty() {
+                let place = Place { index, readers, is_owned: pipeline.owner(spec) == stage };
+                parameters.push(ParameterState::declare(recorder, spec, place, &declaration)?);
+            }
+        }
         let accumulation = settings.accumulates.then(|| Accumulation::declare(recorder));
         let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
@@ -152,7 +162,8 @@ impl TrainState {
 
     /// Uploads the values that training starts with.
     pub(crate) fn start(&self, device: &mut LazyDevice, start: &StartValues) -> RunResult<()> {
-        for (parameter, array) in self.parameters.iter().zip(&start.parameters) {
+        for parameter in &self.parameters {
+            let array = &start.parameters[parameter.index()];
             parameter.start(device, array, start.slots.as_ref())?;
         }
         let settings = &self.settings;
@@ -172,17 +183,20 @@ impl TrainState {
         Ok(())
     }
 
-    /// The parameters in the model's order.
-    pub(crate) fn parameters(&self) -> &[ParameterState] {
-        &self.parameters
+    /// The parameter with the place `index` among those of the model, if the stage reads it.
+    pub(crate) fn parameter(&self, index: usize) -> Option<&ParameterState> {
+        let found = self.parameters.binary_search_by_key(&index, ParameterState::index);
+        found.ok().map(|position| &self.parameters[position])
     }
 
-    /// Records a read of each parameter at the start of the program.
+    /// Records a read of each parameter of `chunk` at the start of the program.
     pub(crate) fn read_parameters(
         &self,
         at: &mut Recording<'_>,
+        chunk: usize,
     ) -> RunResult<Vec<ParameterValue<'_>>> {
-        self.parameters.iter().map(|parameter| parameter.read(at)).collect()
+        let read = self.parameters.iter().filter(|parameter| parameter.is_read_by(chunk));
+        read.map(|parameter| parameter.read(at)).collect()
     }
 
     /// The parameters as layers read them, with the cores that have their other parts.
@@ -204,13 +218,19 @@ impl TrainState {
         Ok(ParameterTensors::new(named).divided_over(cores).stored_in(shards))
     }
 
-    /// Records a read of each trained parameter's gradient sum.
+    /// Records a read of the gradient sum of each trained parameter that the stage updates.
     pub(crate) fn read_gradient_sums(
         &self,
         at: &mut Recording<'_>,
     ) -> RunResult<Vec<Gradient<'_>>> {
         let sums = self.parameters.iter().filter_map(|parameter| parameter.read_gradient_sum(at));
         sums.collect()
+    }
+
+    /// The same after [`Gradient::store`].
+    pub(crate) fn read_stored_sums(&self, at: &mut Recording<'_>) -> RunResult<Vec<Gradient<'_>>> {
+        let sums = self.read_gradient_sums(at)?;
+        Ok(sums.into_iter().map(Gradient::stored).collect())
     }
 
     /// Records that all sums over the batches of a step are reset to zero.
@@ -241,9 +261,10 @@ impl TrainState {
         bytes
     }
 
-    /// The bytes of all parameters, and of all whole slots.
+    /// The bytes of all parameters that the stage updates, and of all whole slots.
     pub(crate) fn host_bytes(&self) -> (u64, u64) {
-        let parameters = self.parameters.iter().map(ParameterState::size_bytes).sum::<usize>();
+        let owned = self.parameters.iter().filter(|parameter| parameter.is_owned());
+        let parameters = owned.map(ParameterState::size_bytes).sum::<usize>();
         let slots = self.parameters.iter().map(ParameterState::slot_bytes).sum::<usize>();
         (parameters as u64, slots as u64)
     }

@@ -16,11 +16,23 @@ use crate::error::RunResult;
 #[derive(Clone, Debug)]
 pub(crate) struct ParameterState {
     name: String,
+    place: Place,
     /// That of the value: a shard where cores share the parameters.
     distribution: Distribution,
     value: Variable,
     /// Absent where the parameter is frozen.
     training: Option<Training>,
+}
+
+/// The place of a parameter in the model and in the pipeline.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Among the parameters of the model.
+    pub index: usize,
+    /// The chunks of the stage that read it.
+    pub readers: Vec<usize>,
+    /// Whether the stage updates it. Another does where a parameter is tied to one of its own.
+    pub is_owned: bool,
 }
 
 /// The state that the update of a parameter needs.
@@ -59,7 +71,7 @@ pub(crate) struct ParameterValue<'a> {
 }
 
 /// A trained parameter and its gradient in a recorded program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gradient<'a> {
     parameter: &'a ParameterState,
     training: &'a Training,
@@ -82,15 +94,36 @@ impl ParameterState {
     pub(super) fn declare(
         recorder: &mut Recorder,
         spec: &ParameterSpec,
+        place: Place,
         declaration: &Declaration<'_>,
     ) -> RunResult<ParameterState> {
         let sharding = Sharding::of(spec, recorder.mesh().size(Axis::Tensor))?;
         let shards = if declaration.fsdp.shards_parameters() { declaration.shards } else { 1 };
         let distribution = Distribution::sharded(sharding.clone(), shards);
         let value = recorder.declare(&spec.name, distribution.held_shape());
-        let declare = || Training::declare(recorder, spec, sharding, declaration);
+        let is_owned = place.is_owned;
+        let declare = || Training::declare(recorder, spec, sharding, is_owned, declaration);
         let training = spec.trainable.then(declare);
-        Ok(ParameterState { name: spec.name.clone(), distribution, value, training })
+        Ok(ParameterState { name: spec.name.clone(), place, distribution, value, training })
+    }
+
+    /// The place among the parameters of the model.
+    pub(crate) fn index(&self) -> usize {
+        self.place.index
+    }
+
+    /// Whether the stage updates it.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.place.is_owned
+    }
+
+    pub(super) fn is_read_by(&self, chunk: usize) -> bool {
+        self.place.readers.contains(&chunk)
+    }
+
+    /// The variable of the value.
+    pub(crate) fn variable(&self) -> Variable {
+        self.value
     }
 
     /// Sets the parameter to `array`, and its training state to that of a checkpoint, or to zeros.
@@ -151,15 +184,24 @@ impl ParameterState {
         Ok(ParameterValue { parameter: self, value: at.read(self.value)? })
     }
 
-    pub(super) fn gradient_sum(&self) -> Option<Variable> {
+    pub(crate) fn gradient_sum(&self) -> Option<Variable> {
         self.training.as_ref()?.gradient_sum
+    }
+
+    /// The shape of the gradient sum on a core, where the parameter is trained.
+    pub(crate) fn sum_shape(&self) -> Option<Shape> {
+        let training = self.training.as_ref()?;
+        Some(match training.sums_reduced {
+            true => training.distribution.held_shape(),
+            false => training.distribution.divided_shape(),
+        })
     }
 
     pub(super) fn read_gradient_sum(
         &self,
         at: &mut Recording<'_>,
     ) -> Option<RunResult<Gradient<'_>>> {
-        let training = self.training.as_ref()?;
+        let training = self.training.as_ref().filter(|_| self.is_owned())?;
         let sum = at.read(training.gradient_sum?);
         let is_reduced = training.sums_reduced;
         let gradient = |value| Gradient { parameter: self, training, value, is_reduced };
@@ -180,6 +222,7 @@ impl Training {
         recorder: &mut Recorder,
         spec: &ParameterSpec,
         sharding: Sharding,
+        is_owned: bool,
         declaration: &Declaration<'_>,
     ) -> Training {
         let distribution = Distribution::sharded(sharding, declaration.shards);
@@ -188,10 +231,13 @@ impl Training {
         let (fsdp, held) = (declaration.fsdp, distribution.held_shape());
         let sums_reduced = is_shard && fsdp.shards_gradients();
         let sum = if sums_reduced { held.clone() } else { distribution.divided_shape() };
-        let has_copy = is_shard && !fsdp.shards_parameters();
+        let has_copy = is_owned && is_shard && !fsdp.shards_parameters();
         Training {
             shard: has_copy.then(|| recorder.declare(named("shard"), held)),
-            slots: slots::declare(recorder, declaration.optimizer, spec, &distribution),
+            slots: match is_owned {
+                true => slots::declare(recorder, declaration.optimizer, spec, &distribution),
+                false => Vec::new(),
+            },
             gradient_sum: declaration
                 .accumulates
                 .then(|| recorder.declare(named("gradient_sum"), sum)),
@@ -223,20 +269,60 @@ impl<'a> Gradient<'a> {
         loss: &Tensor,
         parameters: &[ParameterValue<'a>],
     ) -> RunResult<Vec<Gradient<'a>>> {
+        Ok(Gradient::and_those_of(&[], loss, parameters)?.0)
+    }
+
+    /// The same, and the gradients with respect to `others`.
+    pub(crate) fn and_those_of(
+        others: &[&Tensor],
+        loss: &Tensor,
+        parameters: &[ParameterValue<'a>],
+    ) -> RunResult<(Vec<Gradient<'a>>, Vec<Tensor>)> {
         let trained: Vec<(&'a ParameterState, &'a Training, &Tensor)> = parameters
             .iter()
             .filter_map(|it| Some((it.parameter, it.parameter.training.as_ref()?, &it.value)))
             .collect();
-        let wrt: Vec<&Tensor> = trained.iter().map(|(.., value)| *value).collect();
-        let gradients = traind_xla::autodiff::gradients(loss, &wrt)?.into_iter().zip(trained);
-        let gradients = gradients.map(|(value, (parameter, training, _))| Gradient {
-            parameter,
-            training,
-            value,
-            // A shard's is a part of the sum over `data`.
-            is_reduced: parameter.distribution.layout().is_shard() && !training.adds_tensor_cores,
-        });
-        Ok(gradients.collect())
+        let values = trained.iter().map(|(.., value)| *value);
+        let wrt: Vec<&Tensor> = values.chain(others.iter().copied()).collect();
+        let mut gradients = traind_xla::autodiff::gradients(loss, &wrt)?;
+        let of_others = gradients.split_off(trained.len());
+        let gradients =
+            gradients.into_iter().zip(trained).map(|(value, (parameter, training, _))| Gradient {
+                parameter,
+                training,
+                value,
+                // A shard's is a part of the sum over `data`.
+                is_reduced: parameter.distribution.layout().is_shard()
+                    && !training.adds_tensor_cores,
+            });
+        Ok((gradients.collect(), of_others))
+    }
+
+    /// The place of the parameter among those of the model.
+    pub(crate) fn index(&self) -> usize {
+        self.parameter.index()
+    }
+
+    /// The sum with that of another stage, which reads the same parameter.
+    pub(crate) fn plus(self, other: &Tensor) -> RunResult<Gradient<'a>> {
+        Ok(Gradient { value: self.value.add(other)?, ..self })
+    }
+
+    /// Records that the sum is kept for the program that updates: reduced, unless a shard of the whole
+    /// sum is, which has another shape.
+    pub(crate) fn store(&self, at: &mut Recording<'_>, reduced: &Gradient<'_>) -> RunResult<()> {
+        let Some(sum) = self.training.gradient_sum else { return Ok(()) };
+        let kept = if self.stores_reduced() { &reduced.value } else { &self.value };
+        Ok(at.assign(sum, kept)?)
+    }
+
+    /// A sum that was kept by [`Gradient::store`].
+    pub(super) fn stored(self) -> Gradient<'a> {
+        Gradient { is_reduced: self.stores_reduced(), ..self }
+    }
+
+    fn stores_reduced(&self) -> bool {
+        self.training.sums_reduced || !self.training.distribution.layout().is_shard()
     }
 
     /// The axes along which cores have different parts of the reduced gradient.
@@ -356,7 +442,11 @@ mod tests {
         let array = HostArray::from_f32(&[2], &start).unwrap();
         let states: Vec<ParameterState> = specs
             .iter()
-            .map(|spec| ParameterState::declare(device.recorder_mut(), spec, &declaration).unwrap())
+            .enumerate()
+            .map(|(index, spec)| {
+                let place = Place { index, readers: vec![0], is_owned: true };
+                ParameterState::declare(device.recorder_mut(), spec, place, &declaration).unwrap()
+            })
             .collect();
         states.iter().for_each(|state| state.start(&mut device, &array, None).unwrap());
         let [trained, frozen] = &states[..] else { panic!("{states:?}") };

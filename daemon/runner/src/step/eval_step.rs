@@ -4,6 +4,7 @@ use traind_loader::BatchSizes;
 use traind_models::tasks::num_items_in_batch;
 use traind_xla::runtime::{Recording, StepInput};
 
+use super::forward::Passed;
 use super::{ForwardPass, Readout};
 use crate::error::RunResult;
 use crate::state::TrainState;
@@ -28,14 +29,26 @@ impl EvalStep {
         EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }
     }
 
-    pub(crate) fn inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
-        self.forward.layout.step_inputs(sizes)
+    pub(crate) fn inputs(&self, sizes: &BatchSizes, chunk: usize) -> RunResult<Vec<StepInput>> {
+        self.forward.inputs(sizes, [], chunk)
     }
 
-    pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
-        let parameters = state.read_parameters(at)?;
+    /// Records `chunk` of the model, the last of which gives the results.
+    pub(crate) fn record(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        chunk: usize,
+    ) -> RunResult<()> {
+        let parameters = state.read_parameters(at, chunk)?;
         let parameters = state.tensors(at, &parameters)?;
-        let output = self.forward.record(at, parameters, None)?;
+        let output = match self.forward.record(at, parameters, None, chunk)? {
+            Passed::Output(output) => output,
+            Passed::States(states) => {
+                Passed::send(at, &states);
+                return Ok(());
+            }
+        };
         let batch = self.forward.layout.bind(at);
         let model = self.forward.model.as_ref();
         self.readout.record(at, model.output(), &output, &batch)?;

@@ -36,7 +36,7 @@ pub(crate) trait Weights {
 
 impl Weights for TrainState {
     fn read(&self, at: &mut Recording<'_>) -> RunResult<ParameterTensors> {
-        let parameters = self.read_parameters(at)?;
+        let parameters = self.read_parameters(at, 0)?;
         self.tensors(at, &parameters)
     }
 }

@@ -4,19 +4,24 @@
 use std::sync::Arc;
 
 use traind_job_file::JobFile;
-use traind_loader::ModelInputs;
+use traind_loader::{BatchSizes, ModelInputs};
 use traind_models::Model;
 use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{
-    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, StepPrograms, TrainStep,
+    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, Schedule, StepPrograms,
+    TrainStep,
 };
 use crate::error::{RunError, RunResult};
-use crate::state::{StateSettings, TrainState};
+use crate::state::{Loan, Pipeline, StateSettings, TrainState, mesh};
 
 pub(crate) struct JobPrograms {
-    pub state: TrainState,
+    pub pipeline: Pipeline,
+    /// Of each stage.
+    pub states: Vec<TrainState>,
+    /// The trained parameters that several stages read.
+    pub loans: Vec<Loan>,
     pub train: TrainStep,
     pub evaluate: EvalStep,
     pub predict: EvalStep,
@@ -25,22 +30,73 @@ pub(crate) struct JobPrograms {
 }
 
 impl JobPrograms {
-    /// Declares the job's variables. `inputs` are those that the tokenizer provides.
-    pub(crate) fn declare(
+    /// Declares the job's variables with the recorder of each stage. `inputs` are those that the
+    /// tokenizer provides.
+    pub(crate) fn declare<'a>(
         job: &JobFile,
         model: &Arc<dyn Model>,
         inputs: ModelInputs,
         readout: Readout,
-        recorder: &mut Recorder,
+        recorders: impl IntoIterator<Item = &'a mut Recorder>,
     ) -> RunResult<JobPrograms> {
-        let forward = ForwardPass::of_job(job, model, inputs)?;
-        let train = TrainStep::of_job(job, forward.clone(), recorder.mesh().clone())?;
+        let pipeline = Pipeline::of_job(job, model.as_ref())?;
+        let forward = ForwardPass::of_job(job, model, pipeline.chunks, inputs)?;
+        let train = TrainStep::of_job(job, forward.clone(), mesh(job)?.of_stage())?;
         let evaluate = EvalStep { forward, readout };
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
         check_tensor_parallel(job, model.as_ref(), optimizer)?;
         check_fsdp(job, optimizer)?;
-        let state = TrainState::declare(recorder, model.as_ref(), optimizer, settings)?;
-        Ok(JobPrograms { state, train, predict: evaluate.unlabelled(), evaluate, generate: None })
+        let declare = |(stage, recorder): (usize, &mut Recorder)| {
+            TrainState::declare(recorder, model.as_ref(), optimizer, settings, (&pipeline, stage))
+        };
+        let recorders = recorders.into_iter().enumerate();
+        let states = recorders.map(declare).collect::<RunResult<Vec<_>>>()?;
+        let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
+        Ok(JobPrograms { pipeline, states, loans, train, predict, evaluate, generate: None })
+    }
+
+    /// The stage that runs a program.
+    pub(crate) fn stage_of(&self, shape: &ProgramShape) -> usize {
+        self.pipeline.stage_of(shape.chunk.unwrap_or(0))
+    }
+
+    /// The programs of the stages that together do what `shape` does, in the order of their first use:
+    /// itself where there is one stage.
+    pub(crate) fn parts_of(&self, shape: ProgramShape) -> Vec<ProgramShape> {
+        let (pipeline, program) = (&self.pipeline, shape.program);
+        if !pipeline.is_divided() {
+            return vec![shape];
+        }
+        let (chunks, sizes) = (pipeline.chunks.count(), pipeline.micro_sizes(shape.sizes));
+        let part = |program, chunk| ProgramShape { program, sizes, chunk: Some(chunk) };
+        match program {
+            Program::Accumulate => {
+                let forward = (0..chunks - 1).map(|chunk| part(Program::Forward, chunk));
+                forward.chain((0..chunks).rev().map(|chunk| part(program, chunk))).collect()
+            }
+            Program::Update => {
+                let stages = || 0..pipeline.stages;
+                let reduce = stages().map(|stage| part(Program::Reduce, stage));
+                reduce.chain(stages().map(|stage| part(program, stage))).collect()
+            }
+            _ => (0..chunks).map(|chunk| part(program, chunk)).collect(),
+        }
+    }
+
+    /// The bytes of the chunk inputs that a core of a stage keeps for backward passes of a batch of
+    /// `sizes`.
+    pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
+        if !self.pipeline.is_divided() {
+            return Ok(0);
+        }
+        let kept = Schedule::of(&self.pipeline, sizes.rows()).inputs_kept(stage) as u64;
+        let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
+        Ok(kept * states)
+    }
+
+    /// The loans of a stage's own parameters.
+    pub(crate) fn loans_of(&self, owner: usize) -> Vec<Loan> {
+        self.loans.iter().filter(|loan| loan.owner == owner).copied().collect()
     }
 
     /// Declares the caches of the `passes` that generate.
@@ -52,7 +108,7 @@ impl JobPrograms {
     ) -> RunResult<()> {
         let mut step = step.clone();
         for pass in passes.into_iter().filter(|pass| pass.program == Program::Prefill) {
-            step.declare_cache(recorder, &self.state, pass.sizes)?;
+            step.declare_cache(recorder, &self.states[0], pass.sizes)?;
         }
         self.generate = Some(step);
         Ok(())
@@ -60,10 +116,14 @@ impl JobPrograms {
 
     /// The programs that a training step takes.
     pub(crate) fn step_programs(&self) -> StepPrograms {
-        match self.state.accumulation {
-            Some(_) => StepPrograms::Accumulated,
-            None => StepPrograms::Fused,
+        match self.accumulates() {
+            true => StepPrograms::Accumulated,
+            false => StepPrograms::Fused,
         }
+    }
+
+    fn accumulates(&self) -> bool {
+        self.states.iter().any(|state| state.accumulation.is_some())
     }
 
     /// The evaluation step of a program.
@@ -71,26 +131,41 @@ impl JobPrograms {
         if program == Program::Predict { &self.predict } else { &self.evaluate }
     }
 
-    /// Records a program against the recorder that declared the variables.
+    /// Records a program against the recorder that declared the variables of its stage.
     pub(crate) fn record(
         &self,
         recorder: &Recorder,
         shape: ProgramShape,
     ) -> RunResult<RecordedStep> {
-        let ProgramShape { program, sizes } = shape;
-        let (train, state) = (&self.train, &self.state);
+        let ProgramShape { program, sizes, chunk } = shape;
+        let (chunk, stage, is_part) = (chunk.unwrap_or(0), self.stage_of(&shape), chunk.is_some());
+        let (train, state) = (&self.train, &self.states[stage]);
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
+            Program::Forward => {
+                let inputs = train.forward_inputs(&sizes, chunk)?;
+                recorder.record(&inputs, |at| train.record_forward(at, state, chunk))
+            }
             Program::Accumulate => {
-                let inputs = train.accumulate_inputs(&sizes);
-                recorder.record(&inputs, |at| train.record_accumulate(at, state))
+                let inputs = train.accumulate_inputs(&sizes, chunk)?;
+                recorder.record(&inputs, |at| train.record_accumulate(at, state, chunk))
+            }
+            Program::Reduce => {
+                let loans = self.loans_of(stage);
+                let inputs = train.reduce_inputs(state, &loans);
+                recorder.record(&inputs, |at| train.record_reduce(at, state, &loans))
+            }
+            Program::Update if is_part => {
+                let inputs = train.stage_update_inputs();
+                recorder.record(&inputs, |at| train.record_stage_update(at, state))
             }
             Program::Update => {
                 recorder.record(&train.update_inputs(), |at| train.record_update(at, state))
             }
             Program::Evaluate | Program::Predict => {
                 let evaluate = self.eval_step(program);
-                recorder.record(&evaluate.inputs(&sizes), |at| evaluate.record(at, state))
+                let inputs = evaluate.inputs(&sizes, chunk)?;
+                recorder.record(&inputs, |at| evaluate.record(at, state, chunk))
             }
             Program::Prefill | Program::Decode => {
                 let generate = self.generate.as_ref().ok_or(RunError::NoCache)?;

@@ -4,21 +4,25 @@
 //! Imports `state` and `error`.
 
 mod batch;
+mod chunk_steps;
 mod eval_step;
 mod forward;
 mod generate_step;
 mod job_programs;
 mod programs;
 mod readout;
+mod schedule;
 #[cfg(test)]
 pub(crate) mod tests;
 mod train_step;
 
 pub(crate) use batch::BatchLayout;
+pub(crate) use chunk_steps::SUMS;
 pub(crate) use eval_step::{EvalStep, LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
 pub(crate) use generate_step::{GenerateStep, SCORES, Weights};
 pub(crate) use job_programs::JobPrograms;
 pub(crate) use programs::{Program, ProgramShape, StepPrograms};
 pub(crate) use readout::{Readout, RowOutput, scalar};
+pub(crate) use schedule::{Direction, Pass, Schedule};
 pub(crate) use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, TrainStep, UPDATED};

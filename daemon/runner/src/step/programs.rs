@@ -6,8 +6,12 @@ use traind_loader::BatchSizes;
 pub(crate) enum Program {
     /// A whole step of one batch.
     Train,
-    /// One batch of a step of several.
+    /// The forward pass of a chunk, whose backward pass is a program of its own.
+    Forward,
+    /// One batch of a step of several, through the model or through a chunk of it.
     Accumulate,
+    /// The sums of a stage over its cores, of which the update needs those of all stages.
+    Reduce,
     /// The end of a step of several batches.
     Update,
     Evaluate,
@@ -23,7 +27,9 @@ impl Program {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::Train => "train_step",
+            Program::Forward => "forward_step",
             Program::Accumulate => "accumulate_step",
+            Program::Reduce => "reduce_step",
             Program::Update => "update_step",
             Program::Evaluate => "eval_step",
             Program::Predict => "predict_step",
@@ -35,7 +41,9 @@ impl Program {
     pub(crate) fn computes_gradients(self) -> bool {
         match self {
             Program::Train | Program::Accumulate => true,
-            Program::Update
+            Program::Forward
+            | Program::Reduce
+            | Program::Update
             | Program::Evaluate
             | Program::Predict
             | Program::Prefill
@@ -47,7 +55,9 @@ impl Program {
     pub(crate) fn ends_step(self) -> bool {
         match self {
             Program::Train | Program::Update => true,
-            Program::Accumulate
+            Program::Forward
+            | Program::Accumulate
+            | Program::Reduce
             | Program::Evaluate
             | Program::Predict
             | Program::Prefill
@@ -77,7 +87,7 @@ impl StepPrograms {
     /// The shapes of all programs for batches of `sizes`.
     pub(crate) fn shapes(self, sizes: impl IntoIterator<Item = BatchSizes>) -> Vec<ProgramShape> {
         let program = self.batch_program();
-        let batches = sizes.into_iter().map(|sizes| ProgramShape { program, sizes });
+        let batches = sizes.into_iter().map(|sizes| ProgramShape::of_batch(program, sizes));
         let update = match self {
             StepPrograms::Fused => None,
             StepPrograms::Accumulated => Some(ProgramShape::update()),
@@ -91,16 +101,29 @@ impl StepPrograms {
 pub(crate) struct ProgramShape {
     pub program: Program,
     pub sizes: BatchSizes,
+    /// The chunk of the model, or any chunk of the stage. Absent where one program has the whole model.
+    pub chunk: Option<usize>,
 }
 
 impl ProgramShape {
+    /// A program of the whole model.
+    pub(crate) fn of_batch(program: Program, sizes: BatchSizes) -> ProgramShape {
+        ProgramShape { program, sizes, chunk: None }
+    }
+
     /// An update takes no batch.
     pub(crate) fn update() -> ProgramShape {
-        ProgramShape { program: Program::Update, sizes: BatchSizes::default() }
+        ProgramShape::of_batch(Program::Update, BatchSizes::default())
+    }
+
+    /// The program of the same name for a chunk.
+    pub(crate) fn of_chunk(self, chunk: usize) -> ProgramShape {
+        ProgramShape { chunk: Some(chunk), ..self }
     }
 
     pub(crate) fn key(&self) -> String {
-        format!("{}-{}", self.program.name(), self.sizes)
+        let chunk = self.chunk.map_or(String::new(), |chunk| format!("-part{chunk}"));
+        format!("{}{chunk}-{}", self.program.name(), self.sizes)
     }
 }
 

@@ -64,23 +64,23 @@ impl Readout {
         Ok(())
     }
 
-    /// Returns the rows of one core's batch, empty slots included. `spans` locates the tokens of each
+    /// Returns the rows of one data shard's batch, empty slots included. `spans` locates the tokens of each
     /// row: results of padding are dropped.
     pub(crate) fn rows(
         self,
         fetched: &Fetched,
-        core: usize,
+        shard: usize,
         spans: &[Range<usize>],
     ) -> RunResult<Vec<RowOutput>> {
         let rows = spans.len();
         let without_classes = |values| RowOutput { values, classes: Vec::new() };
         Ok(match self {
             Readout::Logits => {
-                let values = by_row(fetched.per_core(LOGITS)?[core].to_f32()?, rows);
+                let values = by_row(fetched.per_core(LOGITS)?[shard].to_f32()?, rows);
                 values.map(without_classes).collect()
             }
             Readout::SpanLogits => {
-                let values = by_row(fetched.per_core(LOGITS)?[core].to_f32()?, rows);
+                let values = by_row(fetched.per_core(LOGITS)?[shard].to_f32()?, rows);
                 let scores = values.zip(spans).map(|(values, span)| {
                     let (starts, ends) = values.split_at(values.len() / 2);
                     [&starts[span.clone()], &ends[span.clone()]].concat()
@@ -88,8 +88,8 @@ impl Readout {
                 scores.map(without_classes).collect()
             }
             Readout::BestClasses => {
-                let classes = by_row(fetched.per_core(BEST_CLASSES)?[core].to_s32()?, rows);
-                let values = by_row(fetched.per_core(PROBABILITIES)?[core].to_f32()?, rows);
+                let classes = by_row(fetched.per_core(BEST_CLASSES)?[shard].to_s32()?, rows);
+                let values = by_row(fetched.per_core(PROBABILITIES)?[shard].to_f32()?, rows);
                 let rows = classes.zip(values).zip(spans).map(|((classes, values), span)| {
                     let classes = classes[span.clone()].to_vec();
                     RowOutput { values: values[span.clone()].to_vec(), classes }
@@ -100,10 +100,10 @@ impl Readout {
         })
     }
 
-    /// The number of labels in one core's batch with the largest logit; 0 where they are not counted.
-    pub(crate) fn correct_sum(self, fetched: &Fetched, core: usize) -> RunResult<f64> {
+    /// The number of labels in one data shard's batch with the largest logit; 0 where they are not counted.
+    pub(crate) fn correct_sum(self, fetched: &Fetched, shard: usize) -> RunResult<f64> {
         match self {
-            Readout::CorrectSum => scalar(&fetched.per_core(CORRECT_SUM)?[core]),
+            Readout::CorrectSum => scalar(&fetched.per_core(CORRECT_SUM)?[shard]),
             _ => Ok(0.0),
         }
     }

@@ -9,6 +9,7 @@ use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::{Model, ModelConfig, Task, registry};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::graph::Participants;
+use traind_xla::mesh::Axis;
 use traind_xla::runtime::{LazyDevice, LocalCores, RecordedStep, Recorder};
 
 use super::{JobPrograms, Program, ProgramShape, Readout};
@@ -58,7 +59,7 @@ impl Recorded {
     }
 
     fn parameter_count(&self) -> usize {
-        self.programs.state.parameters().len()
+        model().parameters().len()
     }
 }
 
@@ -72,7 +73,7 @@ fn job(sections: &str) -> JobFile {
 
 fn declare(job: &JobFile, recorder: &mut Recorder) -> RunResult<JobPrograms> {
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
-    JobPrograms::declare(job, &model(), inputs, Readout::Logits, recorder)
+    JobPrograms::declare(job, &model(), inputs, Readout::Logits, [recorder])
 }
 
 fn model() -> Arc<dyn Model> {
@@ -91,7 +92,7 @@ pub(crate) fn shape(program: Program) -> ProgramShape {
         Program::Update => ProgramShape::update(),
         _ => {
             let sizes = BatchSizes::of_rows(4).with(BatchAxis::Positions, 8);
-            ProgramShape { program, sizes }
+            ProgramShape::of_batch(program, sizes)
         }
     }
 }
@@ -139,7 +140,7 @@ fn fp16_keeps_its_scale_on_the_cores() {
     let job = Recorded::of_job("train: {fp16: true}");
     let update = job.record(Program::Update);
     assert_eq!(update.fetched(), ["loss", "grad_norm", "loss_scale", "updated"]);
-    let scale = job.programs.state.loss_scale.as_ref().unwrap().scale;
+    let scale = job.programs.states[0].loss_scale.as_ref().unwrap().scale;
     assert!(update.assigned().contains(&scale));
     assert!(!job.record(Program::Accumulate).assigned().contains(&scale));
 }
@@ -232,7 +233,7 @@ fn sharded_gradients_are_scattered_with_each_batch() {
     assert_eq!((batch.as_str(), update.matches('R').count()), ("", SHARDED));
     assert_eq!(collectives("shard_grad_op"), [scatter, gather]);
     assert_eq!(collectives("full_shard"), ["AAAAAARARARARR", ""]);
-    let sums = |fsdp| job(fsdp).programs.state.bytes(&job(fsdp).recorder).gradient_sums;
+    let sums = |fsdp| job(fsdp).programs.states[0].bytes(&job(fsdp).recorder).gradient_sums;
     let whole = sums("shard_optimizer");
     assert_eq!(sums("no"), whole);
     let saved = (SHARDED * 2048 * 16 * 4 / 2) as u64;
@@ -251,7 +252,7 @@ fn a_program_takes_the_state_that_is_planned() {
     let recorded = programs.record(device.recorder(), shape(Program::Train)).unwrap();
     let compiled = device.compiler().compile(recorded).unwrap();
     let stats = compiled.executable().program().compiled_memory_stats().unwrap().unwrap();
-    let planned = programs.state.bytes(device.recorder());
+    let planned = programs.states[0].bytes(device.recorder());
     let ratio = stats.argument_bytes as f64 / (planned.parameters + planned.slots) as f64;
     println!("the compiler counts {ratio:.4} of {planned:?}");
     assert!((ratio - 1.0).abs() < 0.01, "{ratio} of {planned:?}");
@@ -282,4 +283,77 @@ fn evaluations_change_nothing() {
     assert!(evaluation.assigned().is_empty());
     assert_eq!(evaluation.fetched(), ["logits", "loss_sum", "weight_sum", "loss_divisor"]);
     assert_eq!(job.record(Program::Predict).fetched(), ["logits"]);
+}
+
+/// The programs of a job of `stages`, each with the recorder that declared its variables.
+fn in_stages(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<(JobPrograms, Vec<Recorder>)> {
+    let mesh = mesh(job)?;
+    let recorder = |_| Recorder::expected(mesh.of_stage(), "cpu", false);
+    let mut recorders: Vec<Recorder> = (0..mesh.size(Axis::Pipeline)).map(recorder).collect();
+    let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
+    let programs = JobPrograms::declare(job, model, inputs, Readout::Logits, &mut recorders)?;
+    Ok((programs, recorders))
+}
+
+const TWO_STAGES: &str = "resources: {cores: 4}\nparallel: {pipeline: 2, microbatches: 2}";
+
+#[test]
+fn stages_hold_and_update_each_parameter_once() {
+    let (programs, recorders) = in_stages(&job(TWO_STAGES), &model()).unwrap();
+    let owned = |stage: usize| {
+        let owned = |index: &usize| programs.states[stage].parameter(*index).is_some();
+        (0..model().parameters().len()).filter(owned).count()
+    };
+    assert!(programs.loans.is_empty(), "{:?}", programs.loans);
+    assert_eq!(owned(0) + owned(1), model().parameters().len());
+    let parts = |program| programs.parts_of(shape(program)).into_iter();
+    let record = |part: ProgramShape| {
+        let stage = programs.stage_of(&part);
+        (stage, programs.record(&recorders[stage], part).unwrap())
+    };
+    let keys: Vec<String> = parts(Program::Accumulate).map(|part| part.key()).collect();
+    let expect =
+        ["forward_step-part0-2x8", "accumulate_step-part1-2x8", "accumulate_step-part0-2x8"];
+    assert_eq!(keys, expect);
+    for (_, pass) in parts(Program::Accumulate).map(record) {
+        assert!(pass.collectives().is_empty(), "micro-batches communicate in the update alone");
+    }
+    let updates: Vec<_> = parts(Program::Update).map(record).collect();
+    assert_eq!(updates.len(), 4, "sums and update of each stage");
+    for (stage, update) in &updates[..2] {
+        assert_eq!(update.fetched(), ["loss_sum", "weight_sum", "square_sum"]);
+        assert_eq!(update.collectives().len(), owned(*stage) + 2);
+        assert_eq!(update.assigned().len(), owned(*stage));
+    }
+    for (stage, update) in &updates[2..] {
+        assert_eq!(update.collectives().len(), 0);
+        // Value, two moments and the sums, which begin the next step as zeros.
+        assert_eq!(update.assigned().len(), 4 * owned(*stage) + 2);
+    }
+}
+
+#[test]
+fn a_tied_parameter_belongs_to_the_first_stage_that_reads_it() {
+    let config = serde_json::json!({
+        "model_type": "bert", "vocab_size": 2048, "hidden_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32,
+        "type_vocab_size": 2,
+    });
+    let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
+    let model: Arc<dyn Model> = registry::build(config, Task::MaskedLm).unwrap().into();
+    let (programs, recorders) = in_stages(&job(TWO_STAGES), &model).unwrap();
+    let [loan] = programs.loans[..] else { panic!("{:?}", programs.loans) };
+    let name = &model.parameters()[loan.parameter].name;
+    assert_eq!(name, "bert.embeddings.word_embeddings.weight");
+    assert_eq!((loan.owner, loan.borrower), (0, 1));
+    let slots = |stage: usize| programs.states[stage].bytes(&recorders[stage]).slots_whole;
+    let all: usize = model.parameters().iter().map(|spec| spec.shape.size_bytes()).sum();
+    assert_eq!(slots(0) + slots(1), 2 * all as u64, "the borrower has no moments of it");
+}
+
+#[test]
+fn more_stages_than_layers_are_refused() {
+    let job = job("resources: {cores: 3}\nparallel: {pipeline: 3}");
+    let error = in_stages(&job, &model()).err().unwrap().to_string();
+    assert!(error.contains("the model has 2 layers") && error.contains("is 2"), "{error}");
 }

@@ -4,7 +4,8 @@
 //! A step of one batch is one program. A step of several batches is one program for each, which adds
 //! to sums on its core, and one that updates: the batches of a step may have different lengths, and
 //! there are too many combinations to compile a program for each. `fp16` uses the same two programs,
-//! since the learning rate of an update depends on whether the previous one was skipped.
+//! since the learning rate of an update depends on whether the previous one was skipped. The programs
+//! of a pipeline are in `chunk_steps`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::forward::{EMBEDDING_NOISE, ForwardPass};
+use super::forward::{EMBEDDING_NOISE, ForwardPass, Passed};
 use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
 
@@ -65,16 +66,7 @@ impl TrainStep {
         inputs
     }
 
-    /// The inputs of one batch of a step.
-    pub(crate) fn accumulate_inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
-        let mut inputs = self.forward.layout.step_inputs(sizes);
-        inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
-        inputs.push(StepInput::new(FIRST_ROW, Shape::scalar(DType::U32)));
-        inputs.extend(self.noise_input());
-        inputs
-    }
-
-    fn noise_input(&self) -> Option<StepInput> {
+    pub(super) fn noise_input(&self) -> Option<StepInput> {
         let input = StepInput::new(EMBEDDING_NOISE, Shape::scalar(DType::F32));
         self.forward.embedding_noise.then_some(input)
     }
@@ -87,31 +79,15 @@ impl TrainStep {
 
     /// Records a step in one program.
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
-        let parameters = state.read_parameters(at)?;
+        let parameters = state.read_parameters(at, 0)?;
         let row_offset = at.read(state.row_offset)?;
-        let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
+        let (loss_sum, weight_sum) =
+            loss_sums(self.forward(at, state, &parameters, &row_offset, 0)?)?;
         let local = Gradient::of_loss(&loss_sum, &parameters)?;
         let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
         let reduced = self.reduce(local)?;
-        self.optimize(at, state, &reduced, &weight_sum)
-    }
-
-    /// Records one batch of a step, which adds its gradients to those of earlier batches.
-    pub(crate) fn record_accumulate(
-        &self,
-        at: &mut Recording<'_>,
-        state: &TrainState,
-    ) -> RunResult<()> {
-        let sums = accumulation(state)?;
-        let parameters = state.read_parameters(at)?;
-        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        let (loss_sum, weight_sum) = self.forward(at, state, &parameters, &row_offset)?;
-        let scaled = self.scaled(at, state, &loss_sum)?;
-        for gradient in Gradient::of_loss(&scaled, &parameters)? {
-            gradient.accumulate(at, &self.mesh)?;
-        }
-        add(at, sums.loss_sum, &loss_sum)?;
-        add(at, sums.weight_sum, &weight_sum)
+        let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
+        self.optimize(at, state, &reduced, [&weight_sum, &norm])
     }
 
     /// Records the end of a step of several batches.
@@ -127,12 +103,13 @@ impl TrainStep {
         let reduced = self.reduce(local)?;
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
-        self.optimize(at, state, &reduced, &weight_sum)?;
+        let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
+        self.optimize(at, state, &reduced, [&weight_sum, &norm])?;
         state.reset_sums(at)
     }
 
     /// Returns `value` times the loss scale, if there is one.
-    fn scaled(
+    pub(super) fn scaled(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
@@ -143,58 +120,53 @@ impl TrainStep {
         Ok(value.mul(&scale)?)
     }
 
-    /// Returns the sums of the loss and of the sample weights over this core's rows.
-    fn forward(
+    /// Returns the result of `chunk` for this core's rows, the first of which is `row_offset`.
+    pub(super) fn forward(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
         parameters: &[ParameterValue<'_>],
         row_offset: &Tensor,
-    ) -> RunResult<(Tensor, Tensor)> {
+        chunk: usize,
+    ) -> RunResult<Passed> {
         let seed = at.read(state.seed)?;
         let rows = input(at, "sample_weights")?.shape().element_count();
         let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
+        let random = self.forward.random_of(chunk, random)?;
         let parameters = state.tensors(at, parameters)?;
-        let output = self.forward.record(at, parameters, Some(&random))?;
-        let loss = output.loss.ok_or_else(|| missing_input("labels"))?;
-        Ok((loss.loss_sum, loss.weight_sum))
+        self.forward.record(at, parameters, Some(&random), chunk)
     }
 
-    /// Fetches the mean loss over all cores. Returns its divisor: the sum of the sample weights, or 1
-    /// where that is 0, so that loss and gradients of a step without labels are 0 and not NaN.
+    /// Fetches the mean loss over all cores. Returns its divisor.
     fn fetch_loss(
         &self,
         at: &mut Recording<'_>,
         loss_sum: &Tensor,
         weight_sum: &Tensor,
     ) -> RunResult<Tensor> {
-        let weight_sum = self.all_reduce(weight_sum)?;
-        let one = at.trace().scalar(1.0, DType::F32)?;
-        let weight_sum = weight_sum.gt_scalar(0.0)?.select(&weight_sum, &one)?;
-        let loss = self.all_reduce(loss_sum)?.div(&weight_sum)?;
-        at.fetch(LOSS, &loss);
-        Ok(weight_sum)
+        let sums = [self.all_reduce(loss_sum)?, self.all_reduce(weight_sum)?];
+        fetch_mean_loss(at, &sums)
     }
 
     /// Sums the gradients of all cores' loss sums.
-    fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
+    pub(super) fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
         local.into_iter().map(|gradient| gradient.reduced(&self.mesh)).collect()
     }
 
-    /// Clips and updates. Dividing by `weight_sum` turns the sums `reduced` into means.
-    fn optimize(
+    /// Clips by the `norm` of all gradients and updates. Dividing by `weight_sum` turns the sums
+    /// `reduced` into means.
+    pub(super) fn optimize(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
         reduced: &[Gradient<'_>],
-        weight_sum: &Tensor,
+        [weight_sum, norm]: [&Tensor; 2],
     ) -> RunResult<()> {
-        let norm = self.norm(at, reduced)?.div(weight_sum)?;
-        at.fetch(GRAD_NORM, &norm);
+        at.fetch(GRAD_NORM, norm);
         // The norm is finite exactly where all gradients are.
-        let finite = state.loss_scale.as_ref().map(|_| is_finite(&norm)).transpose()?;
+        let finite = state.loss_scale.as_ref().map(|_| is_finite(norm)).transpose()?;
         let max_norm = at.read(state.max_grad_norm)?;
-        let factor = clip::coefficient(&norm, &max_norm)?.div(weight_sum)?;
+        let factor = clip::coefficient(norm, &max_norm)?.div(weight_sum)?;
         let scalars = Scalars::split(self.optimizer.as_ref(), &input(at, SCALARS)?)?;
         let update = ParameterUpdate {
             optimizer: self.optimizer.as_ref(),
@@ -213,8 +185,12 @@ impl TrainStep {
         Ok(())
     }
 
-    /// The norm of the summed gradients, of some of which cores have different parts.
-    fn norm(&self, at: &Recording<'_>, reduced: &[Gradient<'_>]) -> RunResult<Tensor> {
+    /// The sum of the squares of the summed gradients, of some of which cores have different parts.
+    pub(super) fn square_sum(
+        &self,
+        at: &Recording<'_>,
+        reduced: &[Gradient<'_>],
+    ) -> RunResult<Tensor> {
         let mut parts: BTreeMap<(Vec<Axis>, usize), Vec<&Tensor>> = BTreeMap::new();
         for gradient in reduced {
             parts.entry((gradient.axes(), gradient.copies())).or_default().push(&gradient.value);
@@ -228,10 +204,10 @@ impl TrainStep {
             let sum = if copies == 1 { sum } else { sum.mul_scalar(1.0 / copies as f64)? };
             total = total.add(&sum)?;
         }
-        Ok(total.sqrt()?)
+        Ok(total)
     }
 
-    fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
+    pub(super) fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
         Ok(value.all_reduce(ReduceKind::Sum, &self.mesh.groups(&[Axis::Data]))?)
     }
 }
@@ -250,8 +226,31 @@ fn optimizer(job: &JobFile) -> RunResult<Arc<dyn Optimizer>> {
     Ok(optimizers::build(name.as_str(), &settings)?.into())
 }
 
+/// The sums of the loss and of the sample weights over this core's rows.
+pub(super) fn loss_sums(passed: Passed) -> RunResult<(Tensor, Tensor)> {
+    let loss = match passed {
+        Passed::Output(output) => output.loss,
+        Passed::States(_) => None,
+    };
+    let loss = loss.ok_or_else(|| missing_input("labels"))?;
+    Ok((loss.loss_sum, loss.weight_sum))
+}
+
+/// Fetches the mean loss from the sums of the loss and of the sample weights. Returns its divisor: the
+/// sum of the weights, or 1 where that is 0, so that loss and gradients of a step without labels are 0
+/// and not NaN.
+pub(super) fn fetch_mean_loss(
+    at: &mut Recording<'_>,
+    [loss_sum, weight_sum]: &[Tensor; 2],
+) -> RunResult<Tensor> {
+    let one = at.trace().scalar(1.0, DType::F32)?;
+    let weight_sum = weight_sum.gt_scalar(0.0)?.select(weight_sum, &one)?;
+    at.fetch(LOSS, &loss_sum.div(&weight_sum)?);
+    Ok(weight_sum)
+}
+
 /// Records that `value` is added to a variable.
-fn add(at: &mut Recording<'_>, sum: Variable, value: &Tensor) -> RunResult<()> {
+pub(super) fn add(at: &mut Recording<'_>, sum: Variable, value: &Tensor) -> RunResult<()> {
     let total = at.read(sum)?.add(value)?;
     Ok(at.assign(sum, &total)?)
 }
@@ -261,11 +260,11 @@ fn is_finite(value: &Tensor) -> RunResult<Tensor> {
     Ok(value.abs()?.le_scalar(f64::from(f32::MAX))?)
 }
 
-fn accumulation(state: &TrainState) -> RunResult<&Accumulation> {
+pub(super) fn accumulation(state: &TrainState) -> RunResult<&Accumulation> {
     state.accumulation.as_ref().ok_or_else(|| missing_input("gradients"))
 }
 
-fn input(at: &Recording<'_>, name: &str) -> RunResult<Tensor> {
+pub(super) fn input(at: &Recording<'_>, name: &str) -> RunResult<Tensor> {
     at.input(name).cloned().ok_or_else(|| missing_input(name))
 }
 

@@ -70,25 +70,33 @@ impl Preparation {
         let source_rows = plan.rows.iter().map(|row| set.source_row(*row as usize) as u32);
         let source_rows = source_rows.collect();
         let step = HostArray::from_u32(&[], &[position.step as u32])?;
-        let (update, mut shared) = match self.programs {
-            StepPrograms::Fused => {
-                let update = self.updates.after(position.step, &Plateau::default())?;
-                let scalars = update.scalars.clone();
-                (Some(update), vec![scalars, step])
-            }
-            StepPrograms::Accumulated => {
-                let rows = (plan.sizes.rows() * plan.cores) as u64;
-                let first_row = (position.batch_in_step * rows) as u32;
-                (None, vec![step, HostArray::from_u32(&[], &[first_row])?])
-            }
+        let update = match self.programs {
+            StepPrograms::Fused => Some(self.updates.after(position.step, &Plateau::default())?),
+            StepPrograms::Accumulated => None,
         };
-        if let Some(alpha) = self.embedding_noise {
-            let length = host.cores.first().map_or(1, |batch| batch.padded_length.max(1));
-            let magnitude = alpha / (length as f64).sqrt();
-            shared.push(HostArray::from_f32(&[], &[magnitude as f32])?);
-        }
-        let inputs = self.uploader.upload(host, &shared)?;
+        let noise = self.noise_on_embeddings(&host)?;
+        let batch_row = position.batch_in_step * (plan.sizes.rows() * plan.cores) as u64;
+        let shared = |row: usize| {
+            let mut shared = match &update {
+                Some(update) => vec![update.scalars.clone(), step.clone()],
+                None => {
+                    let first_row = batch_row as u32 + row as u32;
+                    vec![step.clone(), HostArray::from_u32(&[], &[first_row])?]
+                }
+            };
+            shared.extend(noise.clone());
+            Ok(shared)
+        };
+        let inputs = self.uploader.upload(host, shared)?;
         Ok(TrainBatch { position, counts, source_rows, update, inputs })
+    }
+
+    /// The magnitude of the noise on embeddings, where there is noise.
+    fn noise_on_embeddings(&self, host: &HostBatch) -> RunResult<Option<HostArray>> {
+        let Some(alpha) = self.embedding_noise else { return Ok(None) };
+        let length = host.cores.first().map_or(1, |batch| batch.padded_length.max(1));
+        let magnitude = alpha / (length as f64).sqrt();
+        Ok(Some(HostArray::from_f32(&[], &[magnitude as f32])?))
     }
 
     fn counts(&self, host: &HostBatch) -> StepCounts {

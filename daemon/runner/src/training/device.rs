@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use traind_xla::runtime::{HandOver, HostArray, Pending};
+use traind_xla::runtime::{HandOver, HostArray};
 
 use crate::error::RunResult;
-use crate::session::{Session, UploadedBatch};
+use crate::session::{Launch, Session, UploadedBatch};
 use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
 
 pub(crate) trait Device {
@@ -59,36 +59,36 @@ pub(crate) struct LossScaleResult {
 
 impl Device for Session {
     type Batch = UploadedBatch;
-    type Launched = Pending;
+    type Launched = Launch;
 
     fn steps_in_flight_max(&self) -> usize {
         Session::steps_in_flight_max(self)
     }
 
     fn skips_updates(&self) -> bool {
-        self.programs.state.loss_scale.is_some()
+        self.programs.states[0].loss_scale.is_some()
     }
 
     fn compile_wait(&self) -> Duration {
         Session::compile_wait(self)
     }
 
-    fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Pending> {
+    fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Launch> {
         Session::launch_batch(self, batch)
     }
 
-    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Pending> {
+    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Launch> {
         Session::launch_update(self, scalars)
     }
 }
 
-impl Launched for Pending {
+impl Launched for Launch {
     fn hand_over(&self) -> HandOver {
-        Pending::hand_over(self)
+        Launch::hand_over(self)
     }
 
     fn wait(&self) -> RunResult<()> {
-        Ok(Pending::wait(self)?)
+        Launch::wait(self)
     }
 
     fn results(self) -> RunResult<StepResults> {

@@ -17,11 +17,16 @@ section! {
         /// dropout and sums are then computed once, for a part of the activations each. Without effect
         /// if `tensor` is 1.
         sequence_parallel: bool = false;
-        /// Groups of cores that each hold some of the layers.
+        /// Stages: groups of cores that each hold some of the layers, through which the rows of a batch
+        /// pass one after the other. At most the number of the model's layers.
         pipeline: u32 = 1, in 1.0..=1024.0;
-        /// Parts of a batch that pass through the pipeline one after the other; without effect if
-        /// there is no pipeline.
-        microbatches: u32 = 1, in 1.0..=65536.0;
+        /// Parts of the model on each stage, with layers of other places (virtual stages). More parts
+        /// keep stages idle for less time, and send states between stages more often.
+        pipeline_interleave: u32 = 1, in 1.0..=1024.0;
+        /// Parts of a batch that are in the pipeline at the same time. Must divide
+        /// `train.per_device_train_batch_size`. By default the largest number that divides it, up to 4
+        /// for each stage.
+        microbatches: Option<u32> = None, in 1.0..=65536.0;
         /// Placement of the job's cores on the host.
         placement: CorePlacement = CorePlacement::Cluster;
         /// What cores of the `data` axis hold a part each of. `shard_optimizer`: the optimizer's state

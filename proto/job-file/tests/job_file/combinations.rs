@@ -344,3 +344,28 @@ fn a_metric_for_the_best_model_is_one_that_is_computed() {
     );
     check("train: {metric_for_best_model: f1}", "");
 }
+
+#[test]
+fn a_pipeline_fits_the_batch_and_the_task() {
+    let of_pipeline = |settings: &str, more: &str| {
+        format!("resources: {{cores: 4}}\nparallel: {{pipeline: 2{settings}}}\n{more}")
+    };
+    let rows = "train: {per_device_train_batch_size: 12}";
+    check(&of_pipeline("", rows), "");
+    check(&of_pipeline(", pipeline_interleave: 2, microbatches: 6", rows), "");
+    check(
+        &of_pipeline(", microbatches: 8", rows),
+        "line 2: parallel.microbatches: does not divide the 12 rows of \
+         train.per_device_train_batch_size; 6 does",
+    );
+    check(
+        "parallel: {pipeline_interleave: 2}",
+        "line 1: parallel.pipeline_interleave: divides the stages of a pipeline; set \
+         parallel.pipeline too",
+    );
+    check(
+        &of_pipeline("", "peft: {method: lora}"),
+        "line 3: peft.method: is not supported yet with parallel.pipeline above 1; parallel.fsdp: \
+         full_shard divides frozen weights over cores",
+    );
+}

@@ -127,10 +127,6 @@ fn what_cannot_be_done_yet_is_refused() {
             &format!("line 1: {section}.{field}: {refused}"),
         );
     }
-    check(
-        "resources: {cores: 2}\nparallel: {pipeline: 2}",
-        &format!("line 2: parallel.pipeline: {refused}"),
-    );
     check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
 }
 

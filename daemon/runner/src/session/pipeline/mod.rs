@@ -1,0 +1,217 @@
+//! Passes batches through the stages of a pipeline, and ends their steps.
+//!
+//! Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
+//! all stages compute at once also where a plugin runs a program before it returns, as that of CPUs does.
+
+mod stage;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::ScopedJoinHandle;
+
+use traind_loader::{BatchSizes, panic_message};
+use traind_pjrt::Buffer;
+use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice, LocalCores, Pending};
+
+use super::{Session, UploadedBatch, upload};
+use crate::control::Work;
+use crate::error::{RunError, RunResult};
+use crate::state::Loan;
+use crate::step::{Direction, Pass, Program, ProgramShape, SUMS, Schedule};
+use stage::{Message, Outbox, StageRun};
+
+/// The result of a stage's thread; `Err(None)` where another stage has failed.
+type Ended<T> = Result<T, Option<RunError>>;
+
+impl Session {
+    /// Passes a training batch forward and backward; returns all programs.
+    pub(super) fn pass_training_batch(&mut self, batch: &UploadedBatch) -> RunResult<Vec<Pending>> {
+        let passed = self.pass_batch(Program::Accumulate, batch)?;
+        Ok(passed.into_iter().flatten().collect())
+    }
+
+    /// Passes a batch forward; returns the results of the last chunk for all of its rows.
+    pub(super) fn pass_evaluated_batch(
+        &mut self,
+        program: Program,
+        batch: &UploadedBatch,
+    ) -> RunResult<Fetched> {
+        let pipeline = self.programs.pipeline;
+        let mut passed = self.pass_batch(program, batch)?;
+        let launched = passed.swap_remove(pipeline.last_stage());
+        let schedule = self.schedule(batch);
+        let last = pipeline.chunks.count() - 1;
+        let mut parts: Vec<(usize, Fetched)> = Vec::new();
+        for (pass, launched) in schedule.evaluation(pipeline.last_stage()).into_iter().zip(launched)
+        {
+            if pass.chunk == last {
+                parts.push((pass.micro, launched.fetch()?));
+            }
+        }
+        parts.sort_by_key(|(micro, _)| *micro);
+        Ok(Fetched::join(parts.into_iter().map(|(_, fetched)| fetched).collect())?)
+    }
+
+    fn schedule(&self, batch: &UploadedBatch) -> Schedule {
+        Schedule::of(&self.programs.pipeline, batch.sizes().rows())
+    }
+
+    /// Launches the parts of `program` for each micro-batch; returns each stage's in their order.
+    fn pass_batch(
+        &mut self,
+        program: Program,
+        batch: &UploadedBatch,
+    ) -> RunResult<Vec<Vec<Pending>>> {
+        let schedule = self.schedule(batch);
+        self.ready_parts(ProgramShape::of_batch(program, batch.sizes()), schedule.microbatches)?;
+        let trains = program == Program::Accumulate;
+        let last_chunk = self.programs.pipeline.chunks.count() - 1;
+        let sizes = self.micro_sizes(batch.sizes());
+        let key = move |pass: Pass| {
+            let program = match pass.direction {
+                Direction::Forward if trains => Program::Forward,
+                _ => program,
+            };
+            ProgramShape::of_batch(program, sizes).of_chunk(pass.chunk).key()
+        };
+        let cores: Vec<LocalCores> =
+            self.devices.iter().map(|device| device.cores().clone()).collect();
+        let (senders, inboxes): (Vec<Sender<_>>, Vec<Receiver<_>>) =
+            cores.iter().map(|_| channel::<Message>()).unzip();
+        let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).enumerate();
+        let stages = stages.map(|(stage, ((device, inbox), inputs))| StageRun {
+            device,
+            passes: match trains {
+                true => schedule.training(stage),
+                false => schedule.evaluation(stage),
+            },
+            inputs,
+            key: &key,
+            trains,
+            last_chunk,
+            inbox,
+            outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },
+        });
+        on_threads(stages.collect(), StageRun::run)
+    }
+
+    /// Ends a step: sums over all stages, clips and updates. The parameters that several stages read
+    /// are updated on one and copied to the others.
+    pub(super) fn update_stages(&mut self, scalars: &HostArray) -> RunResult<Vec<Pending>> {
+        self.ready_parts(ProgramShape::update(), 1)?;
+        let totals = self.reduce_stages()?;
+        let key = |stage| ProgramShape::update().of_chunk(stage).key();
+        let mut runs = Vec::new();
+        for (stage, device) in self.devices.iter_mut().enumerate() {
+            let inputs = upload::replicate(device.cores(), &[scalars, &totals])?;
+            runs.push((device, key(stage), inputs));
+        }
+        let launched = on_threads(runs, |(device, key, inputs)| launch(device, &key, &inputs))?;
+        self.return_loans()?;
+        Ok(launched)
+    }
+
+    /// The sums of all stages, f32[3].
+    fn reduce_stages(&mut self) -> RunResult<HostArray> {
+        let mut runs = Vec::new();
+        let mut borrowed = self.borrowed_sums()?;
+        for (stage, device) in self.devices.iter_mut().enumerate() {
+            let shape = ProgramShape { program: Program::Reduce, ..ProgramShape::update() };
+            runs.push((device, shape.of_chunk(stage).key(), std::mem::take(&mut borrowed[stage])));
+        }
+        let fetched = on_threads(runs, |(device, key, inputs)| {
+            let launched = launch(device, &key, &inputs)?;
+            launched.fetch().map_err(|error| Some(error.into()))
+        })?;
+        let last = self.programs.pipeline.last_stage();
+        let [loss_sum, weight_sum] = [SUMS[0], SUMS[1]].map(|name| fetched[last].scalar_f32(name));
+        let mut square_sum = 0.0;
+        for stage in &fetched {
+            square_sum += stage.scalar_f32(SUMS[2])?;
+        }
+        Ok(HostArray::from_f32(&[SUMS.len()], &[loss_sum?, weight_sum?, square_sum])?)
+    }
+
+    /// For each stage, the gradient sums that others have of its parameters, on its cores.
+    fn borrowed_sums(&self) -> RunResult<Vec<CoreInputs>> {
+        let mut inputs: Vec<CoreInputs> = Vec::new();
+        for (owner, device) in self.devices.iter().enumerate() {
+            let mut of_stage: CoreInputs =
+                device.cores().coordinates().map(|_| Vec::new()).collect();
+            for Loan { parameter, borrower, .. } in self.programs.loans_of(owner) {
+                let state = self.programs.states[borrower].parameter(parameter);
+                let Some(sum) = state.and_then(|state| state.gradient_sum()) else { continue };
+                let copies = self.devices[borrower].copy_to(sum, device.cores())?;
+                of_stage.iter_mut().zip(copies).for_each(|(core, copy)| core.push(copy));
+            }
+            inputs.push(of_stage);
+        }
+        Ok(inputs)
+    }
+
+    /// Copies updated parameters to the stages that borrow them.
+    fn return_loans(&mut self) -> RunResult<()> {
+        for Loan { parameter, owner, borrower } in self.programs.loans.clone() {
+            let value = |stage: usize| {
+                self.programs.states[stage].parameter(parameter).map(|state| state.variable())
+            };
+            let (Some(from), Some(to)) = (value(owner), value(borrower)) else { continue };
+            let copies = self.devices[owner].copy_to(from, self.devices[borrower].cores())?;
+            self.devices[borrower].set_buffers(to, copies)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the parts of a program are installed, and counts their work, which stages share.
+    fn ready_parts(&mut self, shape: ProgramShape, microbatches: usize) -> RunResult<()> {
+        let parts = self.programs.parts_of(shape);
+        let mut work = Work::default();
+        let each = microbatches as f64 / self.devices.len() as f64;
+        for part in parts {
+            let part = self.ready(part)?;
+            work.executed += part.executed * each;
+            work.model += part.model * each;
+        }
+        self.reporter.activity.program_launched(work);
+        if shape.program.ends_step() {
+            self.queue.step_launched();
+        }
+        Ok(())
+    }
+
+    fn micro_sizes(&self, sizes: BatchSizes) -> BatchSizes {
+        self.programs.pipeline.micro_sizes(sizes)
+    }
+}
+
+fn launch(device: &mut LazyDevice, key: &str, inputs: &CoreInputs) -> Ended<Pending> {
+    let inputs: Vec<Vec<&Buffer>> = inputs.iter().map(|core| core.iter().collect()).collect();
+    device.mark_step_with(key, &inputs).map_err(|error| Some(error.into()))
+}
+
+/// Runs each stage on a thread of its own; returns their results in order, or the first error.
+fn on_threads<S: Send, T: Send>(
+    stages: Vec<S>,
+    run: impl Fn(S) -> Ended<T> + Copy + Send + Sync,
+) -> RunResult<Vec<T>> {
+    let ended: Vec<Ended<T>> = std::thread::scope(|scope| {
+        let threads: Vec<ScopedJoinHandle<'_, _>> =
+            stages.into_iter().map(|stage| scope.spawn(move || run(stage))).collect();
+        let join = |thread: ScopedJoinHandle<'_, Ended<T>>| {
+            let panicked = |panic: Box<dyn std::any::Any + Send>| {
+                Err(Some(RunError::Panicked(panic_message(panic.as_ref()))))
+            };
+            thread.join().unwrap_or_else(panicked)
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let (mut results, mut failed) = (Vec::new(), false);
+    for ended in ended {
+        match ended {
+            Ok(result) => results.push(result),
+            Err(Some(error)) => return Err(error),
+            Err(None) => failed = true,
+        }
+    }
+    let unknown = || RunError::Panicked("a stage ended without a result".to_owned());
+    if failed { Err(unknown()) } else { Ok(results) }
+}

@@ -1,0 +1,148 @@
+//! One stage of a pipeline while a batch passes: launches the passes in their order, each when the
+//! tensors that it reads have arrived from other stages.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender};
+
+use traind_pjrt::Buffer;
+use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
+
+use crate::error::{RunError, RunResult};
+use crate::step::{Direction, Pass};
+
+/// A value of each core, `[tensor][core]`.
+type CoreTensors = Vec<Vec<Buffer>>;
+
+/// A message from one stage to another.
+pub(super) enum Message {
+    /// The tensors that a pass reads, on the cores of its stage.
+    Tensors(Pass, CoreTensors),
+    /// The stage has failed.
+    Failed,
+}
+
+/// The way to the other stages. Dropping it before the stage is done makes them fail too.
+pub(super) struct Outbox<'a> {
+    pub cores: &'a [LocalCores],
+    pub senders: Vec<Sender<Message>>,
+    /// Whether all passes are launched.
+    pub is_done: bool,
+}
+
+/// A stage and its part of a batch.
+pub(super) struct StageRun<'a> {
+    pub device: &'a mut LazyDevice,
+    pub passes: Vec<Pass>,
+    /// By micro-batch.
+    pub inputs: &'a [CoreInputs],
+    /// The key of the program of a pass.
+    pub key: &'a (dyn Fn(Pass) -> String + Sync),
+    /// Whether the last chunk has a backward pass alone.
+    pub trains: bool,
+    pub last_chunk: usize,
+    pub inbox: Receiver<Message>,
+    pub outbox: Outbox<'a>,
+}
+
+impl StageRun<'_> {
+    /// Launches all passes; returns their programs in the same order. `Err(None)`: another stage has
+    /// failed.
+    pub(super) fn run(mut self) -> Result<Vec<Pending>, Option<RunError>> {
+        let mut received = Received::default();
+        let mut launched = Vec::with_capacity(self.passes.len());
+        for pass in std::mem::take(&mut self.passes) {
+            launched.push(self.launch(pass, &mut received)?);
+        }
+        self.outbox.is_done = true;
+        Ok(launched)
+    }
+
+    fn launch(&mut self, pass: Pass, received: &mut Received) -> Result<Pending, Option<RunError>> {
+        let forward = Pass { direction: Direction::Forward, ..pass };
+        let (is_first, is_last) = (pass.chunk == 0, pass.chunk == self.last_chunk);
+        let mut tensors = Vec::new();
+        if !is_first {
+            tensors.extend(received.take(forward, &self.inbox)?);
+        }
+        let states = tensors.len();
+        if pass.direction == Direction::Backward && !is_last {
+            tensors.extend(received.take(pass, &self.inbox)?);
+        }
+        let mut launched = self.mark_step(pass, &tensors).map_err(Some)?;
+        let keeps = self.trains && pass.direction == Direction::Forward && !is_first;
+        if keeps {
+            tensors.truncate(states);
+            received.keep(forward, tensors);
+        }
+        self.outbox.send(pass, launched.take_sent()).map_err(Some)?;
+        Ok(launched)
+    }
+
+    fn mark_step(&mut self, pass: Pass, tensors: &CoreTensors) -> RunResult<Pending> {
+        let mut inputs: Vec<Vec<&Buffer>> =
+            self.inputs[pass.micro].iter().map(|core| core.iter().collect()).collect();
+        for tensor in tensors {
+            inputs.iter_mut().zip(tensor).for_each(|(core, buffer)| core.push(buffer));
+        }
+        Ok(self.device.mark_step_with(&(self.key)(pass), &inputs)?)
+    }
+}
+
+impl Outbox<'_> {
+    /// Copies the tensors that a pass leaves to the cores of the stage that reads them.
+    fn send(&self, pass: Pass, sent: CoreTensors) -> RunResult<()> {
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let chunk = match pass.direction {
+            Direction::Forward => pass.chunk + 1,
+            Direction::Backward => pass.chunk - 1,
+        };
+        let stage = chunk % self.cores.len();
+        let copy = |tensor: &Vec<Buffer>| -> RunResult<Vec<Buffer>> {
+            let cores = tensor.iter().enumerate();
+            Ok(cores
+                .map(|(core, buffer)| self.cores[stage].receive(core, buffer))
+                .collect::<Result<_, _>>()?)
+        };
+        let tensors = sent.iter().map(copy).collect::<RunResult<_>>()?;
+        // A stage that has ended before it reads the tensors has failed, with an error of its own.
+        let _ = self.senders[stage].send(Message::Tensors(Pass { chunk, ..pass }, tensors));
+        Ok(())
+    }
+}
+
+impl Drop for Outbox<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.senders.iter().for_each(|sender| drop(sender.send(Message::Failed)));
+        }
+    }
+}
+
+/// Tensors that have arrived, or that a later pass reads again.
+#[derive(Default)]
+struct Received(HashMap<Pass, CoreTensors>);
+
+impl Received {
+    /// The tensors for `pass`, when they are there.
+    fn take(
+        &mut self,
+        pass: Pass,
+        inbox: &Receiver<Message>,
+    ) -> Result<CoreTensors, Option<RunError>> {
+        loop {
+            if let Some(tensors) = self.0.remove(&pass) {
+                return Ok(tensors);
+            }
+            match inbox.recv() {
+                Ok(Message::Tensors(of, tensors)) => drop(self.0.insert(of, tensors)),
+                Ok(Message::Failed) | Err(_) => return Err(None),
+            }
+        }
+    }
+
+    fn keep(&mut self, pass: Pass, tensors: CoreTensors) {
+        self.0.insert(pass, tensors);
+    }
+}

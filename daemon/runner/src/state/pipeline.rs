@@ -1,0 +1,117 @@
+//! The stages of a pipeline, which hold a part of the model each, and the micro-batches that pass
+//! through them. A job without a pipeline has one stage.
+
+use std::ops::Range;
+
+use traind_job_file::JobFile;
+use traind_loader::{BatchAxis, BatchSizes};
+use traind_models::{Chunks, Model, ParameterSpec};
+
+use crate::error::{RunError, RunResult};
+
+/// Micro-batches for each stage where the job names no number.
+const MICROBATCHES_PER_STAGE: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pipeline {
+    pub chunks: Chunks,
+    /// Groups of cores. Chunk `c` is on the stage `c` modulo their number.
+    pub stages: usize,
+    /// The most micro-batches of a batch.
+    microbatches: usize,
+}
+
+/// A trained parameter that a stage reads and another one updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loan {
+    /// The place of the parameter among those of the model.
+    pub parameter: usize,
+    pub owner: usize,
+    pub borrower: usize,
+}
+
+impl Pipeline {
+    /// Refuses more chunks than the model has layers.
+    pub(crate) fn of_job(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
+        let parallel = &job.parallel;
+        let (stages, layers) = (parallel.pipeline as usize, model.num_layers());
+        let count = stages * parallel.pipeline_interleave as usize;
+        let chunks = Chunks::of_layers(layers, count).ok_or_else(|| RunError::Field {
+            name: "parallel.pipeline",
+            value: stages.to_string(),
+            problem: format!(
+                "the model has {layers} layers, and {count} parts of it (pipeline x \
+                 pipeline_interleave) need one each; the largest pipeline is {layers}"
+            ),
+        })?;
+        let default = MICROBATCHES_PER_STAGE * stages;
+        let microbatches = parallel.microbatches.map_or(default, |count| count as usize);
+        Ok(Pipeline { chunks, stages, microbatches })
+    }
+
+    /// Whether there are several stages.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.stages > 1
+    }
+
+    pub(crate) fn stage_of(&self, chunk: usize) -> usize {
+        chunk % self.stages
+    }
+
+    /// The stage of the last chunk, which computes the loss.
+    pub(crate) fn last_stage(&self) -> usize {
+        self.stage_of(self.chunks.count() - 1)
+    }
+
+    /// The number of chunks of a stage.
+    pub(crate) fn chunks_per_stage(&self) -> usize {
+        self.chunks.count() / self.stages
+    }
+
+    /// The number of micro-batches of a batch with `rows` rows on each core: the largest up to that of
+    /// the job which divides them.
+    pub(crate) fn microbatches(&self, rows: usize) -> usize {
+        if !self.is_divided() {
+            return 1;
+        }
+        let most = self.microbatches.min(rows).max(1);
+        (1..=most).rev().find(|count| rows.is_multiple_of(*count)).unwrap_or(1)
+    }
+
+    /// The sizes of the micro-batches of a batch of `sizes`.
+    pub(crate) fn micro_sizes(&self, sizes: BatchSizes) -> BatchSizes {
+        let rows = sizes.rows() / self.microbatches(sizes.rows());
+        sizes.with(BatchAxis::Rows, rows as u32)
+    }
+
+    /// The rows of each micro-batch of a batch with `rows` rows.
+    pub(crate) fn rows_of_microbatches(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
+        let count = self.microbatches(rows);
+        let size = rows / count;
+        (0..count).map(move |micro| micro * size..(micro + 1) * size)
+    }
+
+    /// The chunks of `stage` that read a parameter.
+    pub(super) fn readers(&self, stage: usize, spec: &ParameterSpec) -> Vec<usize> {
+        let readers = self.chunks.readers(spec).into_iter();
+        readers.filter(|chunk| self.stage_of(*chunk) == stage).collect()
+    }
+
+    /// The stage that updates a parameter: that of its first reader.
+    pub(crate) fn owner(&self, spec: &ParameterSpec) -> usize {
+        self.chunks.readers(spec).first().map_or(0, |chunk| self.stage_of(*chunk))
+    }
+
+    /// The trained parameters that several stages read.
+    pub(crate) fn loans(&self, model: &dyn Model) -> Vec<Loan> {
+        let mut loans = Vec::new();
+        for (parameter, spec) in model.parameters().iter().enumerate() {
+            let owner = self.owner(spec);
+            let borrowers = (0..self.stages).filter(|stage| {
+                *stage != owner && spec.trainable && !self.readers(*stage, spec).is_empty()
+            });
+            loans.extend(borrowers.map(|borrower| Loan { parameter, owner, borrower }));
+        }
+        loans
+    }
+}

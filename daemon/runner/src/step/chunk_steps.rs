@@ -1,0 +1,167 @@
+//! Records the programs of a training step whose batches pass through chunks of the model: the forward
+//! pass of each, its backward pass, the sums of each stage and its update. A model in one chunk takes
+//! the backward program alone.
+//!
+//! The backward program computes the chunk again from its input, so that nothing else is kept of a
+//! micro-batch. That of the last chunk is also its forward pass.
+
+use traind_loader::BatchSizes;
+use traind_models::HiddenStates;
+use traind_xla::runtime::{Recording, StepInput};
+use traind_xla::{DType, Shape, Tensor};
+
+use super::TrainStep;
+use super::forward::Passed;
+use super::train_step::{FIRST_ROW, STEP, accumulation, add, fetch_mean_loss, input, loss_sums};
+use crate::error::RunResult;
+use crate::state::{Gradient, Loan, TrainState};
+
+/// The gradients of the states that a chunk hands on, and of those that it reads.
+const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
+
+/// Sums of a stage over its cores: loss and weights of the last stage, and the squares of gradients.
+pub(crate) const SUMS: [&str; 3] = ["loss_sum", "weight_sum", "square_sum"];
+/// The sums of all stages, f32[3].
+const TOTALS: &str = "totals";
+
+impl TrainStep {
+    /// The inputs of the forward pass of `chunk`.
+    pub(crate) fn forward_inputs(
+        &self,
+        sizes: &BatchSizes,
+        chunk: usize,
+    ) -> RunResult<Vec<StepInput>> {
+        let shared = [STEP, FIRST_ROW].map(|name| StepInput::new(name, Shape::scalar(DType::U32)));
+        self.forward.inputs(sizes, shared.into_iter().chain(self.noise_input()), chunk)
+    }
+
+    /// The inputs of one batch of a step in `chunk`: also the gradients of the states that it hands on.
+    pub(crate) fn accumulate_inputs(
+        &self,
+        sizes: &BatchSizes,
+        chunk: usize,
+    ) -> RunResult<Vec<StepInput>> {
+        let mut inputs = self.forward_inputs(sizes, chunk)?;
+        if !self.forward.chunks.is_last(chunk) {
+            inputs.extend(self.forward.state_inputs(sizes, GRADIENTS)?);
+        }
+        Ok(inputs)
+    }
+
+    /// The inputs of the program that ends a stage's step: the scalars, and the sums of all stages.
+    pub(crate) fn stage_update_inputs(&self) -> Vec<StepInput> {
+        let mut inputs = self.update_inputs();
+        inputs.push(StepInput::new(TOTALS, Shape::new(DType::F32, [SUMS.len()])));
+        inputs
+    }
+
+    /// Records the forward pass of a chunk, which leaves its states on the core.
+    pub(crate) fn record_forward(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        chunk: usize,
+    ) -> RunResult<()> {
+        let parameters = state.read_parameters(at, chunk)?;
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        if let Passed::States(states) = self.forward(at, state, &parameters, &row_offset, chunk)? {
+            Passed::send(at, &states);
+        }
+        Ok(())
+    }
+
+    /// Records one batch of a step in a chunk, which adds its gradients to those of earlier batches.
+    pub(crate) fn record_accumulate(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        chunk: usize,
+    ) -> RunResult<()> {
+        let parameters = state.read_parameters(at, chunk)?;
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        let loss = match self.forward(at, state, &parameters, &row_offset, chunk)? {
+            Passed::States(states) => with_gradients(at, &states)?,
+            output @ Passed::Output(_) => {
+                let (loss_sum, weight_sum) = loss_sums(output)?;
+                let sums = accumulation(state)?;
+                add(at, sums.loss_sum, &loss_sum)?;
+                add(at, sums.weight_sum, &weight_sum)?;
+                self.scaled(at, state, &loss_sum)?
+            }
+        };
+        let before = self.forward.states_before(at, chunk);
+        let before: Vec<&Tensor> = before.iter().collect();
+        let (gradients, of_states) = Gradient::and_those_of(&before, &loss, &parameters)?;
+        of_states.iter().for_each(|gradient| at.send(gradient));
+        gradients.into_iter().try_for_each(|gradient| gradient.accumulate(at, &self.mesh))
+    }
+
+    /// The inputs of [`TrainStep::record_reduce`]: the gradient sums of the stages that borrow.
+    pub(crate) fn reduce_inputs(&self, state: &TrainState, loans: &[Loan]) -> Vec<StepInput> {
+        let inputs = loans.iter().filter_map(|loan| {
+            let shape = state.parameter(loan.parameter)?.sum_shape()?;
+            Some(StepInput::new(borrowed(loan), shape))
+        });
+        inputs.collect()
+    }
+
+    /// Records the sums of a stage over its cores. `loans` are those of its own parameters.
+    pub(crate) fn record_reduce(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        loans: &[Loan],
+    ) -> RunResult<()> {
+        let mut square_sums = Vec::new();
+        for mut gradient in state.read_gradient_sums(at)? {
+            let index = gradient.index();
+            for loan in loans.iter().filter(|loan| loan.parameter == index) {
+                gradient = gradient.plus(&input(at, &borrowed(loan))?)?;
+            }
+            let [reduced] = &self.reduce(vec![gradient.clone()])?[..] else { continue };
+            gradient.store(at, reduced)?;
+            square_sums.push(reduced.clone());
+        }
+        let sums = accumulation(state)?;
+        let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
+        let square_sum = self.square_sum(at, &square_sums)?;
+        let sums = [self.all_reduce(&loss_sum)?, self.all_reduce(&weight_sum)?, square_sum];
+        SUMS.iter().zip(&sums).for_each(|(name, sum)| at.fetch(*name, sum));
+        Ok(())
+    }
+
+    /// Records the update of a stage's parameters from the sums of all stages.
+    pub(crate) fn record_stage_update(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+    ) -> RunResult<()> {
+        let totals = input(at, TOTALS)?;
+        let total = |index| totals.slice(0, index, index + 1)?.reshape(&[]);
+        let [loss_sum, weight_sum, square_sum] = [total(0)?, total(1)?, total(2)?];
+        let sums = state.read_stored_sums(at)?;
+        let reduced = self.reduce(sums)?;
+        let weight_sum = fetch_mean_loss(at, &[loss_sum, weight_sum])?;
+        // The gradients are sums of the scaled loss.
+        let weight_sum = self.scaled(at, state, &weight_sum)?;
+        let norm = square_sum.sqrt()?.div(&weight_sum)?;
+        self.optimize(at, state, &reduced, [&weight_sum, &norm])?;
+        state.reset_sums(at)
+    }
+}
+
+/// A scalar whose gradient with respect to `states` is that which the chunk behind gave.
+fn with_gradients(at: &Recording<'_>, states: &HiddenStates) -> RunResult<Tensor> {
+    let mut total = at.trace().scalar(0.0, DType::F32)?;
+    for (name, states) in GRADIENTS.iter().zip(states.tensors()) {
+        let axes: Vec<usize> = (0..states.rank()).collect();
+        let product = states.convert(DType::F32)?.mul(&input(at, name)?)?;
+        total = total.add(&product.sum(&axes)?)?;
+    }
+    Ok(total)
+}
+
+/// The input with the gradient sum of a stage that borrows a parameter.
+fn borrowed(loan: &Loan) -> String {
+    format!("borrowed.{}.{}", loan.borrower, loan.parameter)
+}

@@ -1,0 +1,222 @@
+//! The order in which each stage of a pipeline passes micro-batches through its chunks.
+//!
+//! Training alternates one forward and one backward pass (1F1B; Narayanan et al., 2021), so that few
+//! micro-batches are under way: a stage first passes as many forward as it takes for the first one to
+//! come back. With several chunks on a stage, as many micro-batches as there are stages pass through one
+//! chunk before the next. The last chunk has no forward pass of its own: its backward pass includes it.
+
+use std::collections::HashSet;
+
+use crate::state::Pipeline;
+
+/// A pass of a micro-batch through a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Pass {
+    pub direction: Direction,
+    pub chunk: usize,
+    pub micro: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The numbers that a schedule depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub stages: usize,
+    pub chunks_per_stage: usize,
+    pub microbatches: usize,
+}
+
+impl Schedule {
+    /// The schedule of a batch with `rows` rows on each core.
+    pub(crate) fn of(pipeline: &Pipeline, rows: usize) -> Schedule {
+        Schedule {
+            stages: pipeline.stages,
+            chunks_per_stage: pipeline.chunks_per_stage(),
+            microbatches: pipeline.microbatches(rows),
+        }
+    }
+
+    /// The time that each stage is idle, as a share of the time that it works, where all passes in a
+    /// direction take equally long.
+    pub(crate) fn idle_share(&self) -> f64 {
+        (self.stages - 1) as f64 / (self.chunks_per_stage * self.microbatches) as f64
+    }
+
+    /// The passes of a stage for a training batch.
+    pub(crate) fn training(&self, stage: usize) -> Vec<Pass> {
+        let forward = self.passes(stage, Direction::Forward);
+        let backward = self.passes(stage, Direction::Backward);
+        let ahead = self.passes_ahead(stage).min(forward.len());
+        let mut passes = forward[..ahead].to_vec();
+        for (forward, backward) in forward[ahead..].iter().zip(&backward) {
+            passes.extend([*forward, *backward]);
+        }
+        passes.extend(&backward[forward.len() - ahead..]);
+        let last = self.stages * self.chunks_per_stage - 1;
+        passes.retain(|pass| pass.direction == Direction::Backward || pass.chunk != last);
+        self.without_surplus(passes)
+    }
+
+    /// The most states that a stage keeps at one time for later backward passes. The first chunk reads
+    /// none.
+    pub(crate) fn inputs_kept(&self, stage: usize) -> usize {
+        let (mut kept, mut most) = (HashSet::new(), 0);
+        for pass in self.training(stage).into_iter().filter(|pass| pass.chunk > 0) {
+            kept.insert((pass.chunk, pass.micro));
+            most = most.max(kept.len());
+            if pass.direction == Direction::Backward {
+                kept.remove(&(pass.chunk, pass.micro));
+            }
+        }
+        most
+    }
+
+    /// The passes of a stage for a batch that is evaluated.
+    pub(crate) fn evaluation(&self, stage: usize) -> Vec<Pass> {
+        self.without_surplus(self.passes(stage, Direction::Forward))
+    }
+
+    /// The passes of micro-batches that exist. Leaving out the others makes no pass wait for a later one.
+    fn without_surplus(&self, mut passes: Vec<Pass>) -> Vec<Pass> {
+        passes.retain(|pass| pass.micro < self.microbatches);
+        passes
+    }
+
+    /// The forward passes of a stage before its first backward pass.
+    fn passes_ahead(&self, stage: usize) -> usize {
+        let behind = self.stages - 1 - stage;
+        match self.chunks_per_stage {
+            1 => behind,
+            chunks => 2 * behind + (chunks - 1) * self.stages,
+        }
+    }
+
+    /// All passes of a stage in one direction, for as many micro-batches as fill the last group of one for
+    /// each stage: a smaller group could wait for itself.
+    fn passes(&self, stage: usize, direction: Direction) -> Vec<Pass> {
+        let mut passes = Vec::new();
+        for first in (0..self.microbatches).step_by(self.stages) {
+            for place in 0..self.chunks_per_stage {
+                let place = match direction {
+                    Direction::Forward => place,
+                    Direction::Backward => self.chunks_per_stage - 1 - place,
+                };
+                let chunk = place * self.stages + stage;
+                let group = first..first + self.stages;
+                passes.extend(group.map(|micro| Pass { direction, chunk, micro }));
+            }
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// The results of a schedule where a forward pass through a stage takes one tick for each of its
+    /// chunks, and a backward pass two.
+    struct Ticks {
+        end: usize,
+        /// The most inputs that a stage keeps at one time, of all stages.
+        saved: usize,
+    }
+
+    /// The passes that have to end before `pass` starts.
+    fn needs(pass: Pass, last: usize) -> Vec<Pass> {
+        let Pass { direction, chunk, micro } = pass;
+        let forward = |chunk| Pass { direction: Direction::Forward, chunk, micro };
+        let mut needs = Vec::new();
+        if chunk > 0 && (direction == Direction::Forward || chunk == last) {
+            needs.push(forward(chunk - 1));
+        }
+        if direction == Direction::Backward && chunk < last {
+            needs.extend([forward(chunk), Pass { chunk: chunk + 1, ..pass }]);
+        }
+        needs
+    }
+
+    /// Runs each stage's passes in their order, each as soon as it can. Fails where none can.
+    fn run(schedule: Schedule) -> Ticks {
+        let last = schedule.stages * schedule.chunks_per_stage - 1;
+        let passes: Vec<Vec<Pass>> =
+            (0..schedule.stages).map(|stage| schedule.training(stage)).collect();
+        let mut ends: HashMap<Pass, usize> = HashMap::new();
+        let mut next = vec![0; schedule.stages];
+        let mut free = vec![0; schedule.stages];
+        while (0..schedule.stages).any(|stage| next[stage] < passes[stage].len()) {
+            let mut moved = false;
+            for stage in 0..schedule.stages {
+                let Some(&pass) = passes[stage].get(next[stage]) else { continue };
+                let needed = needs(pass, last).into_iter().map(|it| ends.get(&it).copied());
+                let Some(ready) = needed.collect::<Option<Vec<_>>>() else { continue };
+                let start = ready.into_iter().max().unwrap_or(0).max(free[stage]);
+                let ticks = match pass {
+                    Pass { direction: Direction::Forward, .. } => 1,
+                    Pass { chunk, .. } if chunk == last => 3,
+                    _ => 2,
+                };
+                free[stage] = start + ticks;
+                ends.insert(pass, start + ticks);
+                next[stage] += 1;
+                moved = true;
+            }
+            assert!(moved, "{schedule:?} waits for itself");
+        }
+        let kept = (0..schedule.stages).map(|stage| schedule.inputs_kept(stage));
+        let saved = kept.max().unwrap();
+        Ticks { end: *ends.values().max().unwrap(), saved }
+    }
+
+    #[test]
+    fn stages_are_idle_for_no_longer_than_the_first_and_last_micro_batch_take() {
+        for (stages, chunks_per_stage, microbatches) in [
+            (2, 1, 8),
+            (4, 1, 8),
+            (4, 1, 16),
+            (8, 1, 32),
+            (4, 2, 8),
+            (4, 3, 12),
+            (8, 2, 16),
+            (8, 4, 32),
+        ] {
+            let schedule = Schedule { stages, chunks_per_stage, microbatches };
+            let Ticks { end, saved } = run(schedule);
+            let busy = 3 * microbatches * chunks_per_stage;
+            let idle = (end - busy) as f64 / busy as f64;
+            let expect = schedule.idle_share();
+            assert!((idle / expect - 1.0).abs() < 0.1, "{schedule:?}: {idle}, expected {expect}");
+            let most = match chunks_per_stage {
+                1 => stages,
+                chunks => stages * (chunks + 1) - 1,
+            };
+            assert!(saved <= most, "{schedule:?} keeps {saved} inputs");
+        }
+    }
+
+    #[test]
+    fn every_micro_batch_passes_every_chunk_and_no_stage_waits_for_ever() {
+        for stages in 2..6 {
+            for chunks_per_stage in 1..4 {
+                for microbatches in 1..14 {
+                    let schedule = Schedule { stages, chunks_per_stage, microbatches };
+                    run(schedule);
+                    for stage in 0..stages {
+                        let training = schedule.training(stage);
+                        let backward = |pass: &&Pass| pass.direction == Direction::Backward;
+                        let count = training.iter().filter(backward).count();
+                        assert_eq!(count, chunks_per_stage * microbatches);
+                        assert_eq!(schedule.evaluation(stage).len(), count);
+                    }
+                }
+            }
+        }
+    }
+}
