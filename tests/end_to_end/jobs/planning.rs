@@ -107,6 +107,8 @@ impl Shape {
         let draft = draft
             .write("train.jsonl", rows)
             .set("model.from_config", true)
+            // Such a job has no end, and space for its checkpoints would be asked for.
+            .set("train.save_strategy", "no")
             .set("train.per_device_train_batch_size", self.rows)
             .set("resources.cores", self.cores)
             .endless();
