@@ -41,7 +41,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunnerStatus Sample Samples Saved
-    Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Waiting
+    Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchJobRequest
 };
 
