@@ -91,6 +91,10 @@ fn mesh_plan(plan: MeshPlan) -> v1::MeshPlan {
         rows_per_second: plan.rows_per_second,
         hours: plan.hours,
         price: plan.price,
+        pipeline: plan.pipeline,
+        microbatches: plan.microbatches,
+        pipeline_axis_bytes: plan.pipeline_axis_bytes,
+        idle_seconds: plan.idle_seconds,
     }
 }
 

@@ -11,7 +11,7 @@ use traind_xla::runtime::{RecordedStep, Recorder};
 use super::PlannedModel;
 use crate::error::RunResult;
 use crate::state::{StateBytes, mesh};
-use crate::step::{JobPrograms, Program, ProgramShape};
+use crate::step::{JobPrograms, Program, ProgramShape, Schedule};
 
 /// Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
@@ -28,9 +28,22 @@ pub(crate) struct Memory {
 
 /// What the recorded programs of a job take.
 pub(super) struct Recordings {
+    /// Of a core of the fullest stage.
     pub memory: Memory,
-    /// Of the programs of a training step.
+    /// Without stages that are equal to others.
+    pub stages: Vec<Traffic>,
+    pub schedule: Schedule,
+}
+
+/// What the cores of a stage send in a training step.
+pub(super) struct Traffic {
+    pub stage: usize,
+    /// Of the programs of the stage.
     pub collectives: Vec<(Program, Collective)>,
+    /// Bytes of a core to other stages with each batch.
+    pub batch_bytes: u64,
+    /// And at the end of the step.
+    pub update_bytes: u64,
 }
 
 impl Recordings {
@@ -43,22 +56,51 @@ impl Recordings {
         let PlannedModel { model, inputs, readout, .. } = planned;
         let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorders)?;
         let shapes = shapes(job, &programs, planned.positions(job)?);
-        let (mut stages, mut collectives) = (Vec::new(), Vec::new());
+        let (mut stages, mut traffic) = (Vec::new(), Vec::new());
+        let (mut inner, mut optimizer_bytes_whole) = (Vec::new(), 0);
         for (stage, recorder) in recorders.iter().enumerate() {
+            let state = programs.states[stage].bytes(recorder);
+            optimizer_bytes_whole += state.slots_whole;
+            // Of equal stages the first keeps the most inputs.
+            if let Some(layers) = programs.inner_layers(stage) {
+                let kind = (layers, state.parameters);
+                if inner.contains(&kind) {
+                    continue;
+                }
+                inner.push(kind);
+            }
             let steps = stage_steps(&programs, &shapes, recorder, stage)?;
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
-            let state = programs.states[stage].bytes(recorder);
             stages.push(Memory::new(&state, recorder.variable_bytes() as u64, temporary));
-            let of_steps = steps.into_iter().filter(|step| step.program != Program::Evaluate);
-            collectives.extend(of_steps.flat_map(|step| {
-                step.collectives.into_iter().map(move |collective| (step.program, collective))
-            }));
+            traffic.push(Traffic::of(&programs, &shapes, stage, steps)?);
         }
-        let optimizer_bytes_whole = stages.iter().map(|stage| stage.optimizer_bytes_whole).sum();
         let fullest = stages.into_iter().max_by_key(|stage| stage.bytes_per_core);
         let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
         let memory = Memory { optimizer_bytes_whole, ..fullest };
-        Ok(Recordings { memory, collectives })
+        let rows = job.train.per_device_train_batch_size as usize;
+        let schedule = Schedule::of(&programs.pipeline, rows);
+        Ok(Recordings { memory, stages: traffic, schedule })
+    }
+}
+
+impl Traffic {
+    fn of(
+        programs: &JobPrograms,
+        shapes: &[ProgramShape],
+        stage: usize,
+        steps: Vec<StageStep>,
+    ) -> RunResult<Traffic> {
+        let steps = steps.into_iter().filter(|step| step.program != Program::Evaluate);
+        let collectives = steps.flat_map(|step| {
+            step.collectives.into_iter().map(move |collective| (step.program, collective))
+        });
+        let batch = shapes.iter().find(|shape| shape.program == Program::Accumulate);
+        Ok(Traffic {
+            stage,
+            collectives: collectives.collect(),
+            batch_bytes: batch.map_or(Ok(0), |it| programs.sent_bytes(it.sizes, stage))?,
+            update_bytes: programs.lent_bytes(stage),
+        })
     }
 }
 

@@ -1,21 +1,23 @@
 //! The meshes that the cores of a job can form, the fastest first by prediction.
 //!
 //! The prediction is a sum: of the dots at a share of the device's peak, of the update at the rate of
-//! memory, and of each collective at the rate of the slowest link that its group needs. Nothing overlaps.
+//! memory, of each collective at the rate of the slowest link that its group needs, and of the time that
+//! stages are idle. Nothing overlaps.
 
 use serde::{Deserialize, Serialize};
-use traind_job_file::{Fsdp, JobFile, Platform};
+use traind_job_file::{JobFile, Platform, Train};
 use traind_models::Lengths;
 use traind_xla::analysis::Collective;
 use traind_xla::graph::Participants;
-use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
+use super::candidates::candidates;
 use super::devices::{self, Core, Processor};
-use super::memory::{Memory, Recordings, target_positions};
+use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::{RunError, RunResult};
 use crate::state::mesh;
-use crate::step::Program;
+use crate::step::{Program, Schedule};
 
 /// Most meshes of an answer.
 const MESHES_MAX: usize = 16;
@@ -59,6 +61,9 @@ pub(super) struct Found {
 pub(super) struct MeshPlan {
     pub data: u32,
     pub tensor: u32,
+    pub pipeline: u32,
+    /// Of each batch.
+    pub microbatches: u32,
     pub sequence_parallel: bool,
     pub fsdp: String,
     pub gradient_checkpointing: bool,
@@ -69,8 +74,11 @@ pub(super) struct MeshPlan {
     pub fits: bool,
     pub data_axis_bytes: u64,
     pub tensor_axis_bytes: u64,
+    pub pipeline_axis_bytes: u64,
     pub compute_seconds: f64,
     pub communication_seconds: f64,
+    /// Until a stage's first micro-batch, and after its last one.
+    pub idle_seconds: f64,
     pub step_seconds: f64,
     pub rows_per_second: f64,
     /// Of `train.max_steps`; 0 without them.
@@ -98,7 +106,8 @@ pub(super) fn search(
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
     let mut found = Vec::new();
     let mut refused = None;
-    for candidate in candidates(job, per_host) {
+    let layers = planned.model.num_layers() as u32;
+    for candidate in candidates(job, per_host, layers) {
         match machine.plan(&candidate, planned, bytes_max) {
             Ok(plan) => found.push((candidate, plan)),
             Err(error) => refused = refused.or(Some(error)),
@@ -154,45 +163,6 @@ fn no_division(job: &JobFile) -> RunError {
     }
 }
 
-/// The jobs with the same rows a step on other meshes. Layers are divided within a host alone.
-fn candidates(job: &JobFile, per_host: u32) -> Vec<JobFile> {
-    let mut jobs = Vec::new();
-    for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
-        let data = job.resources.cores / tensor;
-        let Some((rows, batches)) = batch(job, data) else { continue };
-        let shardings: &[Fsdp] = match data {
-            1 => &[Fsdp::No],
-            _ => &[Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard],
-        };
-        let positions: &[bool] = if tensor == 1 { &[false] } else { &[false, true] };
-        for &fsdp in shardings {
-            for &sequence_parallel in positions {
-                for gradient_checkpointing in [false, true] {
-                    let mut changed = job.clone();
-                    let (parallel, train) = (&mut changed.parallel, &mut changed.train);
-                    (parallel.data, parallel.tensor) = (Some(data), tensor);
-                    (parallel.pipeline, parallel.pipeline_interleave) = (1, 1);
-                    (parallel.fsdp, parallel.shard_optimizer_state) = (fsdp, false);
-                    parallel.sequence_parallel = sequence_parallel;
-                    train.gradient_checkpointing = gradient_checkpointing;
-                    train.per_device_train_batch_size = rows;
-                    train.gradient_accumulation_steps = batches;
-                    jobs.push(changed);
-                }
-            }
-        }
-    }
-    jobs
-}
-
-/// The rows of a core's batch, and the batches of a step: at most as many as the job has.
-fn batch(job: &JobFile, data: u32) -> Option<(u32, u32)> {
-    let rows = job.total_train_batch_size();
-    let batches = (1..=job.train.gradient_accumulation_steps).rev();
-    let found = batches.map(u64::from).find(|it| rows.is_multiple_of(it * u64::from(data)))?;
-    Some(((rows / found / u64::from(data)) as u32, found as u32))
-}
-
 struct Machine {
     core: Core,
     per_host: usize,
@@ -206,34 +176,31 @@ impl Machine {
         planned: &PlannedModel,
         bytes_max: Option<u64>,
     ) -> RunResult<MeshPlan> {
-        let Recordings { memory, collectives } = Recordings::of(job, planned)?;
+        let Recordings { memory, stages, schedule } = Recordings::of(job, planned)?;
         let (parallel, train, mesh) = (&job.parallel, &job.train, mesh(job)?);
-        let times = |program| match program {
-            Program::Accumulate => f64::from(train.gradient_accumulation_steps),
-            _ => 1.0,
-        };
-        let communication_seconds =
-            collectives.iter().map(|(program, it)| times(*program) * self.seconds(it, &mesh)).sum();
-        let moved = |axis: Axis| {
-            let over = collectives.iter().filter(|(_, it)| is_over(it, &mesh, axis));
-            over.map(|(program, it)| times(*program) * moved_bytes(it)).sum::<f64>() as u64
-        };
-        let compute_seconds = self.compute_seconds(job, planned, &memory)?;
-        let step_seconds = compute_seconds + communication_seconds;
+        let traffic = self.traffic(&mesh, &stages, Repeats::of(train, &schedule));
+        let (passes, update) = self.compute_seconds(job, planned, &memory)?;
+        let idle_seconds = schedule.idle_share() * (passes + traffic.passes_seconds);
+        let (compute_seconds, communication_seconds) = (passes + update, traffic.seconds());
+        let step_seconds = compute_seconds + communication_seconds + idle_seconds;
         let hours = step_seconds * train.max_steps.max(0) as f64 / 3600.0;
         Ok(MeshPlan {
             data: job.data_parallel_size(),
             tensor: parallel.tensor,
+            pipeline: parallel.pipeline,
+            microbatches: schedule.microbatches as u32,
             sequence_parallel: parallel.sequence_parallel,
             fsdp: parallel.fsdp.to_string(),
             gradient_checkpointing: train.gradient_checkpointing,
             per_device_train_batch_size: train.per_device_train_batch_size,
             gradient_accumulation_steps: train.gradient_accumulation_steps,
             fits: bytes_max.is_none_or(|most| memory.bytes_per_core <= most),
-            data_axis_bytes: moved(Axis::Data),
-            tensor_axis_bytes: moved(Axis::Tensor),
+            data_axis_bytes: traffic.data_bytes as u64,
+            tensor_axis_bytes: traffic.tensor_bytes as u64,
+            pipeline_axis_bytes: traffic.pipeline_bytes as u64,
             compute_seconds,
             communication_seconds,
+            idle_seconds,
             step_seconds,
             rows_per_second: job.total_train_batch_size() as f64 / step_seconds,
             hours,
@@ -242,14 +209,15 @@ impl Machine {
         })
     }
 
-    /// Dots forward and twice backward, forward again where activations are recomputed, and the update, which
-    /// reads and writes weights and state.
+    /// The seconds of the dots of the largest stage, and those of its update. Dots are forward and twice
+    /// backward, forward again where activations are recomputed, and once more in a stage, which keeps
+    /// its input alone. The update reads and writes weights and state.
     fn compute_seconds(
         &self,
         job: &JobFile,
         planned: &PlannedModel,
         memory: &Memory,
-    ) -> RunResult<f64> {
+    ) -> RunResult<(f64, f64)> {
         let (train, parallel) = (&job.train, &job.parallel);
         let lengths = Lengths {
             positions: planned.positions(job)? as usize,
@@ -257,23 +225,109 @@ impl Machine {
         };
         let rows = train.per_device_train_batch_size * train.gradient_accumulation_steps;
         let forward = planned.model.forward_flops(rows as usize, lengths);
-        let passes = if train.gradient_checkpointing { 4.0 } else { 3.0 };
-        let dots = passes * forward / f64::from(parallel.tensor) / self.core.flops;
+        let layers = planned.model.num_layers().max(1);
+        let share = layers.div_ceil(parallel.pipeline as usize) as f64 / layers as f64;
+        let again = u32::from(train.gradient_checkpointing) + u32::from(parallel.pipeline > 1);
+        let passes = f64::from(3 + again);
+        let dots = passes * forward * share / f64::from(parallel.tensor) / self.core.flops;
         let updated =
             2 * memory.weights_bytes + memory.gradients_bytes + 2 * memory.optimizer_bytes;
-        Ok(dots + updated as f64 / self.core.memory)
+        Ok((dots, updated as f64 / self.core.memory))
     }
 
-    fn seconds(&self, collective: &Collective, mesh: &Mesh) -> f64 {
-        let (members, bytes) = (collective.participants.first(), moved_bytes(collective));
-        let host = |core: usize| core / self.per_host;
-        let is_within_host = members.windows(2).all(|it| host(it[0]) == host(it[1]));
-        let rate = if is_within_host { self.core.link } else { self.core.network };
+    /// What the stage that sends the most of each kind does. Stages send at the same time.
+    fn traffic(&self, mesh: &Mesh, stages: &[StageTraffic], repeats: Repeats) -> Traffic {
+        let all = stages.iter().map(|sent| self.stage_traffic(mesh, sent, repeats));
+        all.reduce(Traffic::max).unwrap_or_default()
+    }
+
+    fn stage_traffic(&self, mesh: &Mesh, sent: &StageTraffic, repeats: Repeats) -> Traffic {
+        let mut traffic = Traffic::default();
+        for (program, collective) in &sent.collectives {
+            let (times, seconds) = match program {
+                Program::Accumulate => (repeats.microbatches, &mut traffic.passes_seconds),
+                _ => (1.0, &mut traffic.update_seconds),
+            };
+            *seconds += times * self.seconds(collective, mesh, sent.stage);
+            let bytes = times * moved_bytes(collective);
+            if is_over(collective, mesh, Axis::Data) {
+                traffic.data_bytes += bytes;
+            } else if is_over(collective, mesh, Axis::Tensor) {
+                traffic.tensor_bytes += bytes;
+            }
+        }
+        let to_stages = |bytes: f64, times: f64| {
+            let latencies = if bytes > 0.0 { times } else { 0.0 };
+            latencies * LATENCY + bytes / self.rate(&mesh.groups(&[Axis::Pipeline])[0])
+        };
+        let [batches, update] =
+            [repeats.batches * sent.batch_bytes as f64, sent.update_bytes as f64];
+        traffic.passes_seconds += to_stages(batches, 2.0 * repeats.microbatches);
+        traffic.update_seconds += to_stages(update, 1.0);
+        traffic.pipeline_bytes = batches + update;
+        traffic
+    }
+
+    fn seconds(&self, collective: &Collective, mesh: &Mesh, stage: usize) -> f64 {
+        let (own, bytes) = (mesh.of_stage(), moved_bytes(collective));
+        let member =
+            |member| mesh.replica(Coordinates { pipeline: stage, ..own.coordinates(member) });
+        let members: Vec<usize> = collective.participants.first().into_iter().map(member).collect();
         let latencies = match is_over(collective, mesh, Axis::Data) {
             true => (bytes / COMBINED_BYTES).min(1.0),
             false => 1.0,
         };
-        latencies * LATENCY + bytes / rate
+        latencies * LATENCY + bytes / self.rate(&members)
+    }
+
+    /// The rate of the slowest link between neighbours of a group.
+    fn rate(&self, members: &[usize]) -> f64 {
+        let host = |core: usize| core / self.per_host;
+        let is_within_host = members.windows(2).all(|it| host(it[0]) == host(it[1]));
+        if is_within_host { self.core.link } else { self.core.network }
+    }
+}
+
+/// How often a step runs its programs.
+#[derive(Clone, Copy)]
+struct Repeats {
+    batches: f64,
+    /// Of all batches.
+    microbatches: f64,
+}
+
+impl Repeats {
+    fn of(train: &Train, schedule: &Schedule) -> Repeats {
+        let batches = f64::from(train.gradient_accumulation_steps);
+        Repeats { batches, microbatches: batches * schedule.microbatches as f64 }
+    }
+}
+
+/// What a core sends in a step, by axis, and the seconds that it takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    data_bytes: f64,
+    tensor_bytes: f64,
+    pipeline_bytes: f64,
+    /// While batches pass.
+    passes_seconds: f64,
+    /// At the end of the step.
+    update_seconds: f64,
+}
+
+impl Traffic {
+    fn seconds(&self) -> f64 {
+        self.passes_seconds + self.update_seconds
+    }
+
+    fn max(self, other: Traffic) -> Traffic {
+        Traffic {
+            data_bytes: self.data_bytes.max(other.data_bytes),
+            tensor_bytes: self.tensor_bytes.max(other.tensor_bytes),
+            pipeline_bytes: self.pipeline_bytes.max(other.pipeline_bytes),
+            passes_seconds: self.passes_seconds.max(other.passes_seconds),
+            update_seconds: self.update_seconds.max(other.update_seconds),
+        }
     }
 }
 
@@ -292,7 +346,7 @@ fn moved_bytes(collective: &Collective) -> f64 {
 /// Whether a collective is over an axis: one over several counts for `data`.
 fn is_over(collective: &Collective, mesh: &Mesh, axis: Axis) -> bool {
     let Participants::Groups(_) = &collective.participants else { return false };
-    mesh.axes_between(&collective.participants.first()).first() == Some(&axis)
+    mesh.of_stage().axes_between(&collective.participants.first()).first() == Some(&axis)
 }
 
 #[cfg(test)]
@@ -336,17 +390,6 @@ mod tests {
     }
 
     #[test]
-    fn meshes_keep_the_rows_of_a_step() {
-        let job = job("resources: {cores: 8}\ntrain: {per_device_train_batch_size: 2, \
-                       gradient_accumulation_steps: 2}");
-        let found = candidates(&job, 4);
-        assert!(found.iter().all(|it| it.total_train_batch_size() == 32));
-        let tensors: Vec<u32> = found.iter().map(|it| it.parallel.tensor).collect();
-        assert_eq!((tensors.iter().max(), tensors.len()), (Some(&4), 6 + 12 + 12));
-        assert!(candidates(&super::tests::job("resources: {cores: 3}"), 3).len() > 6);
-    }
-
-    #[test]
     fn bytes_and_seconds_are_those_of_the_formulas() {
         let job = job("resources: {cores: 2}\ntrain: {optim: sgd, max_steps: 3600}");
         let found = plan(&job);
@@ -370,6 +413,29 @@ mod tests {
         let one = plan(&job("resources: {cores: 4}"));
         let two = plan(&job("resources: {cores: 8}"));
         assert!(two.communication_seconds > 20.0 * one.communication_seconds, "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn stages_send_states_and_wait_for_the_first_and_last_micro_batch() {
+        let pipelined = "train: {per_device_train_batch_size: 8, gradient_checkpointing: false}\n\
+                         resources: {cores: 2}\nparallel: {pipeline: 2, microbatches: 8}";
+        let job = job(pipelined);
+        let [found, whole] = [plan(&job), plan(&self::job("resources: {cores: 1}"))];
+        // Eight micro-batches of one row, 64 positions and 64 features each way, and the tied embedding's
+        // sums or values at the end.
+        assert_eq!(found.pipeline_axis_bytes, 8 * 64 * 64 * 4 + 512 * 64 * 4);
+        assert_eq!((found.data_axis_bytes, found.tensor_axis_bytes), (0, 0));
+        let flops = planned(&job).model.forward_flops(8, Lengths::of(64));
+        // Each stage has half of the layers, and passes forward once more.
+        let passes = 4.0 * flops / 2.0 / 1e12;
+        let sent = 16.0 * LATENCY + (8 * 64 * 64 * 4) as f64 / 1e10;
+        let idle = (passes + sent) / 8.0;
+        assert!((found.idle_seconds / idle - 1.0).abs() < 1e-9, "{found:?}");
+        let sum = found.compute_seconds + found.communication_seconds + found.idle_seconds;
+        assert_eq!(found.step_seconds, sum);
+        let (memory, whole) = (found.memory, whole.memory);
+        assert!(memory.weights_bytes < whole.weights_bytes, "{memory:?}");
+        assert!(memory.bytes_per_core < whole.bytes_per_core, "{memory:?}");
     }
 
     #[test]

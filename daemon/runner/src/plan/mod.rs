@@ -6,6 +6,7 @@
 //!
 //! Imports `model`, `data`, `tasks`, `state`, `step` and `session`.
 
+mod candidates;
 mod devices;
 mod fitting;
 mod memory;

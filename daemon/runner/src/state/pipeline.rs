@@ -9,9 +9,6 @@ use traind_models::{Chunks, Model, ParameterSpec};
 
 use crate::error::{RunError, RunResult};
 
-/// Micro-batches for each stage where the job names no number.
-const MICROBATCHES_PER_STAGE: usize = 4;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pipeline {
     pub chunks: Chunks,
@@ -31,6 +28,9 @@ pub(crate) struct Loan {
 }
 
 impl Pipeline {
+    /// Micro-batches for each stage where the job names no number.
+    pub(crate) const MICROBATCHES_PER_STAGE: usize = 4;
+
     /// Refuses more chunks than the model has layers.
     pub(crate) fn of_job(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
         let parallel = &job.parallel;
@@ -44,7 +44,7 @@ impl Pipeline {
                  pipeline_interleave) need one each; the largest pipeline is {layers}"
             ),
         })?;
-        let default = MICROBATCHES_PER_STAGE * stages;
+        let default = Pipeline::MICROBATCHES_PER_STAGE * stages;
         let microbatches = parallel.microbatches.map_or(default, |count| count as usize);
         Ok(Pipeline { chunks, stages, microbatches })
     }

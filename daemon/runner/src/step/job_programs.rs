@@ -14,7 +14,7 @@ use super::{
     TrainStep,
 };
 use crate::error::{RunError, RunResult};
-use crate::state::{Loan, Pipeline, StateSettings, TrainState, mesh};
+use crate::state::{Loan, ParameterState, Pipeline, StateSettings, TrainState, mesh};
 
 pub(crate) struct JobPrograms {
     pub pipeline: Pipeline,
@@ -83,6 +83,13 @@ impl JobPrograms {
         }
     }
 
+    /// The number of layers of a stage between others, if it has one chunk.
+    pub(crate) fn inner_layers(&self, stage: usize) -> Option<usize> {
+        let Pipeline { chunks, .. } = self.pipeline;
+        let is_inner = !chunks.is_first(stage) && !chunks.is_last(stage);
+        (is_inner && self.pipeline.chunks_per_stage() == 1).then(|| chunks.layers(stage).len())
+    }
+
     /// The bytes of the chunk inputs that a core of a stage keeps for backward passes of a batch of
     /// `sizes`.
     pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
@@ -92,6 +99,33 @@ impl JobPrograms {
         let kept = Schedule::of(&self.pipeline, sizes.rows()).inputs_kept(stage) as u64;
         let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
         Ok(kept * states)
+    }
+
+    /// The bytes of states, and of gradients of states, that a core of a stage sends to others in a training
+    /// batch of `sizes`.
+    pub(crate) fn sent_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
+        let chunks = (0..self.pipeline.chunks.count())
+            .filter(|chunk| self.pipeline.stage_of(*chunk) == stage);
+        let chunk_sends = |chunk| {
+            let Pipeline { chunks, .. } = self.pipeline;
+            u64::from(!chunks.is_last(chunk)) + u64::from(!chunks.is_first(chunk))
+        };
+        let sends =
+            self.pipeline.microbatches(sizes.rows()) as u64 * chunks.map(chunk_sends).sum::<u64>();
+        if sends == 0 {
+            return Ok(0);
+        }
+        Ok(sends * self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?)
+    }
+
+    /// The bytes that a core of a stage sends to others at the end of a step: sums of gradients of the
+    /// parameters that it borrows, and those parameters that it lends.
+    pub(crate) fn lent_bytes(&self, stage: usize) -> u64 {
+        let own = |loan: &&Loan| loan.borrower == stage || loan.owner == stage;
+        let shapes = self.loans.iter().filter(own).filter_map(|loan| {
+            self.states[stage].parameter(loan.parameter).and_then(ParameterState::sum_shape)
+        });
+        shapes.map(|shape| shape.size_bytes() as u64).sum()
     }
 
     /// The loans of a stage's own parameters.

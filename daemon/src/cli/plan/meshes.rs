@@ -20,8 +20,18 @@ fn header() -> String {
     let of_core = ["per core", "weights", "gradients", "optimizer", "activations"];
     let of_core: String = of_core.iter().map(|name| format!("{name:>12}")).collect();
     format!(
-        "{:>4} {:>6}  {:<44}{:>10}{:>10}{:>6}{of_core}{:>12}{:>12}",
-        "data", "tensor", "settings", "step", "rows/s", "comm", "over data", "over tensor"
+        "{:>4} {:>6} {:>8}  {:<54}{:>10}{:>10}{:>6}{:>6}{of_core}{:>12}{:>12}{:>14}",
+        "data",
+        "tensor",
+        "pipeline",
+        "settings",
+        "step",
+        "rows/s",
+        "comm",
+        "idle",
+        "over data",
+        "over tensor",
+        "over pipeline"
     )
 }
 
@@ -35,17 +45,21 @@ fn line(mesh: &v1::MeshPlan) -> String {
     ];
     let of_core: String =
         of_core.iter().map(|size| format!("{:>12}", text::bytes(*size))).collect();
-    let share = 100.0 * mesh.communication_seconds / mesh.step_seconds;
+    let share = |seconds: f64| 100.0 * seconds / mesh.step_seconds;
     let unfit = if mesh.fits { "" } else { "  does not fit" };
     format!(
-        "{:>4} {:>6}  {:<44}{:>9.3}s{:>10.1}{share:>5.0}%{of_core}{:>12}{:>12}{unfit}",
+        "{:>4} {:>6} {:>8}  {:<54}{:>9.3}s{:>10.1}{:>5.0}%{:>5.0}%{of_core}{:>12}{:>12}{:>14}{unfit}",
         mesh.data,
         mesh.tensor,
+        mesh.pipeline,
         settings(mesh),
         mesh.step_seconds,
         mesh.rows_per_second,
+        share(mesh.communication_seconds),
+        share(mesh.idle_seconds),
         text::bytes(mesh.data_axis_bytes),
         text::bytes(mesh.tensor_axis_bytes),
+        text::bytes(mesh.pipeline_axis_bytes),
     )
 }
 
@@ -56,7 +70,8 @@ fn settings(mesh: &v1::MeshPlan) -> String {
     let sharded = (mesh.fsdp != "no").then_some(mesh.fsdp.as_str());
     let positions = mesh.sequence_parallel.then_some("positions");
     let recomputed = mesh.gradient_checkpointing.then_some("recomputed");
-    let words = [Some(batch.as_str()), sharded, positions, recomputed];
+    let parts = (mesh.pipeline > 1).then(|| format!("{} parts", mesh.microbatches));
+    let words = [Some(batch.as_str()), parts.as_deref(), sharded, positions, recomputed];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -77,10 +92,11 @@ fn faster(meshes: &[v1::MeshPlan]) -> Option<String> {
     let is_faster = |it: &&v1::MeshPlan| !it.fits && it.step_seconds < first.step_seconds;
     let next = meshes.iter().filter(is_faster).min_by_key(|it| it.bytes_per_core)?;
     Some(format!(
-        "with {} per core: data {}, tensor {}, {}, {:.3} s a step",
+        "with {} per core: data {}, tensor {}, pipeline {}, {}, {:.3} s a step",
         text::bytes(next.bytes_per_core),
         next.data,
         next.tensor,
+        next.pipeline,
         settings(next),
         next.step_seconds
     ))
@@ -94,6 +110,8 @@ mod tests {
         v1::MeshPlan {
             data: 4,
             tensor: 2,
+            pipeline: 2,
+            microbatches: 8,
             sequence_parallel: true,
             fsdp: "full_shard".to_owned(),
             per_device_train_batch_size: 8,
@@ -102,6 +120,7 @@ mod tests {
             fits,
             step_seconds,
             communication_seconds: step_seconds / 4.0,
+            idle_seconds: step_seconds / 8.0,
             hours: 48.0,
             price: 96.0,
             ..v1::MeshPlan::default()
@@ -111,12 +130,12 @@ mod tests {
     #[test]
     fn meshes_are_lines_with_the_cost_of_the_first_and_what_a_faster_one_needs() {
         let found = lines(&[mesh(2.0, 1 << 30, true), mesh(1.0, 4 << 30, false)]);
-        assert!(found[1].contains("8 x 2, full_shard, positions"), "{found:?}");
-        assert!(found[1].contains("2.000s") && found[1].contains("25%"), "{found:?}");
+        assert!(found[1].contains("8 x 2, 8 parts, full_shard, positions"), "{found:?}");
+        assert!(found[1].contains("2.000s") && found[1].contains("25%   12%"), "{found:?}");
         assert!(found[2].ends_with("does not fit"), "{found:?}");
         assert_eq!(found[3], "whole job: 48.0 h, 2.0 days, price 96.00");
-        let expect =
-            "with 4.0 GiB per core: data 4, tensor 2, 8 x 2, full_shard, positions, 1.000 s a step";
+        let expect = "with 4.0 GiB per core: data 4, tensor 2, pipeline 2, 8 x 2, 8 parts, full_shard, \
+                      positions, 1.000 s a step";
         assert_eq!(found[4], expect);
         assert!(lines(&[]).is_empty());
     }

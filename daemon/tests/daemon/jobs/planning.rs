@@ -99,12 +99,12 @@ async fn a_failing_planner_does_not_block_submission() {
 
 fn mesh() -> Value {
     json!({
-        "data": 4, "tensor": 2, "sequence_parallel": true, "fsdp": "full_shard",
+        "data": 4, "tensor": 2, "pipeline": 2, "microbatches": 8, "sequence_parallel": true, "fsdp": "full_shard",
         "gradient_checkpointing": false, "per_device_train_batch_size": 8,
         "gradient_accumulation_steps": 1, "weights_bytes": 1, "gradients_bytes": 2,
         "optimizer_bytes": 3, "activations_bytes": 4, "bytes_per_core": 10, "fits": true,
-        "data_axis_bytes": 5, "tensor_axis_bytes": 6, "compute_seconds": 0.75,
-        "communication_seconds": 0.25, "step_seconds": 1.0, "rows_per_second": 32.0,
+        "data_axis_bytes": 5, "tensor_axis_bytes": 6, "pipeline_axis_bytes": 7, "compute_seconds": 0.5,
+        "communication_seconds": 0.25, "idle_seconds": 0.25, "step_seconds": 1.0, "rows_per_second": 32.0,
         "hours": 0.0, "price": 0.0,
     })
 }
@@ -119,7 +119,10 @@ async fn meshes_are_compared_for_machines_that_are_not_here() {
     let output = host.cli(&elsewhere);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("8 x 1, full_shard, positions") && text.contains("1.000s"), "{text}");
+    assert!(
+        text.contains("8 x 1, 8 parts, full_shard, positions") && text.contains("1.000s"),
+        "{text}"
+    );
     let output = host.cli(&["plan", "job.yaml", "--hosts=2"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("--auto"), "{output:?}");
 }

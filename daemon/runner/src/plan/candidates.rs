@@ -1,0 +1,140 @@
+//! The jobs that a search compares: the same rows a step on each mesh.
+
+use traind_job_file::{Fsdp, JobFile};
+
+use crate::state::Pipeline;
+
+/// The jobs with the same rows a step on other meshes. Layers are divided within a host alone, and over at
+/// most `layers` stages.
+pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFile> {
+    let mut jobs = Vec::new();
+    for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
+        let cores = job.resources.cores / tensor;
+        for pipeline in stages(job, cores, layers) {
+            let data = cores / pipeline;
+            let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
+            for fsdp in shardings(data, pipeline) {
+                for sequence_parallel in positions(tensor, pipeline) {
+                    for gradient_checkpointing in [false, true] {
+                        let mut changed = job.clone();
+                        let (parallel, train) = (&mut changed.parallel, &mut changed.train);
+                        (parallel.data, parallel.tensor) = (Some(data), tensor);
+                        (parallel.pipeline, parallel.pipeline_interleave) = (pipeline, 1);
+                        parallel.microbatches = batch.microbatches;
+                        (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
+                        parallel.sequence_parallel = *sequence_parallel;
+                        train.gradient_checkpointing = gradient_checkpointing;
+                        train.per_device_train_batch_size = batch.rows;
+                        train.gradient_accumulation_steps = batch.batches;
+                        jobs.push(changed);
+                    }
+                }
+            }
+        }
+    }
+    jobs
+}
+
+/// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
+/// largest stage of as many layers as a smaller number has is left out.
+fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
+    let most = match job.train.predict_with_generate || job.peft.method.is_some() {
+        true => 1,
+        false => layers.clamp(1, cores),
+    };
+    let mut counts: Vec<u32> = (1..=most).filter(|count| cores.is_multiple_of(*count)).collect();
+    counts.dedup_by_key(|count| layers.div_ceil(*count));
+    counts
+}
+
+/// In stages the optimizer's state alone, which costs nothing: parameters that are gathered for each
+/// micro-batch would cost more than stages save.
+fn shardings(data: u32, pipeline: u32) -> &'static [Fsdp] {
+    match (data, pipeline) {
+        (1, _) => &[Fsdp::No],
+        (_, 1) => &[Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard],
+        _ => &[Fsdp::ShardOptimizer],
+    }
+}
+
+/// Whether positions are divided: in stages wherever they can be, which takes less memory for as many bytes.
+fn positions(tensor: u32, pipeline: u32) -> &'static [bool] {
+    match (tensor, pipeline) {
+        (1, _) => &[false],
+        (_, 1) => &[false, true],
+        _ => &[true],
+    }
+}
+
+/// How a core's rows of a step are divided.
+struct Batch {
+    rows: u32,
+    batches: u32,
+    microbatches: Option<u32>,
+}
+
+impl Batch {
+    /// Without stages as many batches as the job has at most. With stages one, whose micro-batches keep
+    /// them busy.
+    fn of_mesh(job: &JobFile, data: u32, pipeline: u32) -> Option<Batch> {
+        let (rows, data) = (job.total_train_batch_size(), u64::from(data));
+        let most = job.train.gradient_accumulation_steps;
+        if pipeline == 1 {
+            let mut counts = (1..=most).rev();
+            let batches = counts.find(|it| rows.is_multiple_of(u64::from(*it) * data))?;
+            let rows = (rows / u64::from(batches) / data) as u32;
+            return Some(Batch { rows, batches, microbatches: None });
+        }
+        let rows = rows.is_multiple_of(data).then_some((rows / data) as u32)?;
+        let most = most.max(Pipeline::MICROBATCHES_PER_STAGE as u32 * pipeline).min(rows);
+        let microbatches = (1..=most).rev().find(|count| rows.is_multiple_of(*count));
+        Some(Batch { rows, batches: 1, microbatches })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(sections: &str) -> JobFile {
+        let yaml = format!(
+            "name: a\nmodel: {{name_or_path: ./a, task: causal-lm}}\n\
+             data: {{train: a.txt, block_size: 64}}\noutput_dir: out\n{sections}"
+        );
+        JobFile::parse(&yaml, std::path::Path::new("/")).unwrap().job
+    }
+
+    #[test]
+    fn meshes_keep_the_rows_of_a_step() {
+        let job = job("resources: {cores: 8}\ntrain: {per_device_train_batch_size: 2, \
+                       gradient_accumulation_steps: 2}");
+        let found = candidates(&job, 4, 1);
+        assert!(found.iter().all(|it| it.total_train_batch_size() == 32));
+        let tensors: Vec<u32> = found.iter().map(|it| it.parallel.tensor).collect();
+        assert_eq!((tensors.iter().max(), tensors.len()), (Some(&4), 6 + 12 + 12));
+        assert!(candidates(&super::tests::job("resources: {cores: 3}"), 3, 1).len() > 6);
+    }
+
+    #[test]
+    fn stages_divide_the_cores_and_have_a_layer_each() {
+        let job = job("resources: {cores: 8}\ntrain: {per_device_train_batch_size: 3, \
+                       gradient_accumulation_steps: 4}");
+        let found = candidates(&job, 8, 4);
+        let mut meshes: Vec<_> = found.iter().map(|it| it.parallel.clone()).collect();
+        assert!(meshes.iter().all(|it| it.data.unwrap() * it.tensor * it.pipeline == 8));
+        assert_eq!(meshes.iter().map(|it| it.pipeline).max(), Some(4));
+        for job in found.iter().filter(|job| job.parallel.pipeline > 1) {
+            let (rows, parallel) = (job.train.per_device_train_batch_size, &job.parallel);
+            assert_eq!(job.total_train_batch_size(), 96);
+            assert!(rows.is_multiple_of(parallel.microbatches.unwrap()), "{parallel:?}");
+            assert!(parallel.microbatches.unwrap() >= parallel.pipeline, "{parallel:?}");
+        }
+        meshes.retain(|it| (it.data, it.pipeline) == (Some(2), 4));
+        // 48 rows on each core: up to four micro-batches a stage.
+        assert!(meshes.iter().all(|it| it.microbatches == Some(16)), "{meshes:?}");
+        // A larger stage has as many layers with three stages as with two.
+        assert_eq!(stages(&job, 6, 4), [1, 2]);
+        let texts = self::job("resources: {cores: 8}\npeft: {method: lora}");
+        assert!(candidates(&texts, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
+    }
+}
