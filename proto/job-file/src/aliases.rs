@@ -33,6 +33,7 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("parallel", "tensor_parallel_degree", "tensor", Meaning::Same),
     ("parallel", "tensor_model_parallel_size", "tensor", Meaning::Same),
     ("parallel", "sequence_parallel_enabled", "sequence_parallel", Meaning::Same),
+    ("parallel", "placement_strategy", "placement", Meaning::Same),
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 

@@ -3,6 +3,7 @@
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
+use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
 use crate::values::{DataFiles, ModelSource};
@@ -287,7 +288,27 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
         }
         _ => {}
     }
+    check_placement(job, problems);
     check_pipeline(job, problems);
+}
+
+/// Refuses a Neuron job whose groups of cores that share layers are not neighbours.
+fn check_placement(job: &JobFile, problems: &mut Problems) {
+    let (parallel, order) = (&job.parallel, job.parallel.placement.order());
+    if job.resources.platform != Platform::Neuron || parallel.tensor == 1 {
+        return;
+    }
+    let between = order.chars().skip_while(|letter| *letter != 'T').skip(1);
+    let size = |letter| if letter == 'D' { job.data_parallel_size() } else { parallel.pipeline };
+    if between.map(size).any(|size| size > 1) {
+        let works = order.replace('T', "") + "T";
+        let description = format!(
+            "puts the cores that share layers apart, and on {} they must be neighbours; `{works}` \
+             makes them so",
+            Platform::Neuron
+        );
+        problems.violation("parallel.placement", description);
+    }
 }
 
 fn check_pipeline(job: &JobFile, problems: &mut Problems) {

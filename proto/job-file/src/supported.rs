@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::parallel::CorePlacement;
 use crate::values::DataFiles;
 
 /// Refuses what is not supported yet.
@@ -17,16 +16,10 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 
 /// Each field with whether the job asks for something that cannot be done.
 fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
-    let parallel = &job.parallel;
     let data = [job.data.train.as_ref(), job.data.validation.as_ref(), job.data.test.as_ref()];
     let other_url = |path: &PathBuf| {
         DataFiles::is_url(path) && !DataFiles::is_object(path) && !DataFiles::is_data_set(path)
     };
     let urls = data.map(|files| files.is_some_and(|files| files.patterns.iter().any(other_url)));
-    vec![
-        ("data.train", urls[0]),
-        ("data.validation", urls[1]),
-        ("data.test", urls[2]),
-        ("parallel.placement", parallel.placement != CorePlacement::Cluster),
-    ]
+    vec![("data.train", urls[0]), ("data.validation", urls[1]), ("data.test", urls[2])]
 }

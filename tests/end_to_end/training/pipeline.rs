@@ -35,6 +35,7 @@ async fn a_classifier_in_uneven_stages_trains_as_on_one_core() {
         .set("train.gradient_accumulation_steps", 2)
         .set("parallel.shard_optimizer_state", true)
         .set("parallel.sequence_parallel", true)
+        .set("parallel.placement", "PTD")
         .set("train.resume_from_checkpoint", two.path("out/checkpoint-2").display());
     results(&host, &all).await.assert_equal(&expect, "D2 T2 P2");
     let one = job

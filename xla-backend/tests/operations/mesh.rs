@@ -75,6 +75,38 @@ fn strategies_are_orders_by_another_name() {
     }
 }
 
+/// The core of each place, for 2 of `data` x 2 of `tensor` x 3 of `pipeline`. Places count as `DPT` does.
+#[test]
+fn an_order_decides_which_core_has_which_place() {
+    let cluster = Mesh::new(2, 2, 3, Placement::Cluster).unwrap();
+    for (order, expect) in [
+        ("DPT", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+        ("DTP", [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]),
+        ("PDT", [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]),
+        ("PTD", [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]),
+        ("TDP", [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]),
+        ("TPD", [0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11]),
+    ] {
+        let mesh = Mesh::new(2, 2, 3, order.parse().unwrap()).unwrap();
+        let cores = (0..12).map(|place| mesh.replica(cluster.coordinates(place)));
+        assert!(cores.eq(expect), "{order}");
+    }
+}
+
+/// Programs have the groups of a stage's cores, and plugins get those cores in ascending order.
+#[test]
+fn the_cores_of_a_stage_are_where_the_order_puts_them() {
+    let ids: Vec<i32> = CLIENT.devices().map(|device| device.id()).collect();
+    for (order, expect) in [("DPT", [[0, 2], [1, 3]]), ("PDT", [[0, 1], [2, 3]])] {
+        let mesh = Mesh::new(2, 1, 2, order.parse().unwrap()).unwrap();
+        let cores = LocalCores::of_host(CLIENT.clone(), mesh).unwrap();
+        for (stage, positions) in expect.into_iter().enumerate() {
+            let stage = cores.of_stage(stage).unwrap();
+            assert_eq!(stage.job().device_ids(), positions.map(|at: usize| ids[at]), "{order}");
+        }
+    }
+}
+
 #[test]
 fn bad_meshes_are_refused() {
     for text in ["", "near", "DP", "DDT", "DPTT", "dpt"] {

@@ -27,7 +27,10 @@ section! {
         /// `train.per_device_train_batch_size`. By default the largest number that divides it, up to 4
         /// for each stage.
         microbatches: Option<u32> = None, in 1.0..=65536.0;
-        /// Placement of the job's cores on the host.
+        /// Order in which the job's cores on the host are dealt to the axes, by the letters of `data`,
+        /// `pipeline` and `tensor`: cores of the last letter's axis are neighbours, those of the first
+        /// are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. Results do not depend on it, up
+        /// to rounding. On Neuron, the cores that share layers must be neighbours.
         placement: CorePlacement = CorePlacement::Cluster;
         /// What cores of the `data` axis hold a part each of. `shard_optimizer`: the optimizer's state
         /// (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`: also parameters
@@ -80,11 +83,34 @@ impl Fsdp {
 }
 
 spelled! {
-    /// The placement of a job's cores on a host.
+    /// The order of the axes over a job's cores on a host, the slowest first.
     pub enum CorePlacement {
-        /// Neighbours, for fast collectives.
+        /// `DPT`: cores that share layers are neighbours.
         Cluster = "cluster",
-        /// On as many devices as possible, for the most memory bandwidth per core.
+        /// `TPD`: cores that share layers are farthest apart.
         Spread = "spread",
+        /// Data, pipeline, tensor.
+        Dpt = "DPT",
+        /// Data, tensor, pipeline.
+        Dtp = "DTP",
+        /// Pipeline, data, tensor.
+        Pdt = "PDT",
+        /// Pipeline, tensor, data.
+        Ptd = "PTD",
+        /// Tensor, data, pipeline.
+        Tdp = "TDP",
+        /// Tensor, pipeline, data.
+        Tpd = "TPD",
+    }
+}
+
+impl CorePlacement {
+    /// The letters of the axes, the slowest first.
+    pub fn order(self) -> &'static str {
+        match self {
+            CorePlacement::Cluster => "DPT",
+            CorePlacement::Spread => "TPD",
+            order => order.as_str(),
+        }
     }
 }

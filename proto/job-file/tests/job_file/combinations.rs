@@ -45,6 +45,47 @@ fn fields_that_do_not_fit_each_other() {
     check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
 }
 
+/// Cores that share layers are neighbours where no axis with several cores varies faster.
+#[test]
+fn neuron_cores_that_share_layers_are_neighbours() {
+    let check_order = |platform: &str, mesh: &str, order: &str, works: Option<&str>| {
+        let resources = format!("resources: {{platform: {platform}, cores: 8}}");
+        let said = works.map_or(String::new(), |works| {
+            format!(
+                "line 2: parallel.placement: puts the cores that share layers apart, and on neuron \
+                 they must be neighbours; `{works}` makes them so"
+            )
+        });
+        check(&format!("{resources}\nparallel: {{{mesh}, placement: {order}}}"), &said);
+    };
+    let whole = "tensor: 2, pipeline: 2";
+    for (order, works) in [
+        ("cluster", None),
+        ("DPT", None),
+        ("PDT", None),
+        ("spread", Some("PDT")),
+        ("TPD", Some("PDT")),
+        ("TDP", Some("DPT")),
+        ("DTP", Some("DPT")),
+        ("PTD", Some("PDT")),
+    ] {
+        check_order("neuron", whole, order, works);
+        check_order("cuda", whole, order, None);
+    }
+    check_order("neuron", "tensor: 2", "DTP", None);
+    check_order("neuron", "tensor: 2", "PTD", Some("PDT"));
+    check_order("neuron", "tensor: 8", "spread", None);
+    check_order("neuron", "pipeline: 2", "spread", None);
+}
+
+#[test]
+fn the_placement_has_sagemaker_s_name_too() {
+    check(
+        "parallel: {placement_strategy: spread}",
+        "line 1: parallel.placement_strategy: is read as `placement`",
+    );
+}
+
 #[test]
 fn adapters_and_frozen_weights_that_do_not_fit() {
     check("peft: {method: lora, r: 4, target_modules: all-linear}\ntrain: {bf16: true}", "");

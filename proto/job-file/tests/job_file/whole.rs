@@ -119,14 +119,6 @@ fn all_that_is_missing_is_named() {
 #[test]
 fn what_cannot_be_done_yet_is_refused() {
     let refused = "is not supported yet with this value";
-    let table = [("parallel", "placement: spread")];
-    for (section, setting) in table {
-        let field = setting.split(':').next().unwrap();
-        check(
-            &format!("{section}: {{{setting}}}"),
-            &format!("line 1: {section}.{field}: {refused}"),
-        );
-    }
     check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
 }
 
@@ -137,11 +129,11 @@ fn one_fault_does_not_hide_another() {
            learning_rate: -1
            qqqqqq: 1\nparallel:
            data: 3
-           placement: spread",
+           placement: near",
         "line 2: train.learning_rate: must be at least 0, not -1
          line 3: train.qqqqqq: is not a known key
          line 4: parallel: data x tensor x pipeline is 3, but resources.cores is 1
-         line 6: parallel.placement: is not supported yet with this value",
+         line 6: parallel.placement: must be one of cluster, spread, DPT, DTP, PDT, PTD, TDP, TPD, not `near`",
     );
     check(
         "train: {learning_rate: -1}\nparallel: {data: 3}\ndata: {}",

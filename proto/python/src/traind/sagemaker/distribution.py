@@ -79,8 +79,6 @@ def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name, value in parameters.items():
         where = f"distribution['smdistributed']['modelparallel']['parameters'][{name!r}]"
-        if name == "placement_strategy" and value not in ("cluster", "spread"):
-            raise UnsupportedArgument(where, "is cluster or spread here")
         if name == "sharded_data_parallel_degree":
             if value not in (False, None, 1):
                 keys["parallel.fsdp"] = "full_shard"
