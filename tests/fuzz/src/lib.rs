@@ -75,7 +75,7 @@ pub fn fuzz(format: &Format, read: impl Fn(&Path) -> Outcome) {
     std::panic::set_hook(Box::new(|_| {}));
     let (start, before) = (Instant::now(), peak());
     let tried = try_all(format, &path, before, read);
-    let (seconds, grown) = (start.elapsed().as_secs_f64(), (peak() - before) >> 20);
+    let (seconds, grown) = (start.elapsed().as_secs_f64(), peak().saturating_sub(before) >> 20);
     std::panic::set_hook(hook);
     let refused = tried.unwrap_or_else(|(case, fault)| {
         let kept = keep(&path);
@@ -108,7 +108,7 @@ fn try_all(
         }
         unchecked.push((case, file));
         if unchecked.len() == CASES_PER_CHECK || case + 1 == format.cases {
-            if peak() - peak_before > MEMORY_MAX {
+            if peak().saturating_sub(peak_before) > MEMORY_MAX {
                 return Err(hungriest(&unchecked, path, read));
             }
             unchecked.clear();
