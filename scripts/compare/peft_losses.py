@@ -66,7 +66,7 @@ def compare(options, family, task, cases):
             complaints = steps.complaints(pairs, STEPS)
             if "freeze" not in case:
                 peers(options, "load_adapter.py", task, model, output)
-            report(family, task, case, pairs, complaints)
+            steps.report(f"{family}, {task}", "PEFT", case, pairs, complaints)
             wrong = wrong or bool(complaints)
     return wrong
 
@@ -82,16 +82,6 @@ def run_traind(options, task, model, rows, output, case, adapter):
     return both.run_traind(
         options, "peft-losses", section, data, LEARNING_RATE, STEPS, output, sections={"peft": peft}, **train
     )
-
-
-def report(family, task, case, pairs, complaints):
-    differences = ", ".join(f"{field} {steps.largest_difference(pairs, field):.1e}" for field in steps.FIELDS)
-    first = steps.largest_difference(pairs[:1], "loss")
-    settings = ", ".join(f"{name}: {value}" for name, value in case.items())
-    verdict = "not PEFT's run" if complaints else "equal"
-    print(f"{family}, {task}, {settings}\n    {verdict}: first loss {first:.1e}, {differences}", flush=True)
-    for complaint in complaints:
-        print(f"    {complaint}", flush=True)
 
 
 if __name__ == "__main__":

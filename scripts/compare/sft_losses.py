@@ -71,7 +71,7 @@ def compare(options, family, kind, cases):
             ours = run_traind(options, model, rows, output, case, adapters / str(number))
             pairs = steps.pair(history, ours)
             complaints = steps.complaints(pairs, STEPS)
-            report(family, kind, case, pairs, complaints)
+            steps.report(f"{family}, {kind}", "TRL", case, pairs, complaints)
             wrong = wrong or bool(complaints)
     return wrong
 
@@ -113,16 +113,6 @@ def run_traind(options, model, rows, output, case, adapter):
     return both.run_traind(
         options, "sft-losses", section, data, LEARNING_RATE, STEPS, output, sections={"peft": peft}, save_strategy="no"
     )
-
-
-def report(family, kind, case, pairs, complaints):
-    differences = ", ".join(f"{field} {steps.largest_difference(pairs, field):.1e}" for field in steps.FIELDS)
-    first = steps.largest_difference(pairs[:1], "loss")
-    settings = ", ".join(f"{name}: {value}" for name, value in case.items())
-    verdict = "not TRL's run" if complaints else "equal"
-    print(f"{family}, {kind}, {settings}\n    {verdict}: first loss {first:.1e}, {differences}", flush=True)
-    for complaint in complaints:
-        print(f"    {complaint}", flush=True)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,17 @@ def table(rows):
     return "\n".join(lines)
 
 
+def report(subject, peer, case, rows, complaints):
+    """Prints how a case compares with a peer's run, and what keeps the two from being the same."""
+    differences = ", ".join(f"{field} {largest_difference(rows, field):.1e}" for field in FIELDS)
+    first = largest_difference(rows[:1], "loss")
+    settings = ", ".join(f"{name}: {value}" for name, value in case.items())
+    verdict = f"not {peer}'s run" if complaints else "equal"
+    print(f"{subject}, {settings}\n    {verdict}: first loss {first:.1e}, {differences}", flush=True)
+    for complaint in complaints:
+        print(f"    {complaint}", flush=True)
+
+
 def complaints(rows, steps):
     """The differences that keep the two from being the same run of `steps` steps."""
     found = []

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use traind_proto::v1;
 
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 use super::show::follow;
-use super::submit::parse_override;
-use crate::interfaces::text;
-use crate::job_id;
+use super::submit::{parse_override, print_submitted, request_id};
 
 /// Submit a job that continues from a checkpoint of another job with other settings
 #[derive(clap::Args)]
@@ -34,10 +31,7 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        let request_id = match self.request_id {
-            Some(request_id) => request_id,
-            None => job_id::new().context("generate a request id")?,
-        };
+        let request_id = request_id(self.request_id)?;
         let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
         let step = self.at.unwrap_or_default();
         let request = v1::ForkJobRequest { request_id, job_id: self.job, step, overrides };
@@ -48,10 +42,7 @@ impl Fork {
             async move { jobs.fork_job(request).await }
         };
         let job = client::retry(fork).await?;
-        for warning in &job.warnings {
-            eprintln!("warning: {}", text::printable(&warning.message));
-        }
-        println!("{}", job.id);
+        print_submitted(&job);
         if !self.watch {
             return Ok(Exit::Done);
         }

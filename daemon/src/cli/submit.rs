@@ -34,10 +34,7 @@ impl Submit {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let job_file = read(&self.job_file)?;
         let base_dir = working_directory()?;
-        let request_id = match self.request_id {
-            Some(request_id) => request_id,
-            None => job_id::new().context("generate a request id")?,
-        };
+        let request_id = request_id(self.request_id)?;
         let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
         let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
         let jobs = client::jobs(&global).await?;
@@ -47,15 +44,25 @@ impl Submit {
             async move { jobs.create_job(request).await }
         };
         let job = client::retry(create).await?;
-        for warning in &job.warnings {
-            eprintln!("warning: {}", text::printable(&warning.message));
-        }
-        println!("{}", job.id);
+        print_submitted(&job);
         if !self.watch {
             return Ok(Exit::Done);
         }
         follow::follow(jobs, client::cores(&global).await?, &job).await
     }
+}
+
+/// The id of a request: the given one, or a new one.
+pub(crate) fn request_id(given: Option<String>) -> anyhow::Result<String> {
+    given.map_or_else(|| job_id::new().context("generate a request id"), Ok)
+}
+
+/// Prints the warnings and the id of a submitted job.
+pub(crate) fn print_submitted(job: &v1::Job) {
+    for warning in &job.warnings {
+        eprintln!("warning: {}", text::printable(&warning.message));
+    }
+    println!("{}", job.id);
 }
 
 pub(crate) fn working_directory() -> anyhow::Result<String> {

@@ -20,7 +20,7 @@ pub use location::{Location, SCHEME};
 #[cfg(feature = "s3")]
 pub use objects::Bucket;
 #[cfg(feature = "s3")]
-pub use s3::{Connected, connect};
+pub use s3::{Connected, connect, error_chain, is_no_bucket};
 #[cfg(not(feature = "s3"))]
 pub use upload::Bucket;
 pub use upload::Upload;

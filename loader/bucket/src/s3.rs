@@ -43,18 +43,22 @@ pub fn connect(bucket: &str) -> Result<Connected, object_store::Error> {
 /// The problem behind an error of `action`, such as "write it".
 pub(crate) fn problem(action: &'static str, error: object_store::Error) -> Problem {
     use object_store::Error as Store;
-    let message = chain(&error);
     match error {
-        _ if message.contains("NoSuchBucket") => Problem::NoBucket,
+        error if is_no_bucket(&error) => Problem::NoBucket,
         Store::NotFound { .. } => Problem::NotFound,
         Store::PermissionDenied { .. } => Problem::Denied { action },
         Store::Unauthenticated { .. } => Problem::Unauthenticated,
-        _ => Problem::Failed { action, message },
+        other => Problem::Failed { action, message: error_chain(&other) },
     }
 }
 
+/// Returns true if the server says that the bucket does not exist.
+pub fn is_no_bucket(error: &object_store::Error) -> bool {
+    error_chain(error).contains("NoSuchBucket")
+}
+
 /// An error with its sources, each once.
-fn chain(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

@@ -16,7 +16,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3;
 use object_store::path::Path as Key;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
-use traind_bucket::Connected;
+use traind_bucket::{Connected, error_chain, is_no_bucket};
 use traind_cache::require_space;
 
 use super::FetchContext;
@@ -234,7 +234,7 @@ impl ObjectProblem {
             Store::PermissionDenied { .. } => Self::Denied,
             Store::Unauthenticated { .. } => Self::Unauthenticated,
             Store::Precondition { .. } => Self::Changed,
-            other => Self::Failed { message: chain(&other) },
+            other => Self::Failed { message: error_chain(&other) },
         }
     }
 }
@@ -243,25 +243,7 @@ fn problem(url: &str, problem: ObjectProblem) -> Error {
     Error::Object { url: url.to_owned(), problem: Box::new(problem) }
 }
 
-fn is_no_bucket(error: &object_store::Error) -> bool {
-    chain(error).contains("NoSuchBucket")
-}
-
 /// Returns true if another attempt may succeed.
 fn may_pass(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::Generic { .. })
-}
-
-/// An error with what it came from, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let message = source.to_string();
-        if !text.contains(&message) {
-            text = format!("{text}: {message}");
-        }
-        next = source.source();
-    }
-    text
 }

@@ -93,10 +93,11 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn job(sections: &str) -> JobFile {
+    /// A job whose file ends with `sections`.
+    pub(in crate::plan) fn job(sections: &str) -> JobFile {
         let yaml = format!(
             "name: a\nmodel: {{name_or_path: ./a, task: causal-lm}}\n\
              data: {{train: a.txt, block_size: 64}}\noutput_dir: out\n{sections}"

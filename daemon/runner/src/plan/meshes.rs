@@ -358,14 +358,7 @@ mod tests {
     use traind_models::{ModelConfig, Task, registry};
 
     use super::*;
-
-    fn job(sections: &str) -> JobFile {
-        let yaml = format!(
-            "name: a\nmodel: {{name_or_path: ./a, task: causal-lm}}\n\
-             data: {{train: a.txt, block_size: 64}}\noutput_dir: out\n{sections}"
-        );
-        JobFile::parse(&yaml, std::path::Path::new("/")).unwrap().job
-    }
+    use crate::plan::candidates::tests::job;
 
     fn planned(job: &JobFile) -> PlannedModel {
         let config = json!({

@@ -14,7 +14,7 @@ use super::TrainStep;
 use super::forward::Passed;
 use super::train_step::{FIRST_ROW, STEP, accumulation, add, fetch_mean_loss, input, loss_sums};
 use crate::error::RunResult;
-use crate::state::{Gradient, Loan, TrainState};
+use crate::state::{Gradient, Loan, ParameterValue, TrainState};
 
 /// The gradients of the states that a chunk hands on, and of those that it reads.
 const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
@@ -63,8 +63,7 @@ impl TrainStep {
         chunk: usize,
     ) -> RunResult<()> {
         let parameters = state.read_parameters(at, chunk)?;
-        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        if let Passed::States(states) = self.forward(at, state, &parameters, &row_offset, chunk)? {
+        if let Passed::States(states) = self.forward_rows(at, state, &parameters, chunk)? {
             Passed::send(at, &states);
         }
         Ok(())
@@ -78,8 +77,7 @@ impl TrainStep {
         chunk: usize,
     ) -> RunResult<()> {
         let parameters = state.read_parameters(at, chunk)?;
-        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        let loss = match self.forward(at, state, &parameters, &row_offset, chunk)? {
+        let loss = match self.forward_rows(at, state, &parameters, chunk)? {
             Passed::States(states) => with_gradients(at, &states)?,
             output @ Passed::Output(_) => {
                 let (loss_sum, weight_sum) = loss_sums(output)?;
@@ -94,6 +92,18 @@ impl TrainStep {
         let (gradients, of_states) = Gradient::and_those_of(&before, &loss, &parameters)?;
         of_states.iter().for_each(|gradient| at.send(gradient));
         gradients.into_iter().try_for_each(|gradient| gradient.accumulate(at, &self.mesh))
+    }
+
+    /// The forward pass of a chunk for the rows of a step from [`FIRST_ROW`] on.
+    fn forward_rows(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        parameters: &[ParameterValue<'_>],
+        chunk: usize,
+    ) -> RunResult<Passed> {
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        self.forward(at, state, parameters, &row_offset, chunk)
     }
 
     /// The inputs of [`TrainStep::record_reduce`]: the gradient sums of the stages that borrow.

@@ -4,11 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use traind_convert::{Converted, Refused, Source, convert, convert_command, split_words};
-use traind_job_file::JobFile;
 
-use super::fields;
+use super::{check_fields, fields};
 
 /// The outcome of a file: fields of the job file with their values, or keys that are refused with a part
 /// of their sentences.
@@ -186,21 +184,6 @@ fn every_file_is_accepted_or_refused_with_its_sentence() {
             (Accepted(_), Err(refused)) => panic!("{file}: {refused}"),
             (Denied(_), Ok(converted)) => panic!("{file} is accepted:\n{}", converted.job_file),
         }
-    }
-}
-
-fn check_fields(file: &str, yaml: &str, expect: &[(&str, &str)]) {
-    let job = JobFile::parse(yaml, Path::new("/base"));
-    let job = job.unwrap_or_else(|errors| panic!("{file}: {errors:?}\n{yaml}")).job;
-    let job = serde_json::to_value(&job).unwrap();
-    for (path, value) in expect {
-        let found = path.split('.').fold(&job, |value, key| &value[key]);
-        let wanted: Value = serde_saphyr::from_str(value).unwrap();
-        let is_same = match (found.as_f64(), wanted.as_f64()) {
-            (Some(found), Some(wanted)) => found == wanted,
-            _ => *found == wanted,
-        };
-        assert!(is_same, "{file}: {path} is {found}, not {wanted}\n{yaml}");
     }
 }
 

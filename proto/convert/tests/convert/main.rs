@@ -22,8 +22,19 @@ use traind_job_file::JobFile;
 fn check(converted: Result<Converted, Refused>, expect: &[(&str, &str)], notes: &[&str]) {
     let converted = converted.unwrap_or_else(|refused| panic!("{refused}"));
     let yaml = &converted.job_file;
+    check_fields("", yaml, expect);
+    let keys: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(keys, notes, "{yaml}");
+    for note in &converted.notes {
+        assert!(yaml.contains(&format!("# {note}\n")), "{note} is no comment of\n{yaml}");
+    }
+}
+
+/// Every field of `expect` has this value in the resolved job file. `of` begins the message otherwise.
+#[track_caller]
+fn check_fields(of: &str, yaml: &str, expect: &[(&str, &str)]) {
     let parsed = JobFile::parse(yaml, Path::new("/base"))
-        .unwrap_or_else(|errors| panic!("{errors:?}\n{yaml}"));
+        .unwrap_or_else(|errors| panic!("{of} {errors:?}\n{yaml}"));
     let job = serde_json::to_value(&parsed.job).unwrap();
     for (path, value) in expect {
         let found = path.split('.').fold(&job, |value, key| &value[key]);
@@ -32,12 +43,7 @@ fn check(converted: Result<Converted, Refused>, expect: &[(&str, &str)], notes: 
             (Some(found), Some(wanted)) => found == wanted,
             _ => *found == wanted,
         };
-        assert!(is_same, "{path} is {found}, not {wanted}\n{yaml}");
-    }
-    let keys: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(keys, notes, "{yaml}");
-    for note in &converted.notes {
-        assert!(yaml.contains(&format!("# {note}\n")), "{note} is no comment of\n{yaml}");
+        assert!(is_same, "{of} {path} is {found}, not {wanted}\n{yaml}");
     }
 }
 

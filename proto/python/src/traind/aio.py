@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Callable, TypeVar
@@ -14,7 +13,6 @@ import grpc.aio
 
 from traind import job_file
 from traind.connection import Caller, StrPath, Target, target
-from traind.errors import JobFileWarning
 from traind.event_text import describe
 from traind.history import Metrics
 from traind.job import raise_unless_completed
@@ -60,8 +58,7 @@ class Client:
         """Submits a job, as `traind.Client.submit`."""
         request = job_file.create_request(job, overrides, base_dir, request_id)
         message: jobs_pb2.Job = await repeat(lambda: self._jobs.CreateJob(request))
-        for warning in message.warnings:
-            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        job_file.warn(message)
         return Job(self, message)
 
     async def fork(
@@ -75,8 +72,7 @@ class Client:
         """Submits a job that continues from another one's checkpoint, as `traind.Client.fork`."""
         request = job_file.fork_request(reference, at, overrides, request_id)
         message: jobs_pb2.Job = await repeat(lambda: self._jobs.ForkJob(request))
-        for warning in message.warnings:
-            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        job_file.warn(message)
         return Job(self, message)
 
     async def plan(

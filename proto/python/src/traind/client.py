@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Callable, TypeVar
@@ -13,7 +12,6 @@ import grpc
 
 from traind import job_file
 from traind.connection import Caller, StrPath, Target, target
-from traind.errors import JobFileWarning
 from traind.job import Job
 from traind.job_file import JobSource
 from traind.patience import Patience
@@ -74,8 +72,7 @@ class Client:
         """
         request = job_file.create_request(job, overrides, base_dir, request_id)
         message: jobs_pb2.Job = repeat(lambda: self._jobs.CreateJob(request))
-        for warning in message.warnings:
-            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        job_file.warn(message)
         return Job(self, message)
 
     def fork(
@@ -92,8 +89,7 @@ class Client:
         """
         request = job_file.fork_request(reference, at, overrides, request_id)
         message: jobs_pb2.Job = repeat(lambda: self._jobs.ForkJob(request))
-        for warning in message.warnings:
-            warnings.warn(warning.message, JobFileWarning, stacklevel=2)
+        job_file.warn(message)
         return Job(self, message)
 
     def plan(

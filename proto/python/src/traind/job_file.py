@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import os
 import uuid
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
 from traind.connection import StrPath
+from traind.errors import JobFileWarning
 from traind.v1 import jobs_pb2
 
 #: A mapping of the job file's sections, the path of a YAML file, or YAML (text with a line break).
 JobSource = Union[Mapping[str, Any], StrPath]
+
+
+def warn(job: jobs_pb2.Job) -> None:
+    """Issues the warnings of a submitted job, for the caller of the method that calls this."""
+    for warning in job.warnings:
+        warnings.warn(warning.message, JobFileWarning, stacklevel=3)
 
 
 def create_request(
