@@ -136,7 +136,7 @@ fn start_mirror(
 ) -> RunResult<Option<Mirror>> {
     let mut complete = remote.complete_checkpoints()?;
     complete.retain(|step| newest.is_some_and(|newest| *step <= newest));
-    let mut rotation = Rotation { limit, kept: complete };
+    let mut rotation = Rotation { limit, kept: complete.clone() };
     let rotate = Box::new(move |step, best| rotation.add(step, best));
-    remote.mirror(staged, rotate)
+    remote.mirror(staged, &complete, rotate)
 }

@@ -68,10 +68,14 @@ enum Ending {
 
 impl Remote {
     /// Starts the thread, where checkpoints are in a bucket. Uploads the newest staged checkpoint if
-    /// the bucket lacks it, since an earlier attempt may have broken off.
-    pub(crate) fn mirror(&self, staged: Staged, rotate: Rotate) -> RunResult<Option<Mirror>> {
+    /// it is not among those that are `complete` there, since an earlier attempt may have broken off.
+    pub(crate) fn mirror(
+        &self,
+        staged: Staged,
+        complete: &[u64],
+        rotate: Rotate,
+    ) -> RunResult<Option<Mirror>> {
         let Some(location) = &self.checkpoints else { return Ok(None) };
-        let complete = self.complete_checkpoints()?;
         let (newest, existing) = (staged.steps.last().copied(), staged.steps.clone());
         let best = staged.best;
         let (journal, stop) = (self.journal.clone(), self.stop.clone());
