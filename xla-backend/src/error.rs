@@ -72,6 +72,13 @@ pub enum Error {
     #[error("{action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 
+    /// Programs for a platform cannot reduce across hosts by MPI.
+    #[error("jobs of platform {platform} cannot have several hosts: MPI reaches CPU devices alone")]
+    NoHosts { platform: String },
+
+    #[error(transparent)]
+    Mpi(#[from] traind_mpi::Error),
+
     #[error(transparent)]
     Pjrt(#[from] traind_pjrt::Error),
 }

@@ -7,11 +7,11 @@
 //! with the verbs of an emitter. Below it are [`DType`], [`Shape`] and [`error`].
 //! Above it, each knowing only what stands before it:
 //!
+//! - [`mesh`]: named axes over cores and the replica groups they give.
 //! - [`kernels`]: code of our own that programs call on CPU devices.
 //! - [`ops`]: one small file per operation (shape rule, gradient rule, lowering).
 //! - [`autodiff`] and [`verify`]: the reverse walk over a graph, and its checks.
 //! - [`analysis`]: the memory and the collectives of a program, by its graph.
-//! - [`mesh`]: named axes over cores and the replica groups they give.
 //! - [`runtime`]: variables, `mark_step`, replay and compile caches.
 
 pub mod analysis;

@@ -1,8 +1,12 @@
 //! The cores of a job as a grid with named axes, and the replica groups that a
 //! collective over some of those axes runs in.
+//!
+//! A job over several hosts has the same grid on each, whose replicas run its programs.
+//! The hosts are the slowest factor of the `data` axis: each has a share of every batch.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -37,8 +41,13 @@ pub struct Coordinates {
     pub pipeline: usize,
 }
 
+/// The cores of one host, and the place of that host among those of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mesh {
+    hosts: usize,
+    /// This host's number.
+    host: usize,
+    /// On this host.
     data: usize,
     tensor: usize,
     pipeline: usize,
@@ -101,7 +110,7 @@ impl FromStr for Placement {
 }
 
 impl Coordinates {
-    /// The first of the cores that see the rows of the data shard `data`.
+    /// The first of this host's cores that see the rows of its data shard `data`.
     pub fn of_data_shard(data: usize) -> Coordinates {
         Coordinates { data, ..Coordinates::default() }
     }
@@ -127,7 +136,7 @@ impl Coordinates {
 impl Mesh {
     /// A mesh of `data` × `tensor` × `pipeline` cores, each at least 1.
     pub fn new(data: usize, tensor: usize, pipeline: usize, placement: Placement) -> Result<Mesh> {
-        let mesh = Mesh { data, tensor, pipeline, order: placement.order() };
+        let mesh = Mesh { hosts: 1, host: 0, data, tensor, pipeline, order: placement.order() };
         if [data, tensor, pipeline].contains(&0) {
             return Err(Error::Mesh {
                 axes: mesh.to_string(),
@@ -142,7 +151,26 @@ impl Mesh {
         Mesh::new(cores, 1, 1, Placement::Cluster)
     }
 
-    /// The number of cores along an axis.
+    /// The mesh that host number `host` has in a job of `hosts` such meshes.
+    pub fn on_hosts(self, hosts: usize, host: usize) -> Result<Mesh> {
+        if host < hosts {
+            return Ok(Mesh { hosts, host, ..self });
+        }
+        let problem = format!("there is no host {host} among {hosts}");
+        Err(Error::Mesh { axes: self.to_string(), problem })
+    }
+
+    /// The number of hosts of the job.
+    pub fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    /// The number of this host, from 0.
+    pub fn host(&self) -> usize {
+        self.host
+    }
+
+    /// The number of this host's cores along an axis.
     pub fn size(&self, axis: Axis) -> usize {
         match axis {
             Axis::Data => self.data,
@@ -151,12 +179,22 @@ impl Mesh {
         }
     }
 
-    /// Shares of a batch: how many cores see different rows.
+    /// Shares of a batch: how many cores, on all hosts, see different rows.
     pub fn data_shards(&self) -> usize {
-        self.data
+        self.hosts * self.data
     }
 
-    /// The number of cores of the job, each of which runs one replica.
+    /// The shares of a batch that this host's cores see.
+    pub fn own_data_shards(&self) -> Range<usize> {
+        self.host * self.data..(self.host + 1) * self.data
+    }
+
+    /// The share of a batch that a core of this host sees, among those of all hosts.
+    pub fn data_shard(&self, coordinates: Coordinates) -> usize {
+        self.host * self.data + coordinates.data
+    }
+
+    /// The number of this host's cores, each of which runs one replica.
     pub fn replica_count(&self) -> usize {
         self.data * self.tensor * self.pipeline
     }
@@ -193,7 +231,7 @@ impl Mesh {
         Axis::ALL.into_iter().filter(differs).collect()
     }
 
-    /// The replicas that differ along `axes` alone, one group for each place
+    /// This host's replicas that differ along `axes` alone, one group for each place
     /// on the other axes; groups and their members ascend.
     pub fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         // By the first member of each group.
@@ -211,6 +249,9 @@ impl Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.hosts > 1 {
+            write!(f, "{} hosts × ", self.hosts)?;
+        }
         write!(f, "data {} × tensor {} × pipeline {}", self.data, self.tensor, self.pipeline)
     }
 }

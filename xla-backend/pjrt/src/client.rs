@@ -8,10 +8,14 @@ use crate::ffi::{
     copy_slice, copy_string,
 };
 use crate::handle::{Borrowed, Handle};
+use crate::key_value_store::{self, KeyValueStore};
 use crate::records::{self, DeviceRecord};
-use crate::{CreateOptions, Kernel, Plugin, Result};
+use crate::{CreateOptions, DeferredKernel, Kernel, Plugin, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+
+/// The platform whose devices work in host memory.
+const HOST_MEMORY: &str = "cpu";
 
 /// A cheap handle: clones are the same client, freed after the last buffer,
 /// executable, device and event of it.
@@ -38,7 +42,25 @@ impl ClientInner {
 
 impl Client {
     pub fn new(plugin: Plugin, options: &CreateOptions) -> Result<Self> {
-        let handle = create(plugin, options)?;
+        Client::create(plugin, options, None)
+    }
+
+    /// A client that several processes have together, which find each other by `store`. For GPUs the
+    /// options have `node_id` and `num_nodes`. Returns when all processes have called this.
+    pub fn with_store(
+        plugin: Plugin,
+        options: &CreateOptions,
+        store: Arc<dyn KeyValueStore>,
+    ) -> Result<Self> {
+        Client::create(plugin, options, Some(store))
+    }
+
+    fn create(
+        plugin: Plugin,
+        options: &CreateOptions,
+        store: Option<Arc<dyn KeyValueStore>>,
+    ) -> Result<Self> {
+        let handle = create(plugin, options, store)?;
         let name = handle.query::<ClientPlatformNameArgs>()?;
         let version = handle.query::<ClientPlatformVersionArgs>()?;
         // SAFETY: both strings come with their length and live as the client does.
@@ -78,9 +100,16 @@ impl Client {
     /// `api_version = 4`. False where the platform takes none: only CPU devices work in
     /// host memory. See [`Capabilities::custom_calls`].
     pub fn register_kernel<K: Kernel>(&self) -> Result<bool> {
-        const HOST_MEMORY: &str = "cpu";
         match self.platform_name() {
             HOST_MEMORY => self.plugin().register_kernel::<K>(HOST_MEMORY),
+            _ => Ok(false),
+        }
+    }
+
+    /// The same for a kernel whose results arrive later.
+    pub fn register_deferred_kernel<K: DeferredKernel>(&self) -> Result<bool> {
+        match self.platform_name() {
+            HOST_MEMORY => self.plugin().register_deferred_kernel::<K>(HOST_MEMORY),
             _ => Ok(false),
         }
     }
@@ -112,13 +141,20 @@ impl fmt::Debug for Client {
     }
 }
 
-fn create(plugin: Plugin, options: &CreateOptions) -> Result<Handle<RawClient>> {
+fn create(
+    plugin: Plugin,
+    options: &CreateOptions,
+    store: Option<Arc<dyn KeyValueStore>>,
+) -> Result<Handle<RawClient>> {
     let raw = options.to_raw();
     let mut args = ClientCreateArgs {
         create_options: raw.as_ptr(),
         num_options: raw.len(),
         ..ClientCreateArgs::new()
     };
+    if let Some(store) = store {
+        key_value_store::set_callbacks(&mut args, store);
+    }
     // SAFETY: `raw` points into `options`, and both outlive the call.
     unsafe { plugin.call(&mut args) }?;
     // SAFETY: the plugin gave us this client to own.

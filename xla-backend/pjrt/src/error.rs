@@ -159,6 +159,13 @@ macro_rules! error_codes {
                     other => ErrorCode::Other(other),
                 }
             }
+
+            pub(crate) fn to_raw(self) -> i32 {
+                match self {
+                    $(ErrorCode::$name => $value,)*
+                    ErrorCode::Other(raw) => raw,
+                }
+            }
         }
 
         impl fmt::Display for ErrorCode {

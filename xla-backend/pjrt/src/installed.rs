@@ -16,13 +16,18 @@ pub fn installed_plugin(platform: &str) -> Option<PathBuf> {
     }
 }
 
+/// The newest folder of what `traind plugins install NAME` has installed.
+pub fn installed_folder(name: &str) -> Option<PathBuf> {
+    folders(&cache_dir()?.join("plugins"), name).pop()
+}
+
 /// `TRAIND_PLUGIN_CPU` for `cpu`.
 pub fn plugin_variable(platform: &str) -> String {
     format!("TRAIND_PLUGIN_{}", platform.to_uppercase().replace('-', "_"))
 }
 
 /// `$TRAIND_CACHE_DIR`, `$XDG_CACHE_HOME/traind` or `~/.cache/traind`.
-fn cache_dir() -> Option<PathBuf> {
+pub fn cache_dir() -> Option<PathBuf> {
     let variable = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
     let below = |dir: OsString, name: &str| PathBuf::from(dir).join(name);
     variable("TRAIND_CACHE_DIR")
@@ -32,16 +37,21 @@ fn cache_dir() -> Option<PathBuf> {
 }
 
 fn find_plugin(plugins: &Path, platform: &str) -> Option<PathBuf> {
+    folders(plugins, platform).iter().rev().find_map(|folder| library_in(folder))
+}
+
+/// The folders of a platform's plugin, the newest version last.
+fn folders(plugins: &Path, platform: &str) -> Vec<PathBuf> {
     let version_of = |folder: &Path| {
         let name = folder.file_name()?.to_str()?;
         Some(name.strip_prefix(platform)?.strip_prefix('-')?.to_owned())
     };
     let mut found: Vec<(String, PathBuf)> = entries(plugins)
         .into_iter()
-        .filter_map(|folder| Some((version_of(&folder)?, library_in(&folder)?)))
+        .filter_map(|folder| Some((version_of(&folder)?, folder)))
         .collect();
     found.sort_by(|a, b| compare_versions(&a.0, &b.0));
-    found.pop().map(|(_, library)| library)
+    found.into_iter().map(|(_, folder)| folder).collect()
 }
 
 fn library_in(folder: &Path) -> Option<PathBuf> {

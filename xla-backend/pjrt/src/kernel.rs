@@ -6,9 +6,12 @@
 //! to shares memory with another.
 #![allow(unsafe_code)]
 
+mod deferred;
+
 use crate::ffi::custom_call::{
-    ATTRIBUTE_SCALAR, BUFFER, CallFrame, ERROR_CREATE_SIZE, ERROR_INTERNAL, ERROR_INVALID_ARGUMENT,
-    EXTENSION_METADATA, FFI_API_VERSION, FFI_BF16, FfiApi, FfiBuffer, FfiError, FfiErrorCreateArgs,
+    ATTRIBUTE_SCALAR, BUFFER, CallFrame, DEVICE_ORDINAL_GET_SIZE, ERROR_CREATE_SIZE,
+    ERROR_INTERNAL, ERROR_INVALID_ARGUMENT, EXTENSION_METADATA, FFI_API_VERSION, FFI_BF16,
+    FFI_FUTURES_VERSION, FfiApi, FfiBuffer, FfiDeviceOrdinalGetArgs, FfiError, FfiErrorCreateArgs,
     FfiList, FfiScalar, MetadataExtension, STAGE_EXECUTE,
 };
 use crate::{DType, Element};
@@ -16,6 +19,9 @@ use std::any::Any;
 use std::ffi::{CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+
+pub(crate) use deferred::deferred_handler;
+pub use deferred::{DeferredCall, DeferredKernel};
 
 /// The code of a custom call. Programs name it by [`Kernel::NAME`]; it may run on
 /// several threads at once.
@@ -154,6 +160,35 @@ impl<'a> KernelCall<'a> {
         Err(format!("there is no attribute {name}").into())
     }
 
+    /// The number of the device, among those of its client, whose program makes the call.
+    pub fn device_ordinal(&self) -> Result<usize, KernelError> {
+        let api = self.recent_api()?;
+        let get = api.device_ordinal_get.ok_or("the plugin does not number devices")?;
+        let mut args = FfiDeviceOrdinalGetArgs {
+            struct_size: DEVICE_ORDINAL_GET_SIZE,
+            extension_start: ptr::null_mut(),
+            context: self.frame.context,
+            device_ordinal: -1,
+        };
+        // SAFETY: the entry takes these arguments, with the context of this call.
+        let error = unsafe { get(&mut args) };
+        match usize::try_from(args.device_ordinal) {
+            Ok(ordinal) if error.is_null() => Ok(ordinal),
+            _ => Err("the plugin does not know the device of the call".into()),
+        }
+    }
+
+    /// The table of a plugin that has all entries which ours declares.
+    fn recent_api(&self) -> Result<&'a FfiApi, KernelError> {
+        // SAFETY: the frame of an execution has the table, which lives as long as the process.
+        let api = unsafe { self.frame.api.as_ref() }.ok_or("the call has no table of functions")?;
+        let version = (api.api_version.major_version, api.api_version.minor_version);
+        if version.0 == FFI_FUTURES_VERSION.0 && version.1 >= FFI_FUTURES_VERSION.1 {
+            return Ok(api);
+        }
+        Err(format!("the plugin's interface for custom calls is too old: {version:?}").into())
+    }
+
     fn take<T: Element>(&mut self, index: usize) -> Result<Array<'a>, KernelError> {
         let array = self.array(&self.frame.results, index, T::DTYPE)?;
         let bit = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index));
@@ -257,21 +292,32 @@ unsafe fn slice_mut<'a, T: Element>(array: &Array<'a>) -> &'a mut [T] {
 /// # Safety
 /// `frame` is one that XLA hands to a handler.
 pub(crate) unsafe extern "C" fn handler<K: Kernel>(frame: *mut CallFrame) -> *mut FfiError {
+    // SAFETY: the caller's promise.
+    unsafe { respond(frame, K::NAME, |frame| K::run(&mut KernelCall { frame, taken: 0 })) }
+}
+
+/// Answers XLA; calls `run` if the call is to execute a kernel, and turns its outcome into XLA's.
+///
+/// # Safety
+/// `frame` is one that XLA hands to a handler.
+unsafe fn respond(
+    frame: *mut CallFrame,
+    name: &str,
+    run: impl FnOnce(&CallFrame) -> Result<(), KernelError>,
+) -> *mut FfiError {
     // SAFETY: XLA keeps the frame, and all that it points to, alive during the call.
     let frame = unsafe { &*frame };
     // SAFETY: as above.
     if unsafe { answer_metadata(frame) } || frame.stage != STAGE_EXECUTE {
         return ptr::null_mut();
     }
-    let mut call = KernelCall { frame, taken: 0 };
-    let outcome = catch_unwind(AssertUnwindSafe(|| K::run(&mut call)));
-    let (code, problem) = match outcome {
+    let (code, problem) = match catch_unwind(AssertUnwindSafe(|| run(frame))) {
         Ok(Ok(())) => return ptr::null_mut(),
         Ok(Err(KernelError(problem))) => (ERROR_INVALID_ARGUMENT, problem),
         Err(panic) => (ERROR_INTERNAL, format!("panicked: {}", panic_text(&*panic))),
     };
     // SAFETY: the frame of an execution has the table of functions.
-    unsafe { error(frame.api, code, &format!("kernel {}: {problem}", K::NAME)) }
+    unsafe { error(frame.api, code, &format!("kernel {name}: {problem}")) }
 }
 
 /// Answers a call that only asks which version the handler speaks. XLA does not register a

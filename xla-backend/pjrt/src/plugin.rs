@@ -2,13 +2,13 @@
 #![allow(unsafe_code)]
 
 use crate::ffi::custom_call::{
-    EXTENSION_FFI, ExtensionBase, FfiExtension, REGISTER_HANDLER_SIZE, RegisterHandlerArgs,
+    EXTENSION_FFI, ExtensionBase, FfiExtension, Handler, REGISTER_HANDLER_SIZE, RegisterHandlerArgs,
 };
 use crate::ffi::{
     self, Api, Args, CStruct, ErrorDestroyArgs, ErrorGetCodeArgs, ErrorMessageArgs, EventAwaitArgs,
     PluginAttributesArgs, PluginInitializeArgs, Query, RawError, copy_string,
 };
-use crate::kernel::{self, Kernel};
+use crate::kernel::{self, DeferredKernel, Kernel};
 use crate::value::{self, Attributes};
 use crate::{ApiVersion, Error, ErrorCode, Result, Value};
 use libloading::Library;
@@ -147,19 +147,36 @@ impl Plugin {
     /// False where the plugin takes no custom calls. XLA drops registrations that it does
     /// not like without an error: [`crate::Capabilities::custom_calls`] says whether they work.
     pub(crate) fn register_kernel<K: Kernel>(&self, platform: &str) -> Result<bool> {
+        self.register_handler(K::NAME, kernel::handler::<K>, platform)
+    }
+
+    /// The same for a kernel whose results arrive later.
+    pub(crate) fn register_deferred_kernel<K: DeferredKernel>(
+        &self,
+        platform: &str,
+    ) -> Result<bool> {
+        self.register_handler(K::NAME, kernel::deferred_handler::<K>, platform)
+    }
+
+    fn register_handler(
+        &self,
+        name: &'static str,
+        handler: Handler,
+        platform: &str,
+    ) -> Result<bool> {
         const CALL: &str = "PJRT_FFI_Register_Handler";
         let Some(register) = self.ffi_extension().and_then(|ffi| ffi.register_handler) else {
             return Ok(false);
         };
         let mut kernels = self.0.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kernels.insert((K::NAME, platform.to_owned())) {
+        if !kernels.insert((name, platform.to_owned())) {
             return Ok(true);
         }
         let mut args = RegisterHandlerArgs {
             struct_size: REGISTER_HANDLER_SIZE,
-            target_name: K::NAME.as_ptr().cast(),
-            target_name_size: K::NAME.len(),
-            handler: kernel::handler::<K>,
+            target_name: name.as_ptr().cast(),
+            target_name_size: name.len(),
+            handler,
             platform_name: platform.as_ptr().cast(),
             platform_name_size: platform.len(),
             traits: 0,

@@ -16,6 +16,19 @@ pub struct Collective {
     pub participants: Participants,
 }
 
+impl Collective {
+    /// The bytes that each core sends to other hosts if a reduction moves as few as it can: all but
+    /// one host's share of the operand, twice.
+    pub fn bytes_across_hosts(&self) -> u64 {
+        match self.participants {
+            Participants::Hosts(hosts) if hosts > 1 => {
+                2 * self.operand_bytes * (hosts as u64 - 1) / hosts as u64
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// Returns the collectives in which more than one replica takes part, in the order of the graph.
 pub(crate) fn collectives(graph: &Graph, outputs: &[Output]) -> Vec<Collective> {
     let nodes = needed(graph, outputs).into_iter().filter(|(_, is_needed)| *is_needed);

@@ -71,6 +71,8 @@ pub enum Participants {
     Groups(Arc<[Vec<usize>]>),
     /// Pairs of source and target.
     Pairs(Arc<[(usize, usize)]>),
+    /// Each replica with the same one of so many hosts.
+    Hosts(usize),
 }
 
 impl Participants {
@@ -79,24 +81,27 @@ impl Participants {
         match self {
             Participants::Groups(groups) => groups.first().map_or(0, Vec::len),
             Participants::Pairs(_) => 2,
+            Participants::Hosts(hosts) => *hosts,
         }
     }
 
-    /// The number of groups, or of pairs.
-    pub fn group_count(&self) -> usize {
+    /// The number of groups, or of pairs, among the `replicas` of a host.
+    pub fn group_count(&self, replicas: usize) -> usize {
         match self {
             Participants::Groups(groups) => groups.len(),
             Participants::Pairs(pairs) => pairs.len(),
+            Participants::Hosts(_) => replicas,
         }
     }
 
-    /// The replicas of the first group, or of the first pair.
+    /// The replicas of the first group, or of the first pair, on this host.
     pub fn first(&self) -> Vec<usize> {
         match self {
             Participants::Groups(groups) => groups.first().cloned().unwrap_or_default(),
             Participants::Pairs(pairs) => {
                 pairs.first().map_or_else(Vec::new, |&(source, target)| vec![source, target])
             }
+            Participants::Hosts(_) => vec![0],
         }
     }
 }

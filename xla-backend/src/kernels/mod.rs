@@ -9,7 +9,11 @@ mod product;
 use std::env;
 
 use traind_kernels::are_supported;
-use traind_pjrt::{Client, Kernel};
+use traind_mpi::{AllReduce, Reduction, World};
+use traind_pjrt::{Client, DeferredKernel, Kernel};
+
+use crate::error::{Error, Result};
+use crate::mesh::Mesh;
 
 pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
@@ -42,6 +46,24 @@ pub fn register_kernels(client: &Client) -> bool {
 /// that is known without one.
 pub fn are_kernels_expected(platform: &str) -> bool {
     platform == IN_HOST_MEMORY && !are_switched_off() && are_supported()
+}
+
+/// Lets programs for `client` reduce across the hosts of `mesh`, if there are several: as this
+/// process has joined the others' [`World`].
+pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
+    if mesh.hosts() == 1 {
+        return Ok(());
+    }
+    let world = World::current()?;
+    let (found, expected) = ((world.rank(), world.size()), (mesh.host(), mesh.hosts()));
+    if found != expected {
+        let problem = format!("MPI has started process {} of {}", found.0, found.1);
+        return Err(Error::Mesh { axes: mesh.to_string(), problem });
+    }
+    match client.register_deferred_kernel::<AllReduce>()? {
+        true => Ok(()),
+        false => Err(Error::NoHosts { platform: client.platform_name().to_owned() }),
+    }
 }
 
 /// The reason for which programs for `client` call no kernels, where its platform could.
@@ -84,6 +106,12 @@ pub(crate) struct KernelUse {
 }
 
 impl KernelUse {
+    /// A reduction by MPI.
+    pub(crate) fn across_hosts(reduction: Reduction) -> KernelUse {
+        let attributes = format!("reduction = {} : i64", reduction as i64);
+        KernelUse { target: AllReduce::NAME, attributes, flops: 0.0 }
+    }
+
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {
         KernelUse { target: K::NAME, attributes, flops: 0.0 }
     }

@@ -52,6 +52,7 @@ pub const NAMES: &[&str] = &[
     "add",
     "all_gather",
     "all_reduce",
+    "all_reduce_hosts",
     "all_to_all",
     "and",
     "attention",

@@ -8,6 +8,7 @@ use traind_pjrt::{Buffer, Client, DType as PjrtDType, Device};
 use super::HostArray;
 use crate::error::{Error, Result};
 use crate::graph::DType;
+use crate::kernels::enable_hosts;
 use crate::mesh::{Coordinates, Mesh};
 
 /// One run's inputs: `[local core][input]`, in the order of the step's inputs.
@@ -54,8 +55,10 @@ struct LocalCore {
 }
 
 impl LocalCores {
-    /// Selects the job's cores that are devices of `client`, by ascending replica.
+    /// Selects the job's cores that are devices of `client`, by ascending replica. A mesh of several
+    /// hosts needs [`World::start`](traind_mpi::World::start) before.
     pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
+        enable_hosts(&client, &job.mesh)?;
         let replicas = job.device_ids.iter().enumerate();
         let cores: Vec<LocalCore> = replicas
             .filter_map(|(replica, &id)| {

@@ -5,10 +5,12 @@
 //! Shapes are known before the first step, so that threads with a [`StepCompiler`]
 //! compile steps ahead of their use while the device runs others.
 
+mod ahead_of_time;
 mod cache;
 mod compiler;
 mod cores;
 mod device;
+mod gpu_target;
 mod host;
 mod pending;
 mod platform;
@@ -17,10 +19,12 @@ mod recording;
 mod step_compiler;
 mod variable;
 
+pub use ahead_of_time::AheadOfTime;
 pub use cache::ExecutableCache;
 pub use compiler::{CompileReport, Compiler, ExecutableSource};
 pub use cores::{CoreInputs, JobCores, LocalCores};
 pub use device::LazyDevice;
+pub use gpu_target::GpuTarget;
 pub use host::HostArray;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;

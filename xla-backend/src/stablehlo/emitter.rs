@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use traind_mpi::Reduction;
+
 use super::{DotPrecision, Lowering};
 use crate::graph::{DType, Graph, NodeId, Shape};
 use crate::kernels::KernelUse;
@@ -48,11 +50,13 @@ pub struct Emitter {
     next: usize,
     lowering: Lowering,
     kernel_flops: f64,
+    /// The result of the last exchange with other hosts.
+    exchanged: Option<Value>,
 }
 
 impl Emitter {
     pub(super) fn new(lowering: Lowering) -> Emitter {
-        Emitter { body: String::new(), next: 0, lowering, kernel_flops: 0.0 }
+        Emitter { body: String::new(), next: 0, lowering, kernel_flops: 0.0, exchanged: None }
     }
 
     /// Whether operations may lower to kernels.
@@ -208,6 +212,17 @@ impl Emitter {
             Value::named(format!("{name}#{index}"), shape.clone())
         };
         Value::with_parts(results.iter().enumerate().map(part).collect())
+    }
+
+    /// A reduction across hosts. It depends on the one before it in the program, so that all hosts
+    /// make them in the same order, whatever the compiler's: a host that made another call first
+    /// would wait for ever.
+    pub(crate) fn exchange_with_hosts(&mut self, input: &Value, reduction: Reduction) -> Value {
+        let inputs: Vec<Value> = [input].into_iter().chain(&self.exchanged).cloned().collect();
+        let shape = std::slice::from_ref(&input.shape);
+        let result = self.call_kernel(&KernelUse::across_hosts(reduction), &inputs, shape);
+        self.exchanged = Some(result.clone());
+        result
     }
 
     /// Writes the nodes of `graph` that `roots` depend on, with `arguments` as

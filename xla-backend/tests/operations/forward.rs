@@ -52,6 +52,18 @@ fn unary_operations_equal_the_standard_library() {
     }
 }
 
+#[test]
+fn cleared_values_are_zeros_that_no_two_values_share() {
+    let numbers = [1.5, -2.0, 0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    assert_eq!(values(|t| vector(t, DType::F32, &numbers).cleared()), [0.0; 6]);
+    let trace = Trace::new();
+    let cleared = ["a", "b"].map(|name| {
+        let value = trace.parameter(name, Shape::new(DType::F32, [4])).unwrap();
+        value.cleared().unwrap()
+    });
+    assert!(cleared.iter().all(|it| it.trace().graph().node(it.node()).op.name() == "select"));
+}
+
 /// From tables of the error function.
 #[test]
 fn erf_is_accurate_in_both_precisions() {

@@ -218,6 +218,9 @@ pub(crate) const TABLE: &[Row] = &[
     on_two("all_reduce, groups of one", ONE, |_, x| {
         x[0].all_reduce(ReduceKind::Sum, &[vec![0], vec![1]])?.sin()
     }),
+    on_two("all_reduce_hosts, one host", ONE, |_, x| {
+        x[0].all_reduce_hosts(ReduceKind::Sum, 1)?.sin()
+    }),
     on_two("reduce_scatter", &[any(&[3, 4])], |_, x| {
         x[0].reduce_scatter(ReduceKind::Sum, 1, &[vec![1, 0]])?.sin()
     }),

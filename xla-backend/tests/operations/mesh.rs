@@ -117,6 +117,24 @@ fn bad_meshes_are_refused() {
     assert_eq!(error, "mesh data 2 × tensor 0 × pipeline 1: every axis has at least one core");
 }
 
+/// Programs know the replicas of one host; batches are shared by all.
+#[test]
+fn hosts_divide_batches_and_have_replicas_of_their_own() {
+    let one = Mesh::new(2, 2, 1, Placement::Spread).unwrap();
+    let third = one.clone().on_hosts(3, 2).unwrap();
+    assert_eq!((third.hosts(), third.host()), (3, 2));
+    assert_eq!((third.replica_count(), third.size(Axis::Data)), (4, 2));
+    assert_eq!(third.groups(&[Axis::Data]), one.groups(&[Axis::Data]));
+    assert_eq!((one.data_shards(), one.own_data_shards()), (2, 0..2));
+    assert_eq!((third.data_shards(), third.own_data_shards()), (6, 4..6));
+    let of_replicas = (0..4).map(|replica| third.data_shard(third.coordinates(replica)));
+    assert_eq!(of_replicas.collect::<Vec<_>>(), [4, 5, 4, 5]);
+    assert_eq!(third.of_stage().own_data_shards(), 4..6);
+    assert_eq!(third.to_string(), "3 hosts × data 2 × tensor 2 × pipeline 1");
+    let error = one.on_hosts(3, 3).unwrap_err().to_string();
+    assert!(error.ends_with("there is no host 3 among 3"), "{error}");
+}
+
 /// Four cores on two hosts: this process drives the second and the fourth.
 #[test]
 fn local_cores_are_the_job_s_that_the_client_has() {
@@ -131,6 +149,13 @@ fn local_cores_are_the_job_s_that_the_client_has() {
     let at = |data, tensor| cores.core_at(Coordinates { data, tensor, pipeline: 0 });
     assert_eq!((at(1, 0).unwrap(), at(1, 1).unwrap()), (0, 1));
     assert!(matches!(at(0, 0), Err(Error::NotLocal { replica: 0 })));
+}
+
+#[test]
+fn a_job_over_hosts_needs_mpi() {
+    let mesh = Mesh::data_parallel(1).unwrap().on_hosts(2, 0).unwrap();
+    let error = LocalCores::of_host(CLIENT.clone(), mesh).unwrap_err();
+    assert!(matches!(&error, Error::Mpi(traind_mpi::Error::NotStarted)), "{error}");
 }
 
 #[test]

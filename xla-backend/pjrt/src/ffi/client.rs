@@ -2,12 +2,16 @@
 
 use super::buffer::MemoryLayout;
 use super::core::{
-    NamedValue, RawBuffer, RawClient, RawDevice, RawEvent, RawLoadedExecutable, RawMemory,
+    NamedValue, RawBuffer, RawClient, RawDevice, RawError, RawEvent, RawLoadedExecutable, RawMemory,
 };
 use std::ffi::{c_char, c_int, c_void};
 
+/// Makes an error of the plugin's from a code and a text, which it copies.
+pub(crate) type CallbackError =
+    Option<unsafe extern "C" fn(c_int, *const c_char, usize) -> *mut RawError>;
+
 c_structs! {
-    /// The key-value callbacks are for several processes and stay null here.
+    /// The key-value callbacks are for several processes, and null where there is one.
     PJRT_Client_Create_Args => ClientCreateArgs {
         create_options: *const NamedValue,
         num_options: usize,
@@ -18,6 +22,36 @@ c_structs! {
         client: *mut RawClient,
         kv_try_get_callback: *const c_void,
         kv_try_get_user_arg: *mut c_void,
+    }
+
+    PJRT_KeyValueGetCallback_Args => KeyValueGetArgs {
+        key: *const c_char,
+        key_size: usize,
+        timeout_in_ms: c_int,
+        callback_error: *const CallbackError,
+        user_arg: *mut c_void,
+        value: *mut c_char,
+        value_size: usize,
+        value_deleter_callback: *const c_void,
+    }
+
+    PJRT_KeyValueTryGetCallback_Args => KeyValueTryGetArgs {
+        key: *const c_char,
+        key_size: usize,
+        callback_error: *const CallbackError,
+        user_arg: *mut c_void,
+        value: *mut c_char,
+        value_size: usize,
+        value_deleter_callback: *const c_void,
+    }
+
+    PJRT_KeyValuePutCallback_Args => KeyValuePutArgs {
+        key: *const c_char,
+        key_size: usize,
+        value: *const c_char,
+        value_size: usize,
+        callback_error: *const CallbackError,
+        user_arg: *mut c_void,
     }
 
     PJRT_Client_Destroy_Args => ClientDestroyArgs { client: *mut RawClient }

@@ -28,7 +28,11 @@ pub(crate) const FFI_BF16: c_int = 16;
 pub(crate) const ERROR_INVALID_ARGUMENT: c_int = 3;
 pub(crate) const ERROR_INTERNAL: c_int = 13;
 
-opaque! { FfiError }
+opaque! { FfiError FfiFuture }
+
+/// The first version whose table has the entries up to `device_ordinal_get`. `struct_size` of the
+/// table does not count all of its entries.
+pub(crate) const FFI_FUTURES_VERSION: (c_int, c_int) = (0, 2);
 
 pub(crate) type Handler = unsafe extern "C" fn(*mut CallFrame) -> *mut FfiError;
 
@@ -89,6 +93,38 @@ pub(crate) struct FfiErrorCreateArgs {
     pub(crate) code: c_int,
 }
 
+#[repr(C)]
+pub(crate) struct FfiFutureCreateArgs {
+    pub(crate) struct_size: usize,
+    pub(crate) extension_start: *mut ExtensionBase,
+    pub(crate) future: *mut FfiFuture,
+}
+
+#[repr(C)]
+pub(crate) struct FfiFutureSetAvailableArgs {
+    pub(crate) struct_size: usize,
+    pub(crate) extension_start: *mut ExtensionBase,
+    pub(crate) future: *mut FfiFuture,
+}
+
+#[repr(C)]
+pub(crate) struct FfiFutureSetErrorArgs {
+    pub(crate) struct_size: usize,
+    pub(crate) extension_start: *mut ExtensionBase,
+    pub(crate) future: *mut FfiFuture,
+    pub(crate) error: *mut FfiError,
+}
+
+#[repr(C)]
+pub(crate) struct FfiDeviceOrdinalGetArgs {
+    pub(crate) struct_size: usize,
+    pub(crate) extension_start: *mut ExtensionBase,
+    pub(crate) context: *mut c_void,
+    pub(crate) device_ordinal: i32,
+}
+
+type FfiEntry<A> = Option<unsafe extern "C" fn(*mut A) -> *mut FfiError>;
+
 /// The table of functions for handlers, as far as we use it.
 #[repr(C)]
 pub(crate) struct FfiApi {
@@ -96,7 +132,14 @@ pub(crate) struct FfiApi {
     pub(crate) extension_start: *mut ExtensionBase,
     pub(crate) api_version: FfiApiVersion,
     pub(crate) internal_api: *const c_void,
-    pub(crate) error_create: Option<unsafe extern "C" fn(*mut FfiErrorCreateArgs) -> *mut FfiError>,
+    pub(crate) error_create: FfiEntry<FfiErrorCreateArgs>,
+    /// From the message of an error to the number of threads.
+    pub(crate) unused: [*const c_void; 12],
+    pub(crate) future_create: FfiEntry<FfiFutureCreateArgs>,
+    pub(crate) future_set_available: FfiEntry<FfiFutureSetAvailableArgs>,
+    pub(crate) future_set_error: FfiEntry<FfiFutureSetErrorArgs>,
+    pub(crate) run_id_get: *const c_void,
+    pub(crate) device_ordinal_get: FfiEntry<FfiDeviceOrdinalGetArgs>,
 }
 
 #[repr(C)]
@@ -151,10 +194,14 @@ pub(crate) struct CallFrame {
     pub(crate) operands: FfiList,
     pub(crate) results: FfiList,
     pub(crate) attributes: FfiAttributes,
+    /// Set by a handler whose results arrive later. Only frames of [`FFI_FUTURES_VERSION`] have it.
+    pub(crate) future: *mut FfiFuture,
 }
 
 /// The end of the last field, which is what C calls the struct's size.
 pub(crate) const ERROR_CREATE_SIZE: usize =
     std::mem::offset_of!(FfiErrorCreateArgs, code) + size_of::<c_int>();
+pub(crate) const DEVICE_ORDINAL_GET_SIZE: usize =
+    std::mem::offset_of!(FfiDeviceOrdinalGetArgs, device_ordinal) + size_of::<i32>();
 pub(crate) const REGISTER_HANDLER_SIZE: usize =
     std::mem::offset_of!(RegisterHandlerArgs, traits) + size_of::<c_int>();

@@ -21,6 +21,10 @@ pub struct Instruction {
     pub name: String,
     /// As XLA writes it: `all-reduce`, `dot`, `fusion` ...
     pub opcode: String,
+    /// Bytes of the result, or of all results.
+    pub result_bytes: u64,
+    /// The function that a custom call calls; empty for other instructions.
+    pub custom_call_target: String,
 }
 
 impl CompiledProgram {
@@ -61,6 +65,8 @@ impl OptimizedProgram {
                 computation: name.clone(),
                 name: instruction.name,
                 opcode: instruction.opcode,
+                result_bytes: instruction.shape.map_or(0, |shape| shape.bytes()),
+                custom_call_target: instruction.custom_call_target,
             })
         });
         Ok(instructions.collect())
@@ -106,4 +112,36 @@ struct HloInstructionProto {
     name: String,
     #[prost(string, tag = "2")]
     opcode: String,
+    #[prost(message, optional, tag = "3")]
+    shape: Option<ShapeProto>,
+    #[prost(string, tag = "28")]
+    custom_call_target: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ShapeProto {
+    #[prost(int32, tag = "2")]
+    element_type: i32,
+    #[prost(int64, repeated, tag = "3")]
+    dimensions: Vec<i64>,
+    #[prost(message, repeated, tag = "4")]
+    tuple_shapes: Vec<ShapeProto>,
+}
+
+impl ShapeProto {
+    fn bytes(&self) -> u64 {
+        let parts: u64 = self.tuple_shapes.iter().map(ShapeProto::bytes).sum();
+        parts + self.element_bytes() * self.dimensions.iter().map(|&it| it as u64).product::<u64>()
+    }
+
+    /// By XLA's `PrimitiveType`; 0 for tuples, and for types that we do not use.
+    fn element_bytes(&self) -> u64 {
+        match self.element_type {
+            1 | 2 | 6 => 1,
+            3 | 7 | 10 | 16 => 2,
+            4 | 8 | 11 => 4,
+            5 | 9 | 12 => 8,
+            _ => 0,
+        }
+    }
 }

@@ -9,6 +9,7 @@ use super::{Problem, ResultStorage};
 
 mod all_gather;
 mod all_reduce;
+mod all_reduce_hosts;
 mod all_to_all;
 mod collective_permute;
 mod fan_out;

@@ -1,0 +1,25 @@
+//! Reductions across the hosts of a job by MPI, inside programs for CPU devices, whose plugin has no
+//! collectives between processes.
+//!
+//! [`World::start`] loads a library of the MPI ABI and joins the other processes. A program calls
+//! [`AllReduce`] for a buffer of each of its devices; the call ends when the same device of every
+//! process has made the same call.
+//!
+//! One thread makes all calls of MPI, so that a library needs no support of threads. Calls of a
+//! device are issued in the order in which its program makes them, which has to be the same in all
+//! processes: lowering makes each depend on the one before.
+
+mod abi;
+mod denormals;
+mod engine;
+mod error;
+mod kernel;
+mod library;
+mod process;
+mod world;
+
+pub use error::{Error, Result};
+pub use kernel::{AllReduce, Reduction};
+pub use library::{LIBRARY_VARIABLE, installed_library};
+pub use process::{PmiServer, Process};
+pub use world::{Statistics, World};

@@ -1,0 +1,120 @@
+//! The processes of a job, as this one sees them.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::abi::Functions;
+use crate::engine::{Engine, Order, Totals};
+use crate::error::{Error, Result};
+use crate::process::Process;
+
+/// The connection of this process to the others of its job. MPI lets a process have one.
+pub struct World {
+    rank: usize,
+    size: usize,
+    devices: usize,
+    /// The engine's, whose thread makes all calls.
+    orders: Mutex<Sender<Order>>,
+    totals: Arc<Totals>,
+}
+
+/// The exchange of data since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Reductions, each of one device.
+    pub calls: u64,
+    /// Bytes that this process contributed.
+    pub bytes: u64,
+    /// The time in which at least one reduction was under way, those of slower hosts included.
+    pub busy: Duration,
+    /// Reductions that are under way.
+    pub pending: u64,
+}
+
+static WORLD: OnceLock<World> = OnceLock::new();
+/// Whether some call of [`World::start`] was made.
+static STARTED: Mutex<bool> = Mutex::new(false);
+
+impl World {
+    /// Joins the other processes of the job, which all call this with the same number of devices,
+    /// and returns when they have. `library` is trusted: its code runs in this process. Call it
+    /// before other threads read the environment.
+    pub fn start(library: &Path, process: Process, devices: usize) -> Result<&'static World> {
+        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if *started {
+            return Err(Error::StartedBefore);
+        }
+        // A library that is refused leaves the process as it was.
+        let functions = Functions::load(library)?;
+        *started = true;
+        process.announce();
+        let (orders, received) = mpsc::channel();
+        let (answer, outcome) = mpsc::channel();
+        let (rank, size) = (process.rank, process.size);
+        let totals = Arc::new(Totals::default());
+        let of_engine = Arc::clone(&totals);
+        let thread = thread::Builder::new().name("mpi".to_owned());
+        let run = move || match Engine::start(functions, &process, devices, of_engine) {
+            Ok(engine) => {
+                let _ = answer.send(Ok(()));
+                engine.run(&received);
+            }
+            Err(error) => drop(answer.send(Err(error))),
+        };
+        thread.spawn(run).map_err(|error| Error::Thread { reason: error.to_string() })?;
+        outcome.recv().map_err(|_| ended_early())??;
+        Ok(WORLD.get_or_init(|| World { rank, size, devices, orders: orders.into(), totals }))
+    }
+
+    /// The world that this process has joined.
+    pub fn current() -> Result<&'static World> {
+        WORLD.get().ok_or(Error::NotStarted)
+    }
+
+    /// The number of this process among those of the job.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The number of processes of the job.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The number of devices of each process.
+    pub fn devices(&self) -> usize {
+        self.devices
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        self.totals.statistics()
+    }
+
+    /// Leaves the other processes, which all call this; returns when they have. A launcher takes a
+    /// process that ends without this for a failed one.
+    pub fn finish(&self) -> Result<()> {
+        let (answer, outcome) = mpsc::channel();
+        self.order(Order::Finish(answer))?;
+        outcome.recv().map_err(|_| Error::Ended)?
+    }
+
+    pub(crate) fn order(&self, order: Order) -> Result<()> {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.send(order).map_err(|_| Error::Ended)
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let World { rank, size, devices, .. } = self;
+        write!(f, "process {rank} of {size} with {devices} devices")
+    }
+}
+
+fn ended_early() -> Error {
+    Error::Thread { reason: "it ended while MPI started".to_owned() }
+}

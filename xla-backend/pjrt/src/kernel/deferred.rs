@@ -1,0 +1,221 @@
+//! Kernels whose results arrive later. The plugin runs other parts of the program meanwhile, and
+//! none of its threads waits: a kernel that depends on other processes cannot starve what they
+//! depend on.
+
+use super::{Array, KernelCall, KernelError, raw_dtype, respond, slice, slice_mut};
+use crate::ffi::custom_call::{
+    CallFrame, ERROR_INTERNAL, FfiApi, FfiError, FfiFuture, FfiFutureCreateArgs,
+    FfiFutureSetAvailableArgs, FfiFutureSetErrorArgs,
+};
+use crate::{DType, Element};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// The code of a custom call that finishes after it has returned. A value is one call's, made from
+/// its attributes.
+pub trait DeferredKernel: Sized + 'static {
+    const NAME: &'static str;
+
+    /// Reads the attributes of a call. An error or a panic fails the execution.
+    fn of_call(call: &KernelCall<'_>) -> Result<Self, KernelError>;
+
+    /// Begins the call and returns. Another thread may finish it.
+    fn start(self, call: DeferredCall);
+}
+
+/// A call under way: its operands and results, which exist until it is finished. One that is
+/// dropped fails the execution.
+pub struct DeferredCall {
+    name: &'static str,
+    operands: Vec<Buffer>,
+    results: Vec<Buffer>,
+    api: &'static FfiApi,
+    /// Null once the call is finished.
+    future: *mut FfiFuture,
+}
+
+/// An operand or a result, checked.
+struct Buffer {
+    data: *mut u8,
+    bytes: usize,
+    dtype: c_int,
+}
+
+// SAFETY: the plugin keeps operands and results alive and to itself until the future is set, which
+// may happen on any thread. The table is read-only.
+unsafe impl Send for DeferredCall {}
+
+impl DeferredCall {
+    /// Creates the future of a call.
+    fn of(call: &KernelCall<'_>, name: &'static str) -> Result<DeferredCall, KernelError> {
+        check_memory(call)?;
+        let buffers = |list, count| {
+            (0..count).map(|index| Buffer::of(call.raw_array(list, index)?)).collect()
+        };
+        let operands: Result<Vec<_>, KernelError> =
+            buffers(&call.frame.operands, call.operand_count());
+        let results: Result<Vec<_>, KernelError> =
+            buffers(&call.frame.results, call.result_count());
+        let (operands, results) = (operands?, results?);
+        // SAFETY: the table lives as long as the process.
+        let api: &'static FfiApi = unsafe { &*ptr::from_ref(call.recent_api()?) };
+        let create = api.future_create.ok_or("the plugin waits for each call")?;
+        let mut args = FfiFutureCreateArgs {
+            struct_size: size_of::<FfiFutureCreateArgs>(),
+            extension_start: ptr::null_mut(),
+            future: ptr::null_mut(),
+        };
+        // SAFETY: the entry takes these arguments.
+        let error = unsafe { create(&mut args) };
+        if !error.is_null() || args.future.is_null() {
+            return Err("the plugin creates no future".into());
+        }
+        Ok(DeferredCall { name, operands, results, api, future: args.future })
+    }
+
+    /// The elements of an operand and of a result, which are to be written.
+    pub fn buffers<T: Element>(
+        &mut self,
+        operand: usize,
+        result: usize,
+    ) -> Result<(&[T], &mut [T]), KernelError> {
+        let from = buffer(&self.operands, operand, T::DTYPE)?;
+        let to = buffer(&self.results, result, T::DTYPE)?;
+        // SAFETY: the plugin keeps both alive until the call is finished, which takes it by value.
+        // Type, size and alignment were checked, and no result shares memory with anything.
+        Ok(unsafe { (slice(&from), slice_mut(&to)) })
+    }
+
+    /// The memory of an operand and of a result of the same type and size, for code that exchanges
+    /// data by pointers. Both are the call's until it is finished or dropped.
+    pub fn raw_buffers(
+        &mut self,
+        operand: usize,
+        result: usize,
+    ) -> Result<(*const u8, *mut u8), KernelError> {
+        match (self.operands.get(operand), self.results.get(result)) {
+            (Some(from), Some(to)) if (from.bytes, from.dtype) == (to.bytes, to.dtype) => {
+                Ok((from.data, to.data))
+            }
+            _ => Err(format!("operand {operand} and result {result} are not alike").into()),
+        }
+    }
+
+    /// The size of an operand; 0 where there is none.
+    pub fn operand_bytes(&self, operand: usize) -> usize {
+        self.operands.get(operand).map_or(0, |operand| operand.bytes)
+    }
+
+    /// The type of an operand, if kernels take it.
+    pub fn operand_dtype(&self, operand: usize) -> Option<DType> {
+        let operand = self.operands.get(operand)?;
+        DType::ALL.iter().copied().find(|&dtype| raw_dtype(dtype) == operand.dtype)
+    }
+
+    /// Ends the call: the program continues, or fails with the error's text.
+    pub fn finish(mut self, outcome: Result<(), KernelError>) {
+        match outcome {
+            Ok(()) => self.succeed(),
+            Err(KernelError(problem)) => self.fail(&problem),
+        }
+    }
+
+    fn succeed(&mut self) {
+        let mut args = FfiFutureSetAvailableArgs {
+            struct_size: size_of::<FfiFutureSetAvailableArgs>(),
+            extension_start: ptr::null_mut(),
+            future: std::mem::replace(&mut self.future, ptr::null_mut()),
+        };
+        if let Some(set) = self.api.future_set_available {
+            // SAFETY: the future is ours, and set once.
+            unsafe { set(&mut args) };
+        }
+    }
+
+    fn fail(&mut self, problem: &str) {
+        let text = format!("kernel {}: {problem}", self.name);
+        // SAFETY: this is XLA's table of functions.
+        let error = unsafe { super::error(self.api, ERROR_INTERNAL, &text) };
+        let mut args = FfiFutureSetErrorArgs {
+            struct_size: size_of::<FfiFutureSetErrorArgs>(),
+            extension_start: ptr::null_mut(),
+            future: std::mem::replace(&mut self.future, ptr::null_mut()),
+            error,
+        };
+        if let Some(set) = self.api.future_set_error {
+            // SAFETY: the future is ours, and set once; the entry takes the error over.
+            unsafe { set(&mut args) };
+        }
+    }
+}
+
+impl Drop for DeferredCall {
+    fn drop(&mut self) {
+        if !self.future.is_null() {
+            self.fail("was abandoned");
+        }
+    }
+}
+
+impl Buffer {
+    fn of((array, dtype): (Array<'_>, c_int)) -> Result<Buffer, KernelError> {
+        Ok(Buffer { data: array.data, bytes: array.bytes, dtype })
+    }
+}
+
+/// The buffer `index`, if its elements are of `dtype`.
+fn buffer<'a>(list: &'a [Buffer], index: usize, dtype: DType) -> Result<Array<'a>, KernelError> {
+    let Some(buffer) = list.get(index) else {
+        return Err(format!("there is no buffer {index}").into());
+    };
+    if buffer.dtype != raw_dtype(dtype) {
+        return Err(format!("buffer {index} does not hold {dtype}").into());
+    }
+    if !(buffer.data as usize).is_multiple_of(dtype.size_bytes()) {
+        return Err(format!("buffer {index} is not aligned").into());
+    }
+    Ok(Array { data: buffer.data, bytes: buffer.bytes, dims: &[] })
+}
+
+/// Refuses results that share memory with another buffer.
+fn check_memory(call: &KernelCall<'_>) -> Result<(), KernelError> {
+    for result in 0..call.result_count() {
+        let array = call.any_array(&call.frame.results, result)?;
+        for operand in 0..call.operand_count() {
+            if array.overlaps(&call.any_array(&call.frame.operands, operand)?) {
+                return Err(format!("result {result} shares memory with operand {operand}").into());
+            }
+        }
+        for other in 0..result {
+            if array.overlaps(&call.any_array(&call.frame.results, other)?) {
+                return Err(format!("results {other} and {result} share memory").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The function that a plugin calls for `K`.
+///
+/// # Safety
+/// `frame` is one that XLA hands to a handler.
+pub(crate) unsafe extern "C" fn deferred_handler<K: DeferredKernel>(
+    frame: *mut CallFrame,
+) -> *mut FfiError {
+    let mut begun = None;
+    let begin = |frame: &CallFrame| {
+        let call = KernelCall { frame, taken: 0 };
+        begun = Some((K::of_call(&call)?, DeferredCall::of(&call, K::NAME)?));
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    let error = unsafe { respond(frame, K::NAME, begin) };
+    let Some((kernel, call)) = begun else { return error };
+    // SAFETY: a plugin that creates futures has the field in its frames, and nobody else uses the
+    // frame now.
+    unsafe { (*frame).future = call.future };
+    // A panic drops the call, which fails the execution.
+    let _ = catch_unwind(AssertUnwindSafe(|| kernel.start(call)));
+    ptr::null_mut()
+}

@@ -1,0 +1,112 @@
+//! The same replica of every host gets the sum, or an extreme, of all their values. XLA's programs for
+//! CPU devices end at their process: MPI carries this one.
+
+use traind_mpi::Reduction;
+
+use super::ReduceKind;
+use crate::error::{Error, Result};
+use crate::graph::{DType, Shape};
+use crate::mesh::{Axis, Mesh};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+/// A smaller tensor is not worth two collectives of its own within a host.
+const SCATTERED_ELEMENTS_MIN: usize = 1 << 12;
+
+#[derive(Debug)]
+struct AllReduceHosts {
+    kind: ReduceKind,
+    hosts: usize,
+}
+
+impl Tensor {
+    /// Combines the tensor element by element with those of the same replica of all `hosts`. Values
+    /// in half precision are combined in float32.
+    pub fn all_reduce_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
+        let op = AllReduceHosts { kind, hosts };
+        match self.dtype() {
+            half @ (DType::F16 | DType::BF16) => {
+                self.convert(DType::F32)?.apply(op, &[])?.convert(half)
+            }
+            _ => self.apply(op, &[]),
+        }
+    }
+
+    /// Combines the tensor element by element over the cores of the job that differ along `axes`
+    /// alone: those of all hosts where `data` is one of them. Each core of a host then exchanges its
+    /// part of the host's result with the other hosts, and gathers those of the others.
+    pub fn all_reduce_over(&self, kind: ReduceKind, mesh: &Mesh, axes: &[Axis]) -> Result<Tensor> {
+        let groups = mesh.groups(axes);
+        let members = groups.first().map_or(1, Vec::len);
+        let hosts = mesh.hosts();
+        if hosts == 1 || !axes.contains(&Axis::Data) {
+            return self.all_reduce(kind, &groups);
+        }
+        if members == 1 {
+            return self.all_reduce_hosts(kind, hosts);
+        }
+        let elements = self.shape().element_count();
+        if elements < SCATTERED_ELEMENTS_MIN {
+            return self.all_reduce(kind, &groups)?.all_reduce_hosts(kind, hosts);
+        }
+        let flat = self.reshape(&[elements])?;
+        let padding = elements.next_multiple_of(members) - elements;
+        let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
+        let part = padded.reduce_scatter(kind, 0, &groups)?.all_reduce_hosts(kind, hosts)?;
+        let whole = part.all_gather(0, &groups)?;
+        let whole = if padding == 0 { whole } else { whole.slice(0, 0, elements)? };
+        whole.reshape(self.dims())
+    }
+}
+
+impl AllReduceHosts {
+    fn reduction(&self) -> Reduction {
+        match self.kind {
+            ReduceKind::Sum => Reduction::Sum,
+            ReduceKind::Max => Reduction::Max,
+            ReduceKind::Min => Reduction::Min,
+        }
+    }
+}
+
+impl Op for AllReduceHosts {
+    fn name(&self) -> &'static str {
+        "all_reduce_hosts"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        if self.hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Hosts(self.hosts))
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        match x.dtype {
+            DType::F32 | DType::F64 | DType::S32 | DType::U32 | DType::S64 => Ok(x.clone()),
+            other => Err(format!("does not take {other}").into()),
+        }
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        if self.kind != ReduceKind::Sum {
+            let op = format!("all_reduce_hosts of {:?}", self.kind);
+            return Err(Error::NotDifferentiable { op });
+        }
+        Ok(vec![Some(at.cotangent.all_reduce_hosts(ReduceKind::Sum, self.hosts)?)])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
+        match self.hosts {
+            1 => inputs[0].clone(),
+            _ => emitter.exchange_with_hosts(&inputs[0], self.reduction()),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Clients, meshes and runs of the checks.
+
+use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, StepInput};
+use traind_xla::{Result, Shape, Tensor};
+
+pub(crate) const HOSTS: usize = 2;
+pub(crate) const DEVICES: usize = 2;
+
+pub(crate) fn client(devices: usize) -> Client {
+    let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();
+    let options = CreateOptions::new().with("cpu_device_count", devices as i64);
+    Client::new(plugin, &options).unwrap()
+}
+
+/// This host's devices, on the `data` axis alone.
+pub(crate) fn device(rank: usize) -> LazyDevice {
+    let mesh = Mesh::data_parallel(DEVICES).unwrap().on_hosts(HOSTS, rank).unwrap();
+    LazyDevice::new(LocalCores::of_host(client(DEVICES), mesh).unwrap(), None, false)
+}
+
+/// The result of `build` on each device, from an input of each.
+pub(crate) fn run(
+    device: &mut LazyDevice,
+    inputs: &[HostArray],
+    build: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Vec<HostArray> {
+    let shape: Shape = inputs[0].shape().clone();
+    let step = device.compile(&[StepInput::new("x", shape)], |at| -> Result<()> {
+        let x = at.input("x").unwrap().clone();
+        at.fetch("y", &build(&x)?);
+        Ok(())
+    });
+    device.install("check", step.unwrap());
+    let cores = device.cores().clone();
+    let inputs = inputs.iter().enumerate();
+    let inputs = inputs.map(|(core, array)| vec![cores.upload(core, array).unwrap()]).collect();
+    let fetched = device.mark_step("check", &inputs).unwrap().fetch().unwrap();
+    fetched.per_core("y").unwrap().to_vec()
+}
