@@ -18,6 +18,26 @@ pub struct ModelConfig {
     overridden: Vec<String>,
     /// The tokenizer's padding token.
     padding_token: Option<usize>,
+    pixel_normalization: PixelNormalization,
+}
+
+/// How pixels from 0 to 255 become numbers near zero, by the keys of `preprocessor_config.json`:
+/// (pixel `rescale_factor` - mean) / deviation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PixelNormalization {
+    pub rescale_factor: f64,
+    /// One for each channel, or one for all.
+    pub image_mean: Vec<f64>,
+    /// One for each channel, or one for all.
+    pub image_std: Vec<f64>,
+}
+
+/// From -1 to 1, as ViT's image processor has it.
+impl Default for PixelNormalization {
+    fn default() -> Self {
+        let (image_mean, image_std) = (vec![0.5], vec![0.5]);
+        PixelNormalization { rescale_factor: 1.0 / 255.0, image_mean, image_std }
+    }
 }
 
 impl ModelConfig {
@@ -36,7 +56,13 @@ impl ModelConfig {
 
     /// A config from memory; `path` is what errors call it.
     pub fn new(path: impl Into<PathBuf>, keys: Map<String, Value>) -> ModelConfig {
-        ModelConfig { path: path.into(), keys, overridden: Vec::new(), padding_token: None }
+        ModelConfig {
+            path: path.into(),
+            keys,
+            overridden: Vec::new(),
+            padding_token: None,
+            pixel_normalization: PixelNormalization::default(),
+        }
     }
 
     /// Replaces the values of some of its keys.
@@ -77,6 +103,15 @@ impl ModelConfig {
     /// does. Embeddings are built before that, and keep the config's.
     pub fn align_padding_token(&mut self, id: u32) {
         self.padding_token = Some(id as usize);
+    }
+
+    /// Sets how the image processor normalizes pixels.
+    pub fn set_pixel_normalization(&mut self, normalization: PixelNormalization) {
+        self.pixel_normalization = normalization;
+    }
+
+    pub(crate) fn pixel_normalization(&self) -> PixelNormalization {
+        self.pixel_normalization.clone()
     }
 
     /// The token that pads rows: the tokenizer's, else `of_config`.
@@ -185,6 +220,21 @@ impl ModelConfig {
     /// A size, where there is one.
     pub fn optional_size(&self, key: &str) -> Result<Option<usize>> {
         self.size_of(key)
+    }
+
+    /// Height and width: a pair, or one size for both.
+    pub fn size_pair_or(&self, key: &str, default: usize) -> Result<[usize; 2]> {
+        if !matches!(self.keys.get(key), Some(Value::Array(_))) {
+            return Ok([self.size_or(key, default)?; 2]);
+        }
+        let is_size = |value: &Value| value.as_u64().filter(|size| (1..1 << 31).contains(size));
+        let pair =
+            self.typed(key, "an integer or a pair of integers from 1 to 2147483647", |value| {
+                let sizes = value.as_array()?.iter().map(is_size).collect::<Option<Vec<_>>>()?;
+                Some([*sizes.first()? as usize, *sizes.get(1)? as usize])
+                    .filter(|_| sizes.len() == 2)
+            })?;
+        Ok(pair.unwrap_or([default; 2]))
     }
 
     /// A count, which may be 0.

@@ -45,7 +45,7 @@ pub mod weights;
 
 pub use cache::{CacheEntry, CacheKind, KeyValueCache};
 pub use chunks::Chunks;
-pub use config::ModelConfig;
+pub use config::{ModelConfig, PixelNormalization};
 pub use error::{Error, Result};
 pub use model::{
     Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, Lengths, LossSum, Model, Output,

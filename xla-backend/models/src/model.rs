@@ -221,7 +221,12 @@ impl Batch {
 
     /// The number of rows of this core.
     pub fn rows(&self) -> Result<usize> {
-        Ok(self.get("input_ids")?.dims().first().copied().unwrap_or_default())
+        Ok(self.any_row_input()?.dims().first().copied().unwrap_or_default())
+    }
+
+    /// The input that every batch of its kind of model has: images, or else tokens.
+    pub(crate) fn any_row_input(&self) -> Result<&Tensor> {
+        self.optional("pixel_values").map_or_else(|| self.get("input_ids"), Ok)
     }
 }
 

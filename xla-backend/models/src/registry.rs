@@ -4,7 +4,7 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::families::{
-    bart, bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta, t5,
+    bart, bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta, t5, vit,
 };
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
@@ -27,6 +27,8 @@ pub const FAMILIES: &[&dyn Family] = &[
     &t5::MT5_FAMILY,
     &bart::FAMILY,
     &bart::MBART_FAMILY,
+    &vit::FAMILY,
+    &vit::DEIT_FAMILY,
 ];
 
 /// Keys that a task reads, whatever the family.

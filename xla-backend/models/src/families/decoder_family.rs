@@ -46,7 +46,8 @@ impl Family for DecoderFamily {
             Task::TokenClassification
             | Task::QuestionAnswering
             | Task::MaskedLm
-            | Task::Seq2SeqLm => return None,
+            | Task::Seq2SeqLm
+            | Task::ImageClassification => return None,
         })
     }
 }

@@ -81,7 +81,7 @@ impl Family for EncoderFamily {
                 let architecture = format!("{}{class}", self.class);
                 FamilyModel::new(architecture, move |config| self.causal_lm(config))
             }
-            Task::Seq2SeqLm => return None,
+            Task::Seq2SeqLm | Task::ImageClassification => return None,
         })
     }
 }

@@ -14,3 +14,4 @@ pub(crate) mod qwen2;
 pub(crate) mod qwen3;
 pub(crate) mod roberta;
 pub(crate) mod t5;
+pub(crate) mod vit;

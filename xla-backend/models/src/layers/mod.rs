@@ -11,6 +11,7 @@ mod embedding_noise;
 mod layer_norm;
 mod linear;
 mod offset_position_embedding;
+mod patch_embedding;
 mod rms_norm;
 mod rotary;
 
@@ -26,6 +27,7 @@ pub use embedding_noise::with_noise;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use offset_position_embedding::OffsetPositionEmbedding;
+pub use patch_embedding::{ImageSizes, PatchEmbedding};
 pub use rms_norm::{RmsNorm, Scale};
 pub use rotary::{Rotary, RotaryTable};
 

@@ -4,6 +4,7 @@
 mod accuracy;
 pub(crate) mod causal_lm;
 mod label_smoothing;
+mod preference;
 pub(crate) mod question_answering;
 mod sample_weights;
 mod sequence_classification;
@@ -12,6 +13,7 @@ pub(crate) mod token_labels;
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
 pub use label_smoothing::LabelSmoother;
+pub use preference::{Preference, PreferenceLoss, Preferences};
 pub use sequence_classification::{ProblemType, SequenceClassification};
 
 /// The tasks of the job file, under its names.
@@ -23,16 +25,18 @@ pub enum Task {
     MaskedLm,
     CausalLm,
     Seq2SeqLm,
+    ImageClassification,
 }
 
 impl Task {
-    pub const ALL: [Task; 6] = [
+    pub const ALL: [Task; 7] = [
         Task::SequenceClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
         Task::MaskedLm,
         Task::CausalLm,
         Task::Seq2SeqLm,
+        Task::ImageClassification,
     ];
 
     pub fn name(self) -> &'static str {
@@ -43,6 +47,7 @@ impl Task {
             Task::MaskedLm => "masked-lm",
             Task::CausalLm => "causal-lm",
             Task::Seq2SeqLm => "seq2seq-lm",
+            Task::ImageClassification => "image-classification",
         }
     }
 

@@ -17,8 +17,9 @@ pub(super) fn sample_weights(batch: &Batch) -> Result<Tensor> {
     if let Some(weights) = batch.optional(NAME) {
         return Ok(weights.clone());
     }
-    let ids = batch.get("input_ids")?;
-    Ok(ids.trace().full(1.0, Shape::new(DType::F32, [batch.rows()?]))?)
+    let rows = batch.any_row_input()?;
+    let count = rows.dims().first().copied().unwrap_or_default();
+    Ok(rows.trace().full(1.0, Shape::new(DType::F32, [count]))?)
 }
 
 /// Sums `losses` f32[N], each times its weight.

@@ -114,7 +114,7 @@ fn task_type(task: Task) -> Option<&'static str> {
         Task::QuestionAnswering => Some("QUESTION_ANS"),
         Task::CausalLm => Some("CAUSAL_LM"),
         Task::Seq2SeqLm => Some("SEQ_2_SEQ_LM"),
-        Task::MaskedLm => None,
+        Task::MaskedLm | Task::ImageClassification => None,
     }
 }
 

@@ -195,11 +195,15 @@ pub(crate) fn shard_shape(shape: &Shape, shards: usize) -> Shape {
     }
 }
 
-/// Token ids and classes are integers, numbers to regress on are not.
+/// Token ids and classes are integers, pixels are bytes, and numbers to regress on are neither.
 fn input(tensors: &SafeTensors<'_>, name: &str) -> Option<HostArray> {
     let view = tensors.tensor(name).ok()?;
     if let Some(values) = floats(tensors, name) {
         return Some(HostArray::from_f32(view.shape(), &values).unwrap());
+    }
+    if view.dtype() == Dtype::U8 {
+        let shape = Shape::new(DType::U8, view.shape());
+        return Some(HostArray::from_bytes(shape, view.data().to_vec()).unwrap());
     }
     assert_eq!(view.dtype(), Dtype::I64, "{name}");
     let values = view.data().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes) as i32);

@@ -81,6 +81,8 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("mt5-seq2seq-lm", Task::Seq2SeqLm),
     ("bart-seq2seq-lm", Task::Seq2SeqLm),
     ("mbart-seq2seq-lm", Task::Seq2SeqLm),
+    ("vit-image-classification", Task::ImageClassification),
+    ("deit-image-classification", Task::ImageClassification),
 ];
 
 /// All fixtures of one family compute what transformers computes.
@@ -141,6 +143,8 @@ families! {
     mt5_is_that_of_transformers: "mt5",
     bart_is_that_of_transformers: "bart",
     mbart_is_that_of_transformers: "mbart",
+    vit_is_that_of_transformers: "vit",
+    deit_is_that_of_transformers: "deit",
 }
 
 #[test]
@@ -148,6 +152,7 @@ fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("bert-sequence-classification"), Task::SequenceClassification, true);
     check(&folder_of("gpt2-causal-lm"), Task::CausalLm, true);
     check(&folder_of("t5-gated-seq2seq-lm"), Task::Seq2SeqLm, true);
+    check(&folder_of("vit-image-classification"), Task::ImageClassification, true);
 }
 
 /// Families of one file, of which `initial.json` has the first alone.

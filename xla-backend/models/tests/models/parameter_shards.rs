@@ -21,6 +21,7 @@ const SHARDED: &[(&str, Task, usize, usize, bool)] = &[
     ("gpt2-causal-lm", Task::CausalLm, 3, 1, true),
     ("llama-causal-lm", Task::CausalLm, 2, 2, true),
     ("t5-seq2seq-lm", Task::Seq2SeqLm, 3, 1, false),
+    ("deit-image-classification", Task::ImageClassification, 2, 1, false),
 ];
 
 /// The shards of an array, as bytes with zeros behind the last.

@@ -46,6 +46,7 @@ fn stages_in_a_row_are_the_model() {
         ("gpt2-untied-causal-lm", Task::CausalLm),
         ("t5-seq2seq-lm", Task::Seq2SeqLm),
         ("mbart-seq2seq-lm", Task::Seq2SeqLm),
+        ("vit-image-classification", Task::ImageClassification),
     ] {
         let fixture = Fixture::load(&folder_of(folder), task);
         let trace = Trace::new();

@@ -33,6 +33,7 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("qwen3-causal-lm", Task::CausalLm, 4, false),
     ("gemma-causal-lm", Task::CausalLm, 2, true),
     ("phi3-causal-lm", Task::CausalLm, 2, false),
+    ("vit-image-classification", Task::ImageClassification, 2, false),
 ];
 
 /// The same for models that read a source and write a target.

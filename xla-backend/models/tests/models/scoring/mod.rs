@@ -4,3 +4,4 @@ mod accuracy;
 mod empty_slots;
 mod label_smoothing;
 mod losses;
+mod preference;
