@@ -1,20 +1,29 @@
 //! Turns a planned batch into the arrays that go to the cores, row-major and padded.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
 
 use crate::batch::{ArraySpec, RowData, TargetPadding};
 use crate::{
-    BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch, TokenizedSet,
+    Augmentation, BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch,
+    TokenizedSet,
 };
 
 /// A global batch on the host: its plan and its arrays.
 #[derive(Clone, Debug)]
 pub struct HostBatch {
     pub scheduled: ScheduledBatch,
-    /// The arrays of each core.
+    /// The arrays of each core of this host.
     pub cores: Vec<CoreBatch>,
+    /// The places of `cores` among all cores of the batch.
+    pub shards: Range<usize>,
     /// Tokens of the global batch, padding not counted.
     pub tokens: u64,
+    /// The time that decoding its images took; zero where it has none.
+    pub decoding: Duration,
 }
 
 /// Collates the rows of one set.
@@ -24,13 +33,22 @@ pub struct Collator {
     arrays: Arc<[ArraySpec]>,
     padding: Padding,
     masking: Option<Masking>,
+    /// The cores whose arrays are made; all where absent.
+    shards: Option<Range<usize>>,
+    augmentation: Option<Augmentation>,
 }
 
 impl Collator {
     /// Makes the arrays of the set's task, padded as `padding` says.
     pub fn new(set: Arc<TokenizedSet>, padding: Padding) -> Self {
         let arrays = set.arrays(&padding).into();
-        Self { set, arrays, padding, masking: None }
+        let (masking, shards, augmentation) = (None, None, None);
+        Self { set, arrays, padding, masking, shards, augmentation }
+    }
+
+    /// Makes the arrays of the cores `shards` alone, those of this host. Rows are padded as before.
+    pub fn of_shards(self, shards: Range<usize>) -> Self {
+        Self { shards: Some(shards), ..self }
     }
 
     /// Masks tokens, whose originals become their targets: anew each epoch, and therefore always
@@ -39,26 +57,36 @@ impl Collator {
         Self { masking: Some(masking), ..self }
     }
 
+    /// Crops and flips images at random, anew each epoch.
+    pub fn with_augmentation(self, augmentation: Augmentation) -> Self {
+        Self { augmentation: Some(augmentation), ..self }
+    }
+
     /// The set whose rows it collates.
     pub fn set(&self) -> &TokenizedSet {
         &self.set
     }
 
-    /// The arrays of all cores for one batch. Fails where the rows cannot be read from the disk.
+    /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk.
     pub fn collate(&self, scheduled: ScheduledBatch) -> Result<HostBatch> {
         let plan = &scheduled.plan;
-        let lengths = || plan.rows.iter().map(|&row| self.set.lengths()[row as usize]);
+        let longest = plan.rows.iter().map(|&row| self.set.positions(row as usize)).max();
         let positions = plan.sizes.get(BatchAxis::Positions) as u32;
         let padded = PaddedLengths {
-            source: self.padding.padded_length(lengths().max().unwrap_or(0), positions) as usize,
+            source: self.padding.padded_length(longest.unwrap_or(0), positions) as usize,
             target: self.padded_target_length(plan) as usize,
         };
-        let cores = (0..plan.cores)
+        let start = Instant::now();
+        let shards = self.shards.clone().unwrap_or(0..plan.cores);
+        let cores = shards
+            .clone()
             .map(|core| self.core_batch(plan, core, scheduled.epoch, padded))
             .collect::<Result<_>>()?;
+        let lengths = plan.rows.iter().map(|&row| self.set.lengths()[row as usize]);
         let targets = plan.rows.iter().map(|&row| self.target_length(row));
-        let tokens = lengths().chain(targets).map(u64::from).sum();
-        Ok(HostBatch { tokens, cores, scheduled })
+        let tokens = lengths.chain(targets).map(u64::from).sum();
+        let decoding = self.set.pixel_values().map_or(Duration::ZERO, |_| start.elapsed());
+        Ok(HostBatch { tokens, cores, shards, scheduled, decoding })
     }
 
     /// The length that transformers pads the targets of a batch to.
@@ -79,48 +107,79 @@ impl Collator {
         epoch: u64,
         padded: PaddedLengths,
     ) -> Result<CoreBatch> {
-        let rows = plan.rows_of_core(core);
-        let slots = (0..plan.sizes.rows())
-            .map(|slot| rows.get(slot).map(|&row| self.row(row as usize, epoch, padded)))
-            .map(Option::transpose)
-            .collect::<Result<Vec<_>>>()?;
+        let (rows, sequences) = (plan.rows_of_core(core), self.set.sequences_per_row());
+        let read = |slot: usize| match rows.get(slot) {
+            Some(&row) => self.sequences(row as usize, epoch, padded),
+            None => Ok((0..sequences).map(|_| None).collect()),
+        };
+        let slots = 0..plan.sizes.rows();
+        let slots: Vec<Vec<_>> = match self.set.pixel_values() {
+            Some(_) => slots.into_par_iter().map(read).collect::<Result<_>>(),
+            None => slots.map(read).collect(),
+        }?;
+        let slots: Vec<Option<RowData<'_>>> = slots.into_iter().flatten().collect();
+        let sizes = plan.sizes.with(BatchAxis::Rows, slots.len() as u32);
+        let span = |slot: &Option<RowData<'_>>| slot.as_ref().map_or(0..0, |row| row.span.clone());
         Ok(CoreBatch {
             sizes: plan.sizes,
-            arrays: self.arrays.iter().map(|array| array.array(&plan.sizes, &slots)).collect(),
-            padded_length: padded.source,
-            spans: slots
-                .iter()
-                .map(|slot| slot.as_ref().map_or(0..0, |row| row.span.clone()))
-                .collect(),
+            arrays: self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect(),
+            // Of images, transformers counts the values.
+            padded_length: self.set.pixel_values().unwrap_or(padded.source),
+            spans: slots.iter().step_by(sequences).map(span).collect(),
         })
+    }
+
+    /// The sequences of a row, each of which takes a row of the arrays.
+    fn sequences(
+        &self,
+        row: usize,
+        epoch: u64,
+        padded: PaddedLengths,
+    ) -> Result<Vec<Option<RowData<'_>>>> {
+        let first = self.row(row, epoch, padded)?;
+        if self.set.sequences_per_row() == 1 {
+            return Ok(vec![Some(first)]);
+        }
+        let second = self.sequence(row, self.set.target_ids(row)?, padded);
+        let token_targets = self.set.target_token_labels(row)?;
+        Ok(vec![Some(first), Some(RowData { token_targets, ..second })])
     }
 
     /// Reads a row, and masks it if the run masks tokens.
     fn row(&self, row: usize, epoch: u64, padded: PaddedLengths) -> Result<RowData<'_>> {
-        let mut input_ids: Vec<i32> =
-            self.set.input_ids(row)?.into_iter().map(|id| id as i32).collect();
-        let token_targets = match &self.masking {
+        let mut data = self.sequence(row, self.set.input_ids(row)?, padded);
+        data.token_targets = match &self.masking {
             Some(masking) => {
                 let parts = self.set.masking(row)?;
-                Some(masking.mask(&mut input_ids, &parts, epoch, row as u64))
+                Some(masking.mask(&mut data.input_ids, &parts, epoch, row as u64))
             }
             None => self.set.token_labels(row)?,
         };
-        let first = self.padding.first_position(input_ids.len(), padded.source);
-        let span = first..first + input_ids.len();
+        data.token_type_ids = self.set.token_type_ids(row)?;
+        data.text_starts = self.set.text_starts(row)?;
+        data.target = self.set.target(row, self.target_padding(padded))?;
+        data.pixels = self.set.pixels(row, self.augmentation.map(|it| (it, epoch)))?;
+        Ok(data)
+    }
+
+    /// Tokens of a row at their positions, with nothing else of the row.
+    fn sequence(&self, row: usize, ids: Vec<u32>, padded: PaddedLengths) -> RowData<'_> {
+        let first = self.padding.first_position(ids.len(), padded.source);
+        let span = first..first + ids.len();
         let attended = if self.padding.is_attended { 0..padded.source } else { span.clone() };
-        Ok(RowData {
-            input_ids,
-            token_type_ids: self.set.token_type_ids(row)?,
-            token_targets,
-            text_starts: self.set.text_starts(row)?,
+        RowData {
+            input_ids: ids.into_iter().map(|id| id as i32).collect(),
+            token_type_ids: None,
+            token_targets: None,
+            text_starts: None,
             labels: self.set.labels(),
             row,
             span,
             attended,
             padded_length: padded.source,
-            target: self.set.target(row, self.target_padding(padded))?,
-        })
+            target: None,
+            pixels: Vec::new(),
+        }
     }
 
     fn target_padding(&self, padded: PaddedLengths) -> TargetPadding {
@@ -268,6 +327,23 @@ mod tests {
         for (id, target) in one_core.0.iter().zip(&one_core.1) {
             assert!(*target == 50 || (*target == IGNORED_LABEL && *id == 50));
         }
+    }
+
+    #[test]
+    fn a_host_makes_the_arrays_of_its_own_cores() {
+        let set = Arc::new(set_of(&[&[5, 6], &[7], &[8, 9, 10], &[4]], &[2, 0, 1, 1]));
+        let scheduled = ScheduledBatch {
+            batch: 0,
+            epoch: 0,
+            batch_in_epoch: 0,
+            plan: plan(4, &[2, 0, 1, 3], 1, 4),
+        };
+        let collator = Collator::new(set, Padding::behind(99));
+        let all = collator.collate(scheduled.clone()).unwrap();
+        let own = collator.of_shards(2..4).collate(scheduled).unwrap();
+        assert_eq!((own.cores.as_slice(), own.shards), (&all.cores[2..], 2..4));
+        // Counted over all hosts.
+        assert_eq!((own.tokens, all.shards), (all.tokens, 0..4));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum Error {
     BadGlob { pattern: String, message: String },
     #[error("{}: cannot {operation}: {source}", .file.display())]
     Io { file: PathBuf, operation: &'static str, source: std::io::Error },
-    #[error("{}: is a folder, but not one that `save_to_disk` of datasets wrote", .file.display())]
+    #[error("{}: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class", .file.display())]
     IsFolder { file: PathBuf },
     #[error("{}: no split {split:?}; it has {available}", .folder.display())]
     NoSplit { folder: PathBuf, split: String, available: String },
@@ -139,6 +139,10 @@ pub enum Error {
     BadTokenizer { file: PathBuf, message: String },
     #[error("{at}: cannot tokenize: {problem}")]
     Tokenize { at: Location, problem: Box<TokenizeProblem> },
+    #[error("{}: not an image processor: {message}", .file.display())]
+    BadProcessor { file: PathBuf, message: String },
+    #[error("{at}, column {column:?}{}: {problem}", in_file(.path.as_deref()))]
+    Image { at: Location, column: String, path: Option<String>, problem: Box<ImageProblem> },
     #[error("{}: not a chat template: {message}", .file.display())]
     BadTemplate { file: PathBuf, message: String },
     #[error("{at}, column {column:?}: {problem}")]
@@ -169,6 +173,11 @@ impl Error {
     /// A file that was to be a tokenizer.
     pub(crate) fn bad_tokenizer(file: &Path, error: impl fmt::Display) -> Self {
         Self::BadTokenizer { file: file.to_path_buf(), message: error.to_string() }
+    }
+
+    /// A file that was to have the settings of an image processor.
+    pub(crate) fn bad_processor(file: &Path, problem: impl fmt::Display) -> Self {
+        Self::BadProcessor { file: file.to_path_buf(), message: problem.to_string() }
     }
 
     /// A file that was to have a chat template.
@@ -208,6 +217,7 @@ impl Error {
             | Self::Answer { at, .. }
             | Self::NotTexts { at, .. }
             | Self::Chat { at, .. }
+            | Self::Image { at, .. }
             | Self::Tokenize { at, .. } => Subject::Row(at),
             Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
@@ -222,6 +232,7 @@ impl Error {
             | Self::FileChanged { file }
             | Self::Store { path: file, .. }
             | Self::BadTemplate { file, .. }
+            | Self::BadProcessor { file, .. }
             | Self::BadTokenizer { file, .. } => Subject::File(file),
             Self::Cache(error) => Subject::File(error.path()),
             Self::Object { url, .. } => Subject::File(Path::new(url)),
@@ -265,6 +276,7 @@ impl Error {
             | Self::Answer { at: Location { file, .. }, .. }
             | Self::NotTexts { at: Location { file, .. }, .. }
             | Self::Chat { at: Location { file, .. }, .. }
+            | Self::Image { at: Location { file, .. }, .. }
             | Self::Tokenize { at: Location { file, .. }, .. }
             | Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
@@ -279,6 +291,7 @@ impl Error {
             | Self::FileChanged { file } => Some(file),
             Self::Store { .. }
             | Self::BadTokenizer { .. }
+            | Self::BadProcessor { .. }
             | Self::BadTemplate { .. }
             | Self::Cache(_)
             | Self::Object { .. }
@@ -394,6 +407,28 @@ pub enum TokenizeProblem {
     Failed { message: String },
     #[error("{message}")]
     Panicked { message: String },
+}
+
+/// Why a row has no image to train on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageProblem {
+    #[error("expected an image's path or its bytes, found {found}")]
+    Kind { found: &'static str },
+    #[error("cannot read the image: {message}")]
+    Unreadable { message: String },
+    #[error("the image has {found} bytes; at most {max} are read")]
+    Bytes { found: u64, max: u64 },
+    #[error("the image has {width} x {height} pixels; from 1 to {max} are decoded")]
+    Pixels { width: u32, height: u32, max: u64 },
+    #[error("neither a PNG, nor a JPEG, nor a WebP image")]
+    Format,
+    #[error("the image is damaged: {message}")]
+    Damaged { message: String },
+}
+
+/// The path of an image in an error.
+fn in_file(path: Option<&str>) -> String {
+    path.map_or_else(String::new, |path| format!(", {path}"))
 }
 
 /// Why a row is not a conversation to train on.

@@ -6,7 +6,7 @@
 //!                                   Sampler, Buckets ──────┴─> BatchPlan ──> Collator ──> Prefetcher
 //! ```
 //!
-//! [`ChatTemplate`] turns conversations into text. [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
+//! [`ChatTemplate`] turns conversations into text, and [`ImageProcessor`] encoded images into pixels. [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
 //!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
 //! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,
@@ -20,6 +20,7 @@ mod collate;
 mod dataset;
 mod error;
 mod guard;
+mod image;
 mod labels;
 mod masking;
 mod prefetch;
@@ -39,10 +40,11 @@ pub use chat::{ChatTemplate, eos_token};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
 pub use error::{
-    AnswerProblem, ChatProblem, Error, LabelProblem, Location, ObjectProblem, Result,
+    AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,
     TokenizeProblem,
 };
 pub use guard::panic_message;
+pub use image::{Augmentation, ImageProcessor};
 pub use labels::{
     IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget, Labels,
     MultiLabels,
@@ -59,10 +61,11 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, DecoderStart, MaskedLm, PackingStrategy, QuestionAnswering, Seq2SeqLm,
-    SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification,
+    Answer, CausalLm, DecoderStart, Dpo, ImageClassification, MaskedLm, PackingStrategy,
+    QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn,
+    TokenClassification,
 };
 pub use tokenize::{
-    Encoded, HuggingFaceTokenizer, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer,
-    TokenSpan, TokenizerOptions, WindowOptions,
+    Encoded, HuggingFaceTokenizer, ModelInputs, NoTokenizer, PaddingSide, SpannedEncoding,
+    TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,
 };

@@ -10,12 +10,14 @@ pub struct SetStats {
     /// Padding not counted.
     pub tokens: u64,
     pub truncated_rows: u64,
+    /// The mean length of all sequences.
+    pub mean_length: f64,
     pub lengths: LengthPercentiles,
     /// Rows (or labelled tokens) of each class, by id; empty without classes.
     pub class_histogram: Vec<(String, u64)>,
 }
 
-/// Row lengths in tokens (nearest rank).
+/// Row lengths in tokens (nearest rank): that of the longer sequence, where rows are pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthPercentiles {
     pub p50: u32,
@@ -32,7 +34,8 @@ impl SetStats {
             files: set.files().len() as u64,
             tokens: set.tokens(),
             truncated_rows: set.truncated_rows(),
-            lengths: LengthPercentiles::of(set.lengths().to_vec()),
+            mean_length: set.tokens() as f64 / (set.len() * set.sequences_per_row()) as f64,
+            lengths: LengthPercentiles::of((0..set.len()).map(|row| set.positions(row)).collect()),
             class_histogram: class_histogram(set)?,
         })
     }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use traind_fuzz::{Format, Outcome, cases, fuzz};
 use traind_loader::{
-    ChatTemplate, DatasetOptions, Error, HuggingFaceTokenizer, LabelKind, LabelSpec,
-    SequenceClassification, Sft, Source, TaskSpec, TextTokenizer, TokenizerOptions, data_formats,
-    prepare,
+    ChatTemplate, DatasetOptions, Error, HuggingFaceTokenizer, ImageClassification, ImageProcessor,
+    LabelKind, LabelSpec, NoTokenizer, SequenceClassification, Sft, Source, TaskSpec,
+    TextTokenizer, TokenizerOptions, data_formats, prepare,
 };
 
 /// Returns true for errors about all rows together, which name a column or a setting.
@@ -278,6 +278,7 @@ fn rendered(path: &Path) -> Result<(), Error> {
         max_length: 512,
         completion_only_loss: true,
         packing: None,
+        position_ids: false,
     };
     let options = DatasetOptions {
         files: [rows.to_str().unwrap().to_owned()].into_iter().collect(),
@@ -290,6 +291,51 @@ fn rendered(path: &Path) -> Result<(), Error> {
         Err(error) if error.file() == Some(&rows) => Ok(()),
         prepared => prepared.map(drop),
     }
+}
+
+const IMAGE_WORDS: [&[u8]; 9] = [
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\0",
+    b"\xff\xc0",
+    b"\xff\xda",
+    b"\xff\xe1",
+    b"IHDR",
+    b"IDAT",
+    b"VP8L",
+    b"\x7f\xff\xff\xff",
+];
+
+/// The file that names an image.
+const IMAGE_ROWS: &str = "rows.jsonl";
+
+/// A damaged image is refused with its row, or decoded to something.
+#[test]
+fn images() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images");
+    for file in
+        ["palette.png", "rgba.png", "progressive.jpg", "turned.jpg", "lossy.webp", "lossless.webp"]
+    {
+        let good = std::fs::read(folder.join(file)).unwrap();
+        let format = Format { file, good, words: &IMAGE_WORDS, cases: cases(400) };
+        fuzz(&format, |path| outcome(&path.with_file_name(IMAGE_ROWS), decoded(path)));
+    }
+}
+
+/// Prepares a file of paths that names an image.
+fn decoded(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().unwrap();
+    let rows = folder.join(IMAGE_ROWS);
+    std::fs::write(&rows, serde_json::json!({"image": path}).to_string()).unwrap();
+    let settings = r#"{"size": {"height": 4, "width": 4}}"#;
+    std::fs::write(folder.join("preprocessor_config.json"), settings).unwrap();
+    let processor = ImageProcessor::open(folder)?;
+    let task = ImageClassification { image: "image".into(), label: None, processor };
+    let options = DatasetOptions {
+        files: [rows.to_str().unwrap().to_owned()].into_iter().collect(),
+        task: TaskSpec::ImageClassification(task),
+        cache_dir: None,
+    };
+    prepare(&options, &NoTokenizer).map(drop)
 }
 
 /// Opens a tokenizer. What it makes of a text is one message or another; a panic would be a fault.

@@ -83,7 +83,11 @@ const PLAIN_TEXTS: [&str; 1] = ["sequence_classification"];
 
 #[test]
 fn every_task_is_here() {
-    let tests = [include_str!("task_parity.rs"), include_str!("sft_parity.rs")];
+    let tests = [
+        include_str!("task_parity.rs"),
+        include_str!("trl_parity.rs"),
+        include_str!("image_parity.rs"),
+    ];
     let tests = tests.concat().to_lowercase();
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tasks")).unwrap() {
         let path = entry.unwrap().path();

@@ -47,6 +47,13 @@ pub(crate) struct Client {
     redirected: Http,
 }
 
+/// Leaves out the token.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("endpoint", &self.endpoint.as_str()).finish()
+    }
+}
+
 impl Revision {
     pub(crate) fn has(&self, file: &str) -> bool {
         self.files.iter().any(|name| name == file)
@@ -171,7 +178,31 @@ impl Client {
         self.url(repository.path_prefix(), &repository.id, &["resolve", commit], file)
     }
 
-    fn url(&self, before: &[&str], id: &str, after: &[&str], file: &str) -> Url {
+    /// Whether requests have a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Whether an address is one of the hub, which may see the token.
+    pub(crate) fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.endpoint.origin()
+    }
+
+    pub(crate) fn get(&self, url: Url) -> RequestBuilder {
+        self.redirected.get(url)
+    }
+
+    /// A request that gives the hub something.
+    pub(crate) fn to_hub(&self, url: Url) -> RequestBuilder {
+        self.redirected.post(url)
+    }
+
+    /// A request that gives the hub's storage something.
+    pub(crate) fn to_storage(&self, url: Url) -> RequestBuilder {
+        self.redirected.put(url)
+    }
+
+    pub(crate) fn url(&self, before: &[&str], id: &str, after: &[&str], file: &str) -> Url {
         let mut url = self.endpoint.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(before).extend(id.split('/')).extend(after);
@@ -180,7 +211,8 @@ impl Client {
         url
     }
 
-    fn send(&self, request: RequestBuilder) -> Result<Response, Problem> {
+    /// Sends a request with the token.
+    pub(crate) fn send(&self, request: RequestBuilder) -> Result<Response, Problem> {
         let request = match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

@@ -57,6 +57,26 @@ pub enum Problem {
     NotCached { cache: PathBuf, reason: &'static str },
     #[error("the hub cannot be reached: {message}")]
     Unreachable { message: String },
+    #[error("HF_HUB_OFFLINE is set, so that nothing can be uploaded")]
+    Offline,
+    #[error(
+        "uploading needs a token that may write to it: set HF_TOKEN in the daemon's environment"
+    )]
+    NoToken,
+    #[error(
+        "the token in HF_TOKEN may not write to it{}", if message.is_empty() { String::new() } else {
+            format!(": {message}")
+        }
+    )]
+    Forbidden { message: String },
+    #[error("the hub answered {subject} with {status}: {message}")]
+    Rejected { subject: String, status: u16, message: String },
+    #[error("the hub's storage answered with {status}: {message}")]
+    NotStored { status: u16, message: String },
+    #[error("{file}: {problem}")]
+    File { file: String, problem: Box<Problem> },
+    #[error("the upload was abandoned")]
+    Abandoned,
     #[error("the hub answered the request for {file} with {status}")]
     Refused { status: u16, file: String },
     #[error(
@@ -66,6 +86,25 @@ pub enum Problem {
     DiskFull { cache: PathBuf, file: String, bytes: u64, available: u64 },
     #[error("{action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Problem {
+    /// Whether the same call may succeed later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::NotStored { .. } => true,
+            Self::File { problem, .. } => problem.may_pass(),
+            _ => false,
+        }
+    }
+
+    /// Names the file at fault.
+    pub(crate) fn at_file(self, file: &str) -> Self {
+        match self {
+            Self::Abandoned => self,
+            problem => Self::File { file: file.to_owned(), problem: Box::new(problem) },
+        }
+    }
 }
 
 fn kind(kind: Kind) -> &'static str {

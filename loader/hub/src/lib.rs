@@ -1,4 +1,4 @@
-//! Models and data sets by their ids on the Hugging Face hub.
+//! Models and data sets by their ids on the Hugging Face hub, and trained models that are committed to it.
 //!
 //! A repository is taken from the cache where it is complete, else fetched. The cache has the
 //! layout of `huggingface_hub`, so that either finds what the other fetched. A run pins the commits
@@ -19,12 +19,14 @@ mod fetch;
 mod model_files;
 mod models;
 mod pin;
+mod publish;
 mod repository;
 mod splits;
 
 pub use data_sets::{DataFile, DataSetRequest};
 pub use error::{Error, Problem, Result};
 pub use fetch::{Hub, Notice};
-pub use model_files::{GENERATION_CONFIG, TOKENIZER_FILES};
+pub use model_files::{GENERATION_CONFIG, PREPROCESSOR_CONFIG, TOKENIZER_FILES};
 pub use models::{ModelRequest, model_config};
+pub use publish::{Commit, CommitFile, Keep, Publisher};
 pub use repository::{Kind, Repository};

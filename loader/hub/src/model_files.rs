@@ -22,18 +22,21 @@ pub const TOKENIZER_FILES: &[&str] = &[
 ];
 
 pub(crate) const CONFIG: &str = "config.json";
-/// Any of them makes a tokenizer.
-const TOKENIZERS: [&str; 3] = ["tokenizer.json", "vocab.txt", "vocab.json"];
+/// Any of them makes a tokenizer, or else an image processor.
+const PROCESSORS: [&str; 4] = ["tokenizer.json", "vocab.txt", "vocab.json", PREPROCESSOR_CONFIG];
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 /// How the model writes texts, where it does.
 pub const GENERATION_CONFIG: &str = "generation_config.json";
 
-/// Returns the files to fetch first: settings, tokenizer, and the weights or their index.
+/// How images become inputs of the model, where it reads images.
+pub const PREPROCESSOR_CONFIG: &str = "preprocessor_config.json";
+
+/// Returns the files to fetch first: settings, tokenizer or image processor, and the weights or their index.
 pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str>, Problem> {
     let has = |name: &str| revision.has(name);
-    let tokenizer = TOKENIZERS.into_iter().find(|name| has(name)).unwrap_or(TOKENIZERS[0]);
-    if let Some(file) = [CONFIG, tokenizer].into_iter().find(|name| !has(name)) {
+    let processor = PROCESSORS.into_iter().find(|name| has(name)).unwrap_or(PROCESSORS[0]);
+    if let Some(file) = [CONFIG, processor].into_iter().find(|name| !has(name)) {
         return Err(Problem::NoFile { file });
     }
     let weights = [INDEX, WEIGHTS].into_iter().find(|name| has(name)).filter(|_| with_weights);
@@ -44,7 +47,8 @@ pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str
             false => Problem::NoFile { file: WEIGHTS },
         });
     }
-    let others = TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG]).chain(weights);
+    let others = TOKENIZER_FILES.iter().copied();
+    let others = others.chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG]).chain(weights);
     Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).collect())
 }
 
@@ -74,5 +78,5 @@ pub(crate) fn are_complete(snapshot: &Path, with_weights: bool) -> bool {
         true => shards(snapshot, true).is_ok_and(|names| names.iter().all(|name| has(name))),
         false => has(WEIGHTS),
     };
-    has(CONFIG) && TOKENIZERS.into_iter().any(has) && (!with_weights || has_weights())
+    has(CONFIG) && PROCESSORS.into_iter().any(has) && (!with_weights || has_weights())
 }

@@ -47,6 +47,7 @@ pub struct BatchArray {
 /// The elements of an array, by their type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrayValues {
+    U8(Vec<u8>),
     S32(Vec<i32>),
     F32(Vec<f32>),
 }

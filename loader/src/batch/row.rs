@@ -26,6 +26,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) padded_length: usize,
     /// The text to write, of a task that has one.
     pub(crate) target: Option<Target>,
+    /// The pixels of the image, row by row, of a task that has one.
+    pub(crate) pixels: Vec<u8>,
 }
 
 /// The target of a row that has a text to write.

@@ -16,6 +16,7 @@ pub(crate) struct ArraySpec {
 
 #[derive(Clone, Copy, Debug)]
 enum Elements {
+    U8(Fill<u8>),
     S32(Fill<i32>),
     F32(Fill<f32>),
 }
@@ -38,6 +39,17 @@ impl ArraySpec {
         of_row: fn(&RowData<'_>) -> Vec<i32>,
     ) -> Self {
         let elements = Elements::S32(Fill { padding, empty_slot: padding, of_row });
+        Self { name, sizes: sizes.to_vec(), elements, at_first_position: false }
+    }
+
+    /// An array of bytes.
+    pub(crate) fn u8(
+        name: &'static str,
+        sizes: &[ArraySize],
+        padding: u8,
+        of_row: fn(&RowData<'_>) -> Vec<u8>,
+    ) -> Self {
+        let elements = Elements::U8(Fill { padding, empty_slot: padding, of_row });
         Self { name, sizes: sizes.to_vec(), elements, at_first_position: false }
     }
 
@@ -69,6 +81,7 @@ impl ArraySpec {
     pub(crate) fn array(&self, sizes: &BatchSizes, slots: &[Option<RowData<'_>>]) -> BatchArray {
         let dims: Vec<usize> = self.sizes.iter().map(|size| size.resolve(sizes)).collect();
         let values = match &self.elements {
+            Elements::U8(fill) => ArrayValues::U8(self.fill(fill, &dims, slots)),
             Elements::S32(fill) => ArrayValues::S32(self.fill(fill, &dims, slots)),
             Elements::F32(fill) => ArrayValues::F32(self.fill(fill, &dims, slots)),
         };
@@ -124,6 +137,7 @@ mod tests {
             attended: span,
             padded_length: 3,
             target: None,
+            pixels: Vec::new(),
         })
     }
 

@@ -8,6 +8,7 @@ mod files;
 mod json;
 mod marks;
 mod methods;
+mod row_texts;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 use minijinja::{Environment, Value as Jinja};
 use serde::{Serialize, Serializer};
+
+pub(crate) use row_texts::{RowTexts, shared_tokens, template_columns};
 
 use crate::guard::guard;
 use crate::{ChatProblem, Error, Result, TokenSpan, Value};

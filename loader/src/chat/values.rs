@@ -87,7 +87,7 @@ pub(super) fn contains(value: &Value, is: fn(char) -> bool) -> bool {
         Value::Text(text) => text.contains(is),
         Value::List(items) => items.iter().any(|item| contains(item, is)),
         Value::Struct(fields) => fields.iter().any(|(_, field)| contains(field, is)),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => false,
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Bytes(_) => false,
     }
 }
 
@@ -101,6 +101,7 @@ fn value(value: &Value, depth: usize) -> Result<Jinja, ChatProblem> {
         Value::Int(integer) => Jinja::from(*integer),
         Value::Float(float) => Jinja::from(*float),
         Value::Text(text) => Jinja::from(text.as_str()),
+        Value::Bytes(bytes) => Jinja::from_bytes(bytes.clone()),
         Value::List(items) => {
             let items = items.iter().map(|item| self::value(item, depth + 1));
             items.collect::<Result<Vec<_>, _>>()?.into()

@@ -126,9 +126,12 @@ impl<'source> Builder<'source> {
                 let row = Row { source, part, records: &records, record };
                 task.encode(&row, context)
             };
-            let encoded: Vec<Result<Vec<Example>>> =
-                (0..records.len()).into_par_iter().map(encode).collect();
-            encoded.into_iter().try_for_each(|row| self.push_row(part, row?))?;
+            let rows_at_a_time = task.rows_at_a_time().min(records.len().max(1));
+            for first in (0..records.len()).step_by(rows_at_a_time) {
+                let rows = first..(first + rows_at_a_time).min(records.len());
+                let encoded: Vec<Result<Vec<Example>>> = rows.into_par_iter().map(encode).collect();
+                encoded.into_iter().try_for_each(|row| self.push_row(part, row?))?;
+            }
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
             self.check_space()?;
             if !watch(self.source_rows) {

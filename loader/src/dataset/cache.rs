@@ -14,6 +14,7 @@ use traind_cache::EntryLocks;
 
 use super::array::{Array, ArrayProblem, Seal, write_whole};
 use super::build::Built;
+use super::images::{self, Images};
 use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
@@ -22,7 +23,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Error, Result, Source, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 8;
+pub(super) const FORMAT_VERSION: u32 = 9;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";
@@ -117,6 +118,7 @@ impl Cache {
             context_offsets: self.open_optional(&manifest, tokens::CONTEXT_OFFSETS)?,
             text_starts: self.open_optional(&manifest, tokens::TEXT_STARTS)?,
             labels: self.open_optional(&manifest, tokens::LABELS)?,
+            images: self.open_images(&manifest)?,
         };
         let rows = Rows {
             starts: self.read_array(&manifest, STARTS)?,
@@ -159,6 +161,11 @@ impl Cache {
                 end_positions: self.read_array(manifest, END_POSITIONS)?,
             },
         })
+    }
+
+    fn open_images(&self, manifest: &Manifest) -> Result<Option<Images>, Corruption> {
+        let Some(bytes) = self.open_optional(manifest, images::IMAGES)? else { return Ok(None) };
+        Ok(Some(Images { bytes, ends: self.open(manifest, images::IMAGE_ENDS)? }))
     }
 
     fn read_array<T: Pod>(&self, manifest: &Manifest, name: &str) -> Result<Vec<T>, Corruption> {

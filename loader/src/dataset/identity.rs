@@ -4,10 +4,12 @@ use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde_json::json;
 
 use super::DatasetOptions;
 use super::cache::FORMAT_VERSION;
+use crate::source::{ImageCell, image_of};
 use crate::{Error, Result, Source, TextTokenizer};
 
 /// Bytes hashed at a time, by all threads of the pool.
@@ -36,6 +38,7 @@ impl Identity {
             "format": options.files.format,
             "tokenizer": tokenizer.fingerprint(),
             "contents": contents,
+            "images": image_contents(source, options)?,
         });
         let key = blake3::hash(identity.to_string().as_bytes()).to_hex().to_string();
         Ok(Self { key, metadata })
@@ -57,8 +60,35 @@ fn metadata(file: &Path) -> Result<Metadata> {
     std::fs::metadata(file).map_err(Error::io(file, "look at"))
 }
 
+/// The hash of all images that the rows name by their paths; `None` where rows have no images.
+fn image_contents(source: &Source, options: &DatasetOptions) -> Result<Option<String>> {
+    let Some(column) = options.task.preprocessor().image_column() else { return Ok(None) };
+    let mut all = blake3::Hasher::new();
+    for part in source.parts() {
+        let folder = source.folder(part);
+        source.read(part, &[column], &mut |records| {
+            let hash = |record| match image_of(records.cell(column, record)) {
+                // A missing file is an error when the set is built, with its row.
+                Some(ImageCell::Path(path)) => hash_of(&folder.join(path)).ok(),
+                _ => None,
+            };
+            let hashes: Vec<Option<String>> =
+                (0..records.len()).into_par_iter().map(hash).collect();
+            hashes.into_iter().flatten().for_each(|hash| {
+                all.update(hash.as_bytes());
+            });
+            Ok(())
+        })?;
+    }
+    Ok(Some(all.finalize().to_hex().to_string()))
+}
+
 /// Hashes by reading, not by mapping: a file that shrinks meanwhile must not kill the process.
 fn hash_of(file: &Path) -> Result<String> {
+    if file.is_dir() {
+        // Its rows name its content.
+        return Ok(String::new());
+    }
     let mut reader = File::open(file).map_err(Error::io(file, "open"))?;
     let mut hasher = blake3::Hasher::new();
     let mut chunk = Vec::new();

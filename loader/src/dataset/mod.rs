@@ -6,6 +6,7 @@ mod blocks;
 mod build;
 mod cache;
 mod identity;
+mod images;
 mod packing;
 mod rows;
 mod set;

@@ -1,6 +1,6 @@
 //! Tokenized rows: the tokens on disk, some bytes a row in memory, whatever the number of rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::rows::Rows;
 use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
+use crate::image::{Augmentation, CHANNELS, decode};
 use crate::labels::LabelArrays;
 use crate::tasks::STARTS_WORD;
-use crate::{LabelEncoder, Labels, Location, Result, TaskSpec};
+use crate::{Error, LabelEncoder, Labels, Location, Result, TaskSpec};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl TokenizedSet {
 
     /// The decoder's inputs and the labels of a row's target; None where rows have none.
     pub(crate) fn target(&self, row: usize, padding: TargetPadding) -> Result<Option<Target>> {
-        if self.target_lengths().is_none() {
+        if self.target_lengths().is_none() || self.sequences_per_row() > 1 {
             return Ok(None);
         }
         let ids: Vec<i32> = self.target_ids(row)?.into_iter().map(|id| id as i32).collect();
@@ -114,6 +115,52 @@ impl TokenizedSet {
         &self.rows.lengths
     }
 
+    /// The sequences that a model reads of a row, each as a row of its own.
+    pub fn sequences_per_row(&self) -> usize {
+        self.task.preprocessor().sequences_per_row()
+    }
+
+    /// The positions that a row takes: those of its longest sequence.
+    pub fn positions(&self, row: usize) -> u32 {
+        let second = match self.sequences_per_row() {
+            1 => 0,
+            _ => self.target_lengths().map_or(0, |lengths| lengths[row]),
+        };
+        self.lengths()[row].max(second)
+    }
+
+    /// The number of values in the pixels of each row's image; `None` where rows have none.
+    pub(crate) fn pixel_values(&self) -> Option<usize> {
+        let processor = self.task.preprocessor().image_processor()?;
+        Some(processor.size().iter().product::<usize>() * CHANNELS)
+    }
+
+    /// The pixels of a row's image, as an evaluation sees it, or as it is trained on in an epoch; none
+    /// where rows have no images.
+    pub(crate) fn pixels(
+        &self,
+        row: usize,
+        augmented: Option<(Augmentation, u64)>,
+    ) -> Result<Vec<u8>> {
+        let processor = self.task.preprocessor().image_processor();
+        let (Some(processor), Some(images)) = (processor, &self.tokens.images) else {
+            return Ok(Vec::new());
+        };
+        let place = self.rows.span(row).start;
+        let image = decode(&images.read(place)?).map_err(|problem| {
+            let at = self.origin(row).unwrap_or_else(|| Location::of_row(Path::new(""), place));
+            let column = self.task.preprocessor().image_column().unwrap_or_default().to_owned();
+            Error::Image { at, column, path: None, problem: Box::new(problem) }
+        })?;
+        let pixels = match augmented {
+            Some((augmentation, epoch)) => {
+                processor.view(&image, augmentation, epoch, self.source_row(row) as u64)
+            }
+            None => processor.whole(&image),
+        };
+        Ok(pixels.values)
+    }
+
     /// The targets.
     pub fn labels(&self) -> &Labels {
         &self.labels
@@ -122,6 +169,11 @@ impl TokenizedSet {
     /// The targets of a row's tokens, where tokens have some of their own.
     pub fn token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
         Tokens::read(&self.tokens.labels, self.rows.span(row))
+    }
+
+    /// The same of a row's target, where that is a sequence of its own.
+    pub(crate) fn target_token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
+        Tokens::read(&self.tokens.labels, self.rows.target_span(row))
     }
 
     /// The arrays that a batch of its rows consists of.

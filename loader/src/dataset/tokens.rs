@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::array::{Array, ArrayWriter, MostlyZeros, Seal};
+use super::images::{Images, ImagesWriter};
 use crate::Result;
 use crate::tasks::Example;
 
@@ -29,6 +30,8 @@ pub(super) struct Tokens {
     pub(super) text_starts: Option<Array<u8>>,
     /// Absent where tokens have no targets of their own.
     pub(super) labels: Option<Array<i32>>,
+    /// Present only where each row is an image.
+    pub(super) images: Option<Images>,
 }
 
 impl Tokens {
@@ -48,6 +51,7 @@ impl Tokens {
             self.context_offsets.as_ref().map(Array::len),
             self.text_starts.as_ref().map(Array::len),
             self.labels.as_ref().map(Array::len),
+            self.images.as_ref().map(Images::len),
         ];
         lengths.into_iter().flatten().all(|length| length == self.input_ids.len())
     }
@@ -61,6 +65,7 @@ pub(super) struct TokensWriter {
     masking: Option<ArrayWriter<u8>>,
     context_offsets: Option<ArrayWriter<[u32; 2]>>,
     text_starts: Option<ArrayWriter<u8>>,
+    images: Option<ImagesWriter>,
 }
 
 impl TokensWriter {
@@ -72,6 +77,7 @@ impl TokensWriter {
             masking: None,
             context_offsets: None,
             text_starts: None,
+            images: None,
         })
     }
 
@@ -86,6 +92,7 @@ impl TokensWriter {
             self.masking.as_ref().map(ArrayWriter::bytes),
             self.context_offsets.as_ref().map(ArrayWriter::bytes),
             self.text_starts.as_ref().map(ArrayWriter::bytes),
+            self.images.as_ref().map(ImagesWriter::bytes),
         ];
         let optional: u64 = optional.into_iter().flatten().sum();
         self.input_ids.bytes() + self.token_type_ids.bytes() + optional
@@ -97,6 +104,13 @@ impl TokensWriter {
         self.input_ids.extend(target)?;
         self.token_type_ids.extend(&example.encoded.token_type_ids)?;
         self.token_type_ids.extend(&vec![0; target.len()])?;
+        if let Some(image) = &example.image {
+            let images = match &mut self.images {
+                Some(images) => images,
+                none => none.insert(ImagesWriter::create(&self.folder)?),
+            };
+            images.push(image)?;
+        }
         extend(&mut self.masking, &self.folder, MASKING, &example.masking)?;
         extend(&mut self.text_starts, &self.folder, TEXT_STARTS, &example.text_starts)?;
         let offsets = &example.context_offsets;
@@ -109,6 +123,11 @@ impl TokensWriter {
         let masking = self.masking.map(ArrayWriter::finish).transpose()?;
         let context_offsets = self.context_offsets.map(ArrayWriter::finish).transpose()?;
         let text_starts = self.text_starts.map(ArrayWriter::finish).transpose()?;
+        let images = self.images.map(ImagesWriter::finish).transpose()?;
+        let images = images.map(|(images, of_images)| {
+            seals.extend(of_images);
+            images
+        });
         let tokens = Tokens {
             input_ids,
             token_type_ids: sealed(self.token_type_ids.finish()?, &mut seals),
@@ -116,6 +135,7 @@ impl TokensWriter {
             context_offsets: sealed(context_offsets, &mut seals),
             text_starts: sealed(text_starts, &mut seals),
             labels: None,
+            images,
         };
         Ok((tokens, seals))
     }

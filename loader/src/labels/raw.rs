@@ -29,7 +29,9 @@ impl RawLabel {
             }
             Value::Float(float) => Err(LabelProblem::Fraction { found: float.to_string() }),
             Value::List(_) => Err(LabelProblem::SeveralClasses),
-            Value::Struct(_) => Err(LabelProblem::NotAClass { found: value.kind().to_owned() }),
+            Value::Bytes(_) | Value::Struct(_) => {
+                Err(LabelProblem::NotAClass { found: value.kind().to_owned() })
+            }
         }
     }
 
@@ -110,7 +112,7 @@ fn number(value: &Value) -> Result<f32, LabelProblem> {
         Value::Int(integer) => Some(*integer as f32),
         Value::Float(float) => Some(*float as f32),
         Value::Text(text) => text.trim().parse().ok(),
-        Value::Bool(_) | Value::List(_) | Value::Struct(_) => None,
+        Value::Bool(_) | Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     };
     let found = || match value {
         Value::Text(text) => format!("{text:?}"),

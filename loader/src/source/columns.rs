@@ -111,7 +111,7 @@ fn as_text(value: &Value) -> Option<String> {
         Value::Int(integer) => Some(integer.to_string()),
         Value::Float(float) => Some(float.to_string()),
         Value::Text(text) => Some(text.clone()),
-        Value::Null | Value::List(_) | Value::Struct(_) => None,
+        Value::Null | Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     }
 }
 
@@ -123,7 +123,7 @@ fn as_integer(value: &Value) -> Option<i64> {
             (float.fract() == 0.0 && float.abs() < 1e15).then_some(*float as i64)
         }
         Value::Text(text) => text.trim().parse().ok(),
-        Value::Null | Value::List(_) | Value::Struct(_) => None,
+        Value::Null | Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     }
 }
 
@@ -133,7 +133,7 @@ fn as_float(value: &Value) -> Option<f64> {
         Value::Int(integer) => Some(*integer as f64),
         Value::Float(float) => Some(*float),
         Value::Text(text) => text.trim().parse().ok(),
-        Value::Null | Value::List(_) | Value::Struct(_) => None,
+        Value::Null | Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     }
 }
 

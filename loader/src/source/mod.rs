@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub use columns::{CastType, Columns};
 pub use fetch::FetchContext;
 pub use records::{Records, Value};
-pub(crate) use row::Row;
+pub(crate) use row::{ImageCell, Row, image_of};
 
 use crate::guard::guard;
 use crate::{Error, Location, Result};
@@ -82,6 +82,7 @@ struct SourceFile {
     columns: Vec<String>,
     parts: usize,
     rows: Option<u64>,
+    folder: PathBuf,
 }
 
 /// One independently readable piece of a file.
@@ -153,6 +154,12 @@ impl Source {
         Location { file: file.path.name.clone(), row: records.row(record), line }
     }
 
+    /// The folder that paths in the rows of a part begin at: that of its file, or the folder itself
+    /// that holds the rows.
+    pub(crate) fn folder(&self, part: Part) -> &Path {
+        &self.files[part.file].folder
+    }
+
     /// Hands the rows of one part to `sink`, a bounded number at a time, with `columns` in the order
     /// asked for. Returns the number of rows.
     pub fn read(
@@ -207,14 +214,19 @@ impl SourceFile {
         let opened = Self::try_open(&path.local, given);
         let (data, columns) = opened.map_err(|error| path.renamed(error))?;
         let (parts, rows) = (data.parts(), data.rows());
-        Ok(Self { path, data, columns, parts, rows })
+        let local = path.local.as_path();
+        let folder = if local.is_dir() { Some(local) } else { local.parent() };
+        let folder = folder.unwrap_or(local).to_path_buf();
+        Ok(Self { path, data, columns, parts, rows, folder })
     }
 
     fn try_open(path: &Path, given: &Files) -> Result<(Box<dyn DataFile>, Vec<String>)> {
         let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
         let file = path.to_path_buf();
         if metadata.is_dir() {
-            return Err(Error::IsFolder { file });
+            let images = formats::image_folder::open(path)?.ok_or(Error::IsFolder { file })?;
+            let columns = given.columns.apply(images.columns()?);
+            return Ok((images, columns));
         }
         let format = formats::of_path(path)?;
         if metadata.len() == 0 {

@@ -114,7 +114,8 @@ fn folder_files(folder: &Path, split: &str) -> Result<Vec<PathBuf>> {
 fn dataset_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let file = folder.join(STATE_FILE);
     if !file.exists() {
-        return Err(Error::IsFolder { file: folder.to_path_buf() });
+        // A folder of images, or none that can be read.
+        return Ok(vec![folder.to_path_buf()]);
     }
     let state: State = read_json(&file)?;
     let names = state._data_files.into_iter().map(|data| PathBuf::from(data.filename));

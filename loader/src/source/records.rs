@@ -10,6 +10,7 @@ pub enum Value {
     Int(i64),
     Float(f64),
     Text(String),
+    Bytes(Vec<u8>),
     List(Vec<Value>),
     Struct(Vec<(String, Value)>),
 }
@@ -20,6 +21,7 @@ impl Value {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => size_of::<Self>(),
             Self::Text(text) => size_of::<Self>() + text.len(),
+            Self::Bytes(bytes) => size_of::<Self>() + bytes.len(),
             Self::List(items) => items.iter().map(Self::bytes).sum(),
             Self::Struct(fields) => {
                 fields.iter().map(|(name, value)| name.len() + value.bytes()).sum()
@@ -35,6 +37,7 @@ impl Value {
             Self::Int(_) => "an integer",
             Self::Float(_) => "a float",
             Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
             Self::List(_) => "a list",
             Self::Struct(_) => "a struct",
         }

@@ -1,5 +1,12 @@
 //! One row of a file, as tasks read it.
 
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::ImageProblem;
+use crate::image::BYTES_MAX;
 use crate::{Error, Location, Part, Records, Result, Source, TokenizeProblem, Value};
 
 /// One row of a file.
@@ -59,6 +66,28 @@ impl<'records> Row<'records> {
         texts.collect()
     }
 
+    /// The encoded image of the cell: a path, bytes, or a struct of both as `datasets` has it.
+    pub(crate) fn image(&self, column: &str) -> Result<Cow<'records, [u8]>> {
+        let image = match image_of(self.cell(column)) {
+            Some(ImageCell::Bytes(bytes)) => Ok(Cow::Borrowed(bytes)),
+            Some(ImageCell::Path(path)) => {
+                read_image(&self.source.folder(self.part).join(path)).map(Cow::Owned)
+            }
+            None => Err(ImageProblem::Kind { found: self.cell(column).kind() }),
+        };
+        image.map_err(|problem| self.image_error(column, problem))
+    }
+
+    /// An image's problem as an error at this row.
+    pub(crate) fn image_error(&self, column: &str, problem: ImageProblem) -> Error {
+        let path = match image_of(self.cell(column)) {
+            Some(ImageCell::Path(path)) => Some(path.to_owned()),
+            _ => None,
+        };
+        let (at, column) = (self.location(), column.to_owned());
+        Error::Image { at, column, path, problem: Box::new(problem) }
+    }
+
     /// A tokenizer's problem as an error at this row.
     pub(crate) fn tokenize_error(&self, problem: TokenizeProblem) -> Error {
         Error::Tokenize { at: self.location(), problem: Box::new(problem) }
@@ -68,4 +97,34 @@ impl<'records> Row<'records> {
     pub(crate) fn location(&self) -> Location {
         self.source.location(self.part, self.records, self.record)
     }
+}
+
+/// Where the image of a cell is.
+pub(crate) enum ImageCell<'cell> {
+    Bytes(&'cell [u8]),
+    Path(&'cell str),
+}
+
+/// The place of a cell's image; `None` for a cell that has none.
+pub(crate) fn image_of(cell: &Value) -> Option<ImageCell<'_>> {
+    match cell {
+        Value::Bytes(bytes) => Some(ImageCell::Bytes(bytes)),
+        Value::Text(path) if !path.is_empty() => Some(ImageCell::Path(path)),
+        Value::Struct(fields) => {
+            let field = |name| fields.iter().find(|(field, _)| field == name);
+            let of = |name| field(name).and_then(|(_, value)| image_of(value));
+            of("bytes").or_else(|| of("path"))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the file of an image, of which no more than the allowed bytes.
+fn read_image(path: &Path) -> Result<Vec<u8>, ImageProblem> {
+    let unreadable =
+        |error: std::io::Error| ImageProblem::Unreadable { message: error.to_string() };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
 }

@@ -3,6 +3,8 @@
 //! [`TaskSpec::preprocessor`].
 
 mod causal_lm;
+mod dpo;
+mod image_classification;
 mod masked_lm;
 mod question_answering;
 mod seq2seq_lm;
@@ -15,6 +17,8 @@ mod token_classification;
 use serde::Serialize;
 
 pub use causal_lm::CausalLm;
+pub use dpo::Dpo;
+pub use image_classification::ImageClassification;
 pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
@@ -24,7 +28,8 @@ pub use sequence_classification::SequenceClassification;
 pub use sft::{PackingStrategy, Sft};
 pub use token_classification::TokenClassification;
 
-use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding};
+use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding, fixed};
+use crate::image::ImageProcessor;
 use crate::labels::{LabelReader, RowLabel};
 use crate::source::Row;
 use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
@@ -39,6 +44,8 @@ pub enum TaskSpec {
     CausalLm(CausalLm),
     Seq2SeqLm(Seq2SeqLm),
     Sft(Sft),
+    Dpo(Dpo),
+    ImageClassification(ImageClassification),
 }
 
 impl TaskSpec {
@@ -51,6 +58,8 @@ impl TaskSpec {
             Self::CausalLm(task) => task,
             Self::Seq2SeqLm(task) => task,
             Self::Sft(task) => task,
+            Self::Dpo(task) => task,
+            Self::ImageClassification(task) => task,
         }
     }
 
@@ -114,9 +123,30 @@ pub(crate) trait Preprocessor: Sync {
         None
     }
 
+    /// The sequences that a model reads of a row, each as a row of its own: 2 where the target is
+    /// one, with token labels of its own.
+    fn sequences_per_row(&self) -> usize {
+        1
+    }
+
     /// Returns true if the tokens are their own targets.
     fn predicts_inputs(&self) -> bool {
         false
+    }
+
+    /// The column of images, if rows have one.
+    fn image_column(&self) -> Option<&str> {
+        None
+    }
+
+    /// Turns images into pixels, where rows have images.
+    fn image_processor(&self) -> Option<&ImageProcessor> {
+        None
+    }
+
+    /// The most rows to encode before their examples are written.
+    fn rows_at_a_time(&self) -> usize {
+        usize::MAX
     }
 }
 
@@ -131,8 +161,31 @@ fn text_arrays(padding: &Padding) -> Vec<ArraySpec> {
             .at_first_position()
             .with_empty_slots(1),
         ArraySpec::s32("token_type_ids", &sizes, token_type_id, |row| row.segments()),
-        ArraySpec::f32("sample_weights", &[ROWS], 0.0, |_| vec![1.0]),
+        sample_weights(),
     ]
+}
+
+/// The weight of each row in losses and metrics; empty slots weigh nothing.
+fn sample_weights() -> ArraySpec {
+    ArraySpec::f32("sample_weights", &[ROWS], 0.0, |_| vec![1.0])
+}
+
+/// The labels of rows, if they have any.
+fn row_labels(labels: &Labels) -> Option<ArraySpec> {
+    match labels {
+        Labels::Class(_) => Some(ArraySpec::s32("labels", &[ROWS], 0, |row| row.class())),
+        Labels::Numbers { width: 1, .. } => {
+            Some(ArraySpec::f32("labels", &[ROWS], 0.0, |row| row.numbers()))
+        }
+        Labels::Numbers { width, .. } => {
+            Some(ArraySpec::f32("labels", &[ROWS, fixed(*width)], 0.0, |row| row.numbers()))
+        }
+        Labels::MultiLabel(labels) => {
+            let sizes = [ROWS, fixed(labels.classes)];
+            Some(ArraySpec::f32("labels", &sizes, 0.0, |row| row.numbers()))
+        }
+        Labels::None | Labels::Token | Labels::Span { .. } | Labels::InputIds => None,
+    }
 }
 
 /// The arrays of rows of text whose tokens have targets.
@@ -163,4 +216,6 @@ pub(crate) struct Example {
     pub(crate) context_offsets: Vec<[u32; 2]>,
     /// A 1 for the first token of each text that shares the row, else a 0.
     pub(crate) text_starts: Vec<u8>,
+    /// The encoded image. All examples of a set have one, or none has.
+    pub(crate) image: Option<Vec<u8>>,
 }

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, SetContext, text_arrays};
-use crate::batch::{ArraySpec, Padding, ROWS, fixed};
+use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
+use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
 use crate::{LabelSpec, Labels, Result};
 
@@ -39,20 +39,7 @@ impl Preprocessor for SequenceClassification {
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
         let mut arrays = text_arrays(padding);
-        arrays.extend(match labels {
-            Labels::Class(_) => Some(ArraySpec::s32("labels", &[ROWS], 0, |row| row.class())),
-            Labels::Numbers { width: 1, .. } => {
-                Some(ArraySpec::f32("labels", &[ROWS], 0.0, |row| row.numbers()))
-            }
-            Labels::Numbers { width, .. } => {
-                Some(ArraySpec::f32("labels", &[ROWS, fixed(*width)], 0.0, |row| row.numbers()))
-            }
-            Labels::MultiLabel(labels) => {
-                let sizes = [ROWS, fixed(labels.classes)];
-                Some(ArraySpec::f32("labels", &sizes, 0.0, |row| row.numbers()))
-            }
-            Labels::None | Labels::Token | Labels::Span { .. } | Labels::InputIds => None,
-        });
+        arrays.extend(row_labels(labels));
         arrays
     }
 }

@@ -8,17 +8,15 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
-use crate::chat::{ChatOptions, ChatTemplate, RenderedChat};
+use crate::chat::{
+    ChatOptions, ChatTemplate, RenderedChat, RowTexts, shared_tokens, template_columns,
+};
 use crate::labels::RowLabel;
 use crate::source::Row;
 use crate::{
     ChatProblem, Encoded, Error, IGNORED_LABEL, Labels, Result, SpannedEncoding, TextTokenizer,
     Value,
 };
-
-/// Columns that a row of messages may have besides, under TRL's names.
-const TOOLS: &str = "tools";
-const VARIABLES: &str = "chat_template_kwargs";
 
 /// The columns and settings of a supervised fine-tuning job. Files with a column of prompts have
 /// prompts with completions, files with one of messages have conversations, and others have texts.
@@ -38,6 +36,8 @@ pub struct Sft {
     /// Whether the loss counts completions alone, and not their prompts.
     pub completion_only_loss: bool,
     pub packing: Option<PackingStrategy>,
+    /// Whether batches have the position of each token in its text.
+    pub position_ids: bool,
 }
 
 /// How texts share rows.
@@ -68,7 +68,7 @@ impl Preprocessor for Sft {
             () if has(&self.messages.as_str()) => vec![self.messages.as_str()],
             () => return vec![&self.text],
         };
-        columns.extend([TOOLS, VARIABLES].iter().filter(|column| has(column)));
+        columns.extend(template_columns(available));
         columns
     }
 
@@ -86,7 +86,13 @@ impl Preprocessor for Sft {
 
     /// A row without a label makes no example unless it shares its row.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let Counted { mut encoded, mut counts } = self.counted(row, context.tokenizer)?;
+        let texts = RowTexts {
+            row,
+            tokenizer: context.tokenizer,
+            template: self.template.as_ref(),
+            eos_token: self.eos_token.as_deref(),
+        };
+        let Counted { mut encoded, mut counts } = self.counted(&texts)?;
         let length = self.max_length as usize;
         if self.packing != Some(PackingStrategy::Wrapped) && encoded.input_ids.len() > length {
             encoded.truncated = true;
@@ -105,7 +111,7 @@ impl Preprocessor for Sft {
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
         let mut arrays = token_target_arrays(padding);
-        if self.packing == Some(PackingStrategy::Bfd) {
+        if self.position_ids {
             let sizes = [ROWS, POSITIONS];
             arrays.push(ArraySpec::s32("position_ids", &sizes, 0, |row| row.position_ids()));
         }
@@ -118,167 +124,91 @@ impl Preprocessor for Sft {
 }
 
 impl Sft {
-    fn counted(&self, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Counted> {
+    fn counted(&self, texts: &RowTexts<'_>) -> Result<Counted> {
+        let row = texts.row;
         if let Some(prompt) = row.find(&self.prompt) {
-            return self.completion(row, tokenizer, prompt, row.cell(&self.completion));
+            return self.completion(texts, prompt, row.cell(&self.completion));
         }
         if let Some(messages) = row.find(&self.messages) {
-            let messages = conversation(messages).map_err(in_column(row, &self.messages))?;
-            let chat = self.chat(row, &self.messages, &messages, self.assistant_only_loss)?;
-            return self.of_chat(row, tokenizer, chat);
+            let messages = texts.conversation(&self.messages, messages)?;
+            return self.chat(texts, &self.messages, &messages);
         }
         if self.assistant_only_loss {
-            return Err(in_column(row, &self.text)(ChatProblem::NoMessages));
+            return Err(texts.problem(&self.text, ChatProblem::NoMessages));
         }
-        let text = self.ended(row.text_or_empty(&self.text)?)?;
-        let encoded = encode(row, tokenizer, &text)?;
-        let counts = vec![true; encoded.input_ids.len()];
-        Ok(Counted { encoded, counts })
+        let text = texts.ended(row.text_or_empty(&self.text)?)?;
+        Ok(Counted::whole(texts.encode(&text)?))
     }
 
     /// A prompt with its completion: both texts, or both lists of messages. The completion begins
     /// where the tokens of the whole and those of the prompt alone part.
     fn completion(
         &self,
-        row: &Row<'_>,
-        tokenizer: &dyn TextTokenizer,
+        texts: &RowTexts<'_>,
         prompt: &Value,
         completion: &Value,
     ) -> Result<Counted> {
         let (prompt_ids, mut whole) = match (prompt, completion) {
-            (Value::List(_), Value::List(_)) => {
-                self.chat_completion(row, tokenizer, prompt, completion)?
-            }
+            (Value::List(_), Value::List(_)) => self.chat_completion(texts, prompt, completion)?,
             (Value::List(_), _) => {
-                return Err(in_column(row, &self.completion)(ChatProblem::Mixed));
+                return Err(texts.problem(&self.completion, ChatProblem::Mixed));
             }
-            (_, Value::List(_)) => return Err(in_column(row, &self.prompt)(ChatProblem::Mixed)),
-            _ => self.text_completion(row, tokenizer)?,
+            (_, Value::List(_)) => return Err(texts.problem(&self.prompt, ChatProblem::Mixed)),
+            _ => self.text_completion(texts)?,
         };
         if self.completion_only_loss {
-            let ids = whole.encoded.input_ids.iter().zip(&prompt_ids);
-            let shared = ids.take_while(|(id, other)| id == other).count();
+            let shared = shared_tokens(&whole.encoded.input_ids, &prompt_ids);
             whole.counts[..shared].fill(false);
         }
         Ok(whole)
     }
 
     /// The tokens of the prompt, and of prompt and completion.
-    fn text_completion(
-        &self,
-        row: &Row<'_>,
-        tokenizer: &dyn TextTokenizer,
-    ) -> Result<(Vec<u32>, Counted)> {
+    fn text_completion(&self, texts: &RowTexts<'_>) -> Result<(Vec<u32>, Counted)> {
         if self.assistant_only_loss {
-            return Err(in_column(row, &self.completion)(ChatProblem::NoMessages));
+            return Err(texts.problem(&self.completion, ChatProblem::NoMessages));
         }
-        let prompt = row.text_or_empty(&self.prompt)?;
-        let completion = self.ended(row.text_or_empty(&self.completion)?)?;
-        let encoded = encode(row, tokenizer, &format!("{prompt}{completion}"))?;
-        let counts = vec![true; encoded.input_ids.len()];
-        Ok((encode(row, tokenizer, prompt)?.input_ids, Counted { encoded, counts }))
+        let prompt = texts.row.text_or_empty(&self.prompt)?;
+        let completion = texts.ended(texts.row.text_or_empty(&self.completion)?)?;
+        let whole = Counted::whole(texts.encode(&format!("{prompt}{completion}"))?);
+        Ok((texts.encode(prompt)?.input_ids, whole))
     }
 
     /// The same of conversations.
     fn chat_completion(
         &self,
-        row: &Row<'_>,
-        tokenizer: &dyn TextTokenizer,
+        texts: &RowTexts<'_>,
         prompt: &Value,
         completion: &Value,
     ) -> Result<(Vec<u32>, Counted)> {
-        let mut messages = conversation(prompt).map_err(in_column(row, &self.prompt))?;
-        let template = self.template(row, &self.prompt)?;
-        let options = ChatOptions { prompts: true, ..row_options(row) };
-        let prompt = template.render(&messages, &options).map_err(in_column(row, &self.prompt))?;
-        let prompt = encode_as_it_is(row, tokenizer, &prompt.text)?.encoded.input_ids;
-        messages.extend(conversation(completion).map_err(in_column(row, &self.completion))?);
-        let chat = self.chat(row, &self.completion, &messages, self.assistant_only_loss)?;
-        Ok((prompt, self.of_chat(row, tokenizer, chat)?))
+        let mut messages = texts.conversation(&self.prompt, prompt)?;
+        let options = ChatOptions { prompts: true, ..ChatOptions::default() };
+        let prompt = texts.render(&self.prompt, &messages, options)?;
+        let prompt = texts.encode_as_it_is(&prompt.text)?.encoded.input_ids;
+        messages.extend(texts.conversation(&self.completion, completion)?);
+        Ok((prompt, self.chat(texts, &self.completion, &messages)?))
     }
 
-    fn chat(
-        &self,
-        row: &Row<'_>,
-        column: &str,
-        messages: &[&Value],
-        marks: bool,
-    ) -> Result<RenderedChat> {
-        let options = ChatOptions { marks, ..row_options(row) };
-        let template = self.template(row, column)?;
-        template.render(messages, &options).map_err(in_column(row, column))
-    }
-
-    fn template(&self, row: &Row<'_>, column: &str) -> Result<&ChatTemplate> {
-        self.template.as_ref().ok_or_else(|| in_column(row, column)(ChatProblem::NoTemplate))
-    }
-
-    /// The tokens of a rendered conversation.
-    fn of_chat(
-        &self,
-        row: &Row<'_>,
-        tokenizer: &dyn TextTokenizer,
-        chat: RenderedChat,
-    ) -> Result<Counted> {
-        let SpannedEncoding { encoded, spans } = encode_as_it_is(row, tokenizer, &chat.text)?;
-        if !self.assistant_only_loss {
-            let counts = vec![true; encoded.input_ids.len()];
-            return Ok(Counted { encoded, counts });
+    /// The tokens of a conversation.
+    fn chat(&self, texts: &RowTexts<'_>, column: &str, messages: &[&Value]) -> Result<Counted> {
+        let marks = self.assistant_only_loss;
+        let options = ChatOptions { marks, ..ChatOptions::default() };
+        let chat: RenderedChat = texts.render(column, messages, options)?;
+        let SpannedEncoding { encoded, spans } = texts.encode_as_it_is(&chat.text)?;
+        if !marks {
+            return Ok(Counted::whole(encoded));
         }
         let counts = chat.generated_tokens(&spans);
         if !counts.contains(&true) {
-            return Err(in_column(row, &self.messages)(ChatProblem::NothingGenerated));
+            return Err(texts.problem(&self.messages, ChatProblem::NothingGenerated));
         }
         Ok(Counted { encoded, counts })
     }
+}
 
-    /// A text with the token that ends it.
-    fn ended(&self, text: &str) -> Result<String> {
-        let Some(eos_token) = &self.eos_token else {
-            let message =
-                "is required, since tokenizer_config.json names no token that ends a text";
-            let message = message.to_owned();
-            return Err(Error::BadOption { field: "data.eos_token", message });
-        };
-        Ok(match text.ends_with(eos_token.as_str()) {
-            true => text.to_owned(),
-            false => format!("{text}{eos_token}"),
-        })
+impl Counted {
+    /// Tokens all of which count.
+    fn whole(encoded: Encoded) -> Counted {
+        Counted { counts: vec![true; encoded.input_ids.len()], encoded }
     }
-}
-
-/// The messages of a cell.
-fn conversation(cell: &Value) -> Result<Vec<&Value>, ChatProblem> {
-    match cell {
-        Value::List(messages) => Ok(messages.iter().collect()),
-        other => Err(ChatProblem::NotAConversation { found: other.kind() }),
-    }
-}
-
-/// What a row gives its template besides messages.
-fn row_options<'row>(row: &Row<'row>) -> ChatOptions<'row> {
-    let (tools, variables) = (row.find(TOOLS), row.find(VARIABLES));
-    ChatOptions { tools, variables, ..ChatOptions::default() }
-}
-
-fn in_column<'a>(row: &'a Row<'_>, column: &'a str) -> impl Fn(ChatProblem) -> Error + use<'a> {
-    let at = row.location();
-    move |problem| Error::Chat {
-        at: at.clone(),
-        column: column.to_owned(),
-        problem: Box::new(problem),
-    }
-}
-
-fn encode(row: &Row<'_>, tokenizer: &dyn TextTokenizer, text: &str) -> Result<Encoded> {
-    let encoded = tokenizer.encode_text(text, false);
-    Ok(encoded.map_err(|problem| row.tokenize_error(problem))?.encoded)
-}
-
-fn encode_as_it_is(
-    row: &Row<'_>,
-    tokenizer: &dyn TextTokenizer,
-    text: &str,
-) -> Result<SpannedEncoding> {
-    tokenizer.encode_as_it_is(text).map_err(|problem| row.tokenize_error(problem))
 }

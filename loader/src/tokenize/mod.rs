@@ -4,12 +4,14 @@
 mod config;
 mod decode;
 mod hugging_face;
+mod no_tokenizer;
 #[cfg(test)]
 mod tests;
 mod vocabulary_files;
 
 pub(crate) use config::{read_settings, token_content};
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
+pub use no_tokenizer::NoTokenizer;
 use serde::Deserialize;
 
 use crate::TokenizeProblem;

@@ -36,6 +36,9 @@ pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
         DataType::Utf8 => texts(array.as_string::<i32>().iter()),
         DataType::LargeUtf8 => texts(array.as_string::<i64>().iter()),
         DataType::Utf8View => texts(array.as_string_view().iter()),
+        DataType::Binary => bytes(array.as_binary::<i32>().iter()),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>().iter()),
+        DataType::BinaryView => bytes(array.as_binary_view().iter()),
         DataType::Int8 => numbers::<Int8Type>(array, |value| int(value.into())),
         DataType::Int16 => numbers::<Int16Type>(array, |value| int(value.into())),
         DataType::Int32 => numbers::<Int32Type>(array, |value| int(value.into())),
@@ -58,6 +61,10 @@ pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
 
 fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Vec<Value> {
     texts.map(or_null(|text: &str| Value::Text(text.to_owned()))).collect()
+}
+
+fn bytes<'a>(bytes: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Value> {
+    bytes.map(or_null(|bytes: &[u8]| Value::Bytes(bytes.to_vec()))).collect()
 }
 
 fn numbers<T: ArrowPrimitiveType>(

@@ -6,6 +6,7 @@ mod arrow_values;
 mod compression;
 mod csv;
 mod encoding;
+pub(super) mod image_folder;
 mod jsonl;
 mod lines;
 mod nested_json;

@@ -82,6 +82,9 @@ fn names_that_lead_nowhere_say_so() {
         "a***.csv: not a valid glob: wildcards are either regular `*` or recursive `**`",
     );
     folder.write("sub.csv/x", "");
-    check("sub.csv", "sub.csv: is a folder, but not one that `save_to_disk` of datasets wrote");
+    check(
+        "sub.csv",
+        "sub.csv: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class",
+    );
     assert!(matches!(open(&[""; 0]), Err(Error::NoFiles)));
 }

@@ -1,5 +1,5 @@
-//! Rows of supervised fine-tuning are those of TRL's SFTTrainer. The fixture is written by
-//! `scripts/fixtures/chat.py`.
+//! Rows of supervised fine-tuning are those of TRL's SFTTrainer, and pairs those of its DPOTrainer. The
+//! fixture is written by `scripts/fixtures/chat.py`.
 
 // A fixture of another shape is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use traind_loader::{
-    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, DatasetOptions,
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, DatasetOptions, Dpo,
     HuggingFaceTokenizer, PackingStrategy, Padding, ScheduledBatch, Sft, TaskSpec, TokenizedSet,
     TokenizerOptions, eos_token, prepare,
 };
@@ -49,17 +49,33 @@ fn task(folder: &Path, settings: &Json) -> Sft {
             "bfd" => PackingStrategy::Bfd,
             _ => PackingStrategy::Wrapped,
         }),
+        position_ids: settings["packing_strategy"] == "bfd",
     }
 }
 
-fn set(rows: &Json, task: Sft, folder: &Path) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
+fn pairs(folder: &Path, settings: &Json) -> Dpo {
+    Dpo {
+        prompt: "prompt".to_owned(),
+        chosen: "chosen".to_owned(),
+        rejected: "rejected".to_owned(),
+        template: ChatTemplate::open(folder, None).unwrap(),
+        eos_token: eos_token(folder).unwrap(),
+        max_length: settings["max_length"].as_u64().unwrap() as u32,
+    }
+}
+
+fn set(
+    rows: &Json,
+    task: TaskSpec,
+    folder: &Path,
+) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
     let file = folder.join("rows.jsonl");
     let lines: Vec<String> = rows.as_array().unwrap().iter().map(Json::to_string).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
     let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default()).unwrap();
     let options = DatasetOptions {
         files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
-        task: TaskSpec::Sft(task),
+        task,
         cache_dir: Some(folder.join("cache")),
     };
     let made = prepare(&options, &tokenizer)?;
@@ -86,7 +102,7 @@ fn rows_are_those_of_trl() {
     for (name, case) in expected["sets"].as_object().unwrap() {
         let folder = model_folder(case["template"].as_str());
         let task = task(folder.path(), &case["settings"]);
-        let set = set(&case["rows"], task, folder.path());
+        let set = set(&case["rows"], TaskSpec::Sft(task), folder.path());
         let set = set.unwrap_or_else(|error| panic!("{name}: {error}"));
         let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
         let columns = case["expected"].as_object().unwrap();
@@ -104,11 +120,57 @@ fn rows_are_those_of_trl() {
     }
 }
 
+/// The two sequences of each pair are rows of the arrays, one behind the other.
+#[test]
+fn pairs_are_those_of_trl() {
+    let text = std::fs::read_to_string(fixtures().join("chat.json")).unwrap();
+    let expected: Json = serde_json::from_str(&text).unwrap();
+    for (name, case) in expected["pair_sets"].as_object().unwrap() {
+        let folder = model_folder(case["template"].as_str());
+        let task = TaskSpec::Dpo(pairs(folder.path(), &case["settings"]));
+        let set = set(&case["rows"], task, folder.path()).unwrap();
+        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
+        let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
+        let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
+        let batch = collator.collate(scheduled).unwrap();
+        for (column, expect) in case["expected"].as_object().unwrap() {
+            let array = batch.cores[0].array(column).unwrap();
+            assert_eq!(array.dims, [2 * set.len(), longest as usize], "{name}");
+            let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
+            assert_eq!(&json!(values), expect, "{name}, {column}");
+        }
+        assert_eq!(batch.cores[0].spans.len(), set.len());
+        assert_eq!(batch.tokens, set.tokens(), "{name}");
+    }
+}
+
+/// An empty slot has two rows without weight.
+#[test]
+fn pairs_on_several_cores_are_whole() {
+    let folder = model_folder(None);
+    let rows = json!([{"chosen": "a b", "rejected": "a c"}]);
+    let task = TaskSpec::Dpo(pairs(folder.path(), &json!({"max_length": 8})));
+    let set = set(&rows, task, folder.path()).unwrap();
+    let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, 8);
+    let plan = BatchPlan { sizes, rows: vec![0], cores: 2 };
+    let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+    let batch = Collator::new(set, Padding::behind(2)).collate(scheduled).unwrap();
+    let weights = batch.cores.iter().map(|core| &core.array("sample_weights").unwrap().values);
+    let expect = [[1.0, 1.0], [0.0, 0.0]].map(|weights| ArrayValues::F32(weights.to_vec()));
+    assert!(weights.eq(&expect));
+}
+
 #[test]
 fn rows_that_are_no_conversations_are_named() {
     let check = |template: Option<&str>, settings: Json, row: Json, expect: &str| {
         let folder = model_folder(template);
-        let error = set(&json!([row]), task(folder.path(), &settings), folder.path());
+        let task = match row.get("chosen") {
+            Some(_) => TaskSpec::Dpo(pairs(folder.path(), &settings)),
+            None => TaskSpec::Sft(task(folder.path(), &settings)),
+        };
+        let error = set(&json!([row]), task, folder.path());
         let error = error.unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     };
@@ -131,5 +193,10 @@ fn rows_that_are_no_conversations_are_named() {
         "\"prompt\": is text",
     );
     check(Some("phi_generation"), assistant, json!({"text": "a"}), "needs messages");
+    let pair = |chosen: Json, rejected: Json| json!({"chosen": chosen, "rejected": rejected});
+    check(Some("phi"), plain.clone(), pair(json!("a"), json!([])), "\"chosen\": is text");
+    check(Some("phi"), plain.clone(), pair(json!([]), json!("a")), "\"rejected\": is text");
+    check(None, plain.clone(), pair(json!([]), json!([])), "no chat template");
+    check(None, plain.clone(), json!({"chosen": "a"}), "no column \"rejected\"");
     check(None, plain, json!({"other": "a"}), "no column \"text\"");
 }

@@ -1,0 +1,69 @@
+//! PNG, JPEG and WebP to pixels, under limits: an image of a few bytes may claim to be of any size.
+
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+
+use super::pixels::Pixels;
+use crate::error::ImageProblem;
+use crate::guard::panic_message;
+
+/// The largest file of an image.
+pub(crate) const BYTES_MAX: u64 = 64 << 20;
+
+/// The most pixels of an image, those that Pillow takes for a decompression bomb.
+const PIXELS_MAX: u64 = 89_478_485;
+
+/// The memory that a decoder may take, enough for so many pixels of four channels of 16 bits.
+const DECODER_BYTES_MAX: u64 = 8 * PIXELS_MAX;
+
+/// Decodes an image as Pillow's `convert("RGB")` has it, upright by its EXIF orientation as `datasets`
+/// turns it. A panic of a decoder is an error like any other.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
+    let decoded = std::panic::catch_unwind(|| try_decode(bytes));
+    decoded.unwrap_or_else(|panic| {
+        Err(ImageProblem::Damaged { message: panic_message(panic.as_ref()) })
+    })
+}
+
+fn try_decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(ImageProblem::Bytes { found: bytes.len() as u64, max: BYTES_MAX });
+    }
+    let damaged = |error: image::ImageError| ImageProblem::Damaged { message: error.to_string() };
+    let format = image::guess_format(bytes).ok();
+    let known = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP];
+    let format = format.filter(|format| known.contains(format)).ok_or(ImageProblem::Format)?;
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(DECODER_BYTES_MAX);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(damaged)?;
+    let (width, height) = decoder.dimensions();
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > PIXELS_MAX || pixels == 0 {
+        return Err(ImageProblem::Pixels { width, height, max: PIXELS_MAX });
+    }
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut decoded = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+    decoded.apply_orientation(orientation);
+    Ok(red_green_blue(decoded))
+}
+
+/// The colors, whatever the transparency. Of 16 bits the upper 8 count.
+fn red_green_blue(image: DynamicImage) -> Pixels {
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let image = match image {
+        DynamicImage::ImageLuma16(_)
+        | DynamicImage::ImageLumaA16(_)
+        | DynamicImage::ImageRgb16(_)
+        | DynamicImage::ImageRgba16(_) => {
+            let wide = image.into_rgb16().into_raw();
+            let values = wide.into_iter().map(|value| (value >> 8) as u8).collect();
+            return Pixels { width, height, values };
+        }
+        other => other,
+    };
+    Pixels { width, height, values: image.into_rgb8().into_raw() }
+}

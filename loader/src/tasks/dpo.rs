@@ -1,0 +1,170 @@
+//! Prompts with a completion that was chosen and one that was rejected, as `DPOTrainer` of TRL prepares
+//! them.
+//!
+//! An example is the prompt with the chosen completion, and as its target the prompt with the rejected
+//! one. Labels stand at the tokens of completions; the model shifts them by one.
+
+use serde::Serialize;
+
+use super::{Example, Preprocessor, SetContext, token_target_arrays};
+use crate::batch::{ArraySpec, Padding};
+use crate::chat::{ChatOptions, ChatTemplate, RowTexts, shared_tokens, template_columns};
+use crate::labels::RowLabel;
+use crate::source::Row;
+use crate::{ChatProblem, Encoded, IGNORED_LABEL, Labels, Result, Value};
+
+/// The columns and settings of direct preference optimization. In files without a column of prompts, a
+/// prompt is what both completions begin with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dpo {
+    pub prompt: String,
+    pub chosen: String,
+    pub rejected: String,
+    pub template: Option<ChatTemplate>,
+    /// The text of the token that texts end with. Conversations end as the template has it.
+    pub eos_token: Option<String>,
+    /// Tokens that prompt and completion together are cut to.
+    pub max_length: u32,
+}
+
+/// The tokens of a pair.
+struct Pair {
+    prompt: Vec<u32>,
+    /// Behind the prompt, as the prompt's tokens are in it.
+    chosen: Vec<u32>,
+    rejected: Vec<u32>,
+}
+
+impl Preprocessor for Dpo {
+    fn columns(&self) -> Vec<&str> {
+        vec![&self.chosen, &self.rejected]
+    }
+
+    fn columns_among(&self, available: &[String]) -> Vec<&str> {
+        let prompt = available.contains(&self.prompt).then_some(self.prompt.as_str());
+        self.columns().into_iter().chain(prompt).chain(template_columns(available)).collect()
+    }
+
+    /// A row whose prompt alone fills `max_length` makes no example.
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        let texts = RowTexts {
+            row,
+            tokenizer: context.tokenizer,
+            template: self.template.as_ref(),
+            eos_token: self.eos_token.as_deref(),
+        };
+        let Pair { prompt, mut chosen, mut rejected } = self.pair(&texts)?;
+        let shared = [&chosen, &rejected].map(|ids| shared_tokens(&prompt, ids));
+        let (prompt_length, length) = (shared[0].min(shared[1]), self.max_length as usize);
+        if prompt_length >= length {
+            return Ok(Vec::new());
+        }
+        let truncated = chosen.len().max(rejected.len()) > length;
+        chosen.truncate(length);
+        rejected.truncate(length);
+        let labels = [&chosen, &rejected].map(|ids| completion_labels(ids, prompt_length));
+        let encoded =
+            Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
+        let label = Some(RowLabel::TokenIds(labels.concat()));
+        Ok(vec![Example { encoded, label, target: Some(rejected), ..Example::default() }])
+    }
+
+    fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        token_target_arrays(padding)
+    }
+
+    fn sequences_per_row(&self) -> usize {
+        2
+    }
+}
+
+impl Dpo {
+    fn pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
+        let row = texts.row;
+        let prompt = row.find(&self.prompt);
+        match (prompt, row.cell(&self.chosen), row.cell(&self.rejected)) {
+            (Some(Value::List(prompt)), Value::List(chosen), Value::List(rejected)) => {
+                self.chats(texts, prompt, [chosen, rejected])
+            }
+            // Some data sets repeat as text the prompt with which their conversations begin.
+            (_, Value::List(chosen), Value::List(rejected)) => {
+                let turns = shared_turns(chosen, rejected);
+                self.chats(texts, &chosen[..turns], [&chosen[turns..], &rejected[turns..]])
+            }
+            (_, Value::List(_), _) => Err(texts.problem(&self.rejected, ChatProblem::Mixed)),
+            (_, _, Value::List(_)) | (Some(Value::List(_)), _, _) => {
+                Err(texts.problem(&self.chosen, ChatProblem::Mixed))
+            }
+            (prompt, _, _) => {
+                let [chosen, rejected] =
+                    [row.text_or_empty(&self.chosen)?, row.text_or_empty(&self.rejected)?];
+                if prompt.is_some() {
+                    let prompt = row.text_or_empty(&self.prompt)?;
+                    return pair_of_texts(texts, prompt, [chosen, rejected]);
+                }
+                let (prompt, chosen) = chosen.split_at(shared_bytes(chosen, rejected));
+                pair_of_texts(texts, prompt, [chosen, &rejected[prompt.len()..]])
+            }
+        }
+    }
+
+    fn chats(
+        &self,
+        texts: &RowTexts<'_>,
+        prompt: &[Value],
+        completions: [&[Value]; 2],
+    ) -> Result<Pair> {
+        let ids = |column: &str, completion: &[Value], prompts: bool| -> Result<Vec<u32>> {
+            let messages: Vec<&Value> = prompt.iter().chain(completion).collect();
+            let options = ChatOptions { prompts, ..ChatOptions::default() };
+            let chat = texts.render(column, &messages, options)?;
+            Ok(texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
+        };
+        let [chosen, rejected] = completions;
+        Ok(Pair {
+            prompt: ids(&self.prompt, &[], true)?,
+            chosen: ids(&self.chosen, chosen, false)?,
+            rejected: ids(&self.rejected, rejected, false)?,
+        })
+    }
+}
+
+fn pair_of_texts(
+    texts: &RowTexts<'_>,
+    prompt: &str,
+    [chosen, rejected]: [&str; 2],
+) -> Result<Pair> {
+    let ids = |completion: &str| -> Result<Vec<u32>> {
+        let whole = format!("{prompt}{}", texts.ended(completion)?);
+        Ok(texts.encode(&whole)?.input_ids)
+    };
+    let (chosen, rejected) = (ids(chosen)?, ids(rejected)?);
+    Ok(Pair { prompt: texts.encode(prompt)?.input_ids, chosen, rejected })
+}
+
+/// The messages with which two conversations begin: all but the last of the shorter where it is the
+/// beginning of the other.
+fn shared_turns(chosen: &[Value], rejected: &[Value]) -> usize {
+    let shorter = chosen.len().min(rejected.len());
+    let differs = chosen.iter().zip(rejected).position(|(one, other)| one != other);
+    differs.unwrap_or(shorter.saturating_sub(1))
+}
+
+/// The bytes with which two texts begin, without a space at their end: all but the last character of
+/// the shorter where it is the beginning of the other.
+fn shared_bytes(chosen: &str, rejected: &str) -> usize {
+    let mut last = 0;
+    for ((at, one), other) in chosen.char_indices().zip(rejected.chars()) {
+        if one != other {
+            return chosen[..at].strip_suffix(' ').map_or(at, str::len);
+        }
+        last = at;
+    }
+    last
+}
+
+/// The label of each token behind the prompt.
+fn completion_labels(ids: &[u32], prompt_length: usize) -> Vec<i32> {
+    let label = |(at, &id)| if at < prompt_length { IGNORED_LABEL } else { id as i32 };
+    ids.iter().enumerate().map(label).collect()
+}
