@@ -62,10 +62,21 @@ reasons! {
     CORE_COUNT_INVALID
     /// The runner could not be started.
     RUNNER_START_FAILED
+    /// This host cannot hand jobs over to the cluster; the message says what is missing.
+    ENGINE_UNAVAILABLE
+    /// The cluster refused the job; the message is the cluster's.
+    SUBMISSION_REFUSED
     /// The runner ended without saying how; the message names the signal or code.
     RUNNER_DIED
     /// The runner was alive but made no progress; the message names its phase, step and cores.
     RUNNER_HUNG
+    /// A host of the job died, did not respond or fell behind; the message names its cores, phase and step.
+    HOST_LOST
+    /// The hosts of the job did not all reach one another within the time for it, or their launcher's variables
+    /// are wrong.
+    HOSTS_NOT_MET
+    /// The hosts of the job have different job files, data, models or folders.
+    HOSTS_DIFFER
     /// The job ran longer than its resources.max_run_seconds.
     MAX_RUN_EXCEEDED
     /// The runner's event log has a frame whose checksum is wrong.
@@ -124,6 +135,8 @@ reasons! {
     DISK_FULL
     /// The bucket of output_dir or checkpoint_dir cannot be used; the message says why.
     BUCKET_FAILED
+    /// The model could not be committed to the Hugging Face hub.
+    HUB_FAILED
     /// There is no checkpoint to resume from.
     CHECKPOINT_NOT_FOUND
     /// A file of the checkpoint is damaged or missing.

@@ -83,7 +83,7 @@ const FORMER: Table = &[
         Rule::Changed(
             "train.report_to",
             report_to,
-            "metrics go to TensorBoard's files and the job's events alone",
+            "metrics go to TensorBoard's files, MLflow's file store and the job's events alone",
         ),
     ),
     ("fsdp", Rule::Changed("parallel.fsdp", fsdp, "")),
@@ -190,6 +190,13 @@ fn report_to(value: &Value) -> Result<Value, ValueProblem> {
         Value::Array(names) => names.clone(),
         name => vec![name.clone()],
     };
-    let tensorboard = names.iter().any(|name| matches!(name.as_str(), Some("tensorboard" | "all")));
-    Ok(if tensorboard { "tensorboard".into() } else { "none".into() })
+    let names_one = |known: &str| {
+        names.iter().any(|name| name.as_str().is_some_and(|name| name == known || name == "all"))
+    };
+    Ok(match (names_one("tensorboard"), names_one("mlflow")) {
+        (true, true) => serde_json::json!(["tensorboard", "mlflow"]),
+        (true, false) => "tensorboard".into(),
+        (false, true) => "mlflow".into(),
+        (false, false) => "none".into(),
+    })
 }

@@ -44,10 +44,24 @@ pub(crate) fn keys() -> impl Iterator<Item = (String, String)> {
 
 /// Renames the old keys of a document.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    spell_out_auto(root);
     for (section, old, new, meaning) in ALIASES {
         if let Some(entries) = section_of(root, section) {
             rename(entries, section, (old, new), meaning, problems);
         }
+    }
+}
+
+/// Reads `parallel: auto` as `parallel: {auto: true}`.
+fn spell_out_auto(root: &mut Node) {
+    let Value::Map(sections) = &mut root.value else { return };
+    let parallel = sections.iter_mut().find(|entry| entry.key == "parallel");
+    if let Some(Entry { node, .. }) = parallel
+        && node.value == Value::Text("auto".to_owned())
+    {
+        let auto = Node { value: Value::Bool(true), at: node.at };
+        node.value =
+            Value::Map(vec![Entry { key: "auto".to_owned(), key_at: node.at, node: auto }]);
     }
 }
 

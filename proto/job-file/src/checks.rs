@@ -3,6 +3,7 @@
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
+use crate::schema::parallel::{Fsdp, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
@@ -267,29 +268,59 @@ fn check_eval_strategy(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_parallel(job: &JobFile, problems: &mut Problems) {
-    let cores = job.resources.cores;
-    let parallel = &job.parallel;
+    let (parallel, cores) = (&job.parallel, job.resources.cores);
     let other = u64::from(parallel.tensor) * u64::from(parallel.pipeline);
+    if parallel.auto {
+        check_auto(parallel, problems);
+    }
     if parallel.sequence_parallel && parallel.tensor == 1 {
         let description = "has no effect with parallel.tensor: 1, which divides no layers";
         problems.warning(FIELD_UNUSED, "parallel.sequence_parallel", description);
     }
     match parallel.data {
-        Some(data) if u64::from(data) * other != u64::from(cores) => {
-            let product = u64::from(data) * other;
-            let description =
-                format!("data x tensor x pipeline is {product}, but resources.cores is {cores}");
+        Some(data) if u64::from(data) * other != u64::from(job.resources.total_cores()) => {
+            let (product, cores) = (u64::from(data) * other, asked_cores(job));
+            let description = format!("data x tensor x pipeline is {product}, but {cores}");
             problems.violation("parallel", description);
         }
-        None if u64::from(cores) % other != 0 => {
-            let description =
-                format!("tensor x pipeline is {other}, which does not divide {cores} cores");
+        // Each host has whole groups of cores that share a copy of the model.
+        _ if u64::from(cores) % other != 0 => {
+            let of_host = if job.resources.hosts > 1 { " of a host" } else { "" };
+            let description = format!(
+                "tensor x pipeline is {other}, which does not divide {cores} cores{of_host}"
+            );
             problems.violation("parallel", description);
         }
         _ => {}
     }
     check_placement(job, problems);
     check_pipeline(job, problems);
+}
+
+/// The product that `data x tensor x pipeline` must equal.
+fn asked_cores(job: &JobFile) -> String {
+    let (hosts, cores) = (job.resources.hosts, job.resources.cores);
+    match hosts {
+        1 => format!("resources.cores is {cores}"),
+        _ => format!("resources.hosts x cores is {}", hosts * cores),
+    }
+}
+
+/// Refuses keys that the planner would choose.
+fn check_auto(parallel: &Parallel, problems: &mut Problems) {
+    let given = [
+        ("data", parallel.data.is_some()),
+        ("tensor", parallel.tensor > 1),
+        ("sequence_parallel", parallel.sequence_parallel),
+        ("pipeline", parallel.pipeline > 1),
+        ("pipeline_interleave", parallel.pipeline_interleave > 1),
+        ("microbatches", parallel.microbatches.is_some()),
+        ("fsdp", parallel.sharding() != Fsdp::No),
+    ];
+    for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+        let description = "is chosen by the planner with parallel.auto; leave one of them out";
+        problems.violation(&format!("parallel.{key}"), description);
+    }
 }
 
 /// Refuses a Neuron job whose groups of cores that share layers are not neighbours.
@@ -299,7 +330,8 @@ fn check_placement(job: &JobFile, problems: &mut Problems) {
         return;
     }
     let between = order.chars().skip_while(|letter| *letter != 'T').skip(1);
-    let size = |letter| if letter == 'D' { job.data_parallel_size() } else { parallel.pipeline };
+    let size =
+        |letter| if letter == 'D' { job.host_data_parallel_size() } else { parallel.pipeline };
     if between.map(size).any(|size| size > 1) {
         let works = order.replace('T', "") + "T";
         let description = format!(

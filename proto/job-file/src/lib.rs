@@ -15,7 +15,10 @@ mod checks;
 mod document;
 mod field_doc;
 mod field_type;
+mod host_checks;
+mod hub_checks;
 mod node;
+mod notify_checks;
 mod overrides;
 mod parse;
 mod paths;
@@ -38,18 +41,22 @@ pub use parse::Parsed;
 pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, PackingStrategy};
+pub use schema::dpo::{Dpo, DpoLoss};
+pub use schema::kubernetes::Kubernetes;
 pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
+pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
-pub use schema::resources::{Platform, Resources};
+pub use schema::resources::{Engine, Platform, Resources};
+pub use schema::slurm::Slurm;
 pub use schema::train::{
-    EvalStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
+    EvalStrategy, HubStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
     TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Treatment, fsdp_of_words, training_argument};
 pub use values::{
     DataFiles, DataSetUrl, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping, ModelSource,
-    OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TargetModules,
+    OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TargetModules,
 };
 pub use violation::{Violation, Warning};

@@ -27,6 +27,9 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     if let Some(path) = &mut job.peft.adapter_name_or_path {
         paths.resolve("peft.adapter_name_or_path", path);
     }
+    if let Some(path) = &mut job.notify.secret_file {
+        paths.resolve("notify.secret_file", path);
+    }
     paths.resolve_folder("output_dir", &mut job.output_dir);
     if let Some(path) = &mut job.checkpoint_dir {
         paths.resolve_folder("checkpoint_dir", path);

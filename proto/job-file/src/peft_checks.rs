@@ -1,13 +1,9 @@
 //! Checks of adapters and of frozen weights against the rest of the job.
 
-use serde_json::Value;
-
-use crate::field_type::FieldType;
-use crate::node::Node;
 use crate::problems::{Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::WeightDtype;
-use crate::schema::peft::Peft;
+use crate::section::given;
 use crate::values::TargetModules;
 
 const SECTION: &str = "peft";
@@ -16,11 +12,11 @@ const BESIDE_A_CONFIG: [&str; 3] = ["method", "adapter_name_or_path", "merge"];
 
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let peft = &job.peft;
-    if peft.method.is_none() && !given(peft, problems).is_empty() {
+    if peft.method.is_none() && !given(peft, SECTION, problems).is_empty() {
         problems.violation("peft.method", "is required in this section, for example `lora`");
     }
     if peft.adapter_name_or_path.is_some() {
-        let given = given(peft, problems);
+        let given = given(peft, SECTION, problems);
         for key in given.iter().filter(|key| !BESIDE_A_CONFIG.contains(&key.as_str())) {
             let description = "is set by the adapter of peft.adapter_name_or_path; leave it out";
             problems.violation(&join(SECTION, key), description);
@@ -43,18 +39,4 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
             train.freeze; train.bf16 computes in bfloat16";
         problems.violation("model.dtype", description);
     }
-}
-
-/// The keys whose values are not the defaults.
-fn given(peft: &Peft, problems: &mut Problems) -> Vec<String> {
-    let keys = |peft: &Peft| match serde_json::to_value(peft) {
-        Ok(Value::Object(keys)) => keys,
-        _ => serde_json::Map::new(),
-    };
-    let Some(default) = Peft::read(&Node::empty_map(), SECTION, problems) else {
-        return Vec::new();
-    };
-    let default = keys(&default);
-    let given = keys(peft).into_iter().filter(|(key, value)| default.get(key) != Some(value));
-    given.map(|(key, _)| key).collect()
 }

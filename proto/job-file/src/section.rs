@@ -124,6 +124,22 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The keys of a section whose values are not the defaults.
+pub(crate) fn given<T: FieldType + serde::Serialize>(
+    section: &T,
+    path: &str,
+    problems: &mut Problems,
+) -> Vec<String> {
+    let keys = |section: &T| match serde_json::to_value(section) {
+        Ok(serde_json::Value::Object(keys)) => keys,
+        _ => serde_json::Map::new(),
+    };
+    let Some(default) = T::read(&Node::empty_map(), path, problems) else { return Vec::new() };
+    let default = keys(&default);
+    let given = keys(section).into_iter().filter(|(key, value)| default.get(key) != Some(value));
+    given.map(|(key, _)| key).collect()
+}
+
 /// The key that an unknown one most likely stands for: the same key in another
 /// section, or the most similar one of its own section.
 fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Option<String> {

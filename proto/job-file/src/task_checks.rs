@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::problems::{FIELD_UNUSED, Problems};
 use crate::schema::JobFile;
+use crate::schema::dpo::DpoLoss;
 use crate::schema::model::{ProblemType, TaskName};
+use crate::section::given;
 
 /// Reports fields that do not fit the task.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -16,6 +18,9 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_seq2seq(job, problems);
     check_generation(job, problems);
     check_sft(job, problems);
+    check_conversations(job, problems);
+    check_dpo(job, problems);
+    check_images(job, problems);
 }
 
 /// Columns that a task reads have one meaning each.
@@ -37,6 +42,9 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             columns.push(("data.label", &data.label));
             columns
         }
+        TaskName::ImageClassification => {
+            vec![("data.image", data.image.as_str()), ("data.label", &data.label)]
+        }
         TaskName::TokenClassification => {
             vec![("data.tokens", &data.tokens), ("data.labels", &data.labels)]
         }
@@ -57,6 +65,11 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             ("data.messages", data.messages.as_str()),
             ("data.prompt", &data.prompt),
             ("data.completion", &data.completion),
+        ],
+        TaskName::Dpo => vec![
+            ("data.prompt", data.prompt.as_str()),
+            ("data.chosen", &data.chosen),
+            ("data.rejected", &data.rejected),
         ],
         TaskName::MaskedLm | TaskName::CausalLm => Vec::new(),
     }
@@ -86,8 +99,8 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
 fn check_problem_type(job: &JobFile, problems: &mut Problems) {
     let Some(problem_type) = job.model.problem_type else { return };
     let (task, num_labels) = (job.model.task, job.model.num_labels);
-    if task != TaskName::SequenceClassification {
-        let description = format!("applies to sequence-classification, not to {task}");
+    if !matches!(task, TaskName::SequenceClassification | TaskName::ImageClassification) {
+        let description = format!("applies to one label a row, not to {task}");
         problems.violation("model.problem_type", description);
     }
     match problem_type {
@@ -167,20 +180,87 @@ fn check_generation(job: &JobFile, problems: &mut Problems) {
 fn check_sft(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
     if task == TaskName::Sft {
-        if job.train.do_predict {
-            let description = "is true, but sft has nothing to predict a row";
-            problems.violation("train.do_predict", description);
+        if data.eval_packing.is_some_and(|packs| packs != data.packing)
+            && data.validation_split.is_some()
+        {
+            let description = "differs from data.packing, but data.validation_split takes rows that are \
+                packed already; data.validation names files";
+            problems.violation("data.eval_packing", description);
         }
         return;
     }
     let given = [
         ("data.assistant_only_loss", data.assistant_only_loss),
         ("data.completion_only_loss", !data.completion_only_loss),
-        ("data.eos_token", data.eos_token.is_some()),
         ("data.packing", data.packing),
+        ("data.eval_packing", data.eval_packing.is_some()),
     ];
     for (field, _) in given.into_iter().filter(|(_, given)| *given) {
         problems.violation(field, format!("applies to sft, not to {task}"));
+    }
+}
+
+fn check_conversations(job: &JobFile, problems: &mut Problems) {
+    let task = job.model.task;
+    if !task.is_of_conversations() {
+        if job.data.eos_token.is_some() {
+            problems.violation("data.eos_token", format!("applies to sft and dpo, not to {task}"));
+        }
+    } else if job.train.do_predict {
+        let description = format!("is true, but {task} has nothing to predict a row");
+        problems.violation("train.do_predict", description);
+    }
+}
+
+fn check_dpo(job: &JobFile, problems: &mut Problems) {
+    let (task, dpo, train) = (job.model.task, &job.dpo, &job.train);
+    if task != TaskName::Dpo {
+        for key in given(dpo, "dpo", problems) {
+            problems.violation(&format!("dpo.{key}"), format!("applies to dpo, not to {task}"));
+        }
+        return;
+    }
+    if dpo.label_smoothing > 0.0 && dpo.loss_type != DpoLoss::Robust {
+        let description = format!("applies to the loss `robust`, not to `{}`", dpo.loss_type);
+        problems.violation("dpo.label_smoothing", description);
+    }
+    if train.label_smoothing_factor > 0.0 {
+        let description =
+            "applies to classes and tokens; the loss `robust` has dpo.label_smoothing";
+        problems.violation("train.label_smoothing_factor", description);
+    }
+    if train.neftune_noise_alpha.is_some() {
+        let description = "is not supported for dpo, whose reference has no noise";
+        problems.violation("train.neftune_noise_alpha", description);
+    }
+    if job.parallel.pipeline > 1 {
+        let description = "must be 1 for dpo, whose loss compares two models; parallel.fsdp: full_shard \
+            and parallel.tensor divide both over cores";
+        problems.violation("parallel.pipeline", description);
+    }
+}
+
+/// Images have one size and no tokens.
+fn check_images(job: &JobFile, problems: &mut Problems) {
+    let (task, data) = (job.model.task, &job.data);
+    if task != TaskName::ImageClassification {
+        if !data.augmentation {
+            let description = format!("applies to image-classification, not to {task}");
+            problems.violation("data.augmentation", description);
+        }
+        return;
+    }
+    let of_texts = [
+        ("data.text_pair", data.text_pair.is_some()),
+        ("data.max_length", data.max_length.is_some()),
+        ("data.pad_to_max_length", data.pad_to_max_length),
+        ("data.pad_to_multiple_of", data.pad_to_multiple_of.is_some()),
+        ("train.neftune_noise_alpha", job.train.neftune_noise_alpha.is_some()),
+        ("parallel.sequence_parallel", job.parallel.sequence_parallel),
+        ("peft.method", job.peft.method.is_some()),
+    ];
+    for (field, _) in of_texts.into_iter().filter(|(_, given)| *given) {
+        problems.violation(field, format!("applies to models of text, not to {task}"));
     }
 }
 

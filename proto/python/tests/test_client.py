@@ -40,6 +40,17 @@ class WithDaemon(unittest.TestCase):
         return self.client.job("tiny")
 
 
+class Costs(WithDaemon):
+    def test_a_cost_needs_a_price(self):
+        free = self.job()
+        self.assertEqual((free.billed_seconds, free.cost, free.savings), (0.0, None, None))
+
+    def test_costs_are_those_of_the_time_that_cores_were_held(self):
+        self.daemon.answers = [support.job(billed_seconds=1800, price_per_hour=2.0, on_demand_price_per_hour=5.0)]
+        job = self.client.job("tiny")
+        self.assertEqual((job.billed_seconds, job.cost, job.savings), (1800.0, 1.0, 1.5))
+
+
 class Submitting(WithDaemon):
     def submit(self, *arguments, **keywords):
         self.daemon.answers.append(support.job("pending"))

@@ -67,6 +67,7 @@ const TABLE: Table = &[
     ("dataset_prepared_path", Rule::Dropped(PREPARED)),
     ("dataset_processes", Rule::Dropped(PREPARED)),
     ("shuffle_merged_datasets", Rule::Dropped("train_sampling_strategy says the order of rows")),
+    ("hub_model_id", Rule::Own),
     ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
     ("chat_template", Rule::Own),
     ("chat_template_jinja", Rule::Refused(OWN_TEMPLATE)),
@@ -131,6 +132,10 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     datasets("datasets", "data.train", settings, draft);
     datasets("test_datasets", "data.validation", settings, draft);
     read_values(settings, draft);
+    if let Some(id) = settings.get("hub_model_id").filter(|value| !is_off(value)) {
+        draft.set("train.push_to_hub", true.into(), "");
+        draft.set("train.hub_model_id", id.clone(), "hub_model_id");
+    }
     per_epoch("evals_per_epoch", "eval", settings, draft);
     per_epoch("saves_per_epoch", "save", settings, draft);
 }

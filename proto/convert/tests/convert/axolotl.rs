@@ -122,6 +122,19 @@ fn adapters_become_a_section() {
 }
 
 #[test]
+fn a_repository_of_the_hub_is_pushed_to() {
+    let pushed = format!("{PLAIN}hub_model_id: ann/tiny\nhub_strategy: end\n");
+    let expect = [
+        ("train.push_to_hub", "true"),
+        ("train.hub_model_id", "ann/tiny"),
+        ("train.hub_strategy", "end"),
+    ];
+    let converted = text(Source::Axolotl, &pushed, &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    check(Ok(converted.clone()), &expect, &notes);
+}
+
+#[test]
 fn quantized_weights_and_instructions_are_not_supported() {
     let lora = PLAIN
         .replace("adapter:\n", "adapter: qlora\n")

@@ -147,12 +147,12 @@ fn causal_language_models() {
     ];
     check(command(line), &expect, &["torch_dtype", "low_cpu_mem_usage"]);
     let line = "run_clm.py --model_name_or_path x/y --dataset_name some_set --do_train --max_train_samples 100 \
-        --push_to_hub --output_dir out";
+        --hub_token hf_x --output_dir out";
     check_refused(
         command(line),
         &[
             ("max_train_samples", "max_steps"),
-            ("push_to_hub", "hf upload"),
+            ("hub_token", "HF_TOKEN"),
             ("dataset_name", "org/name"),
         ],
     );

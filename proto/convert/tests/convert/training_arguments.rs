@@ -71,11 +71,11 @@ fn what_cannot_be_had_is_refused_with_what_can() {
     let changes = [
         ("optim", "paged_adamw_8bit".into()),
         ("deepspeed", "zero2.json".into()),
-        ("push_to_hub", true.into()),
+        ("hub_token", "hf_x".into()),
         ("fsdp", serde_json::json!(["hybrid_shard", "auto_wrap"])),
     ];
     let expect = [
-        ("push_to_hub", "hf upload"),
+        ("hub_token", "HF_TOKEN"),
         ("fsdp", "must be full_shard or shard_grad_op"),
         ("deepspeed", "parallel.fsdp"),
     ];

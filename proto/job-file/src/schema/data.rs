@@ -11,7 +11,7 @@ section! {
     /// The rows to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow,
     /// or plain `.txt` with one row per line in the column `text`, recognized by the ends of their
     /// names; text files may be compressed (`.gz`, `.zst`). A folder must be one
-    /// that `save_to_disk` of `datasets` wrote. `s3://BUCKET/KEY` is an object of a bucket, by
+    /// that `save_to_disk` of `datasets` wrote, or have a folder of images for each class. `s3://BUCKET/KEY` is an object of a bucket, by
     /// the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than AWS); it is
     /// fetched into the cache once. `org/name` that is no folder here, or
     /// `hf://datasets/ORG/NAME[@REVISION]`, is a data set of the Hugging Face hub, of which each
@@ -57,6 +57,12 @@ section! {
         /// that apply, or a 0 or 1 for each class. By default, lists of floats, of booleans and of
         /// as many 0 and 1 as there are classes are `one_hot`.
         label_format: Option<LabelFormat> = None;
+        /// Column that holds the image, for image classification: a path from the folder of the file
+        /// on, or a struct of its bytes and path as `datasets` has it. Images are PNG, JPEG or WebP.
+        image: String = "image".to_owned();
+        /// Train on random crops of images, some of them mirrored, as transformers' example
+        /// `run_image_classification` does. Evaluations see images as `preprocessor_config.json` says.
+        augmentation: bool = true;
         /// Column that holds the list of words, for token classification.
         tokens: String = "tokens".to_owned();
         /// Column that holds the list of labels, one per word, for token classification.
@@ -103,21 +109,28 @@ section! {
         /// `[{role: user, content: ...}, {role: assistant, content: ...}]`. The model folder's
         /// chat template turns them into text.
         messages: String = "messages".to_owned();
-        /// Column that holds the prompt, text or messages, for sft. Files that have it also have
-        /// `completion`; files that have neither it nor `messages` have `text`.
+        /// Column that holds the prompt, text or messages, for sft and dpo. For sft, files that have it
+        /// also have `completion`; files that have neither it nor `messages` have `text`. For dpo, the
+        /// prompt of files without it is what `chosen` and `rejected` begin with.
         prompt: String = "prompt".to_owned();
         /// Column that holds the text or messages behind the prompt, for sft.
         completion: String = "completion".to_owned();
+        /// Column that holds the better text or messages behind the prompt, for dpo.
+        chosen: String = "chosen".to_owned();
+        /// Column that holds the worse text or messages behind the prompt, for dpo.
+        rejected: String = "rejected".to_owned();
         /// Compute the loss on the text of the assistant alone, which the chat template marks by
         /// `{% generation %}`, for sft.
         assistant_only_loss: bool = false;
         /// Compute the loss on completions alone and not on their prompts, for sft.
         completion_only_loss: bool = true;
-        /// Token that texts end with and that chat templates have as `eos_token`, for sft; by
+        /// Token that texts end with and that chat templates have as `eos_token`, for sft and dpo; by
         /// default that of `tokenizer_config.json`.
         eos_token: Option<String> = None;
         /// Put several texts into each row of up to `max_length` tokens, for sft.
         packing: bool = false;
+        /// Put several texts into each row that is evaluated; by default as `packing`.
+        eval_packing: Option<bool> = None;
         /// How texts share rows.
         packing_strategy: PackingStrategy = PackingStrategy::Bfd;
         /// Tokens of the blocks that concatenated texts are cut into, for language models; by
@@ -130,7 +143,7 @@ section! {
         /// Mask all tokens of a word together.
         whole_word_mask: bool = false;
         /// Tokens that a row is truncated to, special tokens counted; by default the model's
-        /// maximum, but 384 for question answering and at most 1024 for sft. For seq2seq-lm there are `max_source_length`
+        /// maximum, but 384 for question answering and at most 1024 for sft and dpo. For seq2seq-lm there are `max_source_length`
         /// and `max_target_length`.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Pad all rows to `max_length` (sources and targets to theirs): one program of each kind instead of one per length.

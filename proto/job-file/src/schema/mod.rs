@@ -2,10 +2,14 @@
 
 pub(crate) mod columns;
 pub(crate) mod data;
+pub(crate) mod dpo;
+pub(crate) mod kubernetes;
 pub(crate) mod model;
+pub(crate) mod notify;
 pub(crate) mod parallel;
 pub(crate) mod peft;
 pub(crate) mod resources;
+pub(crate) mod slurm;
 pub(crate) mod train;
 
 use std::path::{Path, PathBuf};
@@ -20,16 +24,20 @@ use crate::section::section;
 use crate::values::{DataFiles, ModelSource, ResumeFrom};
 
 use data::{Data, PackingStrategy};
+use dpo::Dpo;
+use kubernetes::Kubernetes;
 use model::{Model, TaskName};
+use notify::Notify;
 use parallel::Parallel;
 use peft::Peft;
 use resources::Resources;
+use slurm::Slurm;
 use train::Train;
 
 /// The default of `data.max_source_length`, that of `run_summarization`.
 const SOURCE_LENGTH: u32 = 1024;
-/// The default of `data.max_length` for supervised fine-tuning, that of TRL's SFTConfig.
-const SFT_LENGTH: u32 = 1024;
+/// The default of `data.max_length` for conversations, that of TRL's trainers.
+const CHAT_LENGTH: u32 = 1024;
 
 /// One that is written, two that wait for their upload, one that is uploaded, and the best.
 const STAGED_CHECKPOINTS_MAX: u64 = 5;
@@ -47,10 +55,18 @@ section! {
         train: Train;
         /// Adapters to train beside frozen weights, under the names of PEFT's LoraConfig.
         peft: Peft;
+        /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
+        dpo: Dpo;
         /// The devices to train on.
         resources: Resources;
         /// How the cores share the work.
         parallel: Parallel;
+        /// Options of jobs that Slurm places.
+        slurm: Slurm;
+        /// Options of jobs that Kubernetes places.
+        kubernetes: Kubernetes;
+        /// Webhooks and a command that are notified when the job enters a state.
+        notify: Notify;
         /// Folder to write the trained model to, created if it does not exist, or
         /// `s3://BUCKET/PREFIX`: the model is then uploaded when it is complete, and checkpoints
         /// while training continues.
@@ -101,6 +117,19 @@ impl JobFile {
             || patterns.any(|pattern| DataFiles::is_data_set(pattern))
     }
 
+    /// Returns true if it reads from the hub or commits to it.
+    pub fn uses_hub(&self) -> bool {
+        self.train.push_to_hub || self.reads_hub()
+    }
+
+    /// The repository of the hub that the model is committed to, with or without an account; `None`
+    /// without `train.push_to_hub`.
+    pub fn hub_repository(&self) -> Option<String> {
+        let of_folder = || self.output_dir.file_name().unwrap_or_default().to_string_lossy().into();
+        let id = || self.train.hub_model_id.clone().unwrap_or_else(of_folder);
+        self.train.push_to_hub.then(id)
+    }
+
     /// The folders of weights that it starts from, with their fields.
     pub fn weight_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let model = match &self.model.name_or_path {
@@ -116,6 +145,16 @@ impl JobFile {
         self.peft.method.is_some() || !self.train.freeze.is_empty()
     }
 
+    /// Returns true if a frozen reference stands beside the trained model.
+    pub fn has_reference(&self) -> bool {
+        self.model.task == TaskName::Dpo
+    }
+
+    /// The sequences of tokens that the model reads of a row.
+    pub fn sequences_per_row(&self) -> usize {
+        if self.has_reference() { 2 } else { 1 }
+    }
+
     /// Returns true if there are rows to evaluate on.
     pub fn has_validation(&self) -> bool {
         self.data.validation.is_some() || self.data.validation_split.is_some()
@@ -127,10 +166,15 @@ impl JobFile {
         self.train.do_eval.unwrap_or(true) && self.has_validation()
     }
 
-    /// The number of cores that each see different rows of a batch.
+    /// The number of cores, on all hosts, that each see different rows of a batch.
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
-        self.parallel.data.unwrap_or(self.resources.cores / other)
+        self.parallel.data.unwrap_or(self.resources.total_cores() / other)
+    }
+
+    /// The number of cores of one host that each see different rows of a batch.
+    pub fn host_data_parallel_size(&self) -> u32 {
+        self.data_parallel_size() / self.resources.hosts.max(1)
     }
 
     /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`
@@ -138,14 +182,15 @@ impl JobFile {
     pub fn row_length(&self) -> Option<u32> {
         match self.model.task {
             TaskName::Seq2SeqLm => Some(self.data.max_source_length.unwrap_or(SOURCE_LENGTH)),
-            TaskName::Sft => Some(self.data.max_length.unwrap_or(SFT_LENGTH)),
+            TaskName::Sft | TaskName::Dpo => Some(self.data.max_length.unwrap_or(CHAT_LENGTH)),
             _ => self.data.max_length,
         }
     }
 
     /// Returns true if rows hold several texts that do not see each other.
     pub fn separates_texts(&self) -> bool {
-        self.data.packing && self.data.packing_strategy == PackingStrategy::Bfd
+        let packs = self.data.packing || self.data.eval_packing == Some(true);
+        packs && self.data.packing_strategy == PackingStrategy::Bfd
     }
 
     /// The rows of one optimizer step: the Trainer's "total train batch size

@@ -66,7 +66,16 @@ spelled! {
 impl TaskName {
     /// Returns true if the labels are classes (or numbers) in a column of the data.
     pub fn is_classification(self) -> bool {
-        matches!(self, Self::SequenceClassification | Self::TokenClassification)
+        matches!(
+            self,
+            Self::SequenceClassification | Self::TokenClassification | Self::ImageClassification
+        )
+    }
+
+    /// Returns true if rows are prepared as TRL's trainers do: through a chat template, with padding
+    /// behind them.
+    pub fn is_of_conversations(self) -> bool {
+        matches!(self, Self::Sft | Self::Dpo)
     }
 
     /// Returns true if the tokens are their own labels.
@@ -90,7 +99,11 @@ spelled! {
         CausalLm = "causal-lm" | "text-generation",
         /// The answers of conversations, or completions of prompts (supervised fine-tuning).
         Sft = "sft",
+        /// The better of two completions (direct preference optimization).
+        Dpo = "dpo",
         /// A text from a text.
         Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
+        /// One class per image.
+        ImageClassification = "image-classification",
     }
 }

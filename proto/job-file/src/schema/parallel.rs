@@ -6,6 +6,12 @@ use crate::spelled::spelled;
 section! {
     /// How the cores share the work: `data` x `tensor` x `pipeline` is their number.
     pub struct Parallel {
+        /// Let the planner choose the other keys but `placement`, and with them
+        /// `train.per_device_train_batch_size`, `gradient_accumulation_steps` and
+        /// `gradient_checkpointing`, when the job is submitted: the mesh that `traind plan --auto` puts
+        /// first, with as many rows a step. `parallel: auto` is the same. A warning of the job names the
+        /// choice, which later runs of the job keep.
+        auto: bool = false;
         /// Cores that each see different rows of a batch; by default all that `tensor` and
         /// `pipeline` leave.
         data: Option<u32> = None, in 1.0..=65536.0;

@@ -102,7 +102,8 @@ section! {
         /// `trainer_state.json`: all, with the padding of a batch, or those that are no padding.
         include_num_input_tokens_seen: InputTokens = InputTokens::No;
         /// Where to write metrics besides the job's events: `tensorboard`, files in `runs` of
-        /// `output_dir`, or `none`.
+        /// `output_dir`; `mlflow`, a file store in `mlruns` there, which MLflow reads with
+        /// `MLFLOW_ALLOW_FILE_STORE=true` or `mlflow migrate-filestore`; both in a list, or `none`.
         report_to: ReportTo = ReportTo::default();
         /// When to evaluate while training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
@@ -134,6 +135,27 @@ section! {
         save_only_model: bool = false;
         /// Checkpoints to keep, the newest and the best among them; all by default.
         save_total_limit: Option<u32> = None, in 1.0..;
+        /// Commit the trained model with its model card to a repository of the Hugging Face hub, and
+        /// checkpoints by `hub_strategy`. Training does not wait for uploads; the end of the job
+        /// does. The token is that of `HF_TOKEN` in the daemon's environment, and `HF_ENDPOINT` names
+        /// another hub.
+        push_to_hub: bool = false;
+        /// Repository to commit to, `ORG/NAME`; without `ORG` it is that of the token's account. By
+        /// default the name of `output_dir`. It is created if the hub has none of that name.
+        hub_model_id: Option<String> = None;
+        /// When to commit to the hub: at the `end`; at `every_save` of a checkpoint, the model of that
+        /// step; with `checkpoint`, also the whole checkpoint, as `last-checkpoint`; with
+        /// `all_checkpoints`, each of them under its own name.
+        hub_strategy: HubStrategy = HubStrategy::EverySave;
+        /// Create the repository as a private one, or as a public one; by default as the account's
+        /// settings have it.
+        hub_private_repo: Option<bool> = None;
+        /// Branch to commit to, `main` by default. It is created if the repository has none of that
+        /// name.
+        hub_revision: Option<String> = None;
+        /// Commit each saved checkpoint, also where the one before is still being uploaded. Otherwise it
+        /// is left out then.
+        hub_always_push: bool = false;
         /// End with the best checkpoint instead of the last.
         load_best_model_at_end: bool = false;
         /// Metric of the evaluations that determines the best checkpoint, with or without the
@@ -328,5 +350,19 @@ spelled! {
         Epoch = "epoch",
         /// Whenever the metric is the best so far.
         Best = "best",
+    }
+}
+
+spelled! {
+    /// When to commit to the hub.
+    pub enum HubStrategy {
+        /// At the end.
+        End = "end",
+        /// The model, at each checkpoint.
+        EverySave = "every_save",
+        /// The model and the newest checkpoint, at each checkpoint.
+        Checkpoint = "checkpoint",
+        /// The model and each checkpoint.
+        AllCheckpoints = "all_checkpoints",
     }
 }

@@ -66,13 +66,7 @@ const SAVING: &[Argument] = arguments! {
 };
 
 const HUB: &[Argument] = arguments! {
-    push_to_hub: "false", Refused("upload output_dir with `hf upload` when the job has completed");
-    hub_token: "null", Refused("a job file is shown to others; leave it out");
-    hub_private_repo: "null", NoEffect("nothing is uploaded");
-    hub_model_id: "null", NoEffect("nothing is uploaded");
-    hub_strategy: "every_save", NoEffect("nothing is uploaded");
-    hub_always_push: "false", NoEffect("nothing is uploaded");
-    hub_revision: "null", NoEffect("nothing is uploaded");
+    hub_token: "null", Refused("a job file is shown to others; set HF_TOKEN in the daemon's environment");
 };
 
 const PREFETCHED: &str =
@@ -131,9 +125,9 @@ const FORMER: &[Argument] = arguments! {
     include_tokens_per_second: "false", NoEffect("events count tokens in any case");
     dispatch_batches: "null", NoEffect(PREFETCHED);
     split_batches: "null", NoEffect("per_device_train_batch_size counts the rows of a core");
-    push_to_hub_model_id: "null", NoEffect("nothing is uploaded");
-    push_to_hub_organization: "null", NoEffect("nothing is uploaded");
-    push_to_hub_token: "null", Refused("a job file is shown to others; leave it out");
+    push_to_hub_model_id: "null", Refused("use hub_model_id");
+    push_to_hub_organization: "null", Refused("use hub_model_id, which is ORG/NAME");
+    push_to_hub_token: "null", Refused("a job file is shown to others; set HF_TOKEN in the daemon's environment");
 };
 
 /// Optimizers of transformers that are refused, with what to use instead.

@@ -79,6 +79,17 @@ fn neuron_cores_that_share_layers_are_neighbours() {
 }
 
 #[test]
+fn the_planner_chooses_all_of_a_mesh_or_nothing() {
+    check("parallel: auto", "");
+    check("parallel: {auto: true, placement: spread}", "");
+    let chosen = "is chosen by the planner with parallel.auto; leave one of them out";
+    check(
+        "parallel: {auto: true, tensor: 2, fsdp: full_shard}\nresources: {cores: 2}",
+        &format!("line 1: parallel.tensor: {chosen}\nline 1: parallel.fsdp: {chosen}"),
+    );
+}
+
+#[test]
 fn the_placement_has_sagemaker_s_name_too() {
     check(
         "parallel: {placement_strategy: spread}",
@@ -118,6 +129,43 @@ fn adapters_and_frozen_weights_that_do_not_fit() {
 }
 
 #[test]
+fn keys_of_pairs() {
+    let check_task = |task: &str, rest: &str, expect: &str| {
+        let model = format!("model: {{name_or_path: ./llama, task: {task}}}");
+        check(&format!("{model}\ndata: {{train: a.jsonl}}\n{rest}"), expect);
+    };
+    check_task("dpo", "dpo: {loss_type: ipo, beta: 0.2, disable_dropout: false}", "");
+    check_task("dpo", "dpo: {loss_type: robust, label_smoothing: 0.1}", "");
+    for (rest, expect) in [
+        (
+            "dpo: {loss_type: hinge, label_smoothing: 0.1}",
+            "line 3: dpo.label_smoothing: applies to the loss `robust`, not to `hinge`",
+        ),
+        ("dpo: {beta: 0}", "line 3: dpo.beta: must be above 0, not 0"),
+        (
+            "dpo: {label_smoothing: 0.5}",
+            "line 3: dpo.label_smoothing: must be at least 0 and below 0.5, not 0.5",
+        ),
+        (
+            "train: {neftune_noise_alpha: 5}",
+            "line 3: train.neftune_noise_alpha: is not supported for dpo, whose reference has no noise",
+        ),
+        (
+            "train: {label_smoothing_factor: 0.1}",
+            "line 3: train.label_smoothing_factor: applies to classes and tokens; the loss `robust` has \
+             dpo.label_smoothing",
+        ),
+    ] {
+        check_task("dpo", rest, expect);
+    }
+    check_task("sft", "dpo: {beta: 0.2}", "line 3: dpo.beta: applies to dpo, not to sft");
+    check(
+        "model: {name_or_path: ./llama, task: dpo}\ndata: {train: a.jsonl, chosen: prompt}",
+        "line 2: data.chosen: column `prompt` is `data.prompt` already",
+    );
+}
+
+#[test]
 fn keys_of_conversations() {
     let check_task = |task: &str, rest: &str, expect: &str| {
         check(&format!("model: {{name_or_path: ./llama, task: {task}}}\n{rest}"), expect);
@@ -125,11 +173,22 @@ fn keys_of_conversations() {
     let all = "data: {train: a.jsonl, packing: true, packing_strategy: wrapped, \
                assistant_only_loss: true, completion_only_loss: false, eos_token: '</s>'}";
     check_task("sft", all, "");
-    for key in ["packing: true", "completion_only_loss: false", "eos_token: '</s>'"] {
+    for key in ["packing: true", "completion_only_loss: false", "eval_packing: true"] {
         let name = key.split(':').next().unwrap();
         let expect = format!("line 2: data.{name}: applies to sft, not to causal-lm");
         check_task("causal-lm", &format!("data: {{train: a.jsonl, {key}}}"), &expect);
     }
+    check_task(
+        "causal-lm",
+        "data: {train: a.jsonl, eos_token: '</s>'}",
+        "line 2: data.eos_token: applies to sft and dpo, not to causal-lm",
+    );
+    check_task(
+        "sft",
+        "data: {train: a.jsonl, validation_split: 0.1, packing: true, eval_packing: false}",
+        "line 2: data.eval_packing: differs from data.packing, but data.validation_split takes rows \
+         that are packed already; data.validation names files",
+    );
     check_task(
         "sft",
         "data: {train: a.jsonl, messages: prompt}",
@@ -192,6 +251,27 @@ fn keys_of_texts_to_write() {
 }
 
 #[test]
+fn keys_of_images() {
+    let check_task = |rest: &str, expect: &str| {
+        let model = "model: {name_or_path: ./vit, task: image-classification}";
+        check(&format!("{model}\n{rest}"), expect);
+    };
+    check_task("data: {train: images, image: picture, augmentation: false}", "");
+    check_task(
+        "data: {train: images, image: label}",
+        "line 2: data.label: column `label` is `data.image` already",
+    );
+    check_task(
+        "data: {train: images, max_length: 64}",
+        "line 2: data.max_length: applies to models of text, not to image-classification",
+    );
+    check(
+        "data: {train: a.csv, augmentation: false}",
+        "line 1: data.augmentation: applies to image-classification, not to sequence-classification",
+    );
+}
+
+#[test]
 fn splits_that_do_not_fit_each_other() {
     let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
     check(validation, "line 1: data.validation_split: cannot be combined with data.validation");
@@ -228,7 +308,7 @@ fn fields_that_do_not_fit_the_task() {
     );
     check(
         &of_task("token-classification", ", problem_type: regression", ""),
-        "line 1: model.problem_type: applies to sequence-classification, not to token-classification",
+        "line 1: model.problem_type: applies to one label a row, not to token-classification",
     );
     check(
         &of_task("token-classification", "", "data: {train: a.csv, tokens: x, labels: x}"),
@@ -408,5 +488,49 @@ fn a_pipeline_fits_the_batch_and_the_task() {
         &of_pipeline("", "peft: {method: lora}"),
         "line 3: peft.method: is not supported yet with parallel.pipeline above 1; parallel.fsdp: \
          full_shard divides frozen weights over cores",
+    );
+}
+
+#[test]
+fn uploads_to_the_hub_need_a_model_and_a_name() {
+    check("train: {push_to_hub: true, hub_model_id: ann/tiny, hub_strategy: checkpoint}", "");
+    check(
+        "train: {push_to_hub: true, hub_model_id: ann/tiny/x, hub_revision: ../x}",
+        "line 1: train.hub_model_id: `ann/tiny/x` is no name of a repository such as `org/name`\n\
+         line 1: train.hub_revision: is no name of a branch",
+    );
+    check(
+        "output_dir: \"a b\"\ntrain: {push_to_hub: true}",
+        "line 2: train.hub_model_id: is required, since output_dir has no name that a repository \
+         can have",
+    );
+    check(
+        "data: {test: a.csv}\ntrain: {push_to_hub: true, do_train: false}",
+        "line 2: train.push_to_hub: is true, but train.do_train is false",
+    );
+    check(
+        "train: {hub_model_id: ann/tiny, hub_always_push: true}",
+        "line 1: train.hub_model_id: has no effect without train.push_to_hub\n\
+         line 1: train.hub_always_push: has no effect without train.push_to_hub",
+    );
+}
+
+#[test]
+fn notifications_name_states_and_places() {
+    check("notify: {webhooks: [\"https://example.com/hook?a=b\"], command: [/bin/true, x]}", "");
+    check(
+        "notify: {states: [done], webhooks: [\"example.com\"], command: [\"true\"]}",
+        "line 1: notify.states: `done` is no state of a job, which are pending, starting, running, \
+         cancelling, completed, failed, cancelled\n\
+         line 1: notify.webhooks: `example.com` is no address such as https://example.com/hook\n\
+         line 1: notify.command: must begin with the absolute path of a program",
+    );
+    check(
+        "notify: {webhooks: [\"http://ann@b/\"]}",
+        "line 1: notify.webhooks: `http://ann@b/` is no address such as https://example.com/hook",
+    );
+    check(
+        "notify: {secret_file: ./key}",
+        "line 1: notify.secret_file: has no effect without notify.webhooks, whose requests it signs",
     );
 }

@@ -4,6 +4,7 @@
 
 mod combinations;
 mod data;
+mod hosts;
 mod keys;
 mod values;
 mod whole;

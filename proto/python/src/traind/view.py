@@ -118,6 +118,22 @@ class JobView:
         return (found.job_id, found.step) if self._message.HasField("parent") else None
 
     @property
+    def billed_seconds(self) -> float:
+        """Seconds for which it has held its cores, over all its runs, as of the end of a run."""
+        return self._message.billed_seconds
+
+    @property
+    def cost(self) -> float | None:
+        """What that has cost, in the currency of the price; None without one."""
+        return self._cost("price_per_hour")
+
+    @property
+    def savings(self) -> float | None:
+        """How much more it would have cost on demand; None where the daemon has no price to compare with."""
+        cost, full = self.cost, self._cost("on_demand_price_per_hour")
+        return None if cost is None or full is None else full - cost
+
+    @property
     def cancel_reason(self) -> str:
         """Who or what cancelled it."""
         return self._message.cancel_reason
@@ -135,6 +151,11 @@ class JobView:
     def describe(self) -> dict[str, Any]:
         """All that is known, by the names of traind/v1/jobs.proto."""
         return as_dict(self._message)
+
+    def _cost(self, price: Any) -> float | None:
+        if not self._message.HasField(price):
+            return None
+        return getattr(self._message, price) * self.billed_seconds / 3600
 
     def _time(self, name: Any, time: Timestamp) -> datetime | None:
         return as_datetime(time) if self._message.HasField(name) else None

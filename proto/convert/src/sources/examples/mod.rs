@@ -35,7 +35,9 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
 
 const ANSWERS: &str = "answers that are written are not converted; write a job file with \
     model.task: seq2seq-lm, as docs/examples/summarization.yaml";
-const IMAGES: &str = "models of images are not supported yet; the tasks here read text";
+const IMAGES: &str = "jobs of images are not converted; write a job file with model.task: \
+    image-classification, as docs/examples/image-classification.yaml";
+const MASKED_IMAGES: &str = "models of masked images are not supported";
 
 const SCRIPTS: &[Script] = &[
     script("run_glue", "sequence-classification"),
@@ -49,7 +51,7 @@ const SCRIPTS: &[Script] = &[
     script("run_translation", "seq2seq-lm"),
     unsupported("run_seq2seq_qa", ANSWERS),
     unsupported("run_image_classification", IMAGES),
-    unsupported("run_mim", IMAGES),
+    unsupported("run_mim", MASKED_IMAGES),
     unsupported(
         "run_audio_classification",
         "models of sound are not supported yet; the tasks here read text",

@@ -1,0 +1,88 @@
+//! Jobs over several hosts, and the options of clusters.
+
+use traind_job_file::Engine;
+
+use crate::{check, job};
+
+#[test]
+fn the_global_batch_counts_the_cores_of_all_hosts() {
+    let of = |resources: &str, rest: &str| {
+        job(&format!(
+            "resources: {{engine: slurm, {resources}}}\n\
+             train: {{per_device_train_batch_size: 2, gradient_accumulation_steps: 3}}\n{rest}"
+        ))
+    };
+    let four = of("hosts: 4, cores: 8", "");
+    assert_eq!((four.resources.total_cores(), four.data_parallel_size()), (32, 32));
+    assert_eq!((four.host_data_parallel_size(), four.total_train_batch_size()), (8, 2 * 3 * 32));
+    let divided = of("hosts: 4, cores: 8", "parallel: {tensor: 2, pipeline: 2}");
+    assert_eq!((divided.data_parallel_size(), divided.host_data_parallel_size()), (8, 2));
+    let one = of("cores: 8", "");
+    assert_eq!((one.resources.hosts, one.total_train_batch_size()), (1, 2 * 3 * 8));
+    assert_eq!(job("").resources.engine, Engine::Local);
+}
+
+#[test]
+fn groups_of_cores_that_share_a_copy_of_the_model_are_within_a_host() {
+    check(
+        "resources: {hosts: 2, cores: 4}\nparallel: {data: 4}",
+        "line 2: parallel: data x tensor x pipeline is 4, but resources.hosts x cores is 8",
+    );
+    check(
+        "resources: {hosts: 2, cores: 4}\nparallel: {tensor: 4, pipeline: 2}",
+        "line 2: parallel: tensor x pipeline is 8, which does not divide 4 cores of a host",
+    );
+    check("resources: {hosts: 2, cores: 4}\nparallel: {tensor: 2, pipeline: 2}", "");
+    check(
+        "resources: {hosts: 0}",
+        "line 1: resources.hosts: must be at least 1 and at most 4096, not 0",
+    );
+}
+
+#[test]
+fn options_of_a_cluster_that_is_not_used_are_warned_about() {
+    check(
+        "slurm: {partition: gpu}",
+        "line 1: slurm: has no effect without `resources.engine: slurm`",
+    );
+    check(
+        "kubernetes: {limits: {memory: 4Gi}}",
+        "line 1: kubernetes: has no effect without `resources.engine: kubernetes`",
+    );
+    check("slurm: {}\nkubernetes: {}", "");
+}
+
+#[test]
+fn options_of_sbatch_that_other_keys_decide_are_refused() {
+    let options =
+        |options: &str| format!("resources: {{engine: slurm}}\nslurm:\n  options: [{options}]");
+    check(&options("--reservation=night, --exclusive, --mem=0"), "");
+    check(
+        &options("-N4, --nodes=4, --sig=TERM, --part=x"),
+        "line 3: slurm.options[0]: must have the form --NAME or --NAME=VALUE, not `-N4`
+         line 3: slurm.options[1]: --nodes follows from `resources.hosts`
+         line 3: slurm.options[2]: --signal is set by the daemon
+         line 3: slurm.options[3]: --partition follows from `slurm.partition`",
+    );
+}
+
+#[test]
+fn a_job_for_kubernetes_needs_an_image() {
+    let kubernetes =
+        |keys: &str| format!("resources: {{engine: kubernetes}}\nkubernetes: {{{keys}}}");
+    check(
+        &kubernetes(""),
+        "line 2: kubernetes.image: is required with `resources.engine: kubernetes`",
+    );
+    check(
+        &kubernetes("image: a, namespace: A_b, volume_claim: v, limits: {cpu: 500m, memory: 4GB}"),
+        "line 2: kubernetes.limits.memory: must be a number such as 8, 500m or 512Gi, not `4GB`
+         line 2: kubernetes.namespace: `A_b` is no name of a namespace
+         line 2: kubernetes.mount_path: is required with kubernetes.volume_claim",
+    );
+    let parsed = job(&kubernetes(
+        "image: a, node_selector: {zone: b}, limits: {memory: 4Gi, vpc.amazonaws.com/efa: 8}",
+    ));
+    let limits: Vec<_> = parsed.kubernetes.limits.iter().map(|(k, v)| (k, v.as_str())).collect();
+    assert_eq!(limits, [("memory", "4Gi"), ("vpc.amazonaws.com/efa", "8")]);
+}

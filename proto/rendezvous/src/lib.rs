@@ -1,0 +1,38 @@
+//! The meeting of a job's hosts: the launchers' variables that give each its place, and the service of host 0
+//! by which they exchange values, wait for one another and notice that one is lost. MPI meets by it too.
+//!
+//! Host 0 serves gRPC over mutual TLS. Both sides derive one certificate from a key that is made for the job,
+//! so that a process without the key can neither call nor serve.
+
+mod address;
+mod client;
+mod connection;
+mod error;
+pub mod launchers;
+
+mod pmi;
+mod rounds;
+mod server;
+mod service;
+mod ticket;
+mod tls;
+mod values;
+mod watch;
+
+/// The package `traind.rendezvous`, generated from `rendezvous.proto`.
+mod wire {
+    #![allow(unreachable_pub, clippy::default_trait_access)] // generated
+    tonic::include_proto!("traind.rendezvous");
+}
+
+pub use address::{Address, host_name};
+pub use client::{Client, HostState, Meeting};
+pub use error::{RendezvousError, Result};
+pub use launchers::{LaunchError, Placement};
+
+pub use pmi::serve_pmi;
+pub use server::Server;
+pub use ticket::{KEY_VARIABLE, Ticket, TicketError, key_of_environment};
+pub use tls::JobKey;
+pub use watch::WatchSettings;
+pub use wire::Verdict;
