@@ -1,4 +1,4 @@
-//! `traind-runner RUN_DIR` runs one job on this host; `traind-runner plan` estimates what one takes, and
+//! `traind-runner RUN_DIR` runs one job on this host, and `traind-runner JOB.yaml` without a daemon; `traind-runner plan` estimates what one takes, and
 //! `traind-runner generate` generates texts with a model.
 //! The daemon starts it with a `run.json` in the run directory and follows its `events.log`.
 //!
@@ -12,6 +12,7 @@ mod error;
 mod evaluation;
 mod generate;
 mod generation;
+mod hosts;
 mod metrics;
 mod model;
 mod output;
@@ -37,6 +38,7 @@ use traind_proto::v1::Outcome;
 
 use control::{Activity, Journal, Reporter, Stop, print_line};
 use error::RunError;
+use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
 use run::Context;
 
@@ -49,7 +51,9 @@ const GENERATE: &str = "generate";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        print_line("usage: traind-runner RUN_DIR, or traind-runner plan|generate < REQUEST.json");
+        print_line(
+            "usage: traind-runner RUN_DIR|JOB.yaml, or traind-runner plan|generate < REQUEST.json",
+        );
         return ExitCode::from(2);
     };
     if run_dir == Path::new(PLAN) {
@@ -86,20 +90,38 @@ fn is_log_failure(error: &anyhow::Error) -> bool {
         || matches!(error.downcast_ref::<RunError>(), Some(RunError::EventLog(_)))
 }
 
-fn run_job(run_dir: &Path) -> anyhow::Result<Outcome> {
+/// Runs the job of a run directory, which another may have made for several hosts, or of a job file.
+fn run_job(path: &Path) -> anyhow::Result<Outcome> {
     let started = Instant::now();
+    let is_standalone = path.is_file();
+    let (mut spec, run_dir) = match is_standalone {
+        true => run::standalone::read(path)?,
+        false => (RunSpec::read(path).context("read run spec")?, path.to_owned()),
+    };
+    let placement = hosts::placement_of(&spec.job)?;
+    hosts::apply_environment(&spec, placement.as_ref())?;
     let stop = Stop::default();
     stop.on_signals()?;
-    let mut spec = RunSpec::read(run_dir).context("read run spec")?;
+    let hosts = Hosts::of(placement.as_ref());
+    if is_standalone {
+        run::standalone::begin(&mut spec, &run_dir, &hosts)?;
+    }
+    let meeting_place = placement.map(|placement| MeetingPlace::new(placement, &run_dir));
+    let run_dir = hosts.run_dir(&run_dir).context("make this host's run directory")?;
     let journal = Journal::open(&run_dir.join("events.log")).context("open event log")?;
-    let remote = Remote::take(&mut spec, run_dir, journal.clone(), stop.clone())?;
+    if is_standalone && hosts.is_first() {
+        journal.print();
+    }
+    let remote = Remote::take(&mut spec, &run_dir, journal.clone(), stop.clone())?;
     let context = Context {
-        run_dir: run_dir.to_owned(),
+        run_dir,
         spec,
         reporter: Reporter { journal, activity: Activity::new() },
         stop,
         remote,
         locks: EntryLocks::default(),
+        hosts,
+        meeting_place,
         started,
     };
     Ok(run::run(&context)?)

@@ -4,7 +4,7 @@
 //! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
 //! which it is written.
 //!
-//! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `control` and `error`.
+//! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `hosts`, `control` and `error`.
 
 mod disk_space;
 mod folder;
@@ -13,6 +13,7 @@ mod load;
 mod manifest;
 mod resume;
 mod rotation;
+mod shared;
 mod snapshot;
 mod training_state;
 mod writer;
@@ -24,14 +25,16 @@ use traind_proto::v1::Phase;
 
 use crate::control::Reporter;
 use crate::error::RunResult;
+use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::progress::{Progress, Timetable};
-use crate::remote::{Mirror, Remote, Staged};
+use crate::remote::{Mirror, Publication, Remote, Staged};
 use crate::session::Session;
 
 pub(crate) use disk_space::check_disk_space;
 pub(crate) use load::load_checked;
-pub(crate) use resume::{CheckpointSource, Resumed, find};
+pub(crate) use resume::{CheckpointSource, Resumed};
+pub(crate) use shared::find;
 pub(crate) use training_state::Recipe;
 
 use rotation::Rotation;
@@ -43,46 +46,33 @@ use writer::{CheckpointWriter, Target, remove_folder};
 pub(crate) struct Checkpoints {
     job: JobFile,
     reporter: Reporter,
-    writer: CheckpointWriter,
+    /// On the first host, which has all that is saved.
+    writer: Option<CheckpointWriter>,
     recipe: Recipe,
     /// The newest from which a run can resume.
     newest: Option<u64>,
 }
 
 impl Checkpoints {
-    /// Starts the thread that writes checkpoints; `None` where the job saves none.
+    /// Starts to save checkpoints, which the first host writes; `None` where the job saves none.
     pub(crate) fn start(
         spec: &RunSpec,
         reporter: &Reporter,
-        open: &OpenModel,
-        recipe: &Recipe,
+        (open, recipe): (&OpenModel, &Recipe),
         resumed: Option<&Resumed>,
         remote: &Remote,
+        publication: Option<&Publication>,
+        hosts: &Hosts,
     ) -> RunResult<Option<Checkpoints>> {
         let job = &spec.job;
         if job.train.save_strategy == SaveStrategy::No {
             return Ok(None);
         }
-        let folder = job.checkpoints().to_owned();
-        list::remove_leftovers(&folder)?;
-        let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&folder));
         let newest = resumed.map(|resumed| resumed.step());
-        let limit = job.train.save_total_limit;
-        let staged = Staged {
-            folder: folder.clone(),
-            steps: kept.clone(),
-            best: resumed.and_then(Resumed::best),
-            remove: remove_folder,
+        let writer = match hosts.is_first() {
+            true => Some(start_writer(spec, reporter, open, resumed, remote, publication)?),
+            false => None,
         };
-        let mirror = start_mirror(remote, staged, limit, newest)?;
-        let writer = CheckpointWriter::start(Target {
-            folder,
-            job_id: spec.job_id.clone(),
-            open: open.clone(),
-            journal: reporter.journal.clone(),
-            rotation: Rotation { limit, kept },
-            mirror,
-        })?;
         let (job, reporter, recipe) = (job.clone(), reporter.clone(), recipe.clone());
         Ok(Some(Checkpoints { job, reporter, writer, recipe, newest }))
     }
@@ -102,28 +92,63 @@ impl Checkpoints {
         timetable: &Timetable,
         progress: &Progress,
     ) -> RunResult<Duration> {
+        if resumes {
+            self.newest = Some(progress.steps);
+        }
+        let Some(writer) = &mut self.writer else { return Ok(Duration::ZERO) };
         let start = Instant::now();
         self.reporter.activity.enter(Phase::Checkpoint);
         // Keeps one copy in memory at a time.
-        self.writer.wait()?;
+        writer.wait()?;
         let mut snapshot =
             Snapshot::take(&self.job, resumes, session, &self.recipe, timetable, progress)?;
         let stall = start.elapsed();
         snapshot.stall_seconds = stall.as_secs_f64();
-        if resumes {
-            self.newest = Some(snapshot.step);
-        }
-        self.writer.write(snapshot)?;
+        writer.write(snapshot)?;
         Ok(stall)
     }
 
     /// Waits until all checkpoints are durable, and in the bucket if they belong there.
     pub(crate) fn finish(self) -> RunResult<()> {
-        match self.writer.finish()? {
+        match self.writer.map(CheckpointWriter::finish).transpose()?.flatten() {
             Some(mirror) => mirror.finish(),
             None => Ok(()),
         }
     }
+}
+
+fn start_writer(
+    spec: &RunSpec,
+    reporter: &Reporter,
+    open: &OpenModel,
+    resumed: Option<&Resumed>,
+    remote: &Remote,
+    publication: Option<&Publication>,
+) -> RunResult<CheckpointWriter> {
+    let folder = spec.job.checkpoints().to_owned();
+    list::remove_leftovers(&folder)?;
+    let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&folder));
+    let newest = resumed.map(|resumed| resumed.step());
+    let limit = spec.job.train.save_total_limit;
+    let staged = Staged {
+        folder: folder.clone(),
+        steps: kept.clone(),
+        best: resumed.and_then(Resumed::best),
+        remove: remove_folder,
+    };
+    let mirror = start_mirror(remote, staged, limit, newest)?;
+    if let (Some(publication), Some(resumed)) = (publication, resumed) {
+        resumed.publish(publication)?;
+    }
+    CheckpointWriter::start(Target {
+        folder,
+        job_id: spec.job_id.clone(),
+        open: open.clone(),
+        journal: reporter.journal.clone(),
+        rotation: Rotation { limit, kept },
+        mirror,
+        publication: publication.cloned(),
+    })
 }
 
 /// Starts to upload checkpoints, where they belong into a bucket. A run that resumed

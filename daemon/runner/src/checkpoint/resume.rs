@@ -21,21 +21,21 @@ use crate::control::Journal;
 use crate::error::{CheckpointProblem, RunError, RunResult};
 use crate::output::{self, MANIFEST, TrainerState, checkpoint_folder, failed};
 use crate::progress::{Best, Meter, Progress, Timetable};
-use crate::remote::Remote;
+use crate::remote::{Publication, Remote};
 use crate::state::StartValues;
 
 /// A checkpoint that was checked.
 #[derive(Debug)]
 pub(crate) struct Resumed {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     training: TrainingState,
     trainer: TrainerState,
     /// Whether an earlier attempt of the same job wrote it.
-    is_own: bool,
+    pub(super) is_own: bool,
 }
 
-/// Returns the checkpoint to resume from, if any.
-pub(crate) fn find(source: &CheckpointSource<'_>) -> RunResult<Option<Resumed>> {
+/// Returns the checkpoint to resume from, if any, as this host alone finds it.
+pub(super) fn find_alone(source: &CheckpointSource<'_>) -> RunResult<Option<Resumed>> {
     let found = find_any(source)?;
     if let Some(resumed) = &found {
         source.fetch_best(resumed)?;
@@ -147,6 +147,13 @@ impl CheckpointSource<'_> {
     }
 }
 
+/// Opens the checkpoint that another host has found.
+pub(super) fn open_found(folder: &Path, is_own: bool) -> RunResult<Resumed> {
+    let corrupt = |problem| RunError::CheckpointCorrupt { path: folder.to_owned(), problem };
+    let opened = Manifest::read(folder).and_then(|manifest| open(folder, &manifest));
+    Ok(Resumed { is_own, ..opened.map_err(corrupt)? })
+}
+
 /// Opens a checkpoint, or the newest of another job's output folder.
 fn open_folder(folder: &Path, journal: &Journal) -> RunResult<Resumed> {
     let missing = || RunError::CheckpointNotFound { folder: folder.to_owned() };
@@ -210,6 +217,14 @@ fn read_json<T: DeserializeOwned>(
 }
 
 impl Resumed {
+    /// Commits a checkpoint of an earlier attempt, which may have ended before that was done.
+    pub(super) fn publish(&self, publication: &Publication) -> RunResult<()> {
+        match self.is_own {
+            true => publication.add(&self.path, self.step(), self.trainer.epoch),
+            false => Ok(()),
+        }
+    }
+
     /// The steps done before.
     pub(crate) fn step(&self) -> u64 {
         self.training.step
@@ -247,7 +262,7 @@ impl Resumed {
         Progress {
             steps: self.training.step,
             totals: self.training.totals,
-            meter: Meter::resume(self.training.window),
+            meter: Meter::resume(self.training.window.clone()),
             log_history: self.trainer.log_history.clone(),
             best: if is_here { self.training.best.clone() } else { Best::default() },
             plateau: self.training.plateau,
@@ -280,6 +295,6 @@ impl Resumed {
         let path = self.path.display().to_string();
         journal.record(Kind::Resumed(ResumedEvent { path, step: self.step() }))?;
         let loss_scale = self.training.loss_scale.unwrap_or_default();
-        Ok(StartValues { parameters, slots, loss_scale })
+        Ok(StartValues { parameters, reference: None, slots, loss_scale })
     }
 }

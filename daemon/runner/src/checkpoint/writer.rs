@@ -18,7 +18,7 @@ use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
 use crate::output::checkpoint_folder;
-use crate::remote::Mirror;
+use crate::remote::{Mirror, Publication};
 
 /// The destination of checkpoints.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Target {
     pub rotation: Rotation,
     /// Uploads the checkpoints, and removes them from the disk instead of `rotation`.
     pub mirror: Option<Mirror>,
+    /// Commits them to the hub.
+    pub publication: Option<Publication>,
 }
 
 /// A handle to the thread. Dropping it waits for the checkpoint that is being written.
@@ -112,6 +114,9 @@ impl Target {
             seconds: start.elapsed().as_secs_f64(),
             stall_seconds: snapshot.stall_seconds,
         }))?;
+        if let Some(publication) = &self.publication {
+            publication.add(&path, snapshot.step, snapshot.trainer.epoch)?;
+        }
         if let Some(mirror) = &self.mirror {
             return mirror.add(snapshot.step, snapshot.best);
         }

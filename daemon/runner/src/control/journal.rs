@@ -11,21 +11,37 @@ use traind_proto::event_log::{EventLogError, EventLogWriter};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Log, LogLevel, Warning};
 
+use super::echo;
+
 /// How long writes that fail are retried at the start and the end of a run.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 const RETRY_EVERY: Duration = Duration::from_millis(200);
+/// The most warnings that wait for [`Journal::take_warnings`].
+const WARNINGS_MAX: usize = 100;
 
 /// A cloneable handle to the event log.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
-    writer: Arc<Mutex<EventLogWriter>>,
+    log: Arc<Mutex<EventLog>>,
+}
+
+#[derive(Debug)]
+struct EventLog {
+    writer: EventLogWriter,
+    /// Whether the last event was written, after which there are none.
+    has_ended: bool,
+    /// The newest warnings, for the job's first host.
+    warnings: Vec<String>,
+    /// Whether events are printed besides.
+    prints: bool,
 }
 
 impl Journal {
     pub(crate) fn open(path: &Path) -> Result<Journal, EventLogError> {
         let writer = retry(|| EventLogWriter::open(path))?;
         let truncated_bytes = writer.truncated_bytes();
-        let journal = Journal { writer: Arc::new(Mutex::new(writer)) };
+        let log = EventLog { writer, has_ended: false, warnings: Vec::new(), prints: false };
+        let journal = Journal { log: Arc::new(Mutex::new(log)) };
         if truncated_bytes > 0 {
             let message = format!("cut off {truncated_bytes} bytes of an unfinished event");
             journal.warn("EVENT_LOG_TORN", message)?;
@@ -33,16 +49,27 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Prints events too, from now on.
+    pub(crate) fn print(&self) {
+        self.log().prints = true;
+    }
+
     /// Appends an event. The run must end where this fails.
     pub(crate) fn record(&self, kind: Kind) -> Result<(), EventLogError> {
-        self.writer().append(kind).map(drop)
+        let mut log = self.log();
+        log.print(&kind);
+        if log.has_ended { Ok(()) } else { log.writer.append(kind).map(drop) }
     }
 
     /// Appends the last event and waits until all are durable. Retries, since the outcome of a run
-    /// is known from this event alone.
+    /// is known from this event alone. A thread that comes second appends nothing.
     pub(crate) fn record_last(&self, kind: Kind) -> Result<(), EventLogError> {
-        retry(|| self.writer().write(kind.clone()))?;
-        if let Err(error) = self.writer().sync() {
+        if std::mem::replace(&mut self.log().has_ended, true) {
+            return Ok(());
+        }
+        self.log().print(&kind);
+        retry(|| self.log().writer.write(kind.clone()))?;
+        if let Err(error) = self.log().writer.sync() {
             // The event can be read already; only a crash of the machine would lose it.
             print_line(format_args!("warning: the last event may not be on disk: {error}"));
         }
@@ -53,6 +80,7 @@ impl Journal {
     pub(crate) fn warn(&self, code: &str, message: impl Into<String>) -> Result<(), EventLogError> {
         let message = message.into();
         print_line(format_args!("warning: {code}: {message}"));
+        self.keep_warning(format!("{code}: {message}"));
         self.record(Kind::Warning(Warning { code: code.to_owned(), message }))
     }
 
@@ -61,8 +89,28 @@ impl Journal {
         self.record(Kind::Log(Log { level: LogLevel::Info.into(), message: message.into() }))
     }
 
-    fn writer(&self) -> MutexGuard<'_, EventLogWriter> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the warnings since the last call.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.log().warnings)
+    }
+
+    fn keep_warning(&self, text: String) {
+        let warnings = &mut self.log().warnings;
+        if warnings.len() < WARNINGS_MAX {
+            warnings.push(text);
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, EventLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventLog {
+    fn print(&self, kind: &Kind) {
+        if let Some(line) = echo::line(kind).filter(|_| self.prints) {
+            print_line(line);
+        }
     }
 }
 
@@ -81,5 +129,31 @@ fn retry<T>(mut work: impl FnMut() -> Result<T, EventLogError>) -> Result<T, Eve
             }
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::event_log::EventLogReader;
+    use traind_proto::v1::Finished;
+
+    use super::*;
+
+    #[test]
+    fn the_last_event_is_the_first_of_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.log");
+        let journal = Journal::open(&path).unwrap();
+        journal.warn("A", "b").unwrap();
+        assert_eq!(journal.take_warnings(), ["A: b"]);
+        let last = |steps| Kind::Finished(Finished { steps, ..Finished::default() });
+        journal.record_last(last(1)).unwrap();
+        journal.record_last(last(2)).unwrap();
+        journal.info("too late").unwrap();
+        let events = EventLogReader::open(&path).unwrap().read_from(0).unwrap();
+        let kinds: Vec<Kind> = events.into_iter().filter_map(|it| it.event.kind).collect();
+        assert!(matches!(kinds[0], Kind::Warning(_)));
+        assert_eq!(kinds[1..], [last(1)]);
+        assert_eq!(journal.take_warnings(), Vec::<String>::new());
     }
 }

@@ -5,6 +5,7 @@
 
 mod activity;
 mod downloads;
+mod echo;
 mod journal;
 mod reporter;
 mod service;

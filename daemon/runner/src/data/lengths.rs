@@ -1,6 +1,6 @@
 //! The lengths that rows are cut and padded to.
 
-use traind_job_file::{JobFile, TaskName};
+use traind_job_file::JobFile;
 use traind_loader::{
     BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, PaddingSide, Sampler, SamplerConfig,
     TokenizedSet,
@@ -95,7 +95,8 @@ pub(crate) fn sampler(
     set: &TokenizedSet,
     buckets: &RowBuckets,
 ) -> RunResult<Sampler> {
-    let sampler = Sampler::new(config, set.lengths(), buckets.rows.clone())?;
+    let positions: Vec<u32> = (0..set.len()).map(|row| set.positions(row)).collect();
+    let sampler = Sampler::new(config, positions, buckets.rows.clone())?;
     match (&buckets.targets, set.target_lengths()) {
         (Some(buckets), Some(lengths)) => {
             Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, buckets.clone())?)
@@ -112,20 +113,19 @@ pub(crate) struct RowBuckets {
     pub targets: Option<Buckets>,
 }
 
-/// How rows are padded, by the job and the tokenizer. As in TRL, padding stands behind the rows of
-/// supervised fine-tuning.
+/// How rows are padded, by the job and the tokenizer. As in TRL, padding stands behind conversations.
 pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id: u32) -> Padding {
     let multiple_of = job.data.pad_to_multiple_of.unwrap_or(1);
-    let is_sft = job.model.task == TaskName::Sft;
+    let is_chat = job.model.task.is_of_conversations();
     Padding {
         token_id,
         token_type_id: tokenizer.pad_token_type_id(),
-        side: if is_sft { PaddingSide::Right } else { tokenizer.padding_side() },
+        side: if is_chat { PaddingSide::Right } else { tokenizer.padding_side() },
         to: match job.data.pad_to_max_length {
             true => PadTo::MaxLength,
             false => PadTo::Longest { multiple_of },
         },
-        is_attended: !is_sft && !tokenizer.model_inputs().attention_mask,
+        is_attended: !is_chat && !tokenizer.model_inputs().attention_mask,
     }
 }
 

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use traind_hub::DataSetRequest;
 use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Encoding, FetchContext, Files, FormatOptions,
-    HuggingFaceTokenizer, LabelEncoder, SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, Encoding, FetchContext, Files, FormatOptions, LabelEncoder,
+    SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
 use crate::control::{Downloads, Journal, Stop};
@@ -75,7 +75,7 @@ pub(crate) struct DataSource<'a> {
 pub(crate) fn prepare(
     source: &DataSource<'_>,
     task: &dyn JobTask,
-    tokenizer: &HuggingFaceTokenizer,
+    tokenizer: &dyn TextTokenizer,
     max_length: u32,
 ) -> RunResult<Splits> {
     let job = source.job;
@@ -107,7 +107,7 @@ fn reads_train(job: &JobFile) -> bool {
 struct Reader<'a> {
     source: &'a DataSource<'a>,
     task: &'a dyn JobTask,
-    tokenizer: &'a HuggingFaceTokenizer,
+    tokenizer: &'a dyn TextTokenizer,
     max_length: u32,
     encoder: Option<LabelEncoder>,
 }
@@ -237,8 +237,7 @@ impl Reader<'_> {
             }
             stop.reason().is_none()
         };
-        let tokenizer = self.tokenizer as &dyn TextTokenizer;
-        let prepared = traind_loader::prepare_watched(options, tokenizer, &mut watch)?;
+        let prepared = traind_loader::prepare_watched(options, self.tokenizer, &mut watch)?;
         if let rows @ 1.. = prepared.set.rows_without_text() {
             let split = &options.files.split;
             let message = format!("{rows} rows of the {split} data have an empty text");

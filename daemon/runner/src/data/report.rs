@@ -12,7 +12,7 @@ pub(super) fn event(split: &str, stats: &SetStats, cache_hit: bool, seconds: f64
         files: stats.files,
         tokens: stats.tokens,
         lengths: Some(TokenLengths {
-            mean: stats.tokens as f64 / stats.rows as f64,
+            mean: stats.mean_length,
             p50: stats.lengths.p50,
             p90: stats.lengths.p90,
             p99: stats.lengths.p99,

@@ -38,11 +38,13 @@ impl RunError {
             | RunError::Bucket { field, .. } => {
                 failure.field = Some((*field).to_owned());
             }
+            RunError::Publish { .. } => failure.field = Some("train.push_to_hub".to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
             RunError::Output { path, .. }
             | RunError::CheckpointNotFound { folder: path }
             | RunError::CheckpointCorrupt { path, .. }
             | RunError::CheckpointMismatch { path, .. }
+            | RunError::NotShared { path, .. }
             | RunError::DiskFull { path, .. } => failure.file = Some(path.display().to_string()),
             RunError::NoSuchMetric { .. } => {
                 failure.field = Some("train.metric_for_best_model".to_owned());
@@ -57,16 +59,21 @@ impl RunError {
             | RunError::Thread(_)
             | RunError::Service(_)
             | RunError::EventLog(_)
+            | RunError::Launch(_)
+            | RunError::Rendezvous(_)
+            | RunError::HostsDiffer { .. }
             | RunError::Panicked(_) => {}
         }
     }
 
-    /// Whether the host's disk or the way to a bucket is at fault, so that the same run may succeed later. A run that has
+    /// Whether the host's disk, another host, or the way to a bucket or the hub, is at fault, so that the same run may succeed later. A run that has
     /// not `begun` may itself need too much space, or write to the wrong place.
     pub(crate) fn is_transient(&self, begun: bool) -> bool {
         match self {
             RunError::DiskFull { .. } => begun,
+            RunError::Rendezvous(error) => error.may_pass(),
             RunError::Bucket { source, .. } => begun && source.problem.may_pass(),
+            RunError::Publish { source } => begun && source.problem.may_pass(),
             RunError::Data(LoaderError::Cache(CacheError::DiskFull { .. })) => true,
             RunError::Hub { source, .. } => {
                 begun && matches!(*source.problem, HubProblem::DiskFull { .. })

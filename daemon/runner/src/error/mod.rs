@@ -14,6 +14,7 @@ use traind_loader::{Error as LoaderError, PrefetchError, SamplerError, TokenizeP
 use traind_models::Error as ModelError;
 use traind_pjrt::Error as PjrtError;
 use traind_proto::event_log::EventLogError;
+use traind_rendezvous::{LaunchError, RendezvousError};
 use traind_xla::{DType, Error as XlaError};
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
@@ -40,7 +41,11 @@ pub(crate) enum RunError {
     #[error("{source}")]
     Bucket { field: &'static str, source: traind_bucket::Error },
 
-    #[error("the plugin has {found} devices, and the job was given {cores} cores")]
+    /// The model cannot be committed to the hub.
+    #[error("{source}")]
+    Publish { source: traind_hub::Error },
+
+    #[error("the plugin has too few devices for the job: {found} of {cores}")]
     MissingDevices { found: usize, cores: usize },
 
     /// The loader has no data for an input of the model.
@@ -97,6 +102,18 @@ pub(crate) enum RunError {
     #[error(transparent)]
     EventLog(#[from] EventLogError),
 
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+
+    #[error("the hosts of the job did not meet: {0}")]
+    Rendezvous(#[from] RendezvousError),
+
+    #[error("{what} differs from that of host 0 on {}", host_list(.hosts))]
+    HostsDiffer { what: &'static str, hosts: Vec<usize> },
+
+    #[error("{} of host 0 cannot be read on {}", path.display(), host_list(.hosts))]
+    NotShared { path: PathBuf, hosts: Vec<usize> },
+
     #[error("the runner panicked, which is a defect of traind: {0}")]
     Panicked(String),
 }
@@ -121,6 +138,14 @@ pub(crate) enum CheckpointProblem {
 
     #[error("it was saved with save_only_model and has no state to resume from")]
     ModelOnly,
+}
+
+/// At most 16 hosts by number.
+fn host_list(hosts: &[usize]) -> String {
+    const SHOWN: usize = 16;
+    let shown: Vec<String> = hosts.iter().take(SHOWN).map(|rank| format!("host {rank}")).collect();
+    let more = if hosts.len() > SHOWN { " and others" } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 impl From<PjrtError> for RunError {

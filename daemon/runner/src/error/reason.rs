@@ -6,8 +6,9 @@ use std::io::{self, ErrorKind};
 use traind_bucket::Problem as BucketProblem;
 use traind_cache::Error as CacheError;
 use traind_hub::Problem as HubProblem;
-use traind_loader::{ChatProblem, Error as LoaderError, ObjectProblem};
+use traind_loader::{ChatProblem, Error as LoaderError, ImageProblem, ObjectProblem};
 use traind_models::Error as ModelError;
+use traind_mpi::Error as MpiError;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
 use traind_proto::event_log::EventLogError;
 use traind_proto::reasons;
@@ -27,6 +28,10 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
             _ => reasons::BUCKET_FAILED,
         },
         RunError::Hub { source, .. } => of_hub(&source.problem),
+        RunError::Publish { source } => match &*source.problem {
+            HubProblem::Io { source, .. } => of_write(source),
+            _ => reasons::HUB_FAILED,
+        },
         RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
         RunError::Output { source, .. } => of_write(source),
         RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
@@ -44,6 +49,8 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,
         RunError::DiskFull { .. } => reasons::DISK_FULL,
         RunError::NoSuchMetric { .. } => reasons::METRIC_NOT_FOUND,
+        RunError::Launch(_) | RunError::Rendezvous(_) => reasons::HOSTS_NOT_MET,
+        RunError::HostsDiffer { .. } | RunError::NotShared { .. } => reasons::HOSTS_DIFFER,
         RunError::NoCache | RunError::Prefetch(_) | RunError::Panicked(_) | RunError::Thread(_) => {
             reasons::INTERNAL
         }
@@ -78,6 +85,13 @@ fn of_hub(problem: &HubProblem) -> &'static str {
         HubProblem::Corrupt { .. } => reasons::WEIGHTS_CORRUPT,
         HubProblem::DiskFull { .. } => reasons::DISK_FULL,
         HubProblem::Io { .. } => reasons::OUTPUT_FAILED,
+        HubProblem::File { problem, .. } => of_hub(problem),
+        HubProblem::Offline
+        | HubProblem::NoToken
+        | HubProblem::Forbidden { .. }
+        | HubProblem::Rejected { .. }
+        | HubProblem::NotStored { .. }
+        | HubProblem::Abandoned => reasons::HUB_FAILED,
         HubProblem::Gated
         | HubProblem::BadToken
         | HubProblem::Refused { .. }
@@ -122,8 +136,14 @@ fn of_data(error: &LoaderError) -> &'static str {
             ChatProblem::NoTemplate | ChatProblem::Template { .. } => reasons::TOKENIZER_INVALID,
             _ => reasons::DATA_ROW_INVALID,
         },
+        LoaderError::Image { problem, .. } => match **problem {
+            ImageProblem::Kind { .. } => reasons::DATA_ROW_INVALID,
+            ImageProblem::Unreadable { .. } => reasons::FILE_UNREADABLE,
+            _ => reasons::DATA_CORRUPT,
+        },
         LoaderError::BadTokenizer { .. }
         | LoaderError::BadTemplate { .. }
+        | LoaderError::BadProcessor { .. }
         | LoaderError::Tokenize { .. } => reasons::TOKENIZER_INVALID,
         LoaderError::Cache(CacheError::DiskFull { .. }) => reasons::DISK_FULL,
         LoaderError::Store { source, .. } => of_write(source),
@@ -190,6 +210,8 @@ fn of_model(error: &ModelError) -> &'static str {
 fn of_device(error: &XlaError) -> &'static str {
     match error {
         XlaError::Pjrt(error) => of_plugin(error),
+        XlaError::Mpi(error) => of_mpi(error),
+        XlaError::NoHosts { .. } => reasons::JOB_FILE_INVALID,
         XlaError::Shape { .. }
         | XlaError::NotDifferentiable { .. }
         | XlaError::NotAScalarLoss { .. }
@@ -205,6 +227,20 @@ fn of_device(error: &XlaError) -> &'static str {
         | XlaError::NotPrepared { .. }
         | XlaError::NotFetched { .. }
         | XlaError::Io { .. } => reasons::INTERNAL,
+    }
+}
+
+fn of_mpi(error: &MpiError) -> &'static str {
+    match error {
+        MpiError::Library { .. } => reasons::PLUGIN_NOT_FOUND,
+        MpiError::NotTheAbi { .. } => reasons::PLUGIN_INVALID,
+        MpiError::Call { .. }
+        | MpiError::Place { .. }
+        | MpiError::StartedBefore
+        | MpiError::NotStarted
+        | MpiError::Device { .. }
+        | MpiError::Ended
+        | MpiError::Thread { .. } => reasons::DEVICE_FAILED,
     }
 }
 

@@ -1,9 +1,12 @@
 //! Collects the results of an evaluation in dataset order.
 
+use prost::Message;
 use traind_loader::GatherInOrder;
 use traind_xla::runtime::Fetched;
 
+use super::collected::Collected;
 use crate::error::RunResult;
+use crate::hosts::Hosts;
 use crate::session::UploadedBatch;
 use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
 use crate::tasks::Outputs;
@@ -11,38 +14,80 @@ use crate::tasks::Outputs;
 pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
-    rows: GatherInOrder<RowOutput>,
-    sums: Outputs,
+    collected: Collected<ShardResult>,
+}
+
+/// The results of one data shard of a batch.
+#[derive(Clone, PartialEq, Message)]
+struct ShardResult {
+    #[prost(message, repeated, tag = "1")]
+    rows: Vec<RowOutput>,
+    #[prost(double, tag = "2")]
+    loss_sum: f64,
+    #[prost(double, tag = "3")]
+    divisor: f64,
+    #[prost(double, tag = "4")]
+    weight_sum: f64,
+    #[prost(double, tag = "5")]
+    correct_sum: f64,
 }
 
 impl Gathering {
-    pub(super) fn new(readout: Readout, labelled: bool, rows: usize) -> Gathering {
-        let rows = GatherInOrder::new(rows);
-        Gathering { readout, labelled, rows, sums: Outputs::default() }
+    pub(super) fn new(readout: Readout, labelled: bool) -> Gathering {
+        Gathering { readout, labelled, collected: Collected::new() }
     }
 
-    /// Adds the results of a batch, of which `fetched` has those of each data shard. Batches may come in
-    /// any order.
+    /// Adds the results of a batch, of which `fetched` has those of each data shard of this host.
     pub(super) fn add(&mut self, batch: &UploadedBatch, fetched: &Fetched) -> RunResult<()> {
-        let plan = &batch.host.scheduled.plan;
-        let (mut loss_sum, mut divisor) = (0.0, 0.0);
-        for shard in 0..plan.cores {
-            let spans = &batch.host.cores[shard].spans;
-            let rows = self.readout.rows(fetched, shard, spans)?;
-            self.rows.place(plan, shard, rows)?;
-            if self.labelled {
-                loss_sum += scalar(&fetched.per_core(LOSS_SUM)?[shard])?;
-                divisor += scalar(&fetched.per_core(LOSS_DIVISOR)?[shard])?;
-                self.sums.weight_sum += scalar(&fetched.per_core(WEIGHT_SUM)?[shard])?;
-                self.sums.correct_sum += self.readout.correct_sum(fetched, shard)?;
-            }
-        }
-        self.sums.loss.add(loss_sum, divisor, plan.rows.len());
+        let shards = 0..batch.host.cores.len();
+        let results = shards.map(|shard| self.result(batch, fetched, shard));
+        let results = results.collect::<RunResult<Vec<_>>>()?;
+        self.collected.add(&batch.host, results);
         Ok(())
     }
 
-    /// Fails where a row has no result.
-    pub(super) fn finish(self) -> RunResult<Outputs> {
-        Ok(Outputs { rows: self.rows.finish()?, ..self.sums })
+    fn result(
+        &self,
+        batch: &UploadedBatch,
+        fetched: &Fetched,
+        shard: usize,
+    ) -> RunResult<ShardResult> {
+        let rows = self.readout.rows(fetched, shard, &batch.host.cores[shard].spans)?;
+        if !self.labelled {
+            return Ok(ShardResult { rows, ..ShardResult::default() });
+        }
+        let sum = |name| scalar(&fetched.per_core(name)?[shard]);
+        Ok(ShardResult {
+            rows,
+            loss_sum: sum(LOSS_SUM)?,
+            divisor: sum(LOSS_DIVISOR)?,
+            weight_sum: sum(WEIGHT_SUM)?,
+            correct_sum: self.readout.correct_sum(fetched, shard)?,
+        })
+    }
+
+    /// Returns the results of all `rows` on the first host, and none on the others. Fails where a row has
+    /// no result.
+    pub(super) fn finish(self, hosts: &Hosts, rows: usize) -> RunResult<Outputs> {
+        let (mut outputs, mut in_order) = (Outputs::default(), GatherInOrder::new(rows));
+        let labelled = self.labelled;
+        self.collected.finish(hosts, |plan, shards| {
+            let (mut loss_sum, mut divisor) = (0.0, 0.0);
+            for (shard, result) in shards.into_iter().enumerate() {
+                in_order.place(plan, shard, result.rows)?;
+                loss_sum += result.loss_sum;
+                divisor += result.divisor;
+                outputs.weight_sum += result.weight_sum;
+                outputs.correct_sum += result.correct_sum;
+            }
+            if labelled {
+                outputs.loss.add(loss_sum, divisor, plan.rows.len());
+            }
+            Ok(())
+        })?;
+        if hosts.is_first() {
+            outputs.rows = in_order.finish()?;
+        }
+        Ok(outputs)
     }
 }

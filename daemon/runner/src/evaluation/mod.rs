@@ -1,13 +1,19 @@
 //! Evaluates a split on all cores.
 //!
-//! Imports `generation`, `session`, `model`, `data`, `tasks`, `metrics`, `step`, `control` and `error`.
+//! Of several hosts each evaluates its share of every batch. The first has the results, and the others learn the
+//! metrics from it.
+//!
+//! Imports `generation`, `session`, `model`, `data`, `tasks`, `metrics`, `step`, `hosts`, `control` and `error`.
 
+mod collected;
 mod gathering;
 mod writing;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+
+use prost::Message;
 
 use traind_job_file::JobFile;
 use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy};
@@ -20,12 +26,15 @@ pub(crate) use writing::TextWriter;
 use crate::control::Reporter;
 use crate::data::Split;
 use crate::data::lengths::{self, RowBuckets};
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
+use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::session::Session;
 use crate::step::{Program, ProgramShape};
 use crate::tasks::{JobTask, Outputs, Scored};
 
+/// The channel on which the first host sends metrics.
+const METRICS: &str = "metrics";
 /// The number of padded lengths. An evaluation has fewer batches than training to save padding in.
 const LENGTHS_MAX: usize = 8;
 
@@ -42,6 +51,7 @@ pub(crate) struct Evaluator {
     /// Present where the job generates texts.
     writer: Option<TextWriter>,
     reporter: Reporter,
+    hosts: Hosts,
 }
 
 /// The results of an evaluation.
@@ -49,6 +59,7 @@ pub(crate) struct Evaluator {
 pub(crate) struct Evaluation {
     /// By the Trainer's names, such as `eval_accuracy`.
     pub metrics: Metrics,
+    /// Empty on all hosts but the first.
     pub outputs: Outputs,
 }
 
@@ -80,7 +91,7 @@ impl Evaluator {
         labels: Vec<String>,
         batching: Batching,
         collator: Collator,
-        reporter: Reporter,
+        (reporter, hosts): (Reporter, Hosts),
     ) -> RunResult<Evaluator> {
         let config = SamplerConfig {
             batch_per_core: batching.rows_per_core,
@@ -93,7 +104,7 @@ impl Evaluator {
         let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
         let loss_only = job.train.prediction_loss_only;
         let writer = None;
-        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter })
+        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter, hosts })
     }
 
     /// The same evaluator, which also generates texts.
@@ -138,16 +149,31 @@ impl Evaluator {
         // Without compiling, as in the Trainer.
         let compile_wait = session.compile_wait() - compile_wait;
         let seconds = (start.elapsed() - compile_wait).as_secs_f64();
-        let metrics = self.metrics(&outputs, seconds, prefix)?;
-        self.reporter.journal.record(Kind::Evaluated(Evaluated {
+        let metrics = match self.hosts.is_first() {
+            true => self.metrics(&outputs, seconds, prefix)?,
+            false => Metrics::new(),
+        };
+        let evaluated = self.agree(Evaluated {
             split: self.split.name.to_owned(),
             step,
             epoch,
-            metrics: metrics.clone().into_iter().collect(),
+            metrics: metrics.into_iter().collect(),
             rows: self.split.set.len() as u64,
             seconds,
-        }))?;
+        })?;
+        let metrics = evaluated.metrics.clone().into_iter().collect();
+        self.reporter.journal.record(Kind::Evaluated(evaluated))?;
         Ok(Evaluation { metrics, outputs })
+    }
+
+    /// Returns the evaluation of the first host, on whose metrics all decide.
+    fn agree(&self, evaluated: Evaluated) -> RunResult<Evaluated> {
+        if self.hosts.is_alone() {
+            return Ok(evaluated);
+        }
+        let bytes = self.hosts.broadcast(METRICS, evaluated.encode_to_vec())?;
+        Evaluated::decode(bytes.as_slice())
+            .map_err(|error| RunError::Panicked(format!("decode the metrics of host 0: {error}")))
     }
 
     fn outputs(&self, session: &mut Session) -> RunResult<Outputs> {
@@ -156,7 +182,8 @@ impl Evaluator {
             false => Outputs::default(),
         };
         if let Some(writer) = &self.writer {
-            let texts = writer.write(session, &self.split, &self.sampler, &self.collator)?;
+            let (split, sampler, collator) = (&self.split, &self.sampler, &self.collator);
+            let texts = writer.write(session, &self.hosts, split, sampler, collator)?;
             outputs.texts = Some(texts);
         }
         Ok(outputs)
@@ -164,7 +191,7 @@ impl Evaluator {
 
     fn logits(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
-        let mut gathering = Gathering::new(readout, self.split.labelled, self.split.set.len());
+        let mut gathering = Gathering::new(readout, self.split.labelled);
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| uploader.upload(host, |_| Ok(Vec::new()));
@@ -173,7 +200,7 @@ impl Evaluator {
             let fetched = session.evaluate(self.program(), &batch)?;
             gathering.add(&batch, &fetched)?;
         }
-        gathering.finish()
+        gathering.finish(&self.hosts, self.split.set.len())
     }
 
     /// The names of the metrics that an evaluation gives, with arbitrary values.

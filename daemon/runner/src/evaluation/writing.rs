@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use serde_json::{Map, Value};
 use traind_job_file::JobFile;
 use traind_loader::{
@@ -10,9 +11,11 @@ use traind_loader::{
 };
 use traind_xla::DType;
 
+use super::collected::Collected;
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::generation::{GenerationSettings, Generator, ShardRows};
+use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::session::Session;
 use crate::step::{GenerateStep, Program, ProgramShape, compute_dtype};
@@ -82,34 +85,43 @@ impl TextWriter {
             .collect()
     }
 
-    /// Generates the text of each row of a split.
+    /// Generates the text of each row of a split. The first of several hosts returns the texts.
     pub(super) fn write(
         &self,
         session: &mut Session,
+        hosts: &Hosts,
         split: &Split,
         sampler: &Sampler,
         collator: &Collator,
     ) -> RunResult<Texts> {
-        let mut tokens = GatherInOrder::new(split.set.len());
+        let mut collected = Collected::new();
         let batches = sampler.run(0, sampler.batches_per_epoch() as u64);
         let keep = |host: HostBatch| -> RunResult<HostBatch> { Ok(host) };
         for prefetched in Prefetcher::spawn(batches, collator.clone(), keep)? {
             let Prefetched { batch, .. } = prefetched?;
             let plan = &batch.scheduled.plan;
-            let shards = (0..plan.cores).map(|shard| {
+            let shards = batch.shards.clone().zip(&batch.cores).map(|(shard, core)| {
                 let numbers = plan.rows_of_core(shard).iter().map(|row| u64::from(*row));
-                shard_rows(&batch.cores[shard], numbers.collect())
+                shard_rows(core, numbers.collect())
             });
             let shards = shards.collect::<RunResult<Vec<_>>>()?;
             let sizes = self.sizes(plan.sizes);
             session.start_cache(&sizes)?;
             let generated = self.generator.generate(session, sizes, &shards)?;
-            for (shard, texts) in generated.into_iter().enumerate() {
-                tokens.place(plan, shard, texts)?;
-            }
+            collected.add(&batch, generated.into_iter().map(GeneratedTexts::of));
         }
         session.clear_caches();
-        self.texts(&split.set, split.labelled, &tokens.finish()?)
+        let mut tokens = GatherInOrder::new(split.set.len());
+        collected.finish(hosts, |plan, shards| {
+            for (shard, texts) in shards.into_iter().enumerate() {
+                tokens.place(plan, shard, texts.texts.into_iter().map(|text| text.tokens))?;
+            }
+            Ok(())
+        })?;
+        match hosts.is_first() {
+            true => self.texts(&split.set, split.labelled, &tokens.finish()?),
+            false => Ok(Texts::default()),
+        }
     }
 
     /// The shape of the passes for a batch: its targets have the slots of a text.
@@ -130,6 +142,26 @@ impl TextWriter {
     fn decode(&self, tokens: &[u32]) -> RunResult<String> {
         let text = self.tokenizer.decode(tokens).map_err(RunError::Decode)?;
         Ok(text.trim().to_owned())
+    }
+}
+
+/// The tokens of one shard's texts, as hosts send them.
+#[derive(Clone, PartialEq, Message)]
+struct GeneratedTexts {
+    #[prost(message, repeated, tag = "1")]
+    texts: Vec<GeneratedText>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GeneratedText {
+    #[prost(uint32, repeated, tag = "1")]
+    tokens: Vec<u32>,
+}
+
+impl GeneratedTexts {
+    fn of(texts: Vec<Vec<u32>>) -> GeneratedTexts {
+        let texts = texts.into_iter().map(|tokens| GeneratedText { tokens });
+        GeneratedTexts { texts: texts.collect() }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Imports `tasks`, `control` and `error`.
 
+mod processor;
 mod tuning;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::control::{Downloads, Journal};
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
+pub(crate) use processor::Processor;
 pub(crate) use tuning::tune;
 
 const FIELD: &str = "model.name_or_path";
@@ -106,13 +108,13 @@ impl ModelFolder {
         job: &JobFile,
         task: Arc<dyn JobTask>,
         encoder: Option<&LabelEncoder>,
-        tokenizer: &HuggingFaceTokenizer,
+        processor: &Processor,
     ) -> RunResult<OpenModel> {
         task.configure(&mut self.config, encoder);
-        if let Some(id) = tokenizer.pad_token_id() {
+        if let Some(id) = processor.text().pad_token_id() {
             self.config.align_padding_token(id);
         }
-        if let Some(id) = eos_token_id(job, tokenizer)? {
+        if let Some(id) = eos_token_id(job, processor)? {
             self.config.set("eos_token_id", id);
         }
         let section = &job.model;
@@ -120,14 +122,14 @@ impl ModelFolder {
         let mut model = registry::build(self.config, model_task)?;
         check_packing(job, model.as_ref())?;
         tune(model.as_mut(), job, model_task)?;
-        model.check_vocabulary(tokenizer.vocab_size() as usize)?;
+        model.check_vocabulary(processor.text().vocab_size() as usize)?;
         Ok(OpenModel {
             base: base_model(section),
             folder: self.path,
             model: model.into(),
             model_task,
             task,
-            inputs: ModelInputs { position_ids: job.separates_texts(), ..tokenizer.model_inputs() },
+            inputs: processor.inputs(job),
             max_shard_bytes: section.max_shard_size.bytes(),
         })
     }
@@ -156,10 +158,8 @@ impl OpenModel {
         journal: &Journal,
     ) -> RunResult<Vec<HostArray>> {
         let start = Instant::now();
-        let model = self.model.as_ref();
-        let weights::Loaded { mut arrays, mut report } = self.base_weights(job)?;
-        if let Some(folder) = &job.peft.adapter_name_or_path {
-            put_adapter(model, &mut arrays, load_adapter(folder, model)?);
+        let weights::Loaded { arrays, mut report } = self.start_weights(job)?;
+        if job.peft.adapter_name_or_path.is_some() {
             let saved: Vec<_> = self.saved_names().collect();
             report.initialized.retain(|name| !saved.contains(&name.as_str()));
         }
@@ -168,8 +168,17 @@ impl OpenModel {
         Ok(arrays)
     }
 
-    /// The weights that training starts from, in the order of the parameters, with adapters that
-    /// are new.
+    /// The weights that training starts from, in the order of the parameters.
+    pub(crate) fn start_weights(&self, job: &JobFile) -> RunResult<weights::Loaded> {
+        let mut loaded = self.base_weights(job)?;
+        if let Some(folder) = &job.peft.adapter_name_or_path {
+            let model = self.model.as_ref();
+            put_adapter(model, &mut loaded.arrays, load_adapter(folder, model)?);
+        }
+        Ok(loaded)
+    }
+
+    /// The same with adapters that are new.
     fn base_weights(&self, job: &JobFile) -> RunResult<weights::Loaded> {
         let (model, seed) = (self.model.as_ref(), job.train.seed);
         if job.model.from_config {
@@ -360,9 +369,9 @@ pub(crate) fn check_packing(job: &JobFile, model: &dyn Model) -> RunResult<()> {
 }
 
 /// The id of the job's own token at the end of texts.
-fn eos_token_id(job: &JobFile, tokenizer: &HuggingFaceTokenizer) -> RunResult<Option<u32>> {
+fn eos_token_id(job: &JobFile, processor: &Processor) -> RunResult<Option<u32>> {
     let Some(token) = &job.data.eos_token else { return Ok(None) };
-    let id = tokenizer.token_id(token).ok_or_else(|| RunError::Field {
+    let id = processor.token_id(token).ok_or_else(|| RunError::Field {
         name: "data.eos_token",
         value: token.clone(),
         problem: "the tokenizer has no such token".to_owned(),
@@ -372,7 +381,7 @@ fn eos_token_id(job: &JobFile, tokenizer: &HuggingFaceTokenizer) -> RunResult<Op
 
 pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
     let name = match section.task {
-        TaskName::Sft => Task::CausalLm.name().to_owned(),
+        TaskName::Sft | TaskName::Dpo => Task::CausalLm.name().to_owned(),
         name => name.to_string(),
     };
     Task::from_name(&name).ok_or_else(|| RunError::Field {

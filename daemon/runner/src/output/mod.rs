@@ -4,22 +4,25 @@
 
 pub(crate) mod charts;
 mod files;
+mod mlflow;
 mod model_card;
 mod predictions;
+mod reports;
 mod tensorboard;
 mod trainer_state;
+mod yaml;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(crate) use files::folder_bytes;
-pub(crate) use model_card::ModelCard;
+pub(crate) use model_card::{EvaluatedData, ModelCard};
 pub(crate) use predictions::{Predictions, number_lists, text_lists};
-pub(crate) use tensorboard::TensorBoardWriter;
+pub(crate) use reports::Reports;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
 
 use traind_durable::Replacement;
-use traind_hub::{GENERATION_CONFIG, TOKENIZER_FILES};
+use traind_hub::{GENERATION_CONFIG, PREPROCESSOR_CONFIG, TOKENIZER_FILES};
 
 use crate::error::{RunError, RunResult};
 
@@ -49,10 +52,10 @@ pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
 
 /// The files that are copied from a model folder as they are.
 fn copied_files() -> impl Iterator<Item = &'static str> {
-    TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG])
+    TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG])
 }
 
-/// Copies the files of the tokenizer and of generation from the model folder. [`sync_folder`] makes
+/// Copies the files of the tokenizer, of the image processor and of generation from the model folder. [`sync_folder`] makes
 /// them durable.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     for name in copied_files() {

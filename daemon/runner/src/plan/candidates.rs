@@ -1,6 +1,6 @@
 //! The jobs that a search compares: the same rows a step on each mesh.
 
-use traind_job_file::{Fsdp, JobFile};
+use traind_job_file::{Fsdp, JobFile, TaskName};
 
 use crate::state::Pipeline;
 
@@ -9,16 +9,19 @@ use crate::state::Pipeline;
 pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFile> {
     let mut jobs = Vec::new();
     for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
-        let cores = job.resources.cores / tensor;
-        for pipeline in stages(job, cores, layers) {
+        let cores = job.resources.total_cores() / tensor;
+        // The hosts of a job each have all stages.
+        let of_stages = if job.resources.hosts > 1 { per_host / tensor } else { cores };
+        for pipeline in stages(job, of_stages, layers) {
             let data = cores / pipeline;
             let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
             for fsdp in shardings(data, pipeline) {
-                for sequence_parallel in positions(tensor, pipeline) {
+                for sequence_parallel in positions(job, tensor, pipeline) {
                     for gradient_checkpointing in [false, true] {
                         let mut changed = job.clone();
                         let (parallel, train) = (&mut changed.parallel, &mut changed.train);
-                        (parallel.data, parallel.tensor) = (Some(data), tensor);
+                        (parallel.auto, parallel.data) = (false, Some(data));
+                        parallel.tensor = tensor;
                         (parallel.pipeline, parallel.pipeline_interleave) = (pipeline, 1);
                         parallel.microbatches = batch.microbatches;
                         (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
@@ -38,10 +41,9 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
 /// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
 /// largest stage of as many layers as a smaller number has is left out.
 fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
-    let most = match job.train.predict_with_generate || job.peft.method.is_some() {
-        true => 1,
-        false => layers.clamp(1, cores),
-    };
+    let needs_whole =
+        job.train.predict_with_generate || job.peft.method.is_some() || job.has_reference();
+    let most = if needs_whole { 1 } else { layers.clamp(1, cores) };
     let mut counts: Vec<u32> = (1..=most).filter(|count| cores.is_multiple_of(*count)).collect();
     counts.dedup_by_key(|count| layers.div_ceil(*count));
     counts
@@ -57,9 +59,10 @@ fn shardings(data: u32, pipeline: u32) -> &'static [Fsdp] {
     }
 }
 
-/// Whether positions are divided: in stages wherever they can be, which takes less memory for as many bytes.
-fn positions(tensor: u32, pipeline: u32) -> &'static [bool] {
+/// Whether positions are divided, which those of images are not: in stages wherever they can be, which takes less memory for as many bytes.
+fn positions(job: &JobFile, tensor: u32, pipeline: u32) -> &'static [bool] {
     match (tensor, pipeline) {
+        _ if job.model.task == TaskName::ImageClassification => &[false],
         (1, _) => &[false],
         (_, 1) => &[false, true],
         _ => &[true],
@@ -114,6 +117,16 @@ pub(super) mod tests {
         let tensors: Vec<u32> = found.iter().map(|it| it.parallel.tensor).collect();
         assert_eq!((tensors.iter().max(), tensors.len()), (Some(&4), 6 + 12 + 12));
         assert!(candidates(&super::tests::job("resources: {cores: 3}"), 3, 1).len() > 6);
+    }
+
+    #[test]
+    fn each_of_several_hosts_has_whole_copies_of_the_model() {
+        let job = job("resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}");
+        let found = candidates(&job, 4, 8);
+        assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
+        let copies = found.iter().map(|it| it.parallel.tensor * it.parallel.pipeline);
+        assert_eq!(copies.max(), Some(4));
+        assert!(found.iter().all(|it| it.data_parallel_size().is_multiple_of(2)));
     }
 
     #[test]

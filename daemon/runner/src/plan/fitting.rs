@@ -72,18 +72,19 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.parallel.fsdp = Fsdp::FullShard;
         ("parallel.fsdp", Fsdp::FullShard.to_string(), changed)
     });
-    let positions_divided =
-        (job.parallel.tensor > 1 && !job.parallel.sequence_parallel).then(|| {
-            let mut changed = job.clone();
-            changed.parallel.sequence_parallel = true;
-            ("parallel.sequence_parallel", "true".to_owned(), changed)
-        });
-    let cores = job.resources.cores / job.parallel.pipeline.max(1);
+    let has_positions = job.model.task != TaskName::ImageClassification;
+    let divides = has_positions && job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
+    let positions_divided = divides.then(|| {
+        let mut changed = job.clone();
+        changed.parallel.sequence_parallel = true;
+        ("parallel.sequence_parallel", "true".to_owned(), changed)
+    });
+    let (hosts, cores) = (job.resources.hosts, job.resources.cores / job.parallel.pipeline.max(1));
     let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
     let divided = divisors.map(move |tensor| {
         let mut changed = job.clone();
         changed.parallel.tensor = tensor;
-        changed.parallel.data = Some(cores / tensor);
+        changed.parallel.data = Some(hosts * cores / tensor);
         ("parallel.tensor", tensor.to_string(), changed)
     });
     let rows = halves(job.train.per_device_train_batch_size, 1).map(|rows| {

@@ -17,6 +17,8 @@ use crate::step::{JobPrograms, Program, ProgramShape, Schedule};
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Memory {
     pub weights_bytes: u64,
+    /// The part of the weights that a frozen reference has for itself.
+    pub reference_bytes: u64,
     pub gradients_bytes: u64,
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
@@ -46,8 +48,21 @@ pub(super) struct Traffic {
     pub update_bytes: u64,
 }
 
+/// Returns the bytes that a recorded program takes besides variables.
+pub(super) type Measure<'a> = dyn Fn(&Recorder, &RecordedStep) -> RunResult<u64> + 'a;
+
 impl Recordings {
+    /// Estimates what programs take.
     pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Recordings> {
+        Recordings::measured(job, planned, &|recorder, step| Ok(estimated_bytes(recorder, step)))
+    }
+
+    /// As [`Recordings::of`], with the bytes that `measure` returns.
+    pub(super) fn measured(
+        job: &JobFile,
+        planned: &PlannedModel,
+        measure: &Measure<'_>,
+    ) -> RunResult<Recordings> {
         let platform = job.resources.platform.to_string();
         let mesh = mesh(job)?;
         let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
@@ -69,7 +84,7 @@ impl Recordings {
                 }
                 inner.push(kind);
             }
-            let steps = stage_steps(&programs, &shapes, recorder, stage)?;
+            let steps = stage_steps(&programs, &shapes, (recorder, stage), measure)?;
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
             stages.push(Memory::new(&state, recorder.variable_bytes() as u64, temporary));
             traffic.push(Traffic::of(&programs, &shapes, stage, steps)?);
@@ -119,6 +134,7 @@ impl Memory {
         let bytes_per_core = variables + temporary;
         Memory {
             weights_bytes: state.parameters,
+            reference_bytes: state.reference,
             gradients_bytes: gradients,
             optimizer_bytes: state.slots,
             activations_bytes: bytes_per_core - state.parameters - gradients - state.slots,
@@ -167,8 +183,8 @@ struct StageStep {
 fn stage_steps(
     programs: &JobPrograms,
     shapes: &[ProgramShape],
-    recorder: &Recorder,
-    stage: usize,
+    (recorder, stage): (&Recorder, usize),
+    measure: &Measure<'_>,
 ) -> RunResult<Vec<StageStep>> {
     let mut steps = Vec::new();
     for shape in shapes {
@@ -181,7 +197,7 @@ fn stage_steps(
             };
             steps.push(StageStep {
                 program: shape.program,
-                temporary_bytes: temporary_bytes(recorder, &step) + kept,
+                temporary_bytes: measure(recorder, &step)? + kept,
                 collectives: step.collectives(),
             });
         }
@@ -189,8 +205,8 @@ fn stage_steps(
     Ok(steps)
 }
 
-/// The bytes that a program takes besides variables.
-fn temporary_bytes(recorder: &Recorder, step: &RecordedStep) -> u64 {
+/// The bytes that a program takes besides variables, by its graph.
+pub(super) fn estimated_bytes(recorder: &Recorder, step: &RecordedStep) -> u64 {
     let memory = recorder.memory(step);
     step.input_bytes() + memory.outputs + memory.temporaries
 }

@@ -4,6 +4,9 @@
 //! memory, of each collective at the rate of the slowest link that its group needs, and of the time that
 //! stages are idle. Nothing overlaps.
 
+use std::path::PathBuf;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 use traind_job_file::{JobFile, Platform, Train};
 use traind_models::Lengths;
@@ -13,6 +16,7 @@ use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
 use super::candidates::candidates;
+use super::compiled;
 use super::devices::{self, Core, Processor};
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::{RunError, RunResult};
@@ -44,6 +48,9 @@ pub(super) struct Search {
     /// What an earlier search measured.
     #[serde(default)]
     pub processor: Option<Processor>,
+    /// Of GPUs that this host need not have, which then compiles for the fastest meshes.
+    #[serde(default)]
+    pub plugin: Option<PathBuf>,
 }
 
 /// What a search found.
@@ -71,6 +78,8 @@ pub(super) struct MeshPlan {
     pub gradient_accumulation_steps: u32,
     #[serde(flatten)]
     pub memory: Memory,
+    /// Whether a compiler laid the memory out, instead of an estimate.
+    pub compiled: bool,
     pub fits: bool,
     pub data_axis_bytes: u64,
     pub tensor_axis_bytes: u64,
@@ -107,11 +116,18 @@ pub(super) fn search(
     let mut found = Vec::new();
     let mut refused = None;
     let layers = planned.model.num_layers() as u32;
-    for candidate in candidates(job, per_host, layers) {
-        match machine.plan(&candidate, planned, bytes_max) {
+    let plans = candidates(job, per_host, layers).into_par_iter().map(|candidate| {
+        let plan = machine.plan(&candidate, planned, bytes_max);
+        (candidate, plan)
+    });
+    for (candidate, plan) in plans.collect::<Vec<_>>() {
+        match plan {
             Ok(plan) => found.push((candidate, plan)),
             Err(error) => refused = refused.or(Some(error)),
         }
+    }
+    if let Some(compiler) = compiled::compiler(search, job.resources.total_cores(), per_host) {
+        compiled::measure(&mut found, planned, &compiler, bytes_max);
     }
     rank(&mut found);
     let first = found.first().map(|(job, _)| job.clone());
@@ -133,7 +149,8 @@ fn shortest(ranked: impl Iterator<Item = MeshPlan>) -> Vec<MeshPlan> {
 }
 
 fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
-    let (cores, hosts) = (job.resources.cores, hosts.max(1));
+    let cores = job.resources.total_cores();
+    let hosts = if job.resources.hosts > 1 { job.resources.hosts } else { hosts.max(1) };
     let problem = match cores {
         _ if cores > CORES_MAX => format!("is more than a search can compare, {CORES_MAX}"),
         _ if !cores.is_multiple_of(hosts) => {
@@ -194,6 +211,7 @@ impl Machine {
             gradient_checkpointing: train.gradient_checkpointing,
             per_device_train_batch_size: train.per_device_train_batch_size,
             gradient_accumulation_steps: train.gradient_accumulation_steps,
+            compiled: false,
             fits: bytes_max.is_none_or(|most| memory.bytes_per_core <= most),
             data_axis_bytes: traffic.data_bytes as u64,
             tensor_axis_bytes: traffic.tensor_bytes as u64,
@@ -224,10 +242,13 @@ impl Machine {
             target_positions: target_positions(job) as usize,
         };
         let rows = train.per_device_train_batch_size * train.gradient_accumulation_steps;
-        let forward = planned.model.forward_flops(rows as usize, lengths);
+        let rows = rows as usize * job.sequences_per_row();
+        let forward = planned.model.forward_flops(rows, lengths);
         let layers = planned.model.num_layers().max(1);
         let share = layers.div_ceil(parallel.pipeline as usize) as f64 / layers as f64;
-        let again = u32::from(train.gradient_checkpointing) + u32::from(parallel.pipeline > 1);
+        let again = u32::from(train.gradient_checkpointing)
+            + u32::from(parallel.pipeline > 1)
+            + u32::from(job.has_reference());
         let passes = f64::from(3 + again);
         let dots = passes * forward * share / f64::from(parallel.tensor) / self.core.flops;
         let updated =

@@ -7,6 +7,7 @@
 //! Imports `model`, `data`, `tasks`, `state`, `step` and `session`.
 
 mod candidates;
+mod compiled;
 mod devices;
 mod fitting;
 mod memory;
@@ -50,7 +51,7 @@ pub(crate) struct Request {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Plan(Plan),
+    Plan(Box<Plan>),
     Violation(Violation),
 }
 
@@ -81,6 +82,9 @@ struct Plan {
     /// What a search found, the best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     meshes: Vec<MeshPlan>,
+    /// The job on the first mesh, where the job lets the planner choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobFile>,
     /// Measured by a search on CPU cores, for later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     processor: Option<Processor>,
@@ -104,7 +108,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let answer = match plan(&request) {
-        Ok(plan) => Answer::Plan(plan),
+        Ok(plan) => Answer::Plan(Box::new(plan)),
         Err(error) => Answer::Violation(violation(&error).ok_or(error)?),
     };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
@@ -160,6 +164,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
         memory,
         misfit,
+        job: request.job.parallel.auto.then(|| job.clone()),
         processor: found.as_ref().and_then(|found| found.processor),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
@@ -293,6 +298,35 @@ mod tests {
         let frozen = plan_of(None, |job| job["train"]["freeze"] = freeze.clone());
         assert_eq!(frozen.memory.gradients_bytes, 4 * (64 * 3 + 3));
         assert_eq!(frozen.output_bytes, whole.output_bytes);
+    }
+
+    #[test]
+    fn a_reference_has_copies_of_what_is_trained() {
+        let pairs = |edit: &dyn Fn(&mut serde_json::Value)| {
+            plan_of(None, |job| {
+                job["model"] = json!({
+                    "name_or_path": job["model"]["name_or_path"], "task": "dpo",
+                    "config_overrides": {"is_decoder": true},
+                });
+                edit(job);
+            })
+        };
+        let alone = pairs(&|job| job["model"]["task"] = "sft".into());
+        assert_eq!(alone.memory.reference_bytes, 0);
+        let whole = pairs(&|_| {});
+        assert_eq!(whole.memory.reference_bytes, 4 * whole.parameters);
+        assert_eq!(whole.memory.weights_bytes, 8 * whole.parameters);
+        assert_eq!(whole.memory.gradients_bytes, alone.memory.gradients_bytes);
+        assert_eq!(whole.checkpoint_bytes, alone.checkpoint_bytes);
+        // Of twice the sequences, and the logits of the reference.
+        assert!(whole.memory.activations_bytes > 2 * alone.memory.activations_bytes);
+        let adapted = pairs(&|job| job["peft"] = json!({"method": "lora", "r": 4}));
+        assert_eq!(adapted.memory.reference_bytes, 0);
+        let freeze = json!(["embeddings", "encoder.layer.0"]);
+        let frozen = pairs(&|job| job["train"]["freeze"] = freeze.clone());
+        assert_eq!(frozen.memory.reference_bytes, frozen.memory.gradients_bytes);
+        let sharded = pairs(&|job| job["parallel"] = json!({"fsdp": "full_shard"}));
+        assert!(sharded.memory.reference_bytes < whole.memory.reference_bytes);
     }
 
     #[test]

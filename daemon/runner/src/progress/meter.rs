@@ -27,9 +27,12 @@ impl StepCounts {
 }
 
 /// Sums over finished steps, as a checkpoint stores them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct WindowSums {
     loss: f64,
+    /// The task's metrics of steps, where it has any.
+    #[serde(default)]
+    metrics: Vec<f64>,
     samples: u64,
     tokens: u64,
     /// Always 0; kept for checkpoints of earlier versions.
@@ -47,7 +50,7 @@ pub(crate) struct Meter {
 }
 
 /// The sums that a later attempt continues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     steps: u32,
     sum: WindowSums,
@@ -60,12 +63,16 @@ pub(crate) struct Spent {
     pub dispatch: Duration,
     pub compute: Duration,
     pub read_back: Duration,
+    /// Decoding images, beside the others.
+    pub decode: Duration,
 }
 
 /// Means and rates of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WindowAverages {
     pub loss: f64,
+    /// The task's metrics, in their order; none before the first step.
+    pub metrics: Vec<f64>,
     pub seconds_per_step: f64,
     pub samples_per_second: f64,
     pub tokens_per_second: f64,
@@ -84,7 +91,7 @@ impl Meter {
     }
 
     pub(crate) fn window(&self) -> Window {
-        self.window
+        self.window.clone()
     }
 
     /// Starts to count time now.
@@ -98,12 +105,15 @@ impl Meter {
         self.time.dispatch += time.dispatch;
         self.time.compute += time.compute;
         self.time.read_back += time.read_back;
+        self.time.decode += time.decode;
     }
 
     /// Adds a finished step.
-    pub(crate) fn add(&mut self, loss: f64, counts: StepCounts) {
+    pub(crate) fn add(&mut self, loss: f64, metrics: &[f64], counts: StepCounts) {
         self.window.steps += 1;
         self.window.sum.loss += loss;
+        self.window.sum.metrics.resize(metrics.len(), 0.0);
+        self.window.sum.metrics.iter_mut().zip(metrics).for_each(|(sum, value)| *sum += value);
         self.window.sum.samples += counts.samples;
         self.window.sum.tokens += counts.tokens;
     }
@@ -111,11 +121,12 @@ impl Meter {
     /// Returns the averages of the window so far.
     pub(crate) fn averages(&self) -> WindowAverages {
         let seconds = self.since.elapsed().as_secs_f64();
-        let Window { steps, sum } = self.window;
-        let steps = f64::from(steps.max(1));
+        let Window { steps, sum } = &self.window;
+        let steps = f64::from(*steps.max(&1));
         let mean = |duration: Duration| duration.as_secs_f64() / steps;
         WindowAverages {
             loss: sum.loss / steps,
+            metrics: sum.metrics.iter().map(|sum| sum / steps).collect(),
             seconds_per_step: seconds / steps,
             samples_per_second: sum.samples as f64 / seconds,
             tokens_per_second: sum.tokens as f64 / seconds,
@@ -125,6 +136,7 @@ impl Meter {
                 dispatch_seconds: mean(self.time.dispatch),
                 compute_seconds: mean(self.time.compute),
                 read_back_seconds: mean(self.time.read_back),
+                decode_seconds: mean(self.time.decode),
             },
         }
     }

@@ -105,14 +105,14 @@ impl Progress {
     }
 
     /// Adds a finished step.
-    pub(crate) fn add(&mut self, step: u64, loss: f64, counts: StepCounts) {
+    pub(crate) fn add(&mut self, step: u64, loss: f64, metrics: &[f64], counts: StepCounts) {
         self.steps = step;
         self.totals.loss += loss;
         self.totals.samples += counts.samples;
         self.totals.tokens += counts.tokens;
         self.totals.padded_tokens += counts.padded_tokens;
         self.totals.flos += counts.flos;
-        self.meter.add(loss, counts);
+        self.meter.add(loss, metrics, counts);
     }
 
     /// Returns the sums, with the time of this attempt so far.

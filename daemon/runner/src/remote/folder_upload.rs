@@ -113,7 +113,7 @@ impl Remote {
 }
 
 /// The files below a folder by their paths relative to it, sorted.
-fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(inside) = folders.pop() {

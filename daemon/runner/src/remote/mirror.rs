@@ -2,15 +2,15 @@
 //! superseded ones: from the bucket by `save_total_limit`, and from the disk.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use traind_bucket::{Bucket, Location};
-use traind_loader::panic_message;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{SavedKind, Uploaded};
 
+use super::backlog::{Backlog, Ending};
 use super::folder_upload::FolderUpload;
 use super::patience::Urgency;
 use super::queue::Queue;
@@ -45,25 +45,10 @@ pub(crate) struct Mirror {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+    backlog: Backlog<Queue>,
     staged: Staged,
     journal: Journal,
     stop: Stop,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queue: Queue,
-    ending: Option<Ending>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// Nothing more will be added.
-    Finish,
-    /// Nothing more is to be uploaded.
-    Abandon,
 }
 
 impl Remote {
@@ -79,9 +64,8 @@ impl Remote {
         let (newest, existing) = (staged.steps.last().copied(), staged.steps.clone());
         let best = staged.best;
         let (journal, stop) = (self.journal.clone(), self.stop.clone());
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { state, changed, staged, journal, stop });
-        existing.into_iter().for_each(|step| shared.state().queue.has(step));
+        let shared = Arc::new(Shared { backlog: Backlog::default(), staged, journal, stop });
+        shared.backlog.with(|queue| existing.into_iter().for_each(|step| queue.has(step)));
         let uploads = Uploads {
             bucket: Bucket::open(location.clone()).map_err(run_error(FIELD))?,
             location: location.clone(),
@@ -101,8 +85,7 @@ impl Remote {
 impl Mirror {
     /// Uploads a checkpoint that was written. `best` is the best one so far.
     pub(crate) fn add(&self, step: u64, best: Option<u64>) -> RunResult<()> {
-        let left_out = self.shared.state().queue.add(step, best);
-        self.shared.changed.notify_all();
+        let left_out = self.shared.backlog.with(|queue| queue.add(step, best));
         for step in left_out {
             let message = format!(
                 "checkpoint-{step} is not uploaded, since newer ones wait already: raise save_steps"
@@ -128,10 +111,7 @@ impl Mirror {
     }
 
     fn end(&mut self, ending: Ending) -> RunResult<()> {
-        self.shared.state().ending = Some(ending);
-        self.shared.changed.notify_all();
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))))
+        self.shared.backlog.end(ending, self.thread.take())
     }
 }
 
@@ -145,29 +125,8 @@ impl Drop for Mirror {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the next checkpoint to upload; `None` once there will be none.
-    fn next(&self) -> Option<u64> {
-        let mut state = self.state();
-        loop {
-            if state.ending == Some(Ending::Abandon) {
-                return None;
-            }
-            if let Some(step) = state.queue.begin() {
-                return Some(step);
-            }
-            if state.ending.is_some() {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
     fn urgency(&self) -> Urgency {
-        match (self.state().ending, self.stop.reason()) {
+        match (self.backlog.ending(), self.stop.reason()) {
             (Some(Ending::Abandon), _) | (_, Some(StopReason::Cancelled)) => Urgency::Abandoned,
             (None, _) => Urgency::None,
             (Some(Ending::Finish), Some(StopReason::Interrupted)) => Urgency::Leaving,
@@ -177,7 +136,7 @@ impl Shared {
 
     /// Removes the checkpoints that the disk need not hold any longer.
     fn remove_superseded(&self) -> RunResult<()> {
-        let removable = self.state().queue.take_removable();
+        let removable = self.backlog.with(Queue::take_removable);
         for step in removable {
             if let Err(error) = (self.staged.remove)(&self.staged.folder, step) {
                 let path = checkpoint_folder(&self.staged.folder, step);
@@ -199,12 +158,12 @@ struct Uploads {
 
 impl Uploads {
     fn run(mut self) -> RunResult<()> {
-        while let Some(step) = self.shared.next() {
+        while let Some(step) = self.shared.backlog.next(Queue::begin) {
             match self.upload(step) {
                 Err(RunError::Data(traind_loader::Error::Abandoned)) => return Ok(()),
                 uploaded => uploaded?,
             }
-            self.shared.state().queue.end();
+            self.shared.backlog.with(Queue::end);
             self.shared.remove_superseded()?;
         }
         Ok(())
@@ -230,7 +189,7 @@ impl Uploads {
             bytes,
             seconds: start.elapsed().as_secs_f64(),
         }))?;
-        let best = shared.state().queue.best();
+        let best = shared.backlog.with(|queue| queue.best());
         for step in (self.rotate)(step, best) {
             upload.remove_checkpoint(&name(step))?;
         }

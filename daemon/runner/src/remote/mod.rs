@@ -1,14 +1,17 @@
-//! The folders of a job that are in a bucket: staged on the host's disk, uploaded while training
-//! continues.
+//! The folders of a job that are in a bucket, and the repository of the hub that its model is committed
+//! to: staged on the host's disk, uploaded while training continues.
 //!
 //! Everything is written locally first, as if the job had local folders. So the files are whole, and
 //! training waits for the disk alone.
 //!
 //! Imports `output`, `control` and `error`.
 
+mod backlog;
 mod folder_upload;
 mod mirror;
 mod patience;
+mod publication;
+mod pushes;
 mod queue;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +25,9 @@ use crate::error::{RunError, RunResult};
 use crate::output::{CHECKPOINT_PREFIX, MANIFEST, failed};
 
 pub(crate) use mirror::{Mirror, Staged};
+pub(crate) use publication::Publication;
+
+use pushes::PushRule;
 
 /// The folder in the run directory in which a bucket's files are staged.
 const STAGING: &str = "output";
@@ -33,6 +39,8 @@ pub(crate) struct Remote {
     pub checkpoints: Option<Location>,
     /// The most checkpoints on the disk at one time, if they are staged there.
     pub staged_max: Option<u64>,
+    /// The pushes to the hub, where the job asks for them.
+    pushes: Option<PushRule>,
     journal: Journal,
     stop: Stop,
 }
@@ -52,14 +60,14 @@ impl Remote {
             false => Ok(None),
         };
         let (output, checkpoints) = (location(&job.output_dir)?, location(job.checkpoints())?);
-        let staged_max = job.staged_checkpoints_max();
+        let (staged_max, pushes) = (job.staged_checkpoints_max(), PushRule::of(job));
         if output.is_some() {
             job.output_dir = run_dir.join(STAGING);
         }
         if checkpoints.is_some() {
             job.checkpoint_dir = None;
         }
-        Ok(Remote { output, checkpoints, staged_max, journal, stop })
+        Ok(Remote { output, checkpoints, staged_max, pushes, journal, stop })
     }
 
     /// The name of the output folder for users, whose local folder is `local`.

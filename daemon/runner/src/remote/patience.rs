@@ -1,8 +1,10 @@
-//! Repeats calls of a bucket that fail.
+//! Repeats calls of a bucket or of the hub that fail.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use traind_bucket::{Problem, Result};
+use traind_bucket::{Error as BucketError, Problem as BucketProblem};
+use traind_hub::{Error as HubError, Problem as HubProblem};
 
 use crate::control::{Journal, print_line};
 
@@ -29,14 +31,43 @@ pub(super) enum Urgency {
     Abandoned,
 }
 
+/// An error of an upload.
+pub(super) trait UploadError: Display {
+    /// Whether the same call may succeed later.
+    fn may_pass(&self) -> bool;
+
+    /// Whether no other call can succeed: the upload was abandoned, or its files cannot be read.
+    fn is_final(&self) -> bool;
+}
+
+impl UploadError for BucketError {
+    fn may_pass(&self) -> bool {
+        self.problem.may_pass()
+    }
+
+    fn is_final(&self) -> bool {
+        matches!(*self.problem, BucketProblem::Abandoned | BucketProblem::Io { .. })
+    }
+}
+
+impl UploadError for HubError {
+    fn may_pass(&self) -> bool {
+        self.problem.may_pass()
+    }
+
+    fn is_final(&self) -> bool {
+        matches!(*self.problem, HubProblem::Abandoned | HubProblem::Io { .. })
+    }
+}
+
 /// Calls `work` until it succeeds. While training continues, that is tried without end, and problems
 /// are warned about. Otherwise one that cannot pass is an error, and so is one that does not pass in
 /// time.
-pub(super) fn persist<T>(
+pub(super) fn persist<T, E: UploadError>(
     journal: &Journal,
     urgency: &dyn Fn() -> Urgency,
-    mut work: impl FnMut() -> Result<T>,
-) -> Result<T> {
+    mut work: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let mut pause = PAUSE_MIN;
     let mut warned: Option<Instant> = None;
     let mut waited_for: Option<Instant> = None;
@@ -50,14 +81,14 @@ pub(super) fn persist<T>(
             Urgency::None => None,
             _ => Some(*waited_for.get_or_insert(now)),
         };
-        let may_pass = error.problem.may_pass();
+        let may_pass = error.may_pass();
         let gives_up = match (urgency(), since) {
             (Urgency::None, _) | (_, None) => false,
             (Urgency::Abandoned, _) => true,
             (Urgency::Last, Some(since)) => !may_pass || now - since > AT_END,
             (Urgency::Leaving, Some(since)) => !may_pass || now - since > AT_EXIT,
         };
-        if gives_up || matches!(*error.problem, Problem::Abandoned | Problem::Io { .. }) {
+        if gives_up || error.is_final() {
             return Err(error);
         }
         if warned.is_none_or(|warned| now - warned >= WARN_EVERY) {

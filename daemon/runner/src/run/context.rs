@@ -8,6 +8,7 @@ use traind_cache::EntryLocks;
 use traind_job_file::RunSpec;
 
 use crate::control::{Downloads, Reporter, Stop};
+use crate::hosts::{Hosts, MeetingPlace};
 use crate::remote::Remote;
 
 #[derive(Clone, Debug)]
@@ -20,6 +21,9 @@ pub(crate) struct Context {
     pub remote: Remote,
     /// Locks the cache entries that the run uses.
     pub locks: EntryLocks,
+    pub hosts: Hosts,
+    /// Where the hosts meet, if a launcher started several.
+    pub meeting_place: Option<MeetingPlace>,
     pub started: Instant,
 }
 

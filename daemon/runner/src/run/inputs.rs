@@ -1,22 +1,23 @@
 //! Everything that is known before the cores are touched: the data, the model without its weights,
 //! and the plan of the steps.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, TrainSamplingStrategy};
 use traind_loader::{
-    Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, SamplingStrategy,
-    TextTokenizer, TokenizedSet,
+    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig,
+    SamplingStrategy, TokenizedSet,
 };
 use traind_xla::mesh::{Axis, Mesh};
 
-use super::Context;
+use super::{Context, equality};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
 use crate::data::{self, DataSource, Splits};
 use crate::error::RunResult;
 use crate::evaluation::TextWriter;
-use crate::model::{ModelFolder, OpenModel};
+use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
 use crate::tasks;
 
@@ -40,38 +41,45 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) fn read(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
-        let resumed = checkpoint::find(&CheckpointSource {
+        let source = CheckpointSource {
             spec: &context.spec,
             run_dir: &context.run_dir,
             remote: &context.remote,
             journal,
-        })?;
+        };
+        let resumed = checkpoint::find(&source, &context.hosts)?;
         let downloads = context.downloads();
         let folder = ModelFolder::open(&job.model, &downloads)?;
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
         let limit = lengths::limit(job, task.as_ref(), positions);
-        let tokenizer = folder.tokenizer(job, journal, limit, positions)?;
-        folder.check_segments(job, &tokenizer)?;
-        let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
+        let processor = Processor::open(&folder, job, journal, limit, positions)?;
+        let max_length = processor.text().max_length().unwrap_or(limit).min(limit);
         let cache_dir = &context.spec.cache_dir;
         let source =
             DataSource { job, cache_dir, downloads: &downloads, journal, stop: &context.stop };
-        let splits = data::prepare(&source, task.as_ref(), &tokenizer, max_length)?;
-        let pad_token_id = folder.pad_token_id(&tokenizer)?;
+        let prepare = || data::prepare(&source, task.as_ref(), processor.text(), max_length);
+        let splits = context.hosts.first_then_others("data", prepare)?;
+        equality::check_data(&context.hosts, &splits)?;
+        let pad_token_id = folder.pad_token_id(processor.text())?;
         let padding = RowPadding {
-            padding: lengths::padding(job, &tokenizer, pad_token_id),
-            masking: task.masking(&tokenizer)?,
+            padding: processor.padding(job, pad_token_id),
+            masking: task.masking(processor.text())?,
+            augmentation: task.augmentation(),
+            shards: mesh.own_data_shards(),
         };
         let buckets = RowBuckets {
             rows: lengths::buckets(job, task.as_ref(), max_length, positions)?,
             targets: lengths::target_buckets(job, task.as_ref(), positions)?,
         };
-        let open = folder.build(job, task, splits.encoder.as_ref(), &tokenizer)?;
+        let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         lengths::check_rows(job, open.model.rows_max())?;
         open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
-        let writer = TextWriter::of_job(job, &open, tokenizer, pad_token_id)?;
+        let writer = match processor.into_tokenizer() {
+            Some(tokenizer) => TextWriter::of_job(job, &open, tokenizer, pad_token_id)?,
+            None => None,
+        };
         let set = &splits.planned()?.set;
         let sampler = lengths::sampler(sampler(job, &mesh), set, &buckets)?;
         let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
@@ -115,13 +123,25 @@ fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
 pub(super) struct RowPadding {
     padding: Padding,
     masking: Option<Masking>,
+    /// Those of this host.
+    shards: Range<usize>,
+    augmentation: Option<Augmentation>,
 }
 
 impl RowPadding {
     pub(super) fn collator(&self, set: &Arc<TokenizedSet>) -> Collator {
-        let collator = Collator::new(Arc::clone(set), self.padding);
+        let collator = Collator::new(Arc::clone(set), self.padding).of_shards(self.shards.clone());
         match &self.masking {
             Some(masking) => collator.with_masking(masking.clone()),
+            None => collator,
+        }
+    }
+
+    /// The collator of rows to train on.
+    pub(super) fn train_collator(&self, set: &Arc<TokenizedSet>) -> Collator {
+        let collator = self.collator(set);
+        match self.augmentation {
+            Some(augmentation) => collator.with_augmentation(augmentation),
             None => collator,
         }
     }

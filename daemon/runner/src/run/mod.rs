@@ -3,33 +3,43 @@
 //! Imports every room but `plan`.
 
 mod context;
+mod equality;
 mod first_uses;
 mod inputs;
 mod prepare;
 mod save;
+pub(crate) mod standalone;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, Platform};
 use traind_loader::{TokenizedSet, panic_message};
+use traind_mpi::{PmiServer, Process, World};
 use traind_proto::sample_ledger::LedgerHead;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Phase, Started};
+use traind_rendezvous::host_name;
 
 use crate::checkpoint::{self, Checkpoints};
 use crate::control::{RunnerService, StepGates, print_line};
 use crate::error::{RunError, RunResult};
+use crate::hosts::{StopAgreement, Watched};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
-use crate::output::{self, TensorBoardWriter};
+use crate::output::{self, Reports};
 use crate::progress::{BestRule, PlateauRule, Progress};
+use crate::remote::Publication;
 use crate::session::Session;
+use crate::state::step_metrics;
 use crate::training::{EvaluationsAndCheckpoints, Ledger, StepLog, Trainer, Updates, prefetch};
 
 pub(crate) use context::Context;
 
 use prepare::{Prepared, prepare};
+
+/// The longest path of a unix socket on Linux.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// The end of a run that did not fail.
 #[derive(Debug, Default)]
@@ -44,7 +54,11 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     let work = || {
         record_start(context)?;
         serve(context)?;
-        execute(context)
+        meet(context)?;
+        let ended = execute(context)?;
+        end_mpi()?;
+        context.hosts.complete()?;
+        Ok(ended)
     };
     let result = catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
@@ -61,9 +75,11 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
         }
         // Stopped before training, when there is nothing to save.
         Err(RunError::Data(traind_loader::Error::Abandoned)) if context.stop.reason().is_some() => {
+            context.hosts.abandon();
             Outcome::Cancelled
         }
         Err(error) => {
+            context.hosts.expect_loss(&error);
             let begun = finished.steps > 0 || context.spec.attempt > 1;
             let transient = error.is_transient(begun);
             let failure = Failure { transient, ..error.failure() };
@@ -76,33 +92,41 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     if outcome == Outcome::Completed {
         finished.output_dir = context.remote.output_name(&context.spec.job.output_dir);
     }
+    let failure = finished.failure.clone();
     context.reporter.journal.record_last(Kind::Finished(finished))?;
+    if let Some(failure) = failure {
+        context.hosts.fail(&failure);
+    }
     Ok(outcome)
 }
 
 /// Prepares, trains, evaluates and saves.
 fn execute(context: &Context) -> RunResult<Ended> {
-    let job = &context.spec.job;
-    output::create_folder(&job.output_dir)?;
-    output::create_folder(job.checkpoints())?;
-    context.remote.check()?;
+    let (job, hosts) = (&context.spec.job, &context.hosts);
+    create_folders(context)?;
+    let publication = if hosts.is_first() { context.remote.publish()? } else { None };
+    equality::check_job(context)?;
     let (mut session, prepared) = prepare(context)?;
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
-    checkpoint::check_disk_space(
-        job,
-        session.host_bytes(),
-        timetable,
-        open,
-        resumed.as_ref(),
-        context.remote.staged_max,
-    )?;
-    let mut trainer = trainer(context, &session, &prepared)?;
+    if hosts.is_first() {
+        checkpoint::check_disk_space(
+            job,
+            session.host_bytes(),
+            timetable,
+            open,
+            resumed.as_ref(),
+            context.remote.staged_max,
+        )?;
+    }
+    let mut trainer = trainer(context, &session, &prepared, publication.as_ref())?;
     let done = trainer.progress.steps;
     let batches = prefetch(&job.train, &session, sampler, collator, timetable, done)?;
     trainer.run(&mut session, batches)?;
     if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
         checkpoints.finish()?;
     }
+    // The others may read the first host's checkpoints from here on.
+    hosts.barrier("checkpoints")?;
     if trainer.progress.stopped.is_some() {
         return Ok(Ended { stopped: true, steps: trainer.progress.steps, ..Ended::default() });
     }
@@ -111,20 +135,33 @@ fn execute(context: &Context) -> RunResult<Ended> {
         trainer.progress.log_history.push(summary);
     }
     load_best(context, &mut session, &prepared.open, &mut trainer.progress)?;
-    evaluate_and_save(context, session, &prepared, trainer)
+    evaluate_and_save(context, session, &prepared, trainer, publication.as_ref())
+}
+
+/// Creates the folders into which the first host writes.
+fn create_folders(context: &Context) -> RunResult<()> {
+    let job = &context.spec.job;
+    if !context.hosts.is_first() {
+        return Ok(());
+    }
+    output::create_folder(&job.output_dir)?;
+    output::create_folder(job.checkpoints())?;
+    context.remote.check()
 }
 
 fn trainer<'a>(
     context: &Context,
     session: &Session,
     prepared: &'a Prepared,
+    publication: Option<&Publication>,
 ) -> RunResult<Trainer<EvaluationsAndCheckpoints<'a>>> {
     let job = &context.spec.job;
     let Prepared { resumed, open, recipe, timetable, .. } = prepared;
     let (resumed, reporter) = (resumed.as_ref(), &context.reporter);
-    let log_folder = job.train.report_to.tensorboard.then(|| job.output_dir.join("runs"));
-    let tensorboard = log_folder.map(|folder| TensorBoardWriter::create(&folder, &host_name()));
-    let tensorboard = tensorboard.transpose()?;
+    let reports = match context.hosts.is_first() {
+        true => Reports::open(job, &context.spec.job_id, &host_name())?,
+        false => Reports::default(),
+    };
     Ok(Trainer {
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
@@ -138,10 +175,11 @@ fn trainer<'a>(
             checkpoints: Checkpoints::start(
                 &context.spec,
                 reporter,
-                open,
-                recipe,
+                (open, recipe),
                 resumed,
                 &context.remote,
+                publication,
+                &context.hosts,
             )?,
             best_rule: BestRule::of(&job.train),
             plateau_rule: PlateauRule::of(&job.train),
@@ -151,13 +189,19 @@ fn trainer<'a>(
         },
         log: StepLog::new(
             reporter.journal.clone(),
-            tensorboard,
+            reports,
             timetable.clone(),
             job.train.include_num_input_tokens_seen,
+            step_metrics(job),
         ),
-        ledger: Ledger::open(&context.run_dir, ledger_head(job, prepared.collator.set()))?,
+        ledger: context
+            .hosts
+            .is_first()
+            .then(|| Ledger::open(&context.run_dir, ledger_head(job, prepared.collator.set())))
+            .transpose()?,
         reporter: reporter.clone(),
         stop: context.stop.clone(),
+        agreement: StopAgreement::new(context.hosts.clone(), context.stop.clone()),
         gates: StepGates::from_environment(&job.name),
     })
 }
@@ -173,30 +217,42 @@ fn evaluate_and_save(
     mut session: Session,
     prepared: &Prepared,
     trainer: Trainer<EvaluationsAndCheckpoints<'_>>,
+    publication: Option<&Publication>,
 ) -> RunResult<Ended> {
-    let job = &context.spec.job;
+    let (job, is_first) = (&context.spec.job, context.hosts.is_first());
     let Trainer { timetable, mut progress, pauses, mut log, .. } = trainer;
     let evaluated = progress.evaluation.as_ref().map(|(step, _)| *step);
     if evaluated != Some(progress.steps) {
         pauses.evaluate(&mut session, &mut progress, &mut log)?;
     }
-    if let (Some(evaluator), Some((_, evaluation))) = (&prepared.validation, &progress.evaluation) {
+    if let (Some(evaluator), Some((_, evaluation))) = (&prepared.validation, &progress.evaluation)
+        && is_first
+    {
         evaluator.write_report(&job.output_dir, evaluation)?;
     }
+    if job.train.do_train && is_first {
+        save::save(context, &session, prepared, &timetable, &progress)?;
+    }
     let mut metrics = match job.train.do_train {
-        true => save::save(context, &session, prepared, &timetable, &progress)?,
+        true => save::final_metrics(&progress),
         false => progress.evaluation_metrics().cloned().unwrap_or_default(),
     };
     if let Some(test) = &prepared.test {
         let epoch = timetable.epoch(progress.steps);
         let evaluation = test.run(&mut session, "test", progress.steps, epoch)?;
-        if job.train.do_predict {
+        if job.train.do_predict && is_first {
             test.write_predictions(&job.output_dir, &evaluation)?;
         }
         metrics.extend(evaluation.metrics);
     }
     context.reporter.activity.enter(Phase::Checkpoint);
-    context.remote.upload_output(&job.output_dir, progress.steps)?;
+    log.finish()?;
+    if let Some(publication) = publication {
+        publication.finish(&job.output_dir, progress.steps)?;
+    }
+    if is_first {
+        context.remote.upload_output(&job.output_dir, progress.steps)?;
+    }
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
 }
 
@@ -212,6 +268,9 @@ fn load_best(
     let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
     let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
     let folder = output::checkpoint_folder(job.checkpoints(), step);
+    if !context.hosts.is_first() && !folder.exists() {
+        context.remote.fetch_checkpoint(step, &folder)?;
+    }
     session.set_saved_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
     progress.evaluation = None;
     let message = format!("loaded the best model, which is that of step {step}");
@@ -231,6 +290,11 @@ fn record_start(context: &Context) -> RunResult<()> {
 }
 
 fn serve(context: &Context) -> RunResult<()> {
+    let path = context.run_dir.join("runner.sock");
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        let message = format!("{} is too long; nobody can ask for the status", path.display());
+        return Ok(context.reporter.journal.warn("SOCKET_PATH_TOO_LONG", message)?);
+    }
     let service = RunnerService {
         job_id: context.spec.job_id.clone(),
         attempt: context.spec.attempt,
@@ -241,7 +305,33 @@ fn serve(context: &Context) -> RunResult<()> {
     service.spawn(&context.run_dir).map_err(RunError::Service)
 }
 
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
+/// Waits for the other hosts of the job.
+fn meet(context: &Context) -> RunResult<()> {
+    let Some(place) = &context.meeting_place else { return Ok(()) };
+    let watched = Watched {
+        reporter: context.reporter.clone(),
+        cores: context.spec.cores.clone(),
+        started: context.started,
+    };
+    context.hosts.meet(place, watched)?;
+    start_mpi(context)?;
+    let journal = &context.reporter.journal;
+    Ok(journal.info(format!("all hosts of the job have met; this is {}", place.placement))?)
+}
+
+/// Joins MPI, which carries the reductions of CPUs across hosts.
+fn start_mpi(context: &Context) -> RunResult<()> {
+    let (hosts, spec) = (&context.hosts, &context.spec);
+    let is_cpu = spec.job.resources.platform == Platform::Cpu;
+    let Some(connection) = hosts.serve_mpi()?.filter(|_| is_cpu) else { return Ok(()) };
+    let pmi = Some(PmiServer { connection: connection.into() });
+    let process = Process { rank: hosts.rank(), size: hosts.size(), pmi };
+    let started = World::start(&traind_mpi::installed_library(), process, spec.cores.len());
+    started.map(drop).map_err(|error| RunError::Device(error.into()))
+}
+
+/// Leaves MPI, which all hosts do at their ends.
+fn end_mpi() -> RunResult<()> {
+    let finished = World::current().map_or(Ok(()), World::finish);
+    finished.map_err(|error| RunError::Device(error.into()))
 }

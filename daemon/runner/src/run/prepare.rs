@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_cache::CacheFolders;
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, Platform};
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
 
-use super::Context;
 use super::first_uses::FirstUses;
 use super::inputs::Inputs;
+use super::{Context, equality};
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
@@ -37,7 +37,8 @@ pub(super) struct Prepared {
 }
 
 pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
-    let mesh = state::mesh(&context.spec.job)?;
+    let hosts = &context.hosts;
+    let mesh = state::mesh(&context.spec.job)?.on_hosts(hosts.size(), hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone()));
@@ -63,7 +64,7 @@ impl Inputs {
         activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
-        let (train_rows, collator) = (train.len() as u64, self.padding.collator(train));
+        let (train_rows, collator) = (train.len() as u64, self.padding.train_collator(train));
         let Inputs { resumed, recipe, open, sampler, timetable, .. } = self;
         let prepared = Prepared {
             resumed,
@@ -114,8 +115,8 @@ impl Inputs {
         };
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);
-        let reporter = context.reporter.clone();
-        let evaluator = Evaluator::new(job, split, task, labels, batching, collator, reporter)?;
+        let run = (context.reporter.clone(), context.hosts.clone());
+        let evaluator = Evaluator::new(job, split, task, labels, batching, collator, run)?;
         Ok(Some(evaluator.with_writer(self.writer.clone())))
     }
 
@@ -128,10 +129,11 @@ impl Inputs {
     ) -> RunResult<Session> {
         let job = &context.spec.job;
         let start = self.start_values(context)?;
-        let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
+        equality::check_start(&context.hosts, &start)?;
+        let cache = executable_cache(context)?;
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
+        let device = |cores| LazyDevice::new(cores, cache.clone(), job.train.tf32);
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         report_kernels(context, &devices[0])?;
         let OpenModel { model, task, inputs, .. } = &self.open;
@@ -157,8 +159,21 @@ impl Inputs {
         let start = Instant::now();
         let mut values = resumed.load(journal, self.open.model.as_ref(), &self.recipe)?;
         values.parameters = self.open.complete(job, values.parameters)?;
+        if job.has_reference() {
+            values.reference = Some(self.open.start_weights(job)?.arrays);
+        }
         self.open.report_resumed(journal, start)?;
         Ok(values)
+    }
+}
+
+/// The cache of executables. GPUs of several hosts compile together, so that all must compile or none: they use
+/// no cache.
+fn executable_cache(context: &Context) -> RunResult<Option<ExecutableCache>> {
+    let is_gpu = context.spec.job.resources.platform == Platform::Cuda;
+    match is_gpu && !context.hosts.is_alone() {
+        true => Ok(None),
+        false => Ok(Some(ExecutableCache::open(&context.spec.cache_dir.join("executables"))?)),
     }
 }
 

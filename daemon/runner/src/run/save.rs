@@ -4,14 +4,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
-use traind_job_file::JobFile;
+use traind_job_file::{DataSetUrl, JobFile, ModelSource};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
 use crate::error::RunResult;
 use crate::metrics::Metrics;
+use crate::model::OpenModel;
 use crate::output::{
-    self, LogEntry, ModelCard,
+    self, EvaluatedData, LogEntry, ModelCard,
     charts::{self, LossCurve},
     failed,
 };
@@ -21,14 +22,14 @@ use crate::session::Session;
 use super::Context;
 use super::prepare::Prepared;
 
-/// Saves the model; returns the final metrics of the run.
+/// Saves the model.
 pub(super) fn save(
     context: &Context,
     session: &Session,
     prepared: &Prepared,
     timetable: &Timetable,
     progress: &Progress,
-) -> RunResult<Metrics> {
+) -> RunResult<()> {
     let start = Instant::now();
     context.reporter.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
@@ -38,24 +39,22 @@ pub(super) fn save(
         false => prepared.open.save_weights(folder, &session.saved_parameters()?)?,
     }
     output::copy_tokenizer(&prepared.open.folder, folder)?;
-    let metrics = final_metrics(progress);
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     write_card(folder, job, prepared, progress)?;
     output::sync_folder(folder)?;
-    context.reporter.journal.record(Kind::Saved(Saved {
+    Ok(context.reporter.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),
         kind: SavedKind::Final.into(),
         step: progress.steps,
         bytes: output::folder_bytes(folder).map_err(failed("measure", folder))?,
         seconds: start.elapsed().as_secs_f64(),
         stall_seconds: start.elapsed().as_secs_f64(),
-    }))?;
-    Ok(metrics)
+    }))?)
 }
 
 /// The metrics of training, and those of the last evaluation.
-fn final_metrics(progress: &Progress) -> Metrics {
+pub(super) fn final_metrics(progress: &Progress) -> Metrics {
     let mut metrics = train_metrics(progress);
     metrics.extend(progress.evaluation_metrics().cloned().unwrap_or_default());
     metrics
@@ -106,11 +105,14 @@ fn write_card(
     let none = Metrics::new();
     let card = ModelCard {
         name: &job.name,
-        base_model: &open.folder.file_name().unwrap_or_default().to_string_lossy(),
+        base_model: &base_model(job, open),
+        is_of_hub: matches!(job.model.name_or_path, ModelSource::Hub(_)),
+        evaluated: evaluated_data(job),
         library_name: open.library_name(job),
         task: &job.model.task.to_string(),
         pipeline_tag: open.task.pipeline_tag(),
         train_rows: *train_rows,
+        effort: effort(job, progress.totals.seconds),
         labels: &open.task.labels(config)?,
         arguments: vec![
             ("learning_rate", train.learning_rate.to_string()),
@@ -127,4 +129,34 @@ fn write_card(
         metrics: progress.evaluation_metrics().unwrap_or(&none),
     };
     output::write_of_several(&folder.join("README.md"), card.render().as_bytes())
+}
+
+/// The time of training, with its cost where there is a price.
+fn effort(job: &JobFile, seconds: f64) -> String {
+    let (cores, platform) = (job.resources.cores, job.resources.platform);
+    let price = job.resources.price_per_hour;
+    let cost = price.map(|price| format!(", which cost {:.2}", price * seconds / 3600.0));
+    format!("Training took {seconds:.0} s on {cores} {platform} cores{}.", cost.unwrap_or_default())
+}
+
+fn base_model(job: &JobFile, open: &OpenModel) -> String {
+    match &job.model.name_or_path {
+        ModelSource::Hub(id) => id.clone(),
+        ModelSource::Folder(_) => {
+            open.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        }
+    }
+}
+
+/// The data set that the model is evaluated on, which may be a part of that which it is trained on.
+fn evaluated_data(job: &JobFile) -> Option<EvaluatedData> {
+    let files = job.data.validation.as_ref().or(job.data.train.as_ref())?;
+    let pattern = files.patterns.first()?.to_string_lossy();
+    let data_set = DataSetUrl::parse(&pattern);
+    let file = || pattern.rsplit('/').next().unwrap_or_default().to_owned();
+    Some(EvaluatedData {
+        is_of_hub: data_set.is_some(),
+        name: data_set.map_or_else(file, |url| url.id),
+        split: "validation",
+    })
 }

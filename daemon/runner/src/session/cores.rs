@@ -72,6 +72,6 @@ mod tests {
         assert!(check_devices(2, 2).is_ok() && check_devices(4, 2).is_ok());
         let failure = check_devices(1, 2).unwrap_err().failure();
         assert_eq!(failure.reason, reasons::DEVICE_NOT_FOUND);
-        assert!(failure.message.contains("1 devices") && failure.message.contains("2 cores"));
+        assert!(failure.message.ends_with("1 of 2"), "{}", failure.message);
     }
 }

@@ -15,13 +15,15 @@ pub(super) struct ProgramCosts {
 }
 
 impl ProgramCosts {
-    /// `forward`: FLOPs of the program's forward pass.
+    /// `forward`: FLOPs of the program's forward pass; `frozen`: those of a pass without gradients besides.
     pub(super) fn of<S>(
         compiled: &CompiledProgram<S>,
         program: Program,
         forward: f64,
+        frozen: f64,
     ) -> ProgramCosts {
-        let model = if program.computes_gradients() { flops::training(forward) } else { forward };
+        let trains = program.computes_gradients();
+        let model = frozen + if trains { flops::training(forward) } else { forward };
         let memory = compiled.memory.unwrap_or_default();
         ProgramCosts {
             work: Work { executed: compiled.flops, model },

@@ -28,7 +28,7 @@ use traind_loader::BatchAxis;
 use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
 use traind_proto::v1::{MemoryUsage, Phase};
-use traind_xla::mesh::Coordinates;
+use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice};
 
 use crate::control::{Reporter, Work};
@@ -118,9 +118,12 @@ impl<D: ProgramDevice> Session<D> {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
         };
-        let forward = self.programs.train.forward.model.forward_flops(sizes.rows(), lengths);
+        let pass = &self.programs.train.forward;
+        let rows = sizes.rows() * pass.layout.sequences();
         let chunks = self.programs.pipeline.chunks.count() as f64;
-        let costs = ProgramCosts::of(&compiled, shape.program, forward / chunks);
+        let forward = pass.model.forward_flops(rows, lengths) / chunks;
+        let of_reference = if pass.preference.is_some() { forward } else { 0.0 };
+        let costs = ProgramCosts::of(&compiled, shape.program, forward, of_reference);
         self.costs.insert(shape.key(), costs);
         self.device_of(shape).install(&shape.key(), compiled.step);
     }
@@ -257,7 +260,7 @@ impl Session {
         Ok(Launch::new(programs, start.elapsed()))
     }
 
-    /// Runs `program` for a batch; returns the values that it fetches for each data shard.
+    /// Runs `program` for a batch; returns the values that it fetches for each data shard of this host.
     pub(crate) fn evaluate(
         &mut self,
         program: Program,
@@ -272,7 +275,7 @@ impl Session {
         };
         self.reporter.activity.program_finished();
         let cores = self.devices[0].cores();
-        let shards = 0..cores.mesh().data_shards();
+        let shards = 0..cores.mesh().size(Axis::Data);
         let first = shards.map(|shard| cores.core_at(Coordinates::of_data_shard(shard)));
         Ok(fetched?.of_cores(&first.collect::<Result<Vec<_>, _>>()?))
     }

@@ -9,7 +9,8 @@ use traind_durable::Replacement;
 use traind_proto::program_folder::{DESCRIPTION, PROGRAM_FOLDER, TEXT, encode, program_file};
 use traind_proto::v1;
 use traind_xla::analysis::Collective;
-use traind_xla::mesh::Mesh;
+use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::Participants;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::device::CompiledProgram;
@@ -94,13 +95,14 @@ fn collectives(mesh: &Mesh, all: &[Collective]) -> Vec<v1::Collectives> {
 
 fn one(mesh: &Mesh, collective: &Collective) -> v1::Collectives {
     let axes = mesh.axes_between(&collective.participants.first());
+    let hosts = matches!(collective.participants, Participants::Hosts(_)).then_some("hosts");
     v1::Collectives {
         operation: collective.operation.to_owned(),
         count: 1,
         operand_bytes: collective.operand_bytes,
         result_bytes: collective.result_bytes,
         group_size: collective.participants.group_size() as u32,
-        group_count: collective.participants.group_count() as u32,
-        axes: axes.iter().map(ToString::to_string).collect(),
+        group_count: collective.participants.group_count(mesh.replica_count()) as u32,
+        axes: axes.iter().map(Axis::to_string).chain(hosts.map(str::to_owned)).collect(),
     }
 }

@@ -67,6 +67,13 @@ impl<C: ProgramCompiler> ProgramQueue<C> {
         ProgramQueue { shared: Arc::new(shared), threads: Vec::new() }
     }
 
+    /// Counts the programs that no thread has begun, also after the queue was moved.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> impl Fn() -> usize + use<C> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.lock().waiting.len()
+    }
+
     /// The recorder of the programs of a stage.
     pub(super) fn recorder(&self, stage: usize) -> &Recorder {
         self.shared.builder.compilers[stage].recorder()

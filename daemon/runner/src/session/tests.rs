@@ -345,7 +345,14 @@ fn dropping_a_session_waits_for_the_program_in_flight_and_begins_no_other() {
     fixture.launch(Program::Train).unwrap();
     fixture.compiler.wait_until_begun(Program::Evaluate);
     let Fixture { session, compiler, folder, .. } = fixture;
+    let waiting = session.queue.waiting();
     let drops = std::thread::spawn(move || drop(session));
+    // The queue is empty once dropping has begun.
+    let start = std::time::Instant::now();
+    while waiting() > 0 {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
     assert_eq!(compiler.lock().running, 1);
     compiler.release(Program::Evaluate);
     drops.join().unwrap();

@@ -61,7 +61,8 @@ impl Uploader {
         let mut inputs: Vec<Vec<CoreInputs>> = self.stages.iter().map(|_| Vec::new()).collect();
         for rows in self.pipeline.rows_of_microbatches(host.scheduled.plan.sizes.rows()) {
             let shared = shared(rows.start)?;
-            let part = |array: &HostArray| array.rows(rows.clone());
+            let of_model = self.layout.model_rows(rows);
+            let part = |array: &HostArray| array.rows(of_model.clone());
             let parts = shards.iter().map(|arrays| arrays.iter().map(part).collect());
             let parts = parts.collect::<Result<Vec<Vec<HostArray>>, _>>()?;
             for (cores, inputs) in self.stages.iter().zip(&mut inputs) {

@@ -2,6 +2,8 @@
 //! Both last from one program of a step to the next.
 
 use serde::{Deserialize, Serialize};
+use traind_job_file::JobFile;
+use traind_models::tasks::Preference;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
@@ -21,17 +23,32 @@ pub(crate) struct Accumulation {
     pub loss_sum: Variable,
     /// f32
     pub weight_sum: Variable,
+    /// f32[M], where the task has metrics of a step.
+    pub metric_sums: Option<Variable>,
 }
 
 impl Accumulation {
-    pub(super) fn declare(recorder: &mut Recorder) -> Accumulation {
+    /// Declares the sums, with those of `metrics` metrics.
+    pub(super) fn declare(recorder: &mut Recorder, metrics: usize) -> Accumulation {
         let mut scalar = |name| recorder.declare(name, Shape::scalar(DType::F32));
-        Accumulation { loss_sum: scalar("loss_sum"), weight_sum: scalar("weight_sum") }
+        let (loss_sum, weight_sum) = (scalar("loss_sum"), scalar("weight_sum"));
+        let metric_sums = || recorder.declare("metric_sums", Shape::new(DType::F32, [metrics]));
+        Accumulation { loss_sum, weight_sum, metric_sums: (metrics > 0).then(metric_sums) }
+    }
+
+    /// The variables of all sums.
+    pub(super) fn sums(&self) -> impl Iterator<Item = Variable> {
+        [self.loss_sum, self.weight_sum].into_iter().chain(self.metric_sums)
     }
 
     pub(super) fn start(&self, device: &mut LazyDevice) -> RunResult<()> {
-        [self.loss_sum, self.weight_sum].into_iter().try_for_each(|sum| set_zeros(device, sum))
+        self.sums().try_for_each(|sum| set_zeros(device, sum))
     }
+}
+
+/// The names of the metrics that each training step gives besides its loss.
+pub(crate) fn step_metrics(job: &JobFile) -> &'static [&'static str] {
+    if job.has_reference() { &Preference::METRICS } else { &[] }
 }
 
 /// The factor of the loss that keeps gradients in float16 from underflowing. As in

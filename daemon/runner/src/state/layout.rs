@@ -32,12 +32,13 @@ impl Layout {
         matches!(self, Layout::Shard { .. })
     }
 
-    /// Sums a gradient over the cores; each keeps its own shard, if the layout has any.
+    /// Sums a gradient over the cores, of which each keeps its own shard if the layout has any: those
+    /// of this host then, and of all hosts otherwise.
     pub(crate) fn reduce(&self, gradient: &Tensor, mesh: &Mesh) -> traind_xla::Result<Tensor> {
-        let groups = &mesh.groups(&[Axis::Data]);
         match *self {
-            Layout::Whole => gradient.all_reduce(ReduceKind::Sum, groups),
+            Layout::Whole => gradient.all_reduce_over(ReduceKind::Sum, mesh, &[Axis::Data]),
             Layout::Shard { shards, length } => {
+                let groups = &mesh.groups(&[Axis::Data]);
                 let elements = gradient.shape().element_count();
                 let flat = gradient.reshape(&[elements])?;
                 let padding = shards * length - elements;

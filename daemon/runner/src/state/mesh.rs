@@ -5,10 +5,12 @@ use traind_xla::mesh::Mesh;
 
 use crate::error::RunResult;
 
+/// The mesh of the job's first host. [`Mesh::on_hosts`] makes that of another.
 pub(crate) fn mesh(job: &JobFile) -> RunResult<Mesh> {
     let parallel = &job.parallel;
     let placement = parallel.placement.as_str().parse()?;
-    let [data, tensor, pipeline] =
-        [job.data_parallel_size(), parallel.tensor, parallel.pipeline].map(|size| size as usize);
-    Ok(Mesh::new(data, tensor, pipeline, placement)?)
+    let sizes = [job.host_data_parallel_size(), parallel.tensor, parallel.pipeline];
+    let [data, tensor, pipeline] = sizes.map(|size| size as usize);
+    let mesh = Mesh::new(data, tensor, pipeline, placement)?;
+    Ok(mesh.on_hosts(job.resources.hosts as usize, 0)?)
 }

@@ -11,6 +11,8 @@
 //! divide, and of all that belongs to them. With `sequence_parallel` each has the gradient of its
 //! positions alone of parameters that stand between these layers, and gradients are added up.
 //!
+//! With preference pairs a frozen reference has copies of the trained parameters, distributed alike.
+//!
 //! Imports `error` alone.
 
 mod accumulation;
@@ -19,6 +21,7 @@ mod layout;
 mod mesh;
 mod parameter;
 mod pipeline;
+mod reference;
 mod slots;
 
 use traind_job_file::{Fsdp, JobFile};
@@ -27,17 +30,18 @@ use traind_models::parameter_shards::ParameterShards;
 use traind_models::{Model, ParameterTensors, TensorCores};
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
-use traind_xla::{DType, Shape};
+use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::RunResult;
 use distribution::Distribution;
 use layout::Layout;
 use parameter::Place;
 
-pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
+pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
 pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
 pub(crate) use pipeline::{Loan, Pipeline};
+pub(crate) use reference::Reference;
 pub(crate) use slots::{SlotArrays, StoredSlots};
 
 /// The state of a training run on the cores of one stage: all of it where there is one.
@@ -73,13 +77,18 @@ pub(crate) struct StateSettings {
     pub accumulates: bool,
     /// Whether the loss is scaled.
     pub fp16: bool,
+    pub reference: Option<Reference>,
+    /// The number of metrics that each step gives besides its loss.
+    pub step_metrics: usize,
 }
 
 /// The sizes of the state, in bytes: on one core, and whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StateBytes {
-    /// Whole parameters, and the shards that the optimizer updates.
+    /// Whole parameters, those of the reference, and the shards that the optimizer updates.
     pub parameters: u64,
+    /// The parameters that the reference has for itself.
+    pub reference: u64,
     /// The gradients that the optimizer reads.
     pub gradients: u64,
     /// Sums of gradients over the batches of a step.
@@ -94,6 +103,8 @@ pub(crate) struct StateBytes {
 pub(crate) struct StartValues {
     /// All parameters of the model, in its order.
     pub parameters: Vec<HostArray>,
+    /// Those of the reference, where they are others.
+    pub reference: Option<Vec<HostArray>>,
     /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,
     pub loss_scale: ScaleValues,
@@ -114,6 +125,8 @@ impl StateSettings {
                 || job.parallel.pipeline > 1,
             sequence_parallel: job.parallel.sequence_parallel,
             fp16: train.fp16,
+            reference: Reference::of_job(job),
+            step_metrics: step_metrics(job).len(),
         }
     }
 }
@@ -130,7 +143,7 @@ impl TrainState {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
         let mesh = recorder.mesh().clone();
-        let shards = if sharded { mesh.data_shards() } else { 1 };
+        let shards = if sharded { mesh.size(Axis::Data) } else { 1 };
         let StateSettings { fsdp, accumulates, .. } = settings;
         let divides_positions = settings.sequence_parallel;
         let declaration =
@@ -140,10 +153,17 @@ impl TrainState {
             let readers = pipeline.readers(stage, spec);
             if !readers.is_empty() {
                 let place = Place { index, readers, is_owned: pipeline.owner(spec) == stage };
-                parameters.push(ParameterState::declare(recorder, spec, place, &declaration)?);
+                let copies = settings.reference.is_some_and(|it| it.copies(model, spec));
+                let parameter = ParameterState::declare(recorder, spec, place, &declaration)?;
+                parameters.push(if copies {
+                    parameter.with_reference(recorder)
+                } else {
+                    parameter
+                });
             }
         }
-        let accumulation = settings.accumulates.then(|| Accumulation::declare(recorder));
+        let accumulation =
+            settings.accumulates.then(|| Accumulation::declare(recorder, settings.step_metrics));
         let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
         Ok(TrainState {
@@ -165,12 +185,16 @@ impl TrainState {
         for parameter in &self.parameters {
             let array = &start.parameters[parameter.index()];
             parameter.start(device, array, start.slots.as_ref())?;
+            let reference = start.reference.as_ref().unwrap_or(&start.parameters);
+            parameter.start_reference(device, &reference[parameter.index()])?;
         }
         let settings = &self.settings;
         let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
         device.set(self.max_grad_norm, &max_grad_norm)?;
         device.set(self.seed, &HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?;
-        set_places(device, self.row_offset, |at| at.data * settings.rows_per_core)?;
+        set_places(device, self.row_offset, |at| {
+            self.mesh.data_shard(at) * settings.rows_per_core
+        })?;
         if let Some(index) = self.tensor_index {
             set_places(device, index, |at| at.tensor)?;
         }
@@ -205,7 +229,30 @@ impl TrainState {
         at: &mut Recording<'_>,
         parameters: &[ParameterValue<'_>],
     ) -> RunResult<ParameterTensors> {
-        let named = parameters.iter().map(|it| (it.parameter.name(), it.value.clone()));
+        let values = parameters.iter().map(|it| it.value.clone()).collect();
+        self.tensors_of(at, parameters, values)
+    }
+
+    /// The same of the frozen reference; `None` where the job has none.
+    pub(crate) fn reference_tensors(
+        &self,
+        at: &mut Recording<'_>,
+        parameters: &[ParameterValue<'_>],
+    ) -> RunResult<Option<ParameterTensors>> {
+        if self.settings.reference.is_none() {
+            return Ok(None);
+        }
+        let values = parameters.iter().map(|it| it.reference(at)).collect::<RunResult<_>>()?;
+        self.tensors_of(at, parameters, values).map(Some)
+    }
+
+    fn tensors_of(
+        &self,
+        at: &mut Recording<'_>,
+        parameters: &[ParameterValue<'_>],
+        values: Vec<Tensor>,
+    ) -> RunResult<ParameterTensors> {
+        let names = parameters.iter().map(|it| it.parameter.name());
         let shapes = parameters.iter().filter_map(|it| {
             Some((it.parameter.name().to_owned(), it.parameter.gathered_shape()?))
         });
@@ -215,7 +262,7 @@ impl TrainState {
             None => None,
         };
         let cores = cores.map(|it| it.dividing_positions(self.settings.sequence_parallel));
-        Ok(ParameterTensors::new(named).divided_over(cores).stored_in(shards))
+        Ok(ParameterTensors::new(names.zip(values)).divided_over(cores).stored_in(shards))
     }
 
     /// Records a read of the gradient sum of each trained parameter that the stage updates.
@@ -236,10 +283,9 @@ impl TrainState {
     /// Records that all sums over the batches of a step are reset to zero.
     pub(crate) fn reset_sums(&self, at: &mut Recording<'_>) -> RunResult<()> {
         let gradients = self.parameters.iter().filter_map(ParameterState::gradient_sum);
-        let sums = self.accumulation.iter().flat_map(|sums| [sums.loss_sum, sums.weight_sum]);
+        let sums = self.accumulation.iter().flat_map(Accumulation::sums);
         for sum in gradients.chain(sums) {
-            let shape = at.read(sum)?.shape().clone();
-            let zeros = at.trace().full(0.0, shape)?;
+            let zeros = at.read(sum)?.cleared()?;
             at.assign(sum, &zeros)?;
         }
         Ok(())

@@ -20,6 +20,8 @@ pub(crate) struct ParameterState {
     /// That of the value: a shard where cores share the parameters.
     distribution: Distribution,
     value: Variable,
+    /// The value of the reference, where that has one of its own.
+    reference: Option<Variable>,
     /// Absent where the parameter is frozen.
     training: Option<Training>,
 }
@@ -76,8 +78,19 @@ pub(crate) struct Gradient<'a> {
     parameter: &'a ParameterState,
     training: &'a Training,
     pub value: Tensor,
-    /// Whether it is summed over all cores, and in shards if there are any.
-    is_reduced: bool,
+    /// The cores whose gradients are added in it.
+    over: Cores,
+}
+
+/// The cores over which a gradient is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cores {
+    /// Its own alone: each core has the gradient of its rows.
+    Own,
+    /// Those of this host, each of which has a shard of the sum.
+    Host,
+    /// All cores of the job.
+    Job,
 }
 
 /// The arguments that the updates of all parameters share.
@@ -104,7 +117,15 @@ impl ParameterState {
         let is_owned = place.is_owned;
         let declare = || Training::declare(recorder, spec, sharding, is_owned, declaration);
         let training = spec.trainable.then(declare);
-        Ok(ParameterState { name: spec.name.clone(), place, distribution, value, training })
+        let (name, reference) = (spec.name.clone(), None);
+        Ok(ParameterState { name, place, distribution, value, reference, training })
+    }
+
+    /// Declares a value of the reference, which is distributed as the trained one.
+    pub(super) fn with_reference(self, recorder: &mut Recorder) -> ParameterState {
+        let name = format!("{}.reference", self.name);
+        let reference = Some(recorder.declare(name, self.distribution.held_shape()));
+        ParameterState { reference, ..self }
     }
 
     /// The place among the parameters of the model.
@@ -135,6 +156,16 @@ impl ParameterState {
     ) -> RunResult<()> {
         self.set(device, array)?;
         self.training.as_ref().map_or(Ok(()), |training| training.start(device, array, slots))
+    }
+
+    /// Sets the whole value of the reference, if that has one of its own.
+    pub(super) fn start_reference(
+        &self,
+        device: &mut LazyDevice,
+        array: &HostArray,
+    ) -> RunResult<()> {
+        let Some(reference) = self.reference else { return Ok(()) };
+        self.distribution.set(device, reference, array)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -171,7 +202,9 @@ impl ParameterState {
     /// Adds the parameter's share to the sizes of the state.
     pub(super) fn add_bytes(&self, recorder: &Recorder, bytes: &mut StateBytes) {
         let held = |variable: Variable| recorder.shape(variable).size_bytes() as u64;
-        bytes.parameters += held(self.value);
+        let reference = self.reference.map_or(0, held);
+        bytes.reference += reference;
+        bytes.parameters += held(self.value) + reference;
         let Some(training) = &self.training else { return };
         bytes.parameters += training.shard.map_or(0, held);
         bytes.gradients += training.distribution.held_shape().size_bytes() as u64;
@@ -203,8 +236,8 @@ impl ParameterState {
     ) -> Option<RunResult<Gradient<'_>>> {
         let training = self.training.as_ref().filter(|_| self.is_owned())?;
         let sum = at.read(training.gradient_sum?);
-        let is_reduced = training.sums_reduced;
-        let gradient = |value| Gradient { parameter: self, training, value, is_reduced };
+        let over = if training.sums_reduced { Cores::Host } else { Cores::Own };
+        let gradient = |value| Gradient { parameter: self, training, value, over };
         Some(sum.map(gradient).map_err(Into::into))
     }
 
@@ -214,6 +247,16 @@ impl ParameterState {
             arrays.insert(slot.name.clone(), slot.read(device)?);
         }
         Ok(())
+    }
+}
+
+impl ParameterValue<'_> {
+    /// The value of the reference, which is that of the parameter where it is not trained.
+    pub(super) fn reference(&self, at: &mut Recording<'_>) -> RunResult<Tensor> {
+        match self.parameter.reference {
+            Some(reference) => Ok(at.read(reference)?),
+            None => Ok(self.value.clone()),
+        }
     }
 }
 
@@ -292,8 +335,10 @@ impl<'a> Gradient<'a> {
                 training,
                 value,
                 // A shard's is a part of the sum over `data`.
-                is_reduced: parameter.distribution.layout().is_shard()
-                    && !training.adds_tensor_cores,
+                over: match parameter.distribution.layout().is_shard() {
+                    true if !training.adds_tensor_cores => Cores::Host,
+                    _ => Cores::Own,
+                },
             });
         Ok((gradients.collect(), of_others))
     }
@@ -318,7 +363,7 @@ impl<'a> Gradient<'a> {
 
     /// A sum that was kept by [`Gradient::store`].
     pub(super) fn stored(self) -> Gradient<'a> {
-        Gradient { is_reduced: self.stores_reduced(), ..self }
+        Gradient { over: if self.stores_reduced() { Cores::Job } else { Cores::Own }, ..self }
     }
 
     fn stores_reduced(&self) -> bool {
@@ -335,13 +380,27 @@ impl<'a> Gradient<'a> {
         self.training.distribution.copies()
     }
 
-    /// Sums the gradient over all cores; each keeps its own shard, if there are any.
+    /// Sums the gradient over all cores; each keeps its own shard, if there are any. Hosts have the
+    /// same shards.
     pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
-        if self.is_reduced {
+        let on_host = self.reduced_on_host(mesh)?;
+        if on_host.over == Cores::Job || mesh.hosts() == 1 {
+            return Ok(on_host);
+        }
+        let value = on_host.value.all_reduce_hosts(ReduceKind::Sum, mesh.hosts())?;
+        Ok(Gradient { value, over: Cores::Job, ..on_host })
+    }
+
+    /// Sums a gradient of which cores keep shards over the cores of this host, and another one over
+    /// all.
+    fn reduced_on_host(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+        if self.over != Cores::Own {
             return Ok(self);
         }
         let value = self.sum(mesh)?;
-        Ok(Gradient { value, is_reduced: true, ..self })
+        let is_shard = self.training.distribution.layout().is_shard();
+        let over = if is_shard { Cores::Host } else { Cores::Job };
+        Ok(Gradient { value, over, ..self })
     }
 
     fn sum(&self, mesh: &Mesh) -> traind_xla::Result<Tensor> {
@@ -353,8 +412,8 @@ impl<'a> Gradient<'a> {
             (true, true, _) => over_tensor(&self.value),
             (true, false, true) => over_tensor(&layout.reduce(&self.value, mesh)?),
             (true, false, false) => {
-                let groups = mesh.groups(&[Axis::Data, Axis::Tensor]);
-                self.value.all_reduce(ReduceKind::Sum, &groups)
+                let axes = [Axis::Data, Axis::Tensor];
+                self.value.all_reduce_over(ReduceKind::Sum, mesh, &axes)
             }
             (false, ..) => layout.reduce(&self.value, mesh),
         }
@@ -363,7 +422,8 @@ impl<'a> Gradient<'a> {
     /// Records that the gradient is added to the step's sum.
     pub(crate) fn accumulate(self, at: &mut Recording<'_>, mesh: &Mesh) -> RunResult<()> {
         let Some(sum) = self.training.gradient_sum else { return Ok(()) };
-        let gradient = if self.training.sums_reduced { self.reduced(mesh)? } else { self };
+        let reduces = self.training.sums_reduced;
+        let gradient = if reduces { self.reduced_on_host(mesh)? } else { self };
         let total = at.read(sum)?.add(&gradient.value)?;
         Ok(at.assign(sum, &total)?)
     }

@@ -1,6 +1,8 @@
 //! The loader's arrays as inputs of a step: names, order and shapes are the model's, values the
 //! loader's.
 
+use std::ops::Range;
+
 use traind_loader::{ArrayValues, BatchAxis, BatchSizes, CoreBatch, ModelInputs};
 use traind_models::{Batch, InputDim, InputSpec, Model};
 use traind_xla::runtime::{HostArray, Recording, StepInput};
@@ -12,25 +14,40 @@ use crate::error::{RunError, RunResult};
 #[derive(Clone, Debug)]
 pub(crate) struct BatchLayout {
     specs: Vec<InputSpec>,
+    /// The rows of the model's batch for each row of the data.
+    sequences: usize,
 }
 
 impl BatchLayout {
-    /// Selects the inputs of `model` that the tokenizer provides, and the targets.
-    pub(crate) fn of(model: &dyn Model, given: ModelInputs) -> BatchLayout {
+    /// Selects the inputs of `model` that the tokenizer provides, and the targets, for rows of
+    /// `sequences` sequences.
+    pub(crate) fn of(model: &dyn Model, given: ModelInputs, sequences: usize) -> BatchLayout {
         let specs = model.inputs().into_iter().filter(|spec| given.gives(spec.name));
-        BatchLayout { specs: specs.collect() }
+        BatchLayout { specs: specs.collect(), sequences }
+    }
+
+    /// The rows of the model's batch for each row of the data.
+    pub(crate) fn sequences(&self) -> usize {
+        self.sequences
+    }
+
+    /// The rows of the model's batch that rows of the data take.
+    pub(crate) fn model_rows(&self, rows: Range<usize>) -> Range<usize> {
+        rows.start * self.sequences..rows.end * self.sequences
     }
 
     /// Returns the layout without the targets, which rows to predict lack.
     pub(crate) fn without_targets(&self) -> BatchLayout {
         let specs = self.specs.iter().filter(|spec| !spec.is_target()).cloned();
-        BatchLayout { specs: specs.collect() }
+        BatchLayout { specs: specs.collect(), ..*self }
     }
 
     /// The step's inputs for a batch of `sizes` on each core.
     pub(crate) fn step_inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
+        let rows = sizes.rows() * self.sequences;
+        let sizes = sizes.with(BatchAxis::Rows, rows as u32);
         let inputs =
-            self.specs.iter().map(|spec| StepInput::new(spec.name, input_shape(spec, sizes)));
+            self.specs.iter().map(|spec| StepInput::new(spec.name, input_shape(spec, &sizes)));
         inputs.collect()
     }
 
@@ -67,6 +84,10 @@ fn host_array(spec: &InputSpec, batch: &CoreBatch) -> RunResult<HostArray> {
     let missing = || RunError::NoSuchInput { name: spec.name.to_owned(), dtype: spec.dtype };
     let array = batch.array(spec.name).ok_or_else(missing)?;
     let (dtype, host) = match &array.values {
+        ArrayValues::U8(values) => {
+            let shape = Shape::new(DType::U8, &array.dims[..]);
+            (DType::U8, HostArray::from_bytes(shape, values.clone())?)
+        }
         ArrayValues::S32(values) => (DType::S32, HostArray::from_s32(&array.dims, values)?),
         ArrayValues::F32(values) => (DType::F32, HostArray::from_f32(&array.dims, values)?),
     };

@@ -80,11 +80,13 @@ impl TrainStep {
         let loss = match self.forward_rows(at, state, &parameters, chunk)? {
             Passed::States(states) => with_gradients(at, &states)?,
             output @ Passed::Output(_) => {
-                let (loss_sum, weight_sum) = loss_sums(output)?;
-                let sums = accumulation(state)?;
-                add(at, sums.loss_sum, &loss_sum)?;
-                add(at, sums.weight_sum, &weight_sum)?;
-                self.scaled(at, state, &loss_sum)?
+                let (found, sums) = (loss_sums(output)?, accumulation(state)?);
+                add(at, sums.loss_sum, &found.loss)?;
+                add(at, sums.weight_sum, &found.weight)?;
+                if let (Some(sum), Some(metrics)) = (sums.metric_sums, &found.metrics) {
+                    add(at, sum, metrics)?;
+                }
+                self.scaled(at, state, &found.loss)?
             }
         };
         let before = self.forward.states_before(at, chunk);

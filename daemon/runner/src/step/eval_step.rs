@@ -4,7 +4,7 @@ use traind_loader::BatchSizes;
 use traind_models::tasks::num_items_in_batch;
 use traind_xla::runtime::{Recording, StepInput};
 
-use super::forward::Passed;
+use super::forward::{LastOutput, PassParameters, Passed};
 use super::{ForwardPass, Readout};
 use crate::error::RunResult;
 use crate::state::TrainState;
@@ -41,9 +41,12 @@ impl EvalStep {
         chunk: usize,
     ) -> RunResult<()> {
         let parameters = state.read_parameters(at, chunk)?;
-        let parameters = state.tensors(at, &parameters)?;
-        let output = match self.forward.record(at, parameters, None, chunk)? {
-            Passed::Output(output) => output,
+        let parameters = PassParameters {
+            reference: state.reference_tensors(at, &parameters)?,
+            trained: state.tensors(at, &parameters)?,
+        };
+        let last = match self.forward.record(at, parameters, None, chunk)? {
+            Passed::Output(last) => last,
             Passed::States(states) => {
                 Passed::send(at, &states);
                 return Ok(());
@@ -51,9 +54,13 @@ impl EvalStep {
         };
         let batch = self.forward.layout.bind(at);
         let model = self.forward.model.as_ref();
-        self.readout.record(at, model.output(), &output, &batch)?;
+        self.readout.record(at, model.output(), &last, &batch)?;
+        let LastOutput { output, preferences } = last.as_ref();
         if let Some(loss) = &output.loss {
-            let items = num_items_in_batch(model, &batch)?;
+            let items = match preferences {
+                Some(_) => None,
+                None => num_items_in_batch(model, &batch)?,
+            };
             at.fetch(LOSS_SUM, &loss.loss_sum);
             at.fetch(WEIGHT_SUM, &loss.weight_sum);
             at.fetch(LOSS_DIVISOR, items.as_ref().unwrap_or(&loss.weight_sum));

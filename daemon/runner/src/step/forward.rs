@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use traind_job_file::{JobFile, Train};
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
-use traind_models::tasks::{LabelSmoother, num_items_in_batch};
-use traind_models::{Chunks, Forward, HiddenStates, Lengths, Model, Output, ParameterTensors};
+use traind_models::tasks::{LabelSmoother, Preference, Preferences, num_items_in_batch};
+use traind_models::{
+    Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
+};
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput};
 use traind_xla::{DType, Tensor};
 
 use super::BatchLayout;
+use super::preference::preference;
 use crate::error::RunResult;
+use crate::state::Reference;
 
 /// The magnitude of the noise on embeddings, before it is divided by the root of their width.
 pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
@@ -33,6 +37,11 @@ pub(crate) struct ForwardPass {
     pub compute_dtype: DType,
     /// Replaces the model's own loss (`label_smoothing_factor`).
     pub smoother: Option<LabelSmoother>,
+    /// Replaces it where a row is a pair, of which a frozen reference reads the same.
+    pub preference: Option<Preference>,
+    pub reference: Option<Reference>,
+    /// Whether training has dropout, where the model's config has a rate.
+    pub dropout: bool,
     pub gradient_checkpointing: bool,
     /// Whether training rows get noise on their embeddings (`neftune_noise_alpha`).
     pub embedding_noise: bool,
@@ -55,9 +64,12 @@ impl ForwardPass {
             model: Arc::clone(model),
             chunks,
             position_shares,
-            layout: BatchLayout::of(model.as_ref(), inputs),
+            layout: BatchLayout::of(model.as_ref(), inputs, job.sequences_per_row()),
             compute_dtype: compute_dtype(train),
             smoother: smoother.transpose()?,
+            preference: preference(job),
+            reference: Reference::of_job(job),
+            dropout: !(job.has_reference() && job.dpo.disable_dropout),
             gradient_checkpointing: train.gradient_checkpointing,
             embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
         })
@@ -114,21 +126,22 @@ impl ForwardPass {
         }
     }
 
-    /// Records `chunk` over this core's rows, with dropout if `random` is given.
+    /// Records `chunk` over this core's rows, as in training if `random` is given.
     pub(crate) fn record(
         &self,
         at: &Recording<'_>,
-        parameters: ParameterTensors,
+        parameters: PassParameters,
         random: Option<&Random>,
         chunk: usize,
     ) -> RunResult<Passed> {
-        let parameters = parameters.computed_in(self.compute_dtype);
+        let PassParameters { trained, reference } = parameters;
+        let (parameters, trains) = (trained.computed_in(self.compute_dtype), random.is_some());
         let embedding_noise = random.and_then(|_| at.input(EMBEDDING_NOISE));
         let forward = Forward {
             trace: at.trace(),
             parameters: &parameters,
-            random,
-            gradient_checkpointing: self.gradient_checkpointing && random.is_some(),
+            random: random.filter(|_| self.dropout),
+            gradient_checkpointing: self.gradient_checkpointing && trains,
             adapters: Some(self.model.adapters()),
             cache: None,
             embedding_noise,
@@ -141,26 +154,68 @@ impl ForwardPass {
             return Ok(Passed::States(states));
         }
         let mut output = model.head(&forward, &states, &batch)?;
+        if let (Some(preference), Some(reference)) = (&self.preference, reference) {
+            let reference = self.reference_logits(at, reference, &batch)?;
+            let preferences = preference.compare(&output.logits, &reference, &batch)?;
+            output.loss = Some(preferences.loss.clone());
+            let last = LastOutput { output, preferences: Some(preferences) };
+            return Ok(Passed::Output(last.into()));
+        }
         if let Some(smoother) = &self.smoother
             && let Some(loss) = smoother.loss(self.model.output(), &output.logits, &batch)?
         {
             output.loss = Some(loss);
         }
-        if random.is_some()
+        if trains
             && let Some(loss) = &mut output.loss
             && let Some(items) = num_items_in_batch(model, &batch)?
         {
             loss.weight_sum = items;
         }
-        Ok(Passed::Output(output.into()))
+        Ok(Passed::Output(LastOutput { output, preferences: None }.into()))
     }
+
+    /// The logits of the frozen reference for the same rows.
+    fn reference_logits(
+        &self,
+        at: &Recording<'_>,
+        parameters: ParameterTensors,
+        batch: &Batch,
+    ) -> RunResult<Logits> {
+        let parameters = parameters.computed_in(self.compute_dtype);
+        let has_adapters = self.reference == Some(Reference::WithAdapters);
+        let forward = Forward {
+            trace: at.trace(),
+            parameters: &parameters,
+            random: None,
+            gradient_checkpointing: false,
+            adapters: has_adapters.then(|| self.model.adapters()),
+            cache: None,
+            embedding_noise: None,
+        };
+        Ok(self.model.forward(&forward, batch)?.logits)
+    }
+}
+
+/// The parameters of a pass, as layers read them.
+pub(crate) struct PassParameters {
+    pub trained: ParameterTensors,
+    /// Those of the frozen reference, where there is one.
+    pub reference: Option<ParameterTensors>,
 }
 
 /// The result of a chunk.
 pub(crate) enum Passed {
     States(HiddenStates),
     /// That of the last.
-    Output(Box<Output>),
+    Output(Box<LastOutput>),
+}
+
+/// The result of the whole model.
+pub(crate) struct LastOutput {
+    pub output: Output,
+    /// Present where rows are pairs.
+    pub preferences: Option<Preferences>,
 }
 
 impl Passed {

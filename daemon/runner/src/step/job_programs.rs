@@ -41,7 +41,11 @@ impl JobPrograms {
     ) -> RunResult<JobPrograms> {
         let pipeline = Pipeline::of_job(job, model.as_ref())?;
         let forward = ForwardPass::of_job(job, model, pipeline.chunks, inputs)?;
-        let train = TrainStep::of_job(job, forward.clone(), mesh(job)?.of_stage())?;
+        let recorders: Vec<&mut Recorder> = recorders.into_iter().collect();
+        // Only these know the hosts of the job.
+        let stage = recorders.first().map(|recorder| recorder.mesh().of_stage());
+        let stage = stage.map_or_else(|| Ok(mesh(job)?.of_stage()), RunResult::Ok)?;
+        let train = TrainStep::of_job(job, forward.clone(), stage)?;
         let evaluate = EvalStep { forward, readout };
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
         check_tensor_parallel(job, model.as_ref(), optimizer)?;

@@ -1,20 +1,22 @@
 //! The results that an evaluation step reads back from the cores: no more than the task's metrics and
 //! predictions need.
 //!
-//! B rows, S positions, C classes.
+//! B rows, S positions, C classes, M metrics.
 
 use std::ops::Range;
 
-use traind_models::{Batch, Output, OutputKind, tasks};
+use traind_models::{Batch, OutputKind, tasks};
 use traind_xla::Tensor;
 use traind_xla::runtime::{Fetched, HostArray, Recording};
 
+use super::forward::LastOutput;
 use crate::error::RunResult;
 
 const LOGITS: &str = "logits";
 const BEST_CLASSES: &str = "best_classes";
 const PROBABILITIES: &str = "probabilities";
 const CORRECT_SUM: &str = "correct_sum";
+const ROW_METRICS: &str = "row_metrics";
 
 /// The results besides the sums of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +30,18 @@ pub(crate) enum Readout {
     /// The number of labels with the largest logit. Logits over a vocabulary are too large to read
     /// back.
     CorrectSum,
+    /// The metrics of each row, which is a pair: f32[B, M].
+    Preferences,
 }
 
-/// The results of a row; empty where only sums are read back.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The results of a row, which hosts send to the first of them; empty where only sums are read back.
+#[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RowOutput {
-    /// Logits, or the probabilities of `classes`.
+    /// Logits, metrics, or the probabilities of `classes`.
+    #[prost(float, repeated, tag = "1")]
     pub values: Vec<f32>,
     /// The best class of each token.
+    #[prost(sint32, repeated, tag = "2")]
     pub classes: Vec<i32>,
 }
 
@@ -44,9 +50,10 @@ impl Readout {
         self,
         at: &mut Recording<'_>,
         kind: OutputKind,
-        output: &Output,
+        last: &LastOutput,
         batch: &Batch,
     ) -> RunResult<()> {
+        let output = &last.output;
         let logits = &output.logits.values;
         match self {
             Readout::Logits => at.fetch(LOGITS, logits),
@@ -58,6 +65,11 @@ impl Readout {
             Readout::CorrectSum => {
                 if let Some(correct) = tasks::correct_sum(kind, &output.logits, batch)? {
                     at.fetch(CORRECT_SUM, &correct);
+                }
+            }
+            Readout::Preferences => {
+                if let Some(preferences) = &last.preferences {
+                    at.fetch(ROW_METRICS, &preferences.metrics);
                 }
             }
         }
@@ -75,8 +87,9 @@ impl Readout {
         let rows = spans.len();
         let without_classes = |values| RowOutput { values, classes: Vec::new() };
         Ok(match self {
-            Readout::Logits => {
-                let values = by_row(fetched.per_core(LOGITS)?[shard].to_f32()?, rows);
+            Readout::Logits | Readout::Preferences => {
+                let name = if self == Readout::Logits { LOGITS } else { ROW_METRICS };
+                let values = by_row(fetched.per_core(name)?[shard].to_f32()?, rows);
                 values.map(without_classes).collect()
             }
             Readout::SpanLogits => {

@@ -29,8 +29,14 @@ impl Recorded {
     }
 
     fn try_of_job(sections: &str) -> RunResult<Recorded> {
+        Recorded::on_hosts(sections, 1)
+    }
+
+    /// The programs of the first of several hosts, each with the cores of the job file.
+    fn on_hosts(sections: &str, hosts: usize) -> RunResult<Recorded> {
         let job = job(sections);
-        let mut recorder = Recorder::expected(mesh(&job)?, "cpu", false);
+        let mesh = mesh(&job)?.on_hosts(hosts, 0)?;
+        let mut recorder = Recorder::expected(mesh, "cpu", false);
         Ok(Recorded { programs: declare(&job, &mut recorder)?, recorder })
     }
 
@@ -56,6 +62,13 @@ impl Recorded {
             }
         });
         letters.collect()
+    }
+
+    /// The bytes of each exchange of a core with other hosts.
+    fn exchanges(&self, program: Program) -> Vec<u64> {
+        let collectives = self.record(program).collectives();
+        let across = collectives.iter().filter(|it| it.operation == "all_reduce_hosts");
+        across.map(|it| it.bytes_across_hosts()).collect()
     }
 
     fn parameter_count(&self) -> usize {
@@ -356,4 +369,40 @@ fn more_stages_than_layers_are_refused() {
     let job = job("resources: {cores: 3}\nparallel: {pipeline: 3}");
     let error = in_stages(&job, &model()).err().unwrap().to_string();
     assert!(error.contains("the model has 2 layers") && error.contains("is 2"), "{error}");
+}
+
+/// However parameters are sharded, hosts exchange the loss, the weights and each gradient once a step,
+/// and large gradients divided by the cores of a host.
+#[test]
+fn hosts_exchange_each_gradient_once_a_step() {
+    let elements = |shape: &traind_xla::Shape| shape.element_count();
+    for fsdp in ["no", "shard_optimizer", "shard_grad_op", "full_shard"] {
+        for (batches, program) in [(1, Program::Train), (2, Program::Update)] {
+            let job = Recorded::on_hosts(
+                &format!(
+                    "resources: {{platform: cpu, cores: 2}}\nparallel: {{fsdp: {fsdp}}}\n\
+                     train: {{gradient_accumulation_steps: {batches}}}"
+                ),
+                2,
+            );
+            let job = job.unwrap();
+            let found = job.exchanges(program);
+            assert_eq!(found.len(), job.parameter_count() + 2, "{fsdp}, {batches} batches");
+            let model = model();
+            let whole: usize = model.parameters().iter().map(|it| 4 * elements(&it.shape)).sum();
+            let sent: u64 = found.iter().sum();
+            assert!(sent < whole as u64 * 6 / 10, "{fsdp}: {sent} of {whole} bytes");
+            if batches > 1 {
+                assert_eq!(job.exchanges(Program::Accumulate), [0; 0], "{fsdp}");
+            }
+        }
+    }
+}
+
+/// A host with one core exchanges whole gradients.
+#[test]
+fn hosts_with_a_core_each_exchange_and_gather_nothing() {
+    let job = Recorded::on_hosts("resources: {platform: cpu, cores: 1}", 3).unwrap();
+    assert_eq!(job.exchanges(Program::Train).len(), job.parameter_count() + 2);
+    assert_eq!(job.collectives(Program::Train).len(), job.parameter_count() + 2);
 }

@@ -14,13 +14,14 @@ use traind_job_file::{JobFile, Optim};
 use traind_loader::BatchSizes;
 use traind_models::clip;
 use traind_models::optimizers::{self, Optimizer, Scalars};
+use traind_models::tasks::Preferences;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::forward::{EMBEDDING_NOISE, ForwardPass, Passed};
+use super::forward::{EMBEDDING_NOISE, ForwardPass, PassParameters, Passed};
 use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
 
@@ -34,6 +35,8 @@ pub(crate) const FIRST_ROW: &str = "first_row";
 /// Results of a step, the same on every core.
 pub(crate) const LOSS: &str = "loss";
 pub(crate) const GRAD_NORM: &str = "grad_norm";
+/// The means of the task's metrics, where it has any.
+pub(crate) const METRICS: &str = "metrics";
 /// The loss scale after the step.
 pub(crate) const LOSS_SCALE: &str = "loss_scale";
 /// 1 where parameters were updated, else 0.
@@ -44,7 +47,7 @@ pub(crate) const UPDATED: &str = "updated";
 pub(crate) struct TrainStep {
     pub forward: ForwardPass,
     pub optimizer: Arc<dyn Optimizer>,
-    /// All cores of the job.
+    /// The cores of the job: this host's, and the number of hosts.
     pub mesh: Mesh,
     /// Divides a scaled loss, so that its magnitude is that of a mean. A power of two, which rounds
     /// nothing.
@@ -81,10 +84,9 @@ impl TrainStep {
     pub(crate) fn record(&self, at: &mut Recording<'_>, state: &TrainState) -> RunResult<()> {
         let parameters = state.read_parameters(at, 0)?;
         let row_offset = at.read(state.row_offset)?;
-        let (loss_sum, weight_sum) =
-            loss_sums(self.forward(at, state, &parameters, &row_offset, 0)?)?;
-        let local = Gradient::of_loss(&loss_sum, &parameters)?;
-        let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
+        let sums = loss_sums(self.forward(at, state, &parameters, &row_offset, 0)?)?;
+        let local = Gradient::of_loss(&sums.loss, &parameters)?;
+        let weight_sum = self.fetch_loss(at, &sums)?;
         let reduced = self.reduce(local)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
         self.optimize(at, state, &reduced, [&weight_sum, &norm])
@@ -98,8 +100,9 @@ impl TrainStep {
     ) -> RunResult<()> {
         let sums = accumulation(state)?;
         let local = state.read_gradient_sums(at)?;
-        let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
-        let weight_sum = self.fetch_loss(at, &loss_sum, &weight_sum)?;
+        let metrics = sums.metric_sums.map(|sums| at.read(sums)).transpose()?;
+        let (loss, weight) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
+        let weight_sum = self.fetch_loss(at, &LossSums { loss, weight, metrics })?;
         let reduced = self.reduce(local)?;
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
@@ -131,26 +134,38 @@ impl TrainStep {
     ) -> RunResult<Passed> {
         let seed = at.read(state.seed)?;
         let rows = input(at, "sample_weights")?.shape().element_count();
-        let random = Random::new(&seed, &input(at, STEP)?, row_offset)?.with_rows(rows);
+        let row_offset = match self.forward.layout.sequences() {
+            1 => row_offset.clone(),
+            sequences => row_offset.mul_scalar(sequences as f64)?,
+        };
+        let random = Random::new(&seed, &input(at, STEP)?, &row_offset)?.with_rows(rows);
         let random = self.forward.random_of(chunk, random)?;
-        let parameters = state.tensors(at, parameters)?;
+        let parameters = PassParameters {
+            reference: state.reference_tensors(at, parameters)?,
+            trained: state.tensors(at, parameters)?,
+        };
         self.forward.record(at, parameters, Some(&random), chunk)
     }
 
-    /// Fetches the mean loss over all cores. Returns its divisor.
-    fn fetch_loss(
-        &self,
-        at: &mut Recording<'_>,
-        loss_sum: &Tensor,
-        weight_sum: &Tensor,
-    ) -> RunResult<Tensor> {
-        let sums = [self.all_reduce(loss_sum)?, self.all_reduce(weight_sum)?];
-        fetch_mean_loss(at, &sums)
+    /// Fetches the means of loss and metrics over all cores. Returns their divisor.
+    fn fetch_loss(&self, at: &mut Recording<'_>, sums: &LossSums) -> RunResult<Tensor> {
+        let totals = [self.all_reduce(&sums.loss)?, self.all_reduce(&sums.weight)?];
+        let divisor = fetch_mean_loss(at, &totals)?;
+        if let Some(metrics) = &sums.metrics {
+            at.fetch(METRICS, &self.all_reduce(metrics)?.div(&divisor)?);
+        }
+        Ok(divisor)
     }
 
-    /// Sums the gradients of all cores' loss sums.
+    /// Sums the gradients of all cores' loss sums. Hosts exchange them in the order in which they are
+    /// recorded: that in which the backward pass computes them.
     pub(super) fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
-        local.into_iter().map(|gradient| gradient.reduced(&self.mesh)).collect()
+        let mut local: Vec<_> = local.into_iter().enumerate().collect();
+        local.sort_by_key(|(_, gradient)| gradient.value.node());
+        let reduced = local.into_iter().map(|(place, it)| Ok((place, it.reduced(&self.mesh)?)));
+        let mut reduced = reduced.collect::<RunResult<Vec<_>>>()?;
+        reduced.sort_by_key(|(place, _)| *place);
+        Ok(reduced.into_iter().map(|(_, gradient)| gradient).collect())
     }
 
     /// Clips by the `norm` of all gradients and updates. Dividing by `weight_sum` turns the sums
@@ -208,7 +223,7 @@ impl TrainStep {
     }
 
     pub(super) fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
-        Ok(value.all_reduce(ReduceKind::Sum, &self.mesh.groups(&[Axis::Data]))?)
+        Ok(value.all_reduce_over(ReduceKind::Sum, &self.mesh, &[Axis::Data])?)
     }
 }
 
@@ -226,14 +241,25 @@ fn optimizer(job: &JobFile) -> RunResult<Arc<dyn Optimizer>> {
     Ok(optimizers::build(name.as_str(), &settings)?.into())
 }
 
-/// The sums of the loss and of the sample weights over this core's rows.
-pub(super) fn loss_sums(passed: Passed) -> RunResult<(Tensor, Tensor)> {
-    let loss = match passed {
-        Passed::Output(output) => output.loss,
+/// Sums over this core's rows.
+pub(super) struct LossSums {
+    pub loss: Tensor,
+    /// Of the sample weights.
+    pub weight: Tensor,
+    /// Of the task's metrics, f32[M], where it has any.
+    pub metrics: Option<Tensor>,
+}
+
+pub(super) fn loss_sums(passed: Passed) -> RunResult<LossSums> {
+    let last = match passed {
+        Passed::Output(last) => Some(last),
         Passed::States(_) => None,
     };
-    let loss = loss.ok_or_else(|| missing_input("labels"))?;
-    Ok((loss.loss_sum, loss.weight_sum))
+    let missing = || missing_input("labels");
+    let last = last.ok_or_else(missing)?;
+    let metrics = last.preferences.as_ref().map(Preferences::metric_sums).transpose()?;
+    let loss = last.output.loss.ok_or_else(missing)?;
+    Ok(LossSums { loss: loss.loss_sum, weight: loss.weight_sum, metrics })
 }
 
 /// Fetches the mean loss from the sums of the loss and of the sample weights. Returns its divisor: the

@@ -1,13 +1,11 @@
 //! Causal language models: each token predicts the next.
 
 use traind_job_file::{Data, JobFile};
-use traind_loader::{LabelEncoder, TaskSpec};
-use traind_models::ModelConfig;
+use traind_loader::TaskSpec;
 
-use super::{JobTask, Outputs, Reading, Scored, language_model};
+use super::{JobTask, Outputs, Reading, language_model};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::step::Readout;
 
 pub(super) struct CausalLm {
     data: Data,
@@ -27,22 +25,12 @@ impl JobTask for CausalLm {
         }))
     }
 
-    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
-
     fn block_size(&self, max_length: u32) -> Option<u32> {
         Some(language_model::block_size(self.data.block_size, max_length))
     }
 
-    fn readout(&self) -> Readout {
-        Readout::CorrectSum
-    }
-
-    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        Ok(language_model::metrics(scored.outputs))
-    }
-
-    fn metric_names(&self, _classes: usize) -> Metrics {
-        language_model::metrics(&Outputs::default())
+    fn output_metrics(&self, outputs: &Outputs) -> Metrics {
+        language_model::metrics(outputs)
     }
 
     fn pipeline_tag(&self) -> &'static str {

@@ -1,13 +1,11 @@
 //! Masked language models: masked tokens are predicted from those around them.
 
 use traind_job_file::{Data, JobFile};
-use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer};
-use traind_models::ModelConfig;
+use traind_loader::{Masking, TaskSpec, TextTokenizer};
 
-use super::{JobTask, Outputs, Reading, Scored, language_model};
+use super::{JobTask, Outputs, Reading, language_model};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::step::Readout;
 
 pub(super) struct MaskedLm {
     data: Data,
@@ -28,8 +26,6 @@ impl JobTask for MaskedLm {
         }))
     }
 
-    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
-
     fn block_size(&self, max_length: u32) -> Option<u32> {
         let size = language_model::block_size(self.data.block_size, max_length);
         (!self.data.line_by_line).then_some(size)
@@ -45,16 +41,8 @@ impl JobTask for MaskedLm {
         Ok(Some(masking?))
     }
 
-    fn readout(&self) -> Readout {
-        Readout::CorrectSum
-    }
-
-    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        Ok(language_model::metrics(scored.outputs))
-    }
-
-    fn metric_names(&self, _classes: usize) -> Metrics {
-        language_model::metrics(&Outputs::default())
+    fn output_metrics(&self, outputs: &Outputs) -> Metrics {
+        language_model::metrics(outputs)
     }
 
     fn pipeline_tag(&self) -> &'static str {

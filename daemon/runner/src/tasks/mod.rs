@@ -4,6 +4,8 @@
 //! Imports `step`, `output`, `metrics` and `error`.
 
 mod causal_lm;
+mod dpo;
+mod image_classification;
 mod labels;
 mod language_model;
 mod masked_lm;
@@ -19,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, TaskName};
-use traind_loader::{LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
+use traind_loader::{Augmentation, LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
 use traind_models::ModelConfig;
 
 use crate::error::RunResult;
@@ -35,8 +37,8 @@ pub(crate) trait JobTask: Send + Sync {
     /// How the rows of a split become examples.
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec>;
 
-    /// Sets the labels of the data in the model's config.
-    fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>);
+    /// Sets the labels of the data in the model's config; none where the labels are tokens.
+    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
 
     /// The names of the classes; empty where rows and words have none.
     fn labels(&self, _config: &ModelConfig) -> RunResult<Vec<String>> {
@@ -64,20 +66,37 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(None)
     }
 
+    /// How training images are cropped and flipped; `None` where they are not.
+    fn augmentation(&self) -> Option<Augmentation> {
+        None
+    }
+
     /// Whether the loss of an evaluation depends on which rows share a batch: as the Trainer's, it is
     /// the mean of the batches' mean losses, each weighted by its rows.
     fn loss_depends_on_batches(&self) -> bool {
         true
     }
 
-    /// The results that an evaluation step reads back.
-    fn readout(&self) -> Readout;
+    /// The results that an evaluation step reads back: for labels that are tokens, how many of them
+    /// have the largest logit.
+    fn readout(&self) -> Readout {
+        Readout::CorrectSum
+    }
+
+    /// The metrics that need nothing but the results of an evaluation, without the loss.
+    fn output_metrics(&self, _outputs: &Outputs) -> Metrics {
+        Metrics::new()
+    }
 
     /// The metrics of a labelled split, without the loss.
-    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics>;
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        Ok(self.output_metrics(scored.outputs))
+    }
 
     /// The names that [`JobTask::metrics`] returns, with arbitrary values.
-    fn metric_names(&self, classes: usize) -> Metrics;
+    fn metric_names(&self, _classes: usize) -> Metrics {
+        self.output_metrics(&Outputs::default())
+    }
 
     /// Writes files about an evaluation besides its metrics.
     fn write_report(&self, _folder: &Path, _scored: &Scored<'_>) -> RunResult<()> {
@@ -99,7 +118,7 @@ pub(crate) struct Reading<'a> {
     pub encoder: Option<&'a LabelEncoder>,
     /// Whether rows have labels.
     pub labelled: bool,
-    /// Whether the results are turned back into text.
+    /// Whether rows are evaluated or predicted on.
     pub evaluated: bool,
     /// The largest number of tokens in a row.
     pub max_length: u32,
@@ -127,6 +146,10 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
         TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
+        TaskName::Dpo => Arc::new(dpo::Dpo::new(job, config)),
+        TaskName::ImageClassification => {
+            Arc::new(image_classification::ImageClassification::new(job, config)?)
+        }
         TaskName::Seq2SeqLm => Arc::new(seq2seq_lm::Seq2SeqLm::new(job, config)?),
     })
 }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::StringArray;
 use traind_job_file::{Data, JobFile};
-use traind_loader::{DecoderStart, LabelEncoder, TaskSpec, TextColumn};
+use traind_loader::{DecoderStart, TaskSpec, TextColumn};
 use traind_models::ModelConfig;
 
 use super::{JobTask, Outputs, Reading, Scored, Texts, language_model};
 use crate::error::RunResult;
 use crate::metrics::{Metrics, bleu, rouge};
 use crate::output::Predictions;
-use crate::step::Readout;
 
 /// The column of `datasets` that holds a text for each language.
 const TRANSLATION: &str = "translation";
@@ -69,30 +68,21 @@ impl JobTask for Seq2SeqLm {
         }))
     }
 
-    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
-
     fn max_target_length(&self) -> Option<u32> {
         Some(self.data.max_target_length)
     }
 
-    fn readout(&self) -> Readout {
-        Readout::CorrectSum
-    }
-
-    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        let mut metrics = language_model::metrics(scored.outputs);
-        if let Some(texts) = &scored.outputs.texts {
+    fn output_metrics(&self, outputs: &Outputs) -> Metrics {
+        let mut metrics = language_model::metrics(outputs);
+        if let Some(texts) = &outputs.texts {
             metrics.extend(text_metrics(texts));
         }
-        Ok(metrics)
+        metrics
     }
 
     fn metric_names(&self, _classes: usize) -> Metrics {
-        let mut metrics = language_model::metrics(&Outputs::default());
-        if self.writes {
-            metrics.extend(text_metrics(&Texts::default()));
-        }
-        metrics
+        let texts = self.writes.then(Texts::default);
+        self.output_metrics(&Outputs { texts, ..Outputs::default() })
     }
 
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {

@@ -33,6 +33,15 @@ impl SequenceClassification {
         };
         Ok(SequenceClassification { data: job.data.clone(), problem_type, kind })
     }
+
+    /// The column of labels of a split; `None` where rows have none.
+    pub(super) fn label(&self, reading: &Reading<'_>) -> Option<LabelSpec> {
+        let kind = match reading.encoder {
+            Some(encoder) => self.kind.with_encoder(encoder.clone()),
+            None => self.kind.clone(),
+        };
+        reading.labelled.then(|| LabelSpec { column: self.data.label.clone(), kind })
+    }
 }
 
 /// The job's problem type, else the config's. One label means regression.
@@ -74,15 +83,10 @@ fn multi_label(job: &JobFile, kind: LabelKind) -> LabelKind {
 
 impl JobTask for SequenceClassification {
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
-        let kind = match reading.encoder {
-            Some(encoder) => self.kind.with_encoder(encoder.clone()),
-            None => self.kind.clone(),
-        };
-        let label = LabelSpec { column: self.data.label.clone(), kind };
         Ok(TaskSpec::SequenceClassification(traind_loader::SequenceClassification {
             text: self.data.text.clone(),
             text_pair: self.data.text_pair.clone(),
-            label: reading.labelled.then_some(label),
+            label: self.label(reading),
         }))
     }
 

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use traind_job_file::{Data, JobFile, PackingStrategy};
-use traind_loader::{ChatTemplate, LabelEncoder, TaskSpec, eos_token};
+use traind_loader::{ChatTemplate, TaskSpec};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Outputs, Reading, Scored};
+use super::{JobTask, Outputs, Reading, language_model};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::step::Readout;
 
 pub(super) struct Sft {
     data: Data,
+    /// Whether the model reads positions, since some rows have several texts.
+    position_ids: bool,
     /// The model folder, which has the chat template.
     folder: PathBuf,
 }
@@ -20,11 +21,15 @@ pub(super) struct Sft {
 impl Sft {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> Sft {
         let folder = config.path().parent().unwrap_or(Path::new("."));
-        Sft { data: job.data.clone(), folder: folder.to_owned() }
+        let position_ids = job.separates_texts();
+        Sft { data: job.data.clone(), position_ids, folder: folder.to_owned() }
     }
 
-    fn packing(&self) -> Option<traind_loader::PackingStrategy> {
-        self.data.packing.then_some(match self.data.packing_strategy {
+    /// How texts share rows of a split.
+    fn packing(&self, reading: &Reading<'_>) -> Option<traind_loader::PackingStrategy> {
+        let Data { packing, eval_packing, packing_strategy, .. } = &self.data;
+        let packs = eval_packing.filter(|_| reading.evaluated).unwrap_or(*packing);
+        packs.then_some(match packing_strategy {
             PackingStrategy::Bfd => traind_loader::PackingStrategy::Bfd,
             PackingStrategy::Wrapped => traind_loader::PackingStrategy::Wrapped,
         })
@@ -34,45 +39,28 @@ impl Sft {
 impl JobTask for Sft {
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
         let data = &self.data;
-        let own_token = match &data.eos_token {
-            Some(token) => Some(token.clone()),
-            None => eos_token(&self.folder)?,
-        };
         Ok(TaskSpec::Sft(traind_loader::Sft {
             messages: data.messages.clone(),
             prompt: data.prompt.clone(),
             completion: data.completion.clone(),
             text: data.text.clone(),
             template: ChatTemplate::open(&self.folder, data.eos_token.as_deref())?,
-            eos_token: own_token,
+            eos_token: language_model::eos_token(data, &self.folder)?,
             max_length: reading.max_length,
             assistant_only_loss: data.assistant_only_loss,
             completion_only_loss: data.completion_only_loss,
-            packing: self.packing(),
+            packing: self.packing(reading),
+            position_ids: self.position_ids,
         }))
     }
 
-    fn configure(&self, _config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {}
-
-    fn readout(&self) -> Readout {
-        Readout::CorrectSum
-    }
-
-    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
-        Ok(metrics(scored.outputs))
-    }
-
-    fn metric_names(&self, _classes: usize) -> Metrics {
-        metrics(&Outputs::default())
+    /// Returns the `mean_token_accuracy` of the tokens that the loss counts, as TRL names it.
+    fn output_metrics(&self, outputs: &Outputs) -> Metrics {
+        let tokens = outputs.weight_sum.max(1.0);
+        Metrics::from([("mean_token_accuracy".to_owned(), outputs.correct_sum / tokens)])
     }
 
     fn pipeline_tag(&self) -> &'static str {
         "text-generation"
     }
-}
-
-/// Returns the `mean_token_accuracy` of the tokens that the loss counts, as TRL names it.
-fn metrics(outputs: &Outputs) -> Metrics {
-    let tokens = outputs.weight_sum.max(1.0);
-    Metrics::from([("mean_token_accuracy".to_owned(), outputs.correct_sum / tokens)])
 }

@@ -1,6 +1,7 @@
 //! The batches of the run, collated and uploaded ahead of their use.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use traind_job_file::Train;
 use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher, Sampler};
@@ -19,6 +20,8 @@ pub(crate) struct TrainBatch<B> {
     pub counts: StepCounts,
     /// The rows of the files.
     pub source_rows: Vec<u32>,
+    /// The time that decoding its images took.
+    pub decoding: Duration,
     /// The update that the batch's program makes; `None` where a step has a program for it.
     pub update: Option<Update>,
     pub inputs: B,
@@ -66,7 +69,7 @@ impl Preparation {
         let plan = &host.scheduled.plan;
         let position = self.timetable.position(host.scheduled.batch);
         let counts = self.counts(&host);
-        let set = self.collator.set();
+        let (set, decoding) = (self.collator.set(), host.decoding);
         let source_rows = plan.rows.iter().map(|row| set.source_row(*row as usize) as u32);
         let source_rows = source_rows.collect();
         let step = HostArray::from_u32(&[], &[position.step as u32])?;
@@ -88,7 +91,7 @@ impl Preparation {
             Ok(shared)
         };
         let inputs = self.uploader.upload(host, shared)?;
-        Ok(TrainBatch { position, counts, source_rows, update, inputs })
+        Ok(TrainBatch { position, counts, source_rows, decoding, update, inputs })
     }
 
     /// The magnitude of the noise on embeddings, where there is noise.
@@ -102,7 +105,7 @@ impl Preparation {
     fn counts(&self, host: &HostBatch) -> StepCounts {
         let rows = host.scheduled.plan.rows.len();
         let padded_length = host.cores.first().map_or(0, |batch| batch.padded_length);
-        let padded = rows * padded_length;
+        let padded = rows * padded_length * self.collator.set().sequences_per_row();
         let flos = trainer_flos(padded as f64, self.trainer_elements);
         let (samples, padded_tokens) = (rows as u64, padded as u64);
         StepCounts { samples, tokens: host.tokens, padded_tokens, flos }

@@ -6,7 +6,7 @@ use traind_xla::runtime::{HandOver, HostArray};
 
 use crate::error::RunResult;
 use crate::session::{Launch, Session, UploadedBatch};
-use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, UPDATED};
+use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, METRICS, UPDATED};
 
 pub(crate) trait Device {
     /// The inputs of a batch.
@@ -41,10 +41,12 @@ pub(crate) trait Launched: Sized {
     fn results(self) -> RunResult<StepResults>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepResults {
     pub loss: f64,
     pub grad_norm: f64,
+    /// The task's metrics, in their order.
+    pub metrics: Vec<f64>,
     /// With `fp16`.
     pub loss_scale: Option<LossScaleResult>,
 }
@@ -101,6 +103,10 @@ impl Launched for Launch {
             }
             Err(_) => None,
         };
-        Ok(StepResults { loss, grad_norm, loss_scale })
+        let metrics = match fetched.per_core(METRICS) {
+            Ok(metrics) => metrics[0].to_f32()?.into_iter().map(f64::from).collect(),
+            Err(_) => Vec::new(),
+        };
+        Ok(StepResults { loss, grad_norm, metrics, loss_scale })
     }
 }

@@ -1,5 +1,5 @@
 //! The log of a run: averages every `logging_steps`, and the metrics of evaluations, each to the
-//! journal, TensorBoard and `log_history`.
+//! journal, the places of `report_to` and `log_history`.
 
 use serde_json::json;
 use traind_job_file::InputTokens;
@@ -9,25 +9,27 @@ use traind_proto::v1::event::Kind;
 use crate::control::Journal;
 use crate::error::RunResult;
 use crate::metrics::Metrics;
-use crate::output::{LogEntry, TensorBoardWriter};
+use crate::output::{LogEntry, Reports};
 use crate::progress::{Progress, Timetable};
 
 pub(crate) struct StepLog {
     journal: Journal,
-    /// Absent where `report_to` is `none`.
-    tensorboard: Option<TensorBoardWriter>,
+    reports: Reports,
     timetable: Timetable,
     counted: InputTokens,
+    /// The names of the metrics of steps.
+    metrics: &'static [&'static str],
 }
 
 impl StepLog {
     pub(crate) fn new(
         journal: Journal,
-        tensorboard: Option<TensorBoardWriter>,
+        reports: Reports,
         timetable: Timetable,
         counted: InputTokens,
+        metrics: &'static [&'static str],
     ) -> StepLog {
-        StepLog { journal, tensorboard, timetable, counted }
+        StepLog { journal, reports, timetable, counted, metrics }
     }
 
     /// Logs the window of steps that ends with the newest one.
@@ -47,6 +49,9 @@ impl StepLog {
             ("epoch".to_owned(), json!(epoch)),
             ("step".to_owned(), json!(step)),
         ]);
+        let metrics: Vec<(&str, f64)> =
+            self.metrics.iter().copied().zip(window.metrics.iter().copied()).collect();
+        entry.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         self.count_tokens(progress, &mut entry);
         progress.log_history.push(entry);
         let values = [
@@ -57,7 +62,7 @@ impl StepLog {
             ("samples_per_second", window.samples_per_second),
             ("tokens_per_second", window.tokens_per_second),
         ];
-        self.write_scalars(step, "train", values)?;
+        self.reports.write(step, "train", values.into_iter().chain(metrics.iter().copied()))?;
         Ok(self.journal.record(Kind::Step(Step {
             step,
             max_steps,
@@ -70,6 +75,7 @@ impl StepLog {
             input_wait_share: window.input_wait_share,
             time: Some(window.time),
             eta_seconds: (max_steps - step) as f64 * window.seconds_per_step,
+            metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }))?)
     }
 
@@ -96,7 +102,12 @@ impl StepLog {
         self.count_tokens(progress, &mut entry);
         progress.log_history.push(entry);
         let values = metrics.iter().map(|(name, value)| (name.trim_start_matches("eval_"), *value));
-        self.write_scalars(step, "eval", values)
+        self.reports.write(step, "eval", values)
+    }
+
+    /// Notes in the places of `report_to` that the job has completed.
+    pub(crate) fn finish(&mut self) -> RunResult<()> {
+        self.reports.finish()
     }
 
     /// Adds `num_input_tokens_seen`, where the job counts tokens.
@@ -105,16 +116,5 @@ impl StepLog {
             let tokens = progress.totals.input_tokens(self.counted);
             entry.insert("num_input_tokens_seen".to_owned(), json!(tokens));
         }
-    }
-
-    fn write_scalars<'a>(
-        &mut self,
-        step: u64,
-        group: &str,
-        values: impl IntoIterator<Item = (&'a str, f64)>,
-    ) -> RunResult<()> {
-        let Some(tensorboard) = &mut self.tensorboard else { return Ok(()) };
-        let tagged = values.into_iter().map(|(name, value)| (format!("{group}/{name}"), value));
-        tensorboard.scalars(step, &tagged.collect::<Vec<_>>())
     }
 }

@@ -18,6 +18,8 @@ use super::pauses::Pauses;
 use super::{Ledger, StepLog, Trainer, Updates};
 use crate::control::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::error::RunResult;
+use crate::hosts::{Hosts, StopAgreement};
+use crate::output::Reports;
 use crate::progress::{Plateau, Progress, StepCounts, Timetable};
 
 /// The calls of the device and of the pauses, in order.
@@ -46,7 +48,9 @@ impl RecordedDevice {
         self.calls.borrow_mut().push(format!("launch {name}"));
         let (loss, scale) = self.results[self.launched_steps % self.results.len()];
         let loss_scale = scale.map(|(scale, updated)| LossScaleResult { scale, updated });
-        let results = StepResults { loss: f64::from(loss), grad_norm: 1.0, loss_scale };
+        let loss = f64::from(loss);
+        let metrics = vec![2.0 * loss];
+        let results = StepResults { loss, grad_norm: 1.0, metrics, loss_scale };
         RecordedProgram { name, results, calls: Rc::clone(&self.calls) }
     }
 }
@@ -229,9 +233,16 @@ fn trainer(
         updates: Updates::new(timetable.clone(), Arc::from(optimizer)),
         progress: Progress::default(),
         pauses,
-        log: StepLog::new(journal.clone(), None, timetable.clone(), InputTokens::All),
-        ledger: Ledger::open(folder, LedgerHead { rows_per_step: 4, files }).unwrap(),
+        log: StepLog::new(
+            journal.clone(),
+            Reports::default(),
+            timetable.clone(),
+            InputTokens::All,
+            &["twice"],
+        ),
+        ledger: Some(Ledger::open(folder, LedgerHead { rows_per_step: 4, files }).unwrap()),
         reporter: Reporter { journal, activity: Activity::new() },
+        agreement: StopAgreement::new(Hosts::alone(), stop.clone()),
         stop,
         gates: StepGates::from_environment("a"),
     }
@@ -250,6 +261,7 @@ fn batches(
             position,
             counts: StepCounts { samples: 1, tokens: 10, padded_tokens: 12, flos: 100.0 },
             source_rows: vec![batch as u32],
+            decoding: Duration::ZERO,
             update: fused.then(|| updates.after(position.step, &Plateau::default()).unwrap()),
             inputs: batch,
         };
@@ -358,6 +370,8 @@ fn losses_are_logged_as_means_of_their_window() {
     let history = ran.progress.log_history.iter();
     let entries = history.map(|entry| (entry["step"].as_u64(), entry["loss"].as_f64()));
     assert_eq!(entries.collect::<Vec<_>>(), [(Some(2), Some(2.0)), (Some(4), Some(2.0))]);
+    let metrics = ran.progress.log_history.iter().map(|entry| entry["twice"].as_f64());
+    assert!(metrics.eq([Some(4.0), Some(4.0)]));
     assert_eq!(ran.progress.log_history[0]["learning_rate"].as_f64(), Some(0.75));
     assert_eq!(ran.progress.log_history[0]["num_input_tokens_seen"].as_u64(), Some(24));
 }

@@ -17,6 +17,7 @@ use super::step_log::StepLog;
 use super::updates::{Update, Updates};
 use crate::control::{Reporter, StepGates, Stop, StopReason};
 use crate::error::{RunError, RunResult};
+use crate::hosts::StopAgreement;
 use crate::progress::{Progress, Spent, Timetable};
 
 pub(crate) struct Trainer<P> {
@@ -25,9 +26,11 @@ pub(crate) struct Trainer<P> {
     pub progress: Progress,
     pub pauses: P,
     pub log: StepLog,
-    pub ledger: Ledger,
+    /// On the first host.
+    pub ledger: Option<Ledger>,
     pub reporter: Reporter,
     pub stop: Stop,
+    pub agreement: StopAgreement,
     pub gates: StepGates,
 }
 
@@ -87,7 +90,7 @@ impl<P> Trainer<P> {
         P: Pauses<D>,
     {
         if !in_step {
-            self.progress.stopped = self.stop.reason();
+            self.progress.stopped = self.agreement.reason()?;
             if self.progress.stopped.is_some() || self.pauses.stop_early(&self.progress) {
                 return Ok(None);
             }
@@ -105,7 +108,8 @@ impl<P> Trainer<P> {
     ) -> RunResult<bool> {
         self.reporter.activity.enter(Phase::Dispatch);
         let Prefetched { batch, waited } = batch;
-        self.progress.meter.spend(Spent { input_wait: waited, ..Spent::default() });
+        let (input_wait, decode) = (waited, batch.decoding);
+        self.progress.meter.spend(Spent { input_wait, decode, ..Spent::default() });
         steps.count(&batch);
         let launched = self.launch_timed(device, |device| device.launch_batch(&batch.inputs))?;
         let (last, learning_rate) = match batch.update {
@@ -125,7 +129,9 @@ impl<P> Trainer<P> {
         };
         let step = batch.position.step + 1;
         let source_rows = steps.end_step(step, last, learning_rate);
-        self.ledger.write(step, &source_rows)?;
+        if let Some(ledger) = &self.ledger {
+            ledger.write(step, &source_rows)?;
+        }
         Ok(true)
     }
 
@@ -162,7 +168,7 @@ impl<P> Trainer<P> {
         let results = last.results()?;
         let read_back = start.elapsed();
         self.progress.meter.spend(Spent { read_back, ..Spent::default() });
-        let mut loss = results.loss;
+        let (mut loss, mut metrics) = (results.loss, results.metrics);
         if let Some(result) = results.loss_scale {
             loss_scale::observe(&mut self.progress, &self.reporter.journal, step, result)?;
         }
@@ -170,9 +176,10 @@ impl<P> Trainer<P> {
             check_finite(step, loss, results.grad_norm)?;
         } else if !loss.is_finite() {
             // As the Trainer's logging_nan_inf_filter: it counts as the mean of the others.
-            loss = self.progress.meter.averages().loss;
+            let window = self.progress.meter.averages();
+            (loss, metrics) = (window.loss, window.metrics);
         }
-        self.progress.add(step, loss, counts);
+        self.progress.add(step, loss, &metrics, counts);
         self.reporter.activity.set_step(step, self.timetable.max_steps);
         if self.timetable.logs_after(step) {
             self.log.write_window(&mut self.progress, results.grad_norm, learning_rate)?;

@@ -114,14 +114,16 @@ impl Session {
     fn reduce_stages(&mut self) -> RunResult<HostArray> {
         let mut runs = Vec::new();
         let mut borrowed = self.borrowed_sums()?;
+        let hosts = self.devices[0].cores().mesh().hosts();
         for (stage, device) in self.devices.iter_mut().enumerate() {
             let shape = ProgramShape { program: Program::Reduce, ..ProgramShape::update() };
             runs.push((device, shape.of_chunk(stage).key(), std::mem::take(&mut borrowed[stage])));
         }
-        let fetched = on_threads(runs, |(device, key, inputs)| {
+        let run = |(device, key, inputs): (&mut LazyDevice, String, CoreInputs)| {
             let launched = launch(device, &key, &inputs)?;
             launched.fetch().map_err(|error| Some(error.into()))
-        })?;
+        };
+        let fetched = if hosts == 1 { on_threads(runs, run)? } else { in_turn(runs, run)? };
         let last = self.programs.pipeline.last_stage();
         let [loss_sum, weight_sum] = [SUMS[0], SUMS[1]].map(|name| fetched[last].scalar_f32(name));
         let mut square_sum = 0.0;
@@ -188,6 +190,20 @@ fn launch(device: &mut LazyDevice, key: &str, inputs: &CoreInputs) -> Ended<Pend
     device.mark_step_with(key, &inputs).map_err(|error| Some(error.into()))
 }
 
+/// Runs one stage after the other, for programs that exchange data with other hosts. A client may run
+/// those of several devices one at a time, in the order of their launch: hosts that launched them in
+/// different orders would wait for each other.
+fn in_turn<S, T>(stages: Vec<S>, run: impl Fn(S) -> Ended<T>) -> RunResult<Vec<T>> {
+    stages
+        .into_iter()
+        .map(|stage| run(stage).map_err(|error| error.unwrap_or_else(unknown)))
+        .collect()
+}
+
+fn unknown() -> RunError {
+    RunError::Panicked("a stage ended without a result".to_owned())
+}
+
 /// Runs each stage on a thread of its own; returns their results in order, or the first error.
 fn on_threads<S: Send, T: Send>(
     stages: Vec<S>,
@@ -212,6 +228,5 @@ fn on_threads<S: Send, T: Send>(
             Err(None) => failed = true,
         }
     }
-    let unknown = || RunError::Panicked("a stage ended without a result".to_owned());
     if failed { Err(unknown()) } else { Ok(results) }
 }

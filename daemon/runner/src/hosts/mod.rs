@@ -1,0 +1,251 @@
+//! The hosts of a job, of which this process runs one: its place, and the calls by which all exchange values
+//! and agree.
+//!
+//! A job on one host exchanges nothing: each call returns what the host gave.
+//!
+//! Imports `control` and `error`.
+
+mod agreement;
+mod arguments;
+mod environment;
+mod meeting;
+mod watchdog;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use traind_proto::reasons;
+use traind_proto::v1::Failure;
+use traind_rendezvous::{Client, Placement, RendezvousError, Server, Verdict};
+
+use crate::error::{RunError, RunResult};
+
+pub(crate) use agreement::StopAgreement;
+pub(crate) use arguments::placement_of;
+pub(crate) use environment::apply as apply_environment;
+pub(crate) use meeting::MeetingPlace;
+pub(crate) use watchdog::Watched;
+
+/// How long host 0 waits at its end until the others have left.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+/// The time in which the loss of a host is noticed once its connections break.
+const LOSS_MAX: Duration = Duration::from_secs(8);
+/// The folder with the run folders of all hosts but the first.
+const FOLDER: &str = "hosts";
+/// The channel in which hosts meet after their last step.
+const END: &str = "end";
+
+/// A cloneable handle to the hosts of the job.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    rank: u32,
+    size: u32,
+    met: Arc<OnceLock<Met>>,
+}
+
+/// The rendezvous, once this host has joined.
+#[derive(Debug)]
+struct Met {
+    client: Client,
+    /// On host 0.
+    server: Option<Server>,
+}
+
+impl Hosts {
+    /// The hosts of a job on one host.
+    pub(crate) fn alone() -> Hosts {
+        Hosts { rank: 0, size: 1, met: Arc::default() }
+    }
+
+    /// The hosts among which `placement` puts this one. They have not met yet.
+    pub(crate) fn of(placement: Option<&Placement>) -> Hosts {
+        let place = placement.map(|it| Hosts { rank: it.rank, size: it.size, met: Arc::default() });
+        place.unwrap_or_else(Hosts::alone)
+    }
+
+    /// The number of this host, from 0.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Returns this host's own folder in a run directory, which is the directory itself on host 0.
+    pub(crate) fn run_dir(&self, run_dir: &Path) -> std::io::Result<PathBuf> {
+        if self.is_first() {
+            return Ok(run_dir.to_owned());
+        }
+        let own = run_dir.join(FOLDER).join(self.rank.to_string());
+        std::fs::create_dir_all(&own)?;
+        Ok(own)
+    }
+
+    /// Whether this host writes the output and the job's log.
+    pub(crate) fn is_first(&self) -> bool {
+        self.rank == 0
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.size == 1
+    }
+
+    /// Waits until all hosts have come here.
+    pub(crate) fn barrier(&self, channel: &str) -> RunResult<()> {
+        match self.client()? {
+            Some(client) => Ok(client.barrier(channel, None)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns on host 0 what all hosts give, in their order.
+    pub(crate) fn gather(&self, channel: &str, bytes: Vec<u8>) -> RunResult<Option<Vec<Vec<u8>>>> {
+        match self.client()? {
+            Some(client) => Ok(client.gather(channel, &bytes)?),
+            None => Ok(Some(vec![bytes])),
+        }
+    }
+
+    /// Returns on all hosts what all give, in their order. For few bytes.
+    pub(crate) fn gather_all(&self, channel: &str, bytes: Vec<u8>) -> RunResult<Vec<Vec<u8>>> {
+        match self.client()? {
+            Some(client) => Ok(client.gather_all(channel, bytes)?),
+            None => Ok(vec![bytes]),
+        }
+    }
+
+    /// Returns on all hosts what host 0 gives.
+    pub(crate) fn broadcast(&self, channel: &str, bytes: Vec<u8>) -> RunResult<Vec<u8>> {
+        match self.client()? {
+            Some(client) => Ok(client.broadcast(channel, bytes)?),
+            None => Ok(bytes),
+        }
+    }
+
+    /// Fails on all hosts alike where they give different values, and names those that differ from host 0.
+    pub(crate) fn check_equal(&self, what: &'static str, value: Vec<u8>) -> RunResult<()> {
+        let values = self.gather_all(what, value)?;
+        let differ = |(rank, value): (usize, &Vec<u8>)| (*value != values[0]).then_some(rank);
+        let hosts: Vec<usize> = values.iter().enumerate().filter_map(differ).collect();
+        match hosts.is_empty() {
+            true => Ok(()),
+            false => Err(RunError::HostsDiffer { what, hosts }),
+        }
+    }
+
+    /// Runs `work` on host 0 first, and then on the others: what host 0 has cached there is not made again.
+    pub(crate) fn first_then_others<T>(
+        &self,
+        channel: &str,
+        work: impl FnOnce() -> RunResult<T>,
+    ) -> RunResult<T> {
+        if !self.is_first() {
+            self.barrier(channel)?;
+            return work();
+        }
+        let done = work()?;
+        self.barrier(channel)?;
+        Ok(done)
+    }
+
+    /// Ends this host's part in a run that did not fail, when all hosts have come to their ends.
+    pub(crate) fn complete(&self) -> RunResult<()> {
+        self.barrier(END)?;
+        if let Some(met) = self.met.get() {
+            // The others notice the end of the connection besides.
+            let _ = met.client.leave(None);
+            met.wait_for_others();
+        }
+        Ok(())
+    }
+
+    /// Ends the others too, with the reason for which this host's run failed.
+    pub(crate) fn fail(&self, failure: &Failure) {
+        let Some(met) = self.met.get() else { return };
+        let verdict = Verdict {
+            rank: self.rank,
+            reason: failure.reason.clone(),
+            message: failure.message.clone(),
+            transient: failure.transient,
+            step: failure.step,
+        };
+        // Without a connection they notice that it is broken.
+        let _ = met.client.leave(Some(verdict));
+        met.wait_for_others();
+    }
+
+    /// Ends the others too where this host was asked to stop before its first step, on which they cannot agree.
+    pub(crate) fn abandon(&self) {
+        self.fail(&Failure {
+            reason: reasons::HOST_LOST.to_owned(),
+            message: format!("host {} was asked to stop before the first step", self.rank),
+            transient: true,
+            ..Failure::default()
+        });
+    }
+
+    /// Waits where `error` may follow from the loss of another host: the watch then ends this process, with that
+    /// host's name.
+    pub(crate) fn expect_loss(&self, error: &RunError) {
+        let is_of_device = matches!(error, RunError::Device(_) | RunError::Rendezvous(_));
+        if is_of_device && self.met.get().is_some() {
+            std::thread::sleep(LOSS_MAX);
+        }
+    }
+
+    /// The connection by which MPI's library starts.
+    pub(crate) fn serve_mpi(&self) -> RunResult<Option<std::os::unix::net::UnixStream>> {
+        let client = self.client()?.cloned();
+        Ok(client.map(traind_rendezvous::serve_pmi).transpose()?)
+    }
+
+    /// `None` on one host. Fails where the hosts have not met, which is a defect of the caller.
+    fn client(&self) -> RunResult<Option<&Client>> {
+        if self.is_alone() {
+            return Ok(None);
+        }
+        let not_met = || RendezvousError::Refused("the hosts have not met".to_owned());
+        Ok(Some(&self.met.get().ok_or_else(not_met)?.client))
+    }
+}
+
+impl Met {
+    /// Serves the others until they have left.
+    fn wait_for_others(&self) {
+        if let Some(server) = &self.server {
+            server.wait_until_alone(LEAVE_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_exchanges_nothing() {
+        let hosts = Hosts::alone();
+        assert!(hosts.is_first() && hosts.is_alone());
+        assert_eq!((hosts.rank(), hosts.size()), (0, 1));
+        hosts.barrier("a").unwrap();
+        assert_eq!(hosts.gather("a", vec![1]).unwrap(), Some(vec![vec![1]]));
+        assert_eq!(hosts.gather_all("a", vec![1]).unwrap(), [[1]]);
+        assert_eq!(hosts.broadcast("a", vec![2]).unwrap(), [2]);
+        assert_eq!(hosts.first_then_others("a", || Ok(3)).unwrap(), 3);
+        hosts.check_equal("the job", vec![4]).unwrap();
+        assert!(hosts.serve_mpi().unwrap().is_none());
+        hosts.complete().unwrap();
+    }
+
+    #[test]
+    fn hosts_that_have_not_met_cannot_exchange() {
+        let placement = Placement { launcher: "traind", rank: 1, size: 2, coordinator: None };
+        let hosts = Hosts::of(Some(&placement));
+        assert!(!hosts.is_first() && !hosts.is_alone());
+        assert!(hosts.barrier("a").is_err());
+        // Nobody learns of a failure before.
+        hosts.fail(&Failure::default());
+    }
+}

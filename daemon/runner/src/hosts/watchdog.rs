@@ -1,0 +1,148 @@
+//! Ends this host's runner when another host is lost or has failed, even while a collective blocks.
+
+use std::process::exit;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getpid, kill_process};
+use traind_proto::reasons;
+use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Failure, Finished, Outcome, Phase};
+use traind_rendezvous::{Client, HostState, Verdict, WatchSettings};
+
+use super::Hosts;
+use crate::control::{Reporter, print_line};
+
+/// The time in which the process must end once its last event is written.
+const EXIT_MAX: Duration = Duration::from_secs(5);
+/// Steps whose median time counts.
+const STEPS: usize = 33;
+
+/// The parts of the run that the watch reads.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub reporter: Reporter,
+    pub cores: Vec<u32>,
+    pub started: Instant,
+}
+
+/// Starts to report this host's state, and to wait for the verdict on which all hosts end.
+pub(super) fn start(hosts: &Hosts, client: &Client, settings: WatchSettings, watched: Watched) {
+    let Watched { reporter, cores, started } = watched;
+    let pace = Arc::new(Mutex::new(Pace::new()));
+    let (ending, own_rank) = (reporter.clone(), hosts.rank);
+    let hosts = hosts.clone();
+    let state = move || state(&hosts, &reporter, &cores, &pace);
+    client.follow(settings, state, move |verdict| end(&ending, own_rank, started, verdict));
+}
+
+fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &Mutex<Pace>) -> HostState {
+    take_warnings(hosts, reporter);
+    let status = reporter.activity.status();
+    let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+    pace.observe(status.step, Instant::now());
+    HostState {
+        phase: status.phase.as_str_name().trim_start_matches("PHASE_").to_lowercase(),
+        should_progress: status.phase == Phase::Input,
+        // A CPU computes while it is handed the program.
+        step: status.step + u64::from(matches!(status.phase, Phase::Dispatch | Phase::Compute)),
+        step_seconds: pace.median(),
+        cores: cores.to_vec(),
+        warnings: if hosts.is_first() { Vec::new() } else { reporter.journal.take_warnings() },
+    }
+}
+
+/// Records the warnings of the other hosts in the job's log.
+fn take_warnings(hosts: &Hosts, reporter: &Reporter) {
+    let server = hosts.met.get().and_then(|met| met.server.as_ref());
+    for warning in server.map(|server| server.take_warnings()).unwrap_or_default() {
+        // The next event of the run reports a log that cannot be written.
+        let _ = reporter.journal.warn("OTHER_HOST", warning);
+    }
+}
+
+/// Writes the last event and ends the process, whatever its other threads do.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the threads with destructors may be blocked for ever"
+)]
+fn end(reporter: &Reporter, own_rank: u32, started: Instant, verdict: Verdict) {
+    if verdict.rank == own_rank && verdict.reason != reasons::HOST_LOST {
+        // This host has failed, and writes its own event.
+        return;
+    }
+    let Verdict { rank, reason, message, transient, step } = verdict;
+    let is_failure = !message.starts_with("host ");
+    let message = if is_failure { format!("host {rank}: {message}") } else { message };
+    print_line(format_args!("error: {message}"));
+    let failure = Failure { reason, message, transient, step, ..Failure::default() };
+    let finished = Finished {
+        outcome: Outcome::Failed.into(),
+        failure: Some(failure),
+        steps: reporter.activity.status().step,
+        seconds: started.elapsed().as_secs_f64(),
+        ..Finished::default()
+    };
+    // Exiting runs destructors of libraries, which may wait for the blocked collective.
+    std::thread::spawn(|| {
+        std::thread::sleep(EXIT_MAX);
+        let _ = kill_process(getpid(), Signal::KILL);
+    });
+    if let Err(error) = reporter.journal.record_last(Kind::Finished(finished)) {
+        print_line(format_args!("error: {error}"));
+    }
+    exit(1);
+}
+
+/// The time of the newest steps.
+#[derive(Debug)]
+struct Pace {
+    step: u64,
+    since: Instant,
+    seconds: Vec<f64>,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { step: 0, since: Instant::now(), seconds: Vec::new() }
+    }
+
+    /// Takes the mean time of the steps since the last call.
+    fn observe(&mut self, step: u64, now: Instant) {
+        let steps = step.saturating_sub(self.step);
+        if steps == 0 {
+            return;
+        }
+        let seconds = now.duration_since(self.since).as_secs_f64() / steps as f64;
+        if self.seconds.len() == STEPS {
+            self.seconds.remove(0);
+        }
+        self.seconds.push(seconds);
+        (self.step, self.since) = (step, now);
+    }
+
+    /// 0 where unknown.
+    fn median(&self) -> f64 {
+        let mut sorted = self.seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_is_the_median_of_the_newest_steps() {
+        let mut pace = Pace::new();
+        assert_eq!(pace.median(), 0.0);
+        let start = pace.since;
+        let mut at = 0;
+        for (step, seconds) in [(2, 2), (3, 1), (3, 50), (4, 0), (5, 1), (6, 1)] {
+            at += seconds;
+            pace.observe(step, start + Duration::from_secs(at));
+        }
+        assert_eq!(pace.median(), 1.0);
+    }
+}

@@ -1,0 +1,63 @@
+//! What turns the rows of a job into inputs of its model: a tokenizer, or an image processor.
+
+use traind_job_file::{JobFile, TaskName};
+use traind_loader::{HuggingFaceTokenizer, ModelInputs, NoTokenizer, Padding, TextTokenizer};
+
+use super::ModelFolder;
+use crate::control::Journal;
+use crate::data::lengths;
+use crate::error::RunResult;
+
+/// The tokenizer of a job, if its rows are texts. Images are processed as their task says.
+pub(crate) struct Processor {
+    tokenizer: Option<HuggingFaceTokenizer>,
+}
+
+impl Processor {
+    /// Opens the tokenizer, which cuts rows to at most `limit` tokens, of a job whose rows are texts.
+    pub(crate) fn open(
+        folder: &ModelFolder,
+        job: &JobFile,
+        journal: &Journal,
+        limit: u32,
+        positions: u32,
+    ) -> RunResult<Processor> {
+        if job.model.task == TaskName::ImageClassification {
+            return Ok(Processor { tokenizer: None });
+        }
+        let tokenizer = folder.tokenizer(job, journal, limit, positions)?;
+        folder.check_segments(job, &tokenizer)?;
+        Ok(Processor { tokenizer: Some(tokenizer) })
+    }
+
+    /// The tokenizer, of rows that are texts.
+    pub(crate) fn into_tokenizer(self) -> Option<HuggingFaceTokenizer> {
+        self.tokenizer
+    }
+
+    /// The tokenizer as the loader takes it.
+    pub(crate) fn text(&self) -> &dyn TextTokenizer {
+        self.tokenizer.as_ref().map_or(&NoTokenizer, |tokenizer| tokenizer)
+    }
+
+    /// How rows are padded; images are of one size.
+    pub(crate) fn padding(&self, job: &JobFile, token_id: u32) -> Padding {
+        match &self.tokenizer {
+            Some(tokenizer) => lengths::padding(job, tokenizer, token_id),
+            None => Padding::behind(token_id),
+        }
+    }
+
+    /// The inputs that a model is given.
+    pub(super) fn inputs(&self, job: &JobFile) -> ModelInputs {
+        let none =
+            ModelInputs { token_type_ids: false, attention_mask: false, position_ids: false };
+        let own = self.tokenizer.as_ref().map_or(none, HuggingFaceTokenizer::model_inputs);
+        ModelInputs { position_ids: job.separates_texts(), ..own }
+    }
+
+    /// The id of a token of the job's own.
+    pub(super) fn token_id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.as_ref()?.token_id(token)
+    }
+}

@@ -1,0 +1,308 @@
+//! The programs of training steps, compiled for H100 by the CUDA plugin. They need no GPU, but the plugin
+//! that `TRAIND_TEST_CUDA_PLUGIN` names; `scripts/test --gpu-programs` fetches it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use traind_models::registry;
+use traind_pjrt::Instruction;
+
+use super::*;
+use crate::plan::memory::Memory;
+
+const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
+/// What cuBLAS takes besides a program's own temporaries.
+const WORKSPACE: u64 = 40 << 20;
+
+/// What each family's config has besides [`common`].
+fn families() -> Vec<(&'static str, &'static str, Value)> {
+    let bert = || json!({"type_vocab_size": 2});
+    let llama = || json!({"num_key_value_heads": 2, "rms_norm_eps": 1e-6, "rope_theta": 1e4});
+    let with = |base: Value, more: Value| {
+        let mut base = base;
+        base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        base
+    };
+    let t5 = || json!({"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4});
+    let bart = || {
+        json!({
+            "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128,
+            "decoder_start_token_id": 2, "pad_token_id": 1
+        })
+    };
+    let t5_start = json!({"decoder_start_token_id": 0, "pad_token_id": 0});
+    let gated = json!({"feed_forward_proj": "gated-gelu", "tie_word_embeddings": false});
+    vec![
+        ("bert", "masked-lm", bert()),
+        (
+            "distilbert",
+            "token-classification",
+            json!({"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4}),
+        ),
+        ("roberta", "sequence-classification", with(bert(), json!({"pad_token_id": 1}))),
+        ("xlm-roberta", "question-answering", with(bert(), json!({"pad_token_id": 1}))),
+        ("gpt2", "causal-lm", json!({"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128})),
+        ("llama", "causal-lm", llama()),
+        ("mistral", "causal-lm", with(llama(), json!({"sliding_window": 16}))),
+        ("qwen2", "sequence-classification", llama()),
+        ("qwen3", "causal-lm", with(llama(), json!({"head_dim": 16}))),
+        ("gemma", "causal-lm", with(llama(), json!({"head_dim": 16}))),
+        ("phi3", "causal-lm", with(llama(), json!({"pad_token_id": 0}))),
+        ("t5", "seq2seq-lm", with(t5(), t5_start.clone())),
+        ("mt5", "seq2seq-lm", with(with(t5(), t5_start), gated)),
+        ("bart", "seq2seq-lm", bart()),
+        ("mbart", "seq2seq-lm", bart()),
+        ("vit", "image-classification", json!({"image_size": 32, "patch_size": 8})),
+        ("deit", "image-classification", json!({"image_size": 32, "patch_size": 8})),
+    ]
+}
+
+fn common(family: &str) -> Value {
+    json!({
+        "model_type": family, "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 128,
+        "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "dropout_rate": 0.1,
+    })
+}
+
+/// A model's folder, with its config alone.
+struct Folder(TempDir);
+
+impl Folder {
+    fn of(family: &str, own: &Value) -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = common(family);
+        config.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        Folder(folder)
+    }
+
+    fn of_family(wanted: &str) -> (Folder, &'static str) {
+        let found = families().into_iter().find(|(family, ..)| *family == wanted);
+        let (family, task, own) = found.unwrap();
+        (Folder::of(family, &own), task)
+    }
+
+    fn job(&self, task: &str, gpus: usize, train: &Value, parallel: &Value) -> JobFile {
+        job(self.0.path(), task, gpus, 64, (train, parallel))
+    }
+}
+
+fn job(
+    model: &Path,
+    task: &str,
+    gpus: usize,
+    length: u32,
+    (train, parallel): (&Value, &Value),
+) -> JobFile {
+    let mut model = json!({"name_or_path": model, "task": task});
+    let mut data = json!({"train": "/train.csv"});
+    match task {
+        "causal-lm" => data["block_size"] = length.into(),
+        "seq2seq-lm" => data["max_target_length"] = (length / 2).into(),
+        "image-classification" => {}
+        _ => data["max_length"] = length.into(),
+    }
+    if task.ends_with("classification") {
+        model["num_labels"] = 3.into();
+    }
+    let mut settings = json!({"per_device_train_batch_size": 8});
+    settings.as_object_mut().unwrap().extend(train.as_object().unwrap().clone());
+    let resources = json!({"cores": gpus, "platform": "cuda"});
+    serde_json::from_value(json!({
+        "name": "gpu", "model": model, "data": data, "train": settings, "resources": resources,
+        "parallel": parallel, "output_dir": "/out",
+    }))
+    .unwrap()
+}
+
+/// What a compiled program has.
+struct Compiled {
+    /// Bytes of each kind's results, by the recording and by the compiler.
+    collectives: [BTreeMap<String, u64>; 2],
+    calls: Vec<String>,
+}
+
+/// Compiles all programs of a job's training step for `hosts` of eight GPUs. Returns them with the
+/// memory of a core, as estimated and as compiled.
+fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
+    let gpu = GpuTarget::named("h100").unwrap();
+    let per_host = (job.resources.cores as usize).div_ceil(hosts);
+    let compiler = AheadOfTime::for_gpus(plugin, gpu, hosts, per_host).unwrap();
+    let planned = PlannedModel::of_job(job, false).unwrap();
+    let programs: RefCell<Vec<Compiled>> = RefCell::default();
+    let measure = |recorder: &Recorder, step: &RecordedStep| {
+        let compiled = compiler.compile(&recorder.lower(step))?;
+        check_arguments(step, &compiled);
+        programs.borrow_mut().push(read(step, &compiled));
+        Ok(step.input_bytes() + laid_out_bytes(&compiled)?.unwrap())
+    };
+    let measured = Recordings::measured(job, &planned, &measure).unwrap().memory;
+    (programs.into_inner(), [Memory::of(job, &planned).unwrap(), measured])
+}
+
+/// The compiler takes the arguments as they are, and donation holds.
+fn check_arguments(step: &RecordedStep, compiled: &CompiledProgram) {
+    let memory = compiled.compiled_memory_stats().unwrap().unwrap();
+    let bytes = |donated: bool| -> u64 {
+        let arguments = step.arguments().into_iter().filter(|it| it.is_donated || !donated);
+        arguments.map(|it| it.shape.size_bytes() as u64).sum()
+    };
+    assert_eq!(memory.argument_bytes as u64, bytes(false));
+    assert_eq!(memory.alias_bytes as u64, bytes(true));
+}
+
+fn read(step: &RecordedStep, compiled: &CompiledProgram) -> Compiled {
+    let instructions = compiled.optimized_program().unwrap().instructions().unwrap();
+    let mut recorded: BTreeMap<String, u64> = BTreeMap::new();
+    for it in step.collectives() {
+        *recorded.entry(it.operation.replace('_', "-")).or_default() += it.result_bytes;
+    }
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for it in instructions.iter().filter(|it| is_collective(it)) {
+        let kind = it.opcode.trim_end_matches("-done").to_owned();
+        *found.entry(kind).or_default() += it.result_bytes;
+    }
+    let calls = instructions.into_iter().map(|it| it.custom_call_target);
+    let calls = calls.filter(|target| !target.is_empty()).collect();
+    Compiled { collectives: [recorded, found], calls }
+}
+
+/// Of an asynchronous one the end, which has the results alone.
+fn is_collective(it: &Instruction) -> bool {
+    const KINDS: [&str; 5] =
+        ["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "collective-permute"];
+    KINDS.contains(&it.opcode.trim_end_matches("-done"))
+}
+
+/// Compiles a job's programs and checks what the compiler made of them. Returns the memory of a core as
+/// compiled.
+fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return None;
+    };
+    let (programs, [estimated, measured]) = compile(&plugin, job, hosts);
+    let bytes = [&estimated, &measured].map(|it| it.bytes_per_core);
+    println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
+    for Compiled { collectives: [recorded, found], calls } in &programs {
+        check_collectives(recorded, found);
+        // Attention is dots and fused elementwise operations, and no call of cuDNN.
+        assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
+    }
+    assert_eq!(measured.weights_bytes, estimated.weights_bytes);
+    assert!(bytes[1] < 2 * bytes[0] + WORKSPACE, "{measured:?} {estimated:?}");
+    Some(measured)
+}
+
+/// The compiler adds no collectives. It merges equal ones, and gathers weights in half precision where
+/// they are converted afterwards.
+fn check_collectives(recorded: &BTreeMap<String, u64>, found: &BTreeMap<String, u64>) {
+    println!("{recorded:?} {found:?}");
+    assert!(recorded.keys().eq(found.keys()), "{recorded:?} {found:?}");
+    for (kind, bytes) in recorded {
+        let least = if kind == "all-gather" { bytes / 2 } else { *bytes };
+        assert!((least..=*bytes).contains(&found[kind]), "{recorded:?} {found:?}");
+    }
+}
+
+fn check_families(wanted: &[&str]) {
+    for family in wanted {
+        let (folder, task) = Folder::of_family(family);
+        println!("{family}");
+        let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
+        check(&folder.job(task, 8, &json!({"bf16": true}), &parallel), 1);
+    }
+}
+
+#[test]
+fn encoders_compile_for_gpus() {
+    check_families(&["bert", "distilbert", "roberta", "xlm-roberta"]);
+}
+
+#[test]
+fn decoders_compile_for_gpus() {
+    check_families(&["gpt2", "llama", "mistral", "qwen2"]);
+}
+
+#[test]
+fn more_decoders_compile_for_gpus() {
+    check_families(&["qwen3", "gemma", "phi3"]);
+}
+
+#[test]
+fn encoders_with_decoders_compile_for_gpus() {
+    check_families(&["t5", "mt5", "bart", "mbart"]);
+}
+
+#[test]
+fn families_of_images_compile_for_gpus() {
+    check_families(&["vit", "deit"]);
+}
+
+#[test]
+fn every_family_is_compiled() {
+    let names: Vec<&str> = families().iter().map(|(family, ..)| *family).collect();
+    let known: Vec<&str> = registry::FAMILIES.iter().map(|family| family.model_type()).collect();
+    assert_eq!(names, known);
+}
+
+#[test]
+fn meshes_compile_for_gpus() {
+    let (folder, task) = Folder::of_family("gpt2");
+    let meshes = [
+        (1, 1, json!({}), json!({"bf16": true, "gradient_checkpointing": true})),
+        (
+            8,
+            1,
+            json!({"fsdp": "full_shard"}),
+            json!({"fp16": true, "gradient_accumulation_steps": 2}),
+        ),
+        (8, 1, json!({"tensor": 4, "sequence_parallel": true, "fsdp": "full_shard"}), json!({})),
+        (
+            8,
+            1,
+            json!({"pipeline": 2, "tensor": 2, "fsdp": "shard_optimizer"}),
+            json!({"bf16": true}),
+        ),
+        (
+            512,
+            64,
+            json!({"tensor": 4, "sequence_parallel": true, "fsdp": "shard_optimizer"}),
+            json!({"bf16": true}),
+        ),
+    ];
+    for (gpus, hosts, parallel, train) in meshes {
+        check(&folder.job(task, gpus, &train, &parallel), hosts);
+    }
+}
+
+#[test]
+fn a_real_model_compiles_for_gpus() {
+    let Some(model) = std::env::var_os("TRAIND_TEST_MODEL").map(PathBuf::from) else {
+        eprintln!("not tested: TRAIND_TEST_MODEL names no model");
+        return;
+    };
+    let bytes = |parallel: Value, recomputed: bool| {
+        let train = json!({
+            "bf16": true, "per_device_train_batch_size": 32, "gradient_checkpointing": recomputed
+        });
+        let job = job(&model, "sequence-classification", 8, 128, (&train, &parallel));
+        check(&job, 1).map(|memory| (memory.bytes_per_core, memory.activations_bytes))
+    };
+    let (Some(whole), Some(recomputed), Some(sharded)) = (
+        bytes(json!({}), false),
+        bytes(json!({}), true),
+        bytes(json!({"fsdp": "full_shard"}), true),
+    ) else {
+        return;
+    };
+    println!("{whole:?} {recomputed:?} {sharded:?}");
+    // The compiler neither keeps what is to be computed again, nor what is to be gathered again.
+    assert!(recomputed.1 < whole.1 / 2, "{recomputed:?} {whole:?}");
+    assert!(sharded.0 < recomputed.0 / 2, "{sharded:?} {recomputed:?}");
+}

@@ -1,0 +1,65 @@
+//! Direct preference optimization: the chosen completion of a prompt becomes more probable than the
+//! rejected one.
+
+use std::path::{Path, PathBuf};
+
+use traind_job_file::{Data, JobFile};
+use traind_loader::{ChatTemplate, TaskSpec};
+use traind_models::ModelConfig;
+use traind_models::tasks::Preference;
+
+use super::{JobTask, Outputs, Reading, language_model};
+use crate::error::RunResult;
+use crate::metrics::Metrics;
+use crate::step::Readout;
+
+pub(super) struct Dpo {
+    data: Data,
+    /// The model folder, which has the chat template.
+    folder: PathBuf,
+}
+
+impl Dpo {
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> Dpo {
+        let folder = config.path().parent().unwrap_or(Path::new("."));
+        Dpo { data: job.data.clone(), folder: folder.to_owned() }
+    }
+}
+
+impl JobTask for Dpo {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let data = &self.data;
+        Ok(TaskSpec::Dpo(traind_loader::Dpo {
+            prompt: data.prompt.clone(),
+            chosen: data.chosen.clone(),
+            rejected: data.rejected.clone(),
+            template: ChatTemplate::open(&self.folder, data.eos_token.as_deref())?,
+            eos_token: language_model::eos_token(data, &self.folder)?,
+            max_length: reading.max_length,
+        }))
+    }
+
+    /// Every row is one pair.
+    fn loss_depends_on_batches(&self) -> bool {
+        false
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::Preferences
+    }
+
+    /// The means of the metrics of all pairs.
+    fn output_metrics(&self, outputs: &Outputs) -> Metrics {
+        let rows = outputs.rows.len().max(1) as f64;
+        let mean = |at: usize| {
+            let values = outputs.rows.iter().filter_map(|row| row.values.get(at));
+            values.map(|value| f64::from(*value)).sum::<f64>() / rows
+        };
+        let names = Preference::METRICS.iter().enumerate();
+        names.map(|(at, name)| ((*name).to_owned(), mean(at))).collect()
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "text-generation"
+    }
+}
