@@ -21,6 +21,7 @@ mod host;
 mod interfaces;
 mod job_id;
 mod jobs;
+mod notification;
 mod paths;
 mod settings;
 mod size;

@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use traind_job_file::{JobFile, Platform};
+
 use crate::access::account::Account;
 use crate::access::live::LiveAccess;
 use crate::access::roots::Roots;
 use crate::host::Host;
+use crate::host::plugins::plugin;
+use crate::notification::Receiver;
 use crate::tls::LiveServer;
 
 /// The settings of one daemon. All paths are absolute.
@@ -49,6 +53,10 @@ pub(crate) struct Settings {
     pub network: Option<Network>,
     /// Address of the web page, if it is served.
     pub web_address: Option<SocketAddr>,
+    /// Prices of the host.
+    pub prices: Prices,
+    /// Receivers of notifications about all jobs.
+    pub receivers: Vec<Receiver>,
     /// Directory in which tests make runs wait after chosen steps.
     pub test_step_gates: Option<PathBuf>,
 }
@@ -62,6 +70,24 @@ pub(crate) struct Limits {
     pub calls_per_user: usize,
     /// Limit on the time until a response begins; streams may take longer.
     pub request_timeout: Duration,
+}
+
+/// Prices of all cores of the host for an hour, in any currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Prices {
+    /// What the host costs.
+    pub per_hour: Option<f64>,
+    /// What it would cost on demand, for a spot instance.
+    pub on_demand_per_hour: Option<f64>,
+}
+
+impl Prices {
+    /// The prices of a part of the host.
+    pub(crate) fn of(self, cores: u32, all: u32) -> Prices {
+        let share = f64::from(cores) / f64::from(all.max(1));
+        let part = |price: Option<f64>| price.map(|price| price * share);
+        Prices { per_hour: part(self.per_hour), on_demand_per_hour: part(self.on_demand_per_hour) }
+    }
 }
 
 /// The account that jobs run as.
@@ -122,6 +148,18 @@ impl Settings {
     /// Whether calls from the network may use a token.
     pub(crate) fn accepts_tokens(&self) -> bool {
         self.network.as_ref().is_some_and(|network| network.tokens)
+    }
+
+    /// The plugin with which a planner compiles for GPUs. None where the planner is fenced in or is another
+    /// user's, so that a compiler could not write its files.
+    pub(crate) fn compiling_plugin(
+        &self,
+        job: &JobFile,
+        account: Option<Account>,
+    ) -> Option<PathBuf> {
+        let is_free = self.roots.is_empty() && account.is_none();
+        let wanted = is_free && job.resources.platform == Platform::Cuda;
+        wanted.then(|| plugin("cuda").ok()?.find(&self.cache_dir)).flatten()
     }
 
     /// Cache folder for jobs that run as `account`. Users do not share one, since cached
@@ -189,6 +227,8 @@ impl Settings {
                 request_timeout: Duration::from_secs(1),
             },
             web_address: None,
+            receivers: Vec::new(),
+            prices: Prices::default(),
             test_step_gates: None,
         }
     }

@@ -132,6 +132,14 @@ pub(crate) fn client(
     Ok(Arc::new(config))
 }
 
+/// A client's side for web addresses, trusting the system's authorities.
+pub(crate) fn web_client() -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(system_roots()?);
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
 /// Named explicitly: with two providers in the dependency graph, the implicit one panics.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())

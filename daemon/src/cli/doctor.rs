@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::Global;
 use super::exit::Exit;
 use crate::host::readiness::{self, Check, Finding, HostFiles};
+use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, StoppedState};
 use crate::paths;
 
@@ -19,6 +20,9 @@ pub(crate) struct Doctor {
     /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR", requires = "platform")]
     cache_dir: Option<PathBuf>,
+    /// Check that this host can submit jobs to a cluster, without a daemon
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["state_dir", "rebuild", "platform"])]
+    engine: Option<ClusterEngine>,
     /// The daemon's state folder
     /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
     #[arg(long, value_name = "DIR")]
@@ -28,10 +32,22 @@ pub(crate) struct Doctor {
     rebuild: bool,
 }
 
+/// An engine whose client programs can be checked.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ClusterEngine {
+    Slurm,
+    Kubernetes,
+}
+
 impl Doctor {
     pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
         if let Some(platform) = &self.platform {
             return check_host(platform, self.cache_dir);
+        }
+        match self.engine {
+            Some(ClusterEngine::Slurm) => return Ok(print(&slurm_checks().await)),
+            Some(ClusterEngine::Kubernetes) => return Ok(print(&kubernetes_checks().await)),
+            None => {}
         }
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
@@ -44,10 +60,14 @@ fn check_host(platform: &str, cache_dir: Option<PathBuf>) -> anyhow::Result<Exit
     let cache_dir = cache_dir.or_else(paths::cache_dir);
     let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
     let checks = readiness::of_platform(platform, &HostFiles::new("/"), &cache_dir)?;
-    for check in &checks {
+    Ok(print(&checks))
+}
+
+fn print(checks: &[Check]) -> Exit {
+    for check in checks {
         println!("{}", describe(check));
     }
-    Ok(if checks.iter().any(Check::is_missing) { Exit::Failed } else { Exit::Done })
+    if checks.iter().any(Check::is_missing) { Exit::Failed } else { Exit::Done }
 }
 
 fn describe(Check { name, finding }: &Check) -> String {

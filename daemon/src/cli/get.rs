@@ -60,6 +60,7 @@ fn print_pairs(job: &v1::Job) {
         ("started", ago(job.start_time.as_ref())),
         ("ended", ago(job.end_time.as_ref())),
         ("cores", text::cores(job)),
+        ("cluster", job.cluster_job.clone()),
         ("output", job.output_dir.clone()),
         ("parent", parent(job)),
         ("billed", billed(job)),
@@ -106,7 +107,12 @@ fn billed(job: &v1::Job) -> String {
     }
     let time = text::duration(job.billed_seconds);
     match job.price_per_hour {
-        Some(price) => format!("{time}, which cost {:.2}", price * job.billed_seconds / 3600.0),
+        Some(price) => {
+            let cost = |price: f64| price * job.billed_seconds / 3600.0;
+            let saved = job.on_demand_price_per_hour.map(|full| cost(full - price));
+            let saved = saved.map(|saved| format!(", {saved:.2} less than on demand"));
+            format!("{time}, which cost {:.2}{}", cost(price), saved.unwrap_or_default())
+        }
         None => time,
     }
 }

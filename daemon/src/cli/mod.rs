@@ -1,5 +1,6 @@
 //! The command line: a file for each command, and its entry here.
 
+mod act_as;
 mod cancel;
 mod completions;
 mod connect;
@@ -8,6 +9,7 @@ mod cores;
 mod demo;
 mod doctor;
 mod drain;
+mod dry_run;
 mod exit;
 mod fork;
 mod generate;
@@ -18,6 +20,7 @@ mod listen;
 mod logs;
 mod ls;
 mod manual;
+mod notify;
 mod plan;
 mod planner;
 mod plugins;
@@ -96,7 +99,11 @@ enum Command {
     #[command(hide = true)]
     Launch(launch::Launch),
     #[command(hide = true)]
+    Notify(notify::Notify),
+    #[command(hide = true)]
     Planner(planner::Planner),
+    #[command(hide = true)]
+    ActAs(act_as::ActAs),
 }
 
 /// Runs the command that the arguments name.
@@ -106,7 +113,9 @@ pub fn main() -> ExitCode {
     let result = match command {
         // Without a runtime, since they execute another program.
         Command::Launch(launch) => launch.run(),
+        Command::Notify(notify) => notify.run(),
         Command::Planner(planner) => planner.run(),
+        Command::ActAs(act_as) => act_as.run(),
         command => run(command, global),
     };
     match result {
@@ -166,7 +175,9 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Completions(completions) => completions.run(),
             Command::Manual(manual) => manual.run(),
             Command::Launch(launch) => launch.run(),
+            Command::Notify(notify) => notify.run(),
             Command::Planner(planner) => planner.run(),
+            Command::ActAs(act_as) => act_as.run(),
         }
     })
 }

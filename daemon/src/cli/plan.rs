@@ -70,6 +70,15 @@ impl Plan {
     }
 }
 
+/// The weights, and how much of them is the reference's.
+fn weights(plan: &v1::Plan) -> String {
+    let weights = text::bytes(plan.weights_bytes);
+    match plan.reference_bytes {
+        0 => weights,
+        reference => format!("{weights}, of which {} of the reference", text::bytes(reference)),
+    }
+}
+
 fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
     let limit = match plan.bytes_per_core_max {
         0 => String::new(),
@@ -79,7 +88,7 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
         ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
         ("batch", format!("{} rows per core, up to {} tokens each", plan.rows, plan.positions)),
         ("per core", format!("{}{limit}", text::bytes(plan.bytes_per_core))),
-        ("  weights", text::bytes(plan.weights_bytes)),
+        ("  weights", weights(plan)),
         ("  gradients", text::bytes(plan.gradients_bytes)),
         ("  optimizer", text::bytes(plan.optimizer_bytes)),
         ("  activations", text::bytes(plan.activations_bytes)),

@@ -13,13 +13,11 @@ use super::launch::set;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
 
-const LIMITS: [(Resource, u64); 4] = [
-    (Resource::Core, 0),
-    (Resource::Cpu, 20),
-    (Resource::Data, 4 << 30),
-    // Does not apply to standard output, which is a pipe.
-    (Resource::Fsize, 0),
-];
+/// Bytes of a planner's own memory, and of one that compiles.
+const DATA: [u64; 2] = [4 << 30, 16 << 30];
+/// Bytes of a file, which a compiler passes to its assembler. It does not apply to standard output, which is a
+/// pipe.
+const FILE: [u64; 2] = [0, 1 << 30];
 
 /// Execute the planner; for the daemon's own use.
 #[derive(clap::Args)]
@@ -30,13 +28,30 @@ pub(crate) struct Planner {
     /// Account to run as [default: the daemon's]
     #[arg(long, value_name = "UID:GID")]
     run_as: Option<Account>,
+    /// Allow what the compiler of a plugin takes
+    #[arg(long)]
+    compile: bool,
+    /// Seconds on each processor
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
     /// The runner's program
     runner: PathBuf,
 }
 
+fn threads() -> u64 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+}
+
 impl Planner {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        for (resource, most) in LIMITS {
+        let compiles = usize::from(self.compile);
+        let limits = [
+            (Resource::Core, 0),
+            (Resource::Cpu, self.seconds * threads()),
+            (Resource::Data, DATA[compiles]),
+            (Resource::Fsize, FILE[compiles]),
+        ];
+        for (resource, most) in limits {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             setrlimit(resource, limit).context("limit the planner")?;
         }

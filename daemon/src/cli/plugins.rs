@@ -9,7 +9,7 @@ use super::Global;
 use super::exit::Exit;
 use super::show::table::print_table;
 use crate::host::plugins::install::{Installed, install};
-use crate::host::plugins::{PLUGINS, plugin};
+use crate::host::plugins::{MPI, PLUGINS, installable};
 use crate::paths;
 
 /// List the PJRT plugins, or install one
@@ -28,7 +28,7 @@ enum Action {
     List,
     /// Download a platform's plugin, with the libraries that it needs, and check the pinned sha256
     Install {
-        /// cpu or cuda
+        /// cpu or cuda; or mpi, the library by which CPU hosts of one job exchange data
         platform: String,
         /// Install from this wheel, or from the wheels in this folder, instead of the package index
         #[arg(long, value_name = "PATH")]
@@ -44,7 +44,7 @@ impl Plugins {
         match self.action {
             None | Some(Action::List) => list(&cache_dir),
             Some(Action::Install { platform, from }) => {
-                let plugin = plugin(&platform)?;
+                let plugin = installable(&platform)?;
                 let install = move || {
                     install(plugin, &cache_dir, from.as_deref(), |wheel| {
                         eprintln!("fetching {} {}", wheel.package, wheel.version);
@@ -63,6 +63,7 @@ impl Plugins {
 fn list(cache_dir: &Path) {
     let rows: Vec<Vec<String>> = PLUGINS
         .iter()
+        .chain([&MPI])
         .map(|plugin| {
             let found = plugin.find(cache_dir);
             let place = found.as_ref().map(|path| path.display().to_string());

@@ -31,10 +31,12 @@ use crate::interfaces::http::{self, HttpError};
 use crate::interfaces::metrics::{self, Calls};
 use crate::interfaces::server;
 use crate::interfaces::web;
+use crate::jobs::state::JobState;
 use crate::jobs::store::Store;
 use crate::jobs::supervisor::{delegated_cgroup, enable_memory_limits, fence};
+use crate::notification::{Receiver, receivers};
 use crate::paths;
-use crate::settings::{Limits, RunAs, Settings};
+use crate::settings::{Limits, Prices, RunAs, Settings};
 
 /// Run the daemon
 #[derive(clap::Args)]
@@ -123,12 +125,75 @@ pub(crate) struct Serve {
     /// What SIGTERM does: leave the jobs running, or first stop them with checkpoints
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
+    #[command(flatten)]
+    notify: NotifyArgs,
+    #[command(flatten)]
+    prices: PriceArgs,
     /// Drain when EC2 announces that it will reclaim this instance
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
     /// Folder with which tests make runs wait after selected steps
     #[arg(long, value_name = "DIR", hide = true)]
     test_step_gates: Option<PathBuf>,
+}
+
+/// The cost of jobs.
+#[derive(clap::Args)]
+struct PriceArgs {
+    /// Price of this host for an hour, in any currency; a job without resources.price_per_hour costs
+    /// the share of its cores
+    #[arg(long, value_name = "PRICE", value_parser = price)]
+    price_per_hour: Option<f64>,
+    /// Price of this host for an hour if it were no spot instance, from which savings are computed
+    #[arg(long, value_name = "PRICE", value_parser = price, requires = "price_per_hour")]
+    on_demand_price_per_hour: Option<f64>,
+}
+
+impl PriceArgs {
+    fn resolve(&self) -> Prices {
+        Prices { per_hour: self.price_per_hour, on_demand_per_hour: self.on_demand_price_per_hour }
+    }
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let price: Option<f64> = text.parse().ok();
+    let price = price.filter(|price| price.is_finite() && *price >= 0.0);
+    price.ok_or_else(|| "must be a number, at least 0".to_owned())
+}
+
+/// Notifications about all jobs.
+#[derive(clap::Args)]
+struct NotifyArgs {
+    /// URL that gets a POST request with JSON when a job enters one of --notify-states; may be given
+    /// several times
+    #[arg(long, value_name = "URL")]
+    notify_webhook: Vec<String>,
+    /// File with the secret by which these requests are signed
+    #[arg(long, value_name = "FILE")]
+    notify_secret: Option<PathBuf>,
+    /// Program that gets the same JSON on its standard input; it runs as the daemon does
+    #[arg(long, value_name = "PATH")]
+    notify_command: Option<PathBuf>,
+    /// States to notify of
+    #[arg(
+        long,
+        value_name = "STATES",
+        value_delimiter = ',',
+        default_value = "completed,failed,cancelled"
+    )]
+    notify_states: Vec<JobState>,
+}
+
+impl NotifyArgs {
+    fn resolve(&self) -> anyhow::Result<Vec<Receiver>> {
+        let states: Vec<String> =
+            self.notify_states.iter().map(|state| state.name().to_owned()).collect();
+        let secret = self.notify_secret.clone().map(absolute).transpose()?;
+        let program = self.notify_command.clone().map(absolute).transpose()?;
+        let command: Vec<String> =
+            program.into_iter().map(|program| program.display().to_string()).collect();
+        Ok(receivers(&states, &self.notify_webhook, secret.as_ref(), &command, true))
+    }
 }
 
 /// Limits on callers.
@@ -264,6 +329,8 @@ impl Serve {
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
             web_address: None,
             test_step_gates: self.test_step_gates,
+            receivers: self.notify.resolve()?,
+            prices: self.prices.resolve(),
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
     }

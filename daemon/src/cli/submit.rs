@@ -9,6 +9,7 @@ use traind_proto::v1;
 
 use super::Global;
 use super::connect::client;
+use super::dry_run;
 use super::exit::Exit;
 use super::show::follow;
 use crate::interfaces::text;
@@ -28,12 +29,19 @@ pub(crate) struct Submit {
     /// Submit at most once with this id: a repeated request returns the first one's job
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
+    /// Show what the job's cluster would get, and submit nothing
+    #[arg(long, conflicts_with_all = ["watch", "request_id"])]
+    dry_run: bool,
 }
 
 impl Submit {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let job_file = read(&self.job_file)?;
         let base_dir = working_directory()?;
+        if self.dry_run {
+            let overrides = self.set.into_iter().collect();
+            return dry_run::run(&job_file, &overrides, Path::new(&base_dir));
+        }
         let request_id = request_id(self.request_id)?;
         let overrides: BTreeMap<String, String> = self.set.into_iter().collect();
         let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, JobFile, Parsed, Violation};
+use traind_job_file::{DataFiles, Engine, JobFile, Parsed, Violation};
 use traind_proto::v1;
 
 use super::error::{Error, FieldViolation};
@@ -19,11 +19,16 @@ use crate::clock;
 use crate::host::Host;
 use crate::host::plugins;
 use crate::job_id;
+use crate::jobs::cluster::{Cluster, ClusterError};
 use crate::jobs::store::{Job, JobWarning, NewJob, Parent, Resolved, Store};
-use crate::settings::Settings;
+use crate::notification::receivers_of;
+use crate::settings::{Prices, Settings};
 
 /// Code of the warning about a batch size that did not fit.
 const BATCH_SIZE_LOWERED: &str = "BATCH_SIZE_LOWERED";
+
+/// Code of the warning about the mesh that the planner chose.
+const MESH_CHOSEN: &str = "MESH_CHOSEN";
 
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
@@ -102,9 +107,13 @@ pub(crate) fn admit(
     let base_dir = Path::new(&submission.base_dir);
     let parsed =
         JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
-    let Parsed { job, warnings } = parsed.map_err(|violations| Error::JobFile {
+    let Parsed { mut job, warnings } = parsed.map_err(|violations| Error::JobFile {
         violations: violations.into_iter().map(FieldViolation::from).collect(),
     })?;
+    let forbidden = forbidden_notifications(&job, submission, settings);
+    if !forbidden.is_empty() {
+        return Err(Error::JobFile { violations: forbidden });
+    }
     // First, so that paths outside the allowed folders are not even looked up.
     let outside = outside(&job, &settings.roots);
     if !outside.is_empty() {
@@ -115,6 +124,13 @@ pub(crate) fn admit(
     if !missing.is_empty() {
         return Err(Error::JobFile { violations: missing });
     }
+    let prices = match job.resources.engine {
+        Engine::Local => settings.prices.of(job.resources.cores, settings.host.core_count()),
+        _ => Prices::default(),
+    };
+    // The job file's price takes precedence, and is compared with no other.
+    let is_priced = job.resources.price_per_hour.is_some();
+    job.resources.price_per_hour = job.resources.price_per_hour.or(prices.per_hour);
     let warning = |warning: traind_job_file::Warning| JobWarning {
         code: warning.code.to_owned(),
         message: warning.to_string(),
@@ -128,13 +144,17 @@ pub(crate) fn admit(
         request_id: submission.request_id.clone(),
         request_digest: submission.digest.clone(),
         platform: job.resources.platform.to_string(),
-        core_count: job.resources.cores,
+        core_count: job.resources.total_cores(),
         priority: job.resources.priority,
         max_run_seconds: job.resources.max_run_seconds,
         max_wait_seconds: job.resources.max_wait_seconds,
         after: job.resources.after.clone(),
         max_restarts: job.resources.max_restarts,
         price_per_hour: job.resources.price_per_hour,
+        engine: job.resources.engine.to_string(),
+        hosts: job.resources.hosts,
+        on_demand_price_per_hour: prices.on_demand_per_hour.filter(|_| !is_priced),
+        receivers: receivers_of(&job.notify),
         output_dir: job.output_dir.display().to_string(),
         job_file: submission.job_file.clone(),
         base_dir: submission.base_dir.clone(),
@@ -143,6 +163,38 @@ pub(crate) fn admit(
         parent: submission.parent.clone(),
     };
     Ok((new, job))
+}
+
+/// Every notification that would give the job's user more rights than the job has.
+fn forbidden_notifications(
+    job: &JobFile,
+    submission: &Submission,
+    settings: &Settings,
+) -> Vec<FieldViolation> {
+    let (notify, mut forbidden) = (&job.notify, Vec::new());
+    let mut note = |field: &str, description: &str| {
+        let (field, description) = (field.to_owned(), description.to_owned());
+        forbidden.push(FieldViolation { field, description });
+    };
+    let is_own = || submission.owner == user_name(Account::own().uid);
+    if !notify.command.is_empty() && !settings.roots.is_empty() {
+        note("notify.command", "is not allowed by a daemon that confines jobs to folders");
+    } else if !notify.command.is_empty() && submission.account.is_none() && !is_own() {
+        let description = "would run as the daemon's user; it needs a daemon that runs jobs as \
+            their submitters";
+        note("notify.command", description);
+    }
+    for url in &notify.webhooks {
+        if let Some(objection) = settings.roots.objection_to_url(url) {
+            note("notify.webhooks", &objection);
+        }
+    }
+    if let Some(objection) =
+        notify.secret_file.as_ref().and_then(|path| settings.roots.objection(path))
+    {
+        note("notify.secret_file", &objection);
+    }
+    forbidden
 }
 
 /// Refuses a job that does not fit this host.
@@ -163,6 +215,36 @@ pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Res
         true => Err(Error::Disk { wanted: plan.disk_bytes, available, folder }),
         false => Ok(()),
     }
+}
+
+/// With `parallel: auto`, gives the job the mesh that the plan puts first.
+pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Result<(), Error> {
+    let (Some(chosen), Some(mesh)) = (&plan.job, plan.meshes.first()) else { return Ok(()) };
+    if let (false, Some(available)) = (mesh.fits, plan.bytes_per_core_max) {
+        return Err(Error::Memory { plan: Box::new(plan.clone()), available, change: None });
+    }
+    *job = (**chosen).clone();
+    new.resolved = serde_json::to_string(&job).map_err(Error::Resolved)?;
+    let (parallel, train) = (&job.parallel, &job.train);
+    new.warnings.push(JobWarning {
+        code: MESH_CHOSEN.to_owned(),
+        message: format!(
+            "parallel.auto: is data: {}, tensor: {}, sequence_parallel: {}, pipeline: {}, \
+             microbatches: {}, fsdp: {} with per_device_train_batch_size: {}, \
+             gradient_accumulation_steps: {}, gradient_checkpointing: {}; {:.3} s a step by prediction",
+            mesh.data,
+            parallel.tensor,
+            parallel.sequence_parallel,
+            parallel.pipeline,
+            mesh.microbatches,
+            parallel.fsdp,
+            train.per_device_train_batch_size,
+            train.gradient_accumulation_steps,
+            train.gradient_checkpointing,
+            mesh.step_seconds,
+        ),
+    });
+    Ok(())
 }
 
 /// With `auto_find_batch_size`, gives the job the batch size that the plan found to fit.
@@ -200,13 +282,37 @@ fn existing_ancestor(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Refuses a job that this host could never run.
+/// Refuses a job that this host, or its cluster, could never run.
 pub(crate) fn check_machine(job: &JobFile, settings: &Settings) -> Result<(), Error> {
-    check_host(job, &settings.host, &settings.cache_dir)?;
+    check_hosts(job)?;
+    if let Some(cluster) = Cluster::of(job.resources.engine) {
+        let unavailable = |error: ClusterError| Error::Engine {
+            engine: job.resources.engine,
+            reason: error.to_string(),
+        };
+        cluster.check().map_err(unavailable)?;
+        return check_plugin(job, &settings.cache_dir);
+    }
+    check_host(job, &settings.host)?;
+    check_plugin(job, &settings.cache_dir)?;
     check_count(job.resources.cores, settings)
 }
 
-fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error> {
+/// Refuses several hosts with an engine that starts runners on its own host alone.
+fn check_hosts(job: &JobFile) -> Result<(), Error> {
+    let hosts = job.resources.hosts;
+    if hosts == 1 || Cluster::of(job.resources.engine).is_some() {
+        return Ok(());
+    }
+    let field = "resources.hosts".to_owned();
+    let description = format!(
+        "is {hosts}, and `resources.engine: local` runs a job on the daemon's host alone; set the engine \
+         to slurm or kubernetes, or start traind-runner on each host yourself"
+    );
+    Err(Error::JobFile { violations: vec![FieldViolation { field, description }] })
+}
+
+fn check_host(job: &JobFile, host: &Host) -> Result<(), Error> {
     let platform = job.resources.platform.to_string();
     if platform != host.platform {
         return Err(Error::Platform { offered: host.platform.clone(), platform });
@@ -215,7 +321,12 @@ fn check_host(job: &JobFile, host: &Host, cache_dir: &Path) -> Result<(), Error>
     if wanted > available {
         return Err(Error::Cores { platform, available, wanted });
     }
-    let plugin = plugins::plugin(host.platform.as_str());
+    Ok(())
+}
+
+fn check_plugin(job: &JobFile, cache_dir: &Path) -> Result<(), Error> {
+    let platform = job.resources.platform.to_string();
+    let plugin = plugins::plugin(&platform);
     match plugin.map(|plugin| (plugin.find(cache_dir), plugin)) {
         Ok((Some(_), _)) => Ok(()),
         Ok((None, plugin)) => Err(Error::Plugin { platform, instructions: plugin.instructions() }),
@@ -314,6 +425,11 @@ fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation>
                 note(field, description);
             }
         }
+    }
+    if let Some(file) = &job.notify.secret_file
+        && user.may(file, Access::READ_OK).is_err()
+    {
+        note("notify.secret_file", user.not_accessible("read the file", file));
     }
     let checkpoint_dir = job.checkpoint_dir.as_deref().map(|folder| ("checkpoint_dir", folder));
     for (field, folder) in

@@ -95,6 +95,7 @@ impl Daemon {
         let lock = StateLock::acquire(&settings.lock_path())?;
         record::refuse_lost_store(path, &settings.store_path())?;
         let store = Store::open(&settings.store_path())?;
+        store.set_operators_receivers(settings.receivers.clone());
         let tokens = Tokens::new(store.tokens()?);
         Ok(Arc::new(Daemon {
             settings: Arc::new(settings),
@@ -130,12 +131,15 @@ impl Daemon {
         admission::check_machine(&job, settings)?;
         admission::resolve_after(store, &mut new)?;
         fork::find_parent(store, &mut new, &job)?;
-        match self.planner.plan(settings, &job, new.run_as, false, None) {
+        let search = Search::of_auto(&job);
+        match self.planner.plan(settings, &job, new.run_as, search.is_some(), search.as_ref()) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+                admission::choose_mesh(&plan, &mut new, &mut job)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
             }
             Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
+            Err(error) if job.parallel.auto => return Err(error.into()),
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),
         }
@@ -189,7 +193,12 @@ impl Daemon {
         if is_here {
             admission::check_machine(&job, &self.settings)?;
         }
-        let plan = self.planner.plan(&self.settings, &job, new.run_as, true, search)?;
+        let search = search.cloned().or_else(|| Search::of_auto(&job));
+        let search = search.map(|search| Search {
+            plugin: self.settings.compiling_plugin(&job, new.run_as),
+            ..search
+        });
+        let plan = self.planner.plan(&self.settings, &job, new.run_as, true, search.as_ref())?;
         if is_here {
             admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::daemon::Daemon;
 use super::eligibility;
+use super::notifier;
 use super::queue::Queue;
 use crate::clock;
 use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
@@ -27,6 +28,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
         daemon.attend(job, Begin::Attach);
     }
     daemon.spawn(run(daemon.clone()));
+    daemon.spawn(notifier::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }
@@ -100,13 +102,22 @@ fn decide(
     let platform = &settings.host.platform;
     let (mut waiting, next) =
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
-    let (Plan { placements, waiting: queued, preemptions }, queue) =
-        plan(&unfinished, settings, preempted, now);
+    let (in_clusters, here): (Vec<Job>, Vec<Job>) =
+        unfinished.into_iter().partition(|job| job.cluster_kind().is_some());
+    let (Plan { mut placements, waiting: queued, preemptions }, queue) =
+        plan(&here, settings, preempted, now);
+    placements.extend(handed_over(&in_clusters));
     waiting.extend(queued);
     waiting.retain(|waiting| known.get(&waiting.id) != Some(&waiting.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
     Ok(Decision { placements, preemptions, waiting, queue, next })
+}
+
+/// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.
+fn handed_over(jobs: &[Job]) -> impl Iterator<Item = Placement> {
+    let pending = jobs.iter().filter(|job| job.state == JobState::Pending);
+    pending.map(|job| Placement { id: job.id.clone(), cores: Vec::new() })
 }
 
 fn plan(

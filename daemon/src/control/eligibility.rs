@@ -74,7 +74,9 @@ fn eligibility(
         ));
     }
     match after {
-        Some((_, JobState::Completed)) | None if job.platform != platform => {
+        Some((_, JobState::Completed)) | None
+            if job.platform != platform && job.cluster_kind().is_none() =>
+        {
             let wanted = &job.platform;
             Eligibility::Blocked(Some(format!(
                 "requests {wanted}, and this daemon schedules {platform} cores"

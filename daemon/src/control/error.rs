@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use traind_job_file::Engine;
+
 use super::planner::{Change, Plan, PlanError};
 use crate::jobs::state::{IllegalTransition, JobState};
 use crate::jobs::store::StoreError;
@@ -30,6 +32,8 @@ pub enum Error {
     CoreCount { device: String, counts: Vec<String>, wanted: u32 },
     #[error("this daemon schedules {offered} cores, and the job requests {platform}")]
     Platform { offered: String, platform: String },
+    #[error("`resources.engine: {engine}` is not available: {reason}")]
+    Engine { engine: Engine, reason: String },
     #[error("the {platform} plugin is not installed: {instructions}")]
     Plugin { platform: String, instructions: String },
     #[error("{}", misfit(.plan, *.available, .change.as_ref()))]
@@ -41,8 +45,9 @@ pub enum Error {
     Disk { wanted: u64, available: u64, folder: PathBuf },
     #[error("plan the job: {0}")]
     Plan(PlanError),
-    #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
-    OutputInUse { output_dir: String, id: String, state: JobState },
+    /// `field` of the job file names the folder.
+    #[error("{field} {folder} is in use by job {id}, which is {state}")]
+    FolderInUse { field: &'static str, folder: String, id: String, state: JobState },
     #[error(transparent)]
     Access(#[from] crate::access::AccessError),
     #[error("look up or switch to the user's account: {0}")]
@@ -104,8 +109,8 @@ impl From<StoreError> for Error {
             StoreError::NoJob { id } => Error::NoJob { reference: id },
             StoreError::Illegal { id, source } => Error::Illegal { id, source },
             StoreError::RequestReused { request_id, id } => Error::RequestReused { request_id, id },
-            StoreError::OutputInUse { output_dir, id, state } => {
-                Error::OutputInUse { output_dir, id, state }
+            StoreError::FolderInUse { field, folder, id, state } => {
+                Error::FolderInUse { field, folder, id, state }
             }
             error @ (StoreError::Sqlite { .. }
             | StoreError::Corrupt { .. }

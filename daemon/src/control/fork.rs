@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use traind_job_file::{JobFile, ResumeFrom};
-use traind_proto::v1;
+use traind_job_file::{DataFiles, JobFile, ResumeFrom};
+use traind_proto::v1::{self, event::Kind};
 
 use super::admission::{Submission, check_request_id, digest};
 use super::error::Error;
@@ -19,6 +19,9 @@ use crate::jobs::store::{Job, NewJob, Parent, Store, StoreError};
 const CHECKPOINT_PREFIX: &str = "checkpoint-";
 /// The file that a run resumes from; checkpoints of weights alone lack it.
 const TRAINING_STATE: &str = "training_state.json";
+/// The scheme of a bucket's URL.
+const SCHEME: &str = "s3://";
+const EVENTS_AT_ONCE: usize = 1000;
 /// Follows the name and the output folder of the parent.
 const SUFFIX: &str = "-fork";
 const NAME_CHARACTERS_MAX: usize = 128;
@@ -36,7 +39,13 @@ pub(super) fn submission(
     check_request_id(&request_id)?;
     let overrides: BTreeMap<String, String> = overrides.into_iter().collect();
     let output_dir = Path::new(&parent.output_dir);
-    let (step, folder) = checkpoint(parent, step, account)?;
+    let resolved: JobFile = serde_json::from_str(&parent.resolved).map_err(Error::Resolved)?;
+    let known = match DataFiles::is_object(resolved.checkpoints()) {
+        true => uploaded_steps(store, parent)?,
+        false => steps(resolved.checkpoints(), account)?,
+    };
+    let step = chosen_step(parent, step, known)?;
+    let folder = format!("{}/{CHECKPOINT_PREFIX}{step}", resolved.checkpoints().display());
     let mut job: Value = serde_json::from_str(&parent.resolved).map_err(Error::Resolved)?;
     remove_nulls(&mut job);
     let stem: String =
@@ -47,7 +56,7 @@ pub(super) fn submission(
     if let Some(keys) = job.as_object_mut() {
         keys.remove("checkpoint_dir");
     }
-    job["train"]["resume_from_checkpoint"] = folder.display().to_string().into();
+    job["train"]["resume_from_checkpoint"] = folder.into();
     if let Some(resources) = job["resources"].as_object_mut() {
         resources.remove("after");
     }
@@ -81,10 +90,8 @@ pub(super) fn find_parent(store: &Store, new: &mut NewJob, job: &JobFile) -> Res
     Ok(())
 }
 
-/// The checkpoint of `step`, or the newest for 0.
-fn checkpoint(parent: &Job, step: u64, account: Option<Account>) -> Result<(u64, PathBuf), Error> {
-    let output_dir = Path::new(&parent.output_dir);
-    let mut known = steps(output_dir, account)?;
+/// Checks that there is a checkpoint of `step`, and returns it, or the newest for 0.
+fn chosen_step(parent: &Job, step: u64, mut known: Vec<u64>) -> Result<u64, Error> {
     known.sort_unstable();
     let found = match step {
         0 => known.last().copied(),
@@ -99,8 +106,22 @@ fn checkpoint(parent: &Job, step: u64, account: Option<Account>) -> Result<(u64,
         let description = format!("job {} has no checkpoint of step {step}: {has}", parent.id);
         Error::Request { field: "step", description }
     };
-    let step = found.ok_or_else(missing)?;
-    Ok((step, output_dir.join(format!("{CHECKPOINT_PREFIX}{step}"))))
+    found.ok_or_else(missing)
+}
+
+/// The steps of the checkpoints that a job has uploaded. Only a runner can look into a bucket, where
+/// `save_total_limit` may have removed some since.
+fn uploaded_steps(store: &Store, parent: &Job) -> Result<Vec<u64>, StoreError> {
+    let (mut uploaded, mut from) = (Vec::new(), 1);
+    loop {
+        let events = store.events(parent.number, from, EVENTS_AT_ONCE)?;
+        let Some(last) = events.last() else { return Ok(uploaded) };
+        from = last.sequence + 1;
+        uploaded.extend(events.into_iter().filter_map(|event| match event.kind {
+            Some(Kind::Uploaded(it)) if it.url.starts_with(SCHEME) => step_of(Path::new(&it.url)),
+            _ => None,
+        }));
+    }
 }
 
 /// The steps of the checkpoints in a folder that a run can resume from.

@@ -8,5 +8,6 @@ pub(crate) mod dispatch;
 mod eligibility;
 pub(crate) mod error;
 mod fork;
+pub(crate) mod notifier;
 pub(crate) mod planner;
 mod queue;

@@ -13,13 +13,15 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, JobFile};
+use traind_job_file::{DataFiles, Engine, JobFile};
 
 use crate::access::account::Account;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Of a search, which records programs for many meshes.
+pub(crate) const SEARCH_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(1);
 /// Most plans in the cache.
 const CACHE_MAX: usize = 1024;
@@ -34,6 +36,9 @@ pub struct Plan {
     pub rows: u32,
     pub positions: u64,
     pub weights_bytes: u64,
+    /// The part of the weights that a frozen reference has for itself.
+    #[serde(default)]
+    pub reference_bytes: u64,
     pub gradients_bytes: u64,
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
@@ -47,6 +52,9 @@ pub struct Plan {
     /// What a search found, the best first.
     #[serde(default)]
     pub meshes: Vec<MeshPlan>,
+    /// The job on the first of these, where it lets the planner choose.
+    #[serde(default)]
+    pub job: Option<Box<JobFile>>,
     /// The runner's measure of this processor, which later searches reuse.
     #[serde(default)]
     processor: Option<serde_json::Value>,
@@ -72,6 +80,7 @@ pub struct MeshPlan {
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
     pub bytes_per_core: u64,
+    pub compiled: bool,
     pub fits: bool,
     pub data_axis_bytes: u64,
     pub tensor_axis_bytes: u64,
@@ -95,6 +104,15 @@ pub(crate) struct Search {
     #[serde(skip)]
     pub is_elsewhere: bool,
     pub processor: Option<serde_json::Value>,
+    /// The plugin of GPUs that the planner compiles for.
+    pub plugin: Option<PathBuf>,
+}
+
+impl Search {
+    /// Of this host's meshes for a job that lets the planner choose.
+    pub(crate) fn of_auto(job: &JobFile) -> Option<Search> {
+        job.parallel.auto.then(|| Search { hosts: 1, ..Search::default() })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -134,8 +152,8 @@ pub enum PlanError {
     Violation { field: String, description: String },
     #[error("{0}")]
     Refused(String),
-    #[error("the planner took longer than {} s", TIMEOUT.as_secs())]
-    Timeout,
+    #[error("the planner took longer than {} s", .0.as_secs())]
+    Timeout(Duration),
     #[error("parse the plan: {0}")]
     Answer(#[from] serde_json::Error),
 }
@@ -161,6 +179,8 @@ impl Planner {
     ) -> Result<Plan, PlanError> {
         let bytes_per_core_max = match search {
             Some(search) if search.is_elsewhere => None,
+            // A cluster's hosts may have more memory than this one.
+            _ if job.resources.engine != Engine::Local => settings.memory_per_core,
             _ => bytes_per_core_max(settings, job.resources.cores),
         };
         let key = key(job, bytes_per_core_max, account, search)?;
@@ -169,9 +189,21 @@ impl Planner {
         }
         let processor = self.processor().clone();
         let search = search.map(|search| Search { processor, ..search.clone() });
-        let request = Request { job, bytes_per_core_max, may_fetch, search };
-        let request = serde_json::to_vec(&request)?;
-        let answer = run(settings, &request, may_fetch && job.reads_hub(), account)?;
+        let run = |search: Option<Search>| {
+            let limits = Limits::of(search.as_ref());
+            let request = Request { job, bytes_per_core_max, may_fetch, search };
+            let request = serde_json::to_vec(&request)?;
+            run(settings, &request, may_fetch && job.reads_hub(), account, limits)
+        };
+        let answer = match (run(search.clone()), search) {
+            // A compiler that fails or takes long leaves the estimates.
+            (Err(PlanError::Refused(_) | PlanError::Timeout(_)), Some(search))
+                if search.plugin.is_some() =>
+            {
+                run(Some(Search { plugin: None, ..search }))?
+            }
+            (answer, _) => answer?,
+        };
         let plan = match serde_json::from_slice(&answer)? {
             Answer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
             Answer::Violation { field, description } => {
@@ -250,12 +282,29 @@ fn key(
     Ok(digest.finalize().into())
 }
 
+/// What a planner may take.
+#[derive(Clone, Copy)]
+struct Limits {
+    time: Duration,
+    compiles: bool,
+}
+
+impl Limits {
+    fn of(search: Option<&Search>) -> Limits {
+        let compiles = search.is_some_and(|search| search.plugin.is_some());
+        // Half of it remains for estimates alone.
+        let of_search = if compiles { SEARCH_TIMEOUT / 2 } else { SEARCH_TIMEOUT / 3 };
+        Limits { time: if search.is_some() { of_search } else { TIMEOUT }, compiles }
+    }
+}
+
 /// Runs the planner: see `traind planner` for its limits.
 fn run(
     settings: &Settings,
     request: &[u8],
     fetches: bool,
     account: Option<Account>,
+    limits: Limits,
 ) -> Result<Vec<u8>, PlanError> {
     let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
     let environment = planner_environment(std::env::vars_os(), fetches, account.is_some());
@@ -263,6 +312,8 @@ fn run(
         .arg("planner")
         .args(roots)
         .args(account.map(|account| format!("--run-as={account}")))
+        .args(limits.compiles.then_some("--compile"))
+        .arg(format!("--seconds={}", limits.time.as_secs()))
         .arg(&settings.runner)
         .env_clear()
         .envs(environment)
@@ -276,7 +327,7 @@ fn run(
         // A planner that does not read its input reports why when it exits.
         let _ = input.write_all(request);
     }
-    let ended = wait(&mut child);
+    let ended = wait(&mut child, limits.time);
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
     match ended {
         Ok(true) => Ok(out),
@@ -289,16 +340,16 @@ fn run(
 }
 
 /// Waits for the planner. Returns whether it succeeded.
-fn wait(child: &mut Child) -> Result<bool, PlanError> {
+fn wait(child: &mut Child, most: Duration) -> Result<bool, PlanError> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(PlanError::Start)? {
             return Ok(status.success());
         }
-        if start.elapsed() > TIMEOUT {
+        if start.elapsed() > most {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(PlanError::Timeout);
+            return Err(PlanError::Timeout(most));
         }
         std::thread::sleep(POLL);
     }

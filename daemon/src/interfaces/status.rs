@@ -40,11 +40,12 @@ fn classify(error: &Error) -> (Code, &'static str) {
         }
         Error::CoreCount { .. } => (Code::InvalidArgument, reasons::CORE_COUNT_INVALID),
         Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
+        Error::Engine { .. } => (Code::FailedPrecondition, reasons::ENGINE_UNAVAILABLE),
         Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
         Error::Memory { .. } => (Code::FailedPrecondition, reasons::MEMORY_EXCEEDED),
         Error::Disk { .. } => (Code::FailedPrecondition, reasons::DISK_EXCEEDED),
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
-        Error::OutputInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
+        Error::FolderInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
         Error::Denied(_) => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
         Error::Unauthenticated | Error::InvalidToken => {
             (Code::Unauthenticated, reasons::UNAUTHENTICATED)
@@ -101,7 +102,7 @@ fn metadata(error: &Error) -> HashMap<String, String> {
         Error::Plugin { platform, .. } | Error::Platform { platform, .. } => {
             vec![("platform", platform.clone())]
         }
-        Error::OutputInUse { id, .. }
+        Error::FolderInUse { id, .. }
         | Error::RequestReused { id, .. }
         | Error::Illegal { id, .. } => vec![("job_id", id.clone())],
         _ => Vec::new(),

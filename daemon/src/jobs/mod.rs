@@ -1,7 +1,8 @@
-//! The life of a job: its states, its folders and records, the store, the scheduler, the
-//! supervisor of its runner, and the doctor, which rebuilds a store from the folders.
+//! The life of a job: its states, its folders and records, the clusters that may place it, the store,
+//! the scheduler, the supervisor of its runner, and the doctor, which rebuilds a store from the folders.
 //! Imports `access`, `host` and `settings`.
 
+pub(crate) mod cluster;
 pub(crate) mod doctor;
 pub(crate) mod record;
 pub(crate) mod run_dir;

@@ -3,6 +3,7 @@
 // Failed helpers fail the test.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod clusters;
 mod commands;
 mod jobs;
 mod security;

@@ -47,6 +47,7 @@ fn line(mesh: &v1::MeshPlan) -> String {
         of_core.iter().map(|size| format!("{:>12}", text::bytes(*size))).collect();
     let share = |seconds: f64| 100.0 * seconds / mesh.step_seconds;
     let unfit = if mesh.fits { "" } else { "  does not fit" };
+    let unfit = format!("{}{unfit}", if mesh.compiled { "  compiled" } else { "" });
     format!(
         "{:>4} {:>6} {:>8}  {:<54}{:>9.3}s{:>10.1}{:>5.0}%{:>5.0}%{of_core}{:>12}{:>12}{:>14}{unfit}",
         mesh.data,

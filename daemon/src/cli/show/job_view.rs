@@ -28,12 +28,20 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     end_time: Option<String>,
     platform: String,
+    engine: String,
+    host_count: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cluster_job: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    host_names: String,
     core_count: u32,
     cores: Vec<u32>,
     output_dir: String,
     billed_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     price_per_hour: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_demand_price_per_hour: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,11 +141,16 @@ impl From<v1::Job> for JobView {
             start_time: job.start_time.map(time),
             end_time: job.end_time.map(time),
             platform: job.platform,
+            engine: job.engine,
+            host_count: job.host_count,
+            cluster_job: job.cluster_job,
+            host_names: job.host_names,
             core_count: job.core_count,
             cores: job.cores,
             output_dir: job.output_dir,
             billed_seconds: job.billed_seconds,
             price_per_hour: job.price_per_hour,
+            on_demand_price_per_hour: job.on_demand_price_per_hour,
             cost: job.price_per_hour.map(|price| price * job.billed_seconds / 3600.0),
             parent: job.parent.map(|it| ParentView { job_id: it.job_id, step: it.step }),
             base_dir: job.base_dir,

@@ -1,4 +1,5 @@
-//! The known PJRT plugins: where they are installed and how to obtain them.
+//! The known PJRT plugins, and the library by which CPU hosts exchange data: where they are installed
+//! and how to obtain them.
 //!
 //! The daemon passes a path to the runner and never opens the library itself.
 
@@ -14,7 +15,7 @@ pub(crate) use error::PluginError;
 /// A platform's plugin and the ways to obtain it.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    /// `resources.platform` of a job file.
+    /// `resources.platform` of a job file, except in [`MPI`].
     pub platform: &'static str,
     /// The plugin's shared library.
     pub library: &'static str,
@@ -85,6 +86,15 @@ pub(crate) const PLUGINS: &[Plugin] = &[
         },
     },
 ];
+
+/// A library of the MPI ABI, which jobs on several CPU hosts need; a cluster may have its own.
+pub(crate) const MPI: Plugin =
+    Plugin { platform: "mpi", library: "lib/libmpi_abi.so.1", origin: Origin::Wheels(wheels::MPI) };
+
+/// The entry of a platform, or [`MPI`] by its name.
+pub(crate) fn installable(name: &str) -> Result<&'static Plugin, PluginError> {
+    if name == MPI.platform { Ok(&MPI) } else { plugin(name) }
+}
 
 /// The entry of `platform`.
 pub(crate) fn plugin(platform: &str) -> Result<&'static Plugin, PluginError> {
@@ -165,6 +175,13 @@ mod tests {
             cpu.find(cache.path()),
             Some(cache.path().join("plugins/cpu-0.0.1/xla_cpu_pjrt.so"))
         );
+    }
+
+    #[test]
+    fn mpi_can_be_installed_and_is_no_platform() {
+        assert_eq!(installable("mpi").unwrap().library, "lib/libmpi_abi.so.1");
+        assert_eq!(installable("cpu").unwrap().platform, "cpu");
+        assert!(plugin("mpi").is_err() && installable("tpu").is_err());
     }
 
     #[test]

@@ -24,6 +24,25 @@ pub(super) static CPU: &[Wheel] = &[Wheel {
     ]),
 }];
 
+/// The library of the MPI ABI with the networks' libraries, and `mpiexec`.
+pub(super) static MPI: &[Wheel] = &[Wheel {
+    package: "mpich",
+    version: "5.0.2",
+    builds: &[
+        Build {
+            arch: "x86_64",
+            tag: "manylinux_2_28_x86_64",
+            sha256: "8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4",
+        },
+        Build {
+            arch: "aarch64",
+            tag: "manylinux_2_28_aarch64",
+            sha256: "992ae6ebb0da97d49d7a67000ae8112da9a3825da1bb1e6f1d196428a0410f2d",
+        },
+    ],
+    contents: Contents::Below("mpich-5.0.2.data/data"),
+}];
+
 /// The plugin, the libraries that it loads from `nvidia` beside its folder, and `ptxas` with libdevice,
 /// which compile. Versions are the newest of CUDA 13 that the plugin accepts.
 pub(super) static CUDA: &[Wheel] = &[

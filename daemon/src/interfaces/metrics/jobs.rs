@@ -5,23 +5,44 @@ use traind_proto::v1::Step;
 use super::gauges::Gauges;
 use crate::clock;
 use crate::jobs::state::JobState;
-use crate::jobs::store::Job;
+use crate::jobs::store::{Billed, Job};
 
 /// Most waiting jobs with series of their own.
 const WAITING_SERIES_MAX: usize = 500;
 
 type Labels<'a> = [(&'static str, &'a str); 4];
 
-pub(super) fn describe(gauges: &mut Gauges, states: &[(String, u64)], unfinished: &[Job]) {
+pub(super) fn describe(
+    gauges: &mut Gauges,
+    states: &[(String, u64)],
+    unfinished: &[Job],
+    billed: &Billed,
+) {
     for state in JobState::ALL.map(JobState::name) {
         let count = states.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count);
         gauges.set("traind_jobs", "Jobs by state", &[("state", state)], count as f64);
     }
     let queued = unfinished.iter().filter(|job| job.state == JobState::Pending).count();
     gauges.set::<&str>("traind_queue_length", "Jobs that wait for cores", &[], queued as f64);
+    costs(gauges, billed);
     for job in with_series(unfinished) {
         job_metrics(gauges, job);
     }
+}
+
+/// Sums over the ended runs of all jobs.
+fn costs(gauges: &mut Gauges, billed: &Billed) {
+    let none: [(&str, &str); 0] = [];
+    let help = "Time for which runs that have ended held their cores";
+    gauges.set("traind_billed_seconds", help, &none, billed.seconds);
+    gauges.set(
+        "traind_cost",
+        "Cost of runs that have ended, where there is a price",
+        &none,
+        billed.cost,
+    );
+    let help = "Cost that these runs would have had on demand, beyond what they cost";
+    gauges.set("traind_spot_savings", help, &none, billed.saved);
 }
 
 /// The jobs that get series of their own: all active ones, and the oldest waiting ones, since a queue

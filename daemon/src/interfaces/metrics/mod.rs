@@ -25,7 +25,7 @@ pub(crate) use calls::{Call, Calls};
 
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
-use crate::jobs::store::{Job, Store, StoreError};
+use crate::jobs::store::{Billed, Job, Store, StoreError};
 use gauges::Gauges;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -60,7 +60,7 @@ enum ScrapeError {
 }
 
 async fn exposition(daemon: &Daemon, calls: &Calls) -> Result<String, ScrapeError> {
-    let (states, unfinished) = daemon.store.run(look).await.map_err(Error::from)?;
+    let (states, unfinished, billed) = daemon.store.run(look).await.map_err(Error::from)?;
     let cores = daemon.cores().await?;
     let mut gauges = Gauges::default();
     gauges.set(
@@ -69,7 +69,7 @@ async fn exposition(daemon: &Daemon, calls: &Calls) -> Result<String, ScrapeErro
         &[("version", env!("CARGO_PKG_VERSION"))],
         1.0,
     );
-    jobs::describe(&mut gauges, &states, &unfinished);
+    jobs::describe(&mut gauges, &states, &unfinished, &billed);
     cores::describe(&mut gauges, &cores);
     let mut registry = Registry::default();
     gauges.register(&mut registry);
@@ -80,8 +80,8 @@ async fn exposition(daemon: &Daemon, calls: &Calls) -> Result<String, ScrapeErro
     Ok(text)
 }
 
-type Seen = (Vec<(String, u64)>, Vec<Job>);
+type Seen = (Vec<(String, u64)>, Vec<Job>, Billed);
 
 fn look(store: &Store) -> Result<Seen, StoreError> {
-    Ok((store.count_by_state()?, store.unfinished()?))
+    Ok((store.count_by_state()?, store.unfinished()?, store.billed()?))
 }

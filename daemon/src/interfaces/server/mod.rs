@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use traind_proto::v1;
 
 use crate::control::daemon::Daemon;
+use crate::control::planner::SEARCH_TIMEOUT;
 use crate::interfaces::metrics::Calls;
 use crate::settings::Network;
 use crate::tls::LiveServer;
@@ -81,7 +82,7 @@ pub(crate) async fn serve(
 
     let closing = daemon.closing.clone();
     let limits = daemon.settings.limits;
-    let served = builder(daemon.settings.limits.request_timeout)
+    let served = builder(limits.request_timeout.max(SEARCH_TIMEOUT))
         // Outermost, so that refused calls count too.
         .layer(observe::Observe::new(calls.clone()))
         .layer(layer::Guard::new(daemon.clone(), calls))

@@ -53,8 +53,17 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// The cores that a job requests and holds: "2 cpu (0,1)", or "2 cpu" while it waits.
+/// The cores that a job requests and holds: "2 cpu (0,1)", or "2 cpu" while it waits. In a cluster with
+/// the hosts: "4 cpu on 2 hosts (n[1-2])".
 pub(crate) fn cores(job: &Job) -> String {
+    if !["", "local"].contains(&job.engine.as_str()) {
+        let hosts = if job.host_count == 1 { "host" } else { "hosts" };
+        let names = match job.host_names.as_str() {
+            "" => String::new(),
+            names => format!(" ({names})"),
+        };
+        return format!("{} {} on {} {hosts}{names}", job.core_count, job.platform, job.host_count);
+    }
     let held: Vec<String> = job.cores.iter().map(ToString::to_string).collect();
     let held = if held.is_empty() { held.concat() } else { format!(" ({})", held.join(",")) };
     format!("{} {}{held}", job.core_count, job.platform)

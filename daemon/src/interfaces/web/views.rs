@@ -192,7 +192,7 @@ impl Curves {
     pub(super) fn add(&mut self, event: &Event) {
         self.last_sequence = event.sequence;
         match &event.kind {
-            Some(Kind::Step(step)) => self.add_step(*step),
+            Some(Kind::Step(step)) => self.add_step(step.clone()),
             Some(Kind::Evaluated(of)) => self.evaluations.push(evaluated(of)),
             Some(Kind::Saved(of)) => self.saves.push(saved(of)),
             _ => {}
@@ -203,7 +203,7 @@ impl Curves {
     fn add_step(&mut self, step: Step) {
         let before = self.steps.partition_point(|known| known.step < step.step);
         self.steps.truncate(before);
-        self.newest = Some(step);
+        self.newest = Some(step.clone());
         self.stride.passed += 1;
         if self.stride.passed < self.stride.length {
             return;

@@ -49,6 +49,8 @@ pub(super) fn replay_job(
     }
     cancel()?;
     match last.filter(|(attempt, _)| *attempt == spec.attempt) {
+        // The next daemon asks the cluster.
+        Some((_, Claim::Cluster(submitted))) => store.submitted(id, &submitted).map(drop),
         Some((_, Claim::Runner(runner))) if Identity::is_alive(&runner) => Ok(()),
         Some((_, Claim::Runner(runner))) => end_attempt(store, id, !runner.is_of_this_boot()),
         // The job was placed, but no runner started.

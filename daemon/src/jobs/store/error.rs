@@ -28,8 +28,14 @@ pub enum StoreError {
         "request id {request_id:?} was used for job {id}, which was submitted with another job file"
     )]
     RequestReused { request_id: String, id: String },
-    #[error("output_dir {output_dir} is in use by job {id}, which is {state}")]
-    OutputInUse { output_dir: String, id: String, state: crate::jobs::state::JobState },
+    /// `field` of the job file names the folder.
+    #[error("{field} {folder} is in use by job {id}, which is {state}")]
+    FolderInUse {
+        field: &'static str,
+        folder: String,
+        id: String,
+        state: crate::jobs::state::JobState,
+    },
 }
 
 impl StoreError {

@@ -6,10 +6,16 @@ use std::str::FromStr;
 use prost::Message;
 use rusqlite::Row;
 use rusqlite::types::Type;
+use traind_job_file::Engine;
 use traind_proto::v1;
 
 use crate::access::account::Account;
+use crate::jobs::cluster::{Cluster, ClusterJob};
 use crate::jobs::state::JobState;
+use crate::notification::Receiver;
+
+/// How often a host may fail before a job avoids it.
+const HOST_FAILURES_MAX: u32 = 3;
 
 /// A stored job. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
@@ -55,6 +61,10 @@ pub(crate) struct Job {
     /// How long earlier runs held the job's cores.
     pub billed_seconds: f64,
     pub price_per_hour: Option<f64>,
+    /// The price if the host were no spot instance.
+    pub on_demand_price_per_hour: Option<f64>,
+    /// The receivers of its notifications.
+    pub receivers: Vec<Receiver>,
     pub max_restarts: u32,
     /// Number of restarts after failures.
     pub restarts: u32,
@@ -68,6 +78,17 @@ pub(crate) struct Job {
     pub log_offset: u64,
     pub progress: Option<v1::Step>,
     pub metrics: BTreeMap<String, f64>,
+    /// The engine that starts its runners, as in the job file.
+    pub engine: String,
+    pub hosts: u32,
+    /// The newest job in its cluster.
+    pub cluster: Option<ClusterJob>,
+    /// How often the cluster itself has requeued that job.
+    pub cluster_restarts: u32,
+    /// Its hosts as the cluster writes them; empty before it has some.
+    pub host_names: String,
+    /// How often each host failed.
+    pub host_failures: BTreeMap<String, u32>,
     /// The last event of this attempt's runner.
     pub finished: Option<v1::Finished>,
     pub failure: Option<v1::Failure>,
@@ -95,6 +116,16 @@ pub(crate) struct NewJob {
     pub max_restarts: u32,
     #[serde(default)]
     pub price_per_hour: Option<f64>,
+    /// Empty stands for `local`.
+    #[serde(default)]
+    pub engine: String,
+    /// 0 stands for 1.
+    #[serde(default)]
+    pub hosts: u32,
+    #[serde(default)]
+    pub on_demand_price_per_hour: Option<f64>,
+    #[serde(default)]
+    pub receivers: Vec<Receiver>,
     pub output_dir: String,
     pub job_file: String,
     pub base_dir: String,
@@ -123,7 +154,7 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, price_per_hour, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, price_per_hour, on_demand_price_per_hour, receivers, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, engine, hosts, cluster, cluster_restarts, host_names, host_failures, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -135,6 +166,18 @@ impl Job {
         let began = self.start_time.is_some();
         let seconds = i64::try_from(self.max_wait_seconds.filter(|_| !began)?).ok()?;
         Some(self.create_time.saturating_add(seconds.saturating_mul(1_000_000)))
+    }
+
+    /// The cluster that places it; `None` if this host's daemon does.
+    pub(crate) fn cluster_kind(&self) -> Option<Cluster> {
+        let engine = Engine::ALL.iter().find(|engine| engine.as_str() == self.engine)?;
+        Cluster::of(*engine)
+    }
+
+    /// Hosts that failed so often that its next run avoids them.
+    pub(crate) fn avoided_hosts(&self) -> Vec<String> {
+        let failed = self.host_failures.iter().filter(|(_, count)| **count >= HOST_FAILURES_MAX);
+        failed.map(|(host, _)| host.clone()).collect()
     }
 
     /// When the current attempt must end, in microseconds since 1970.
@@ -175,6 +218,8 @@ impl Job {
             place_time: row.get("place_time")?,
             billed_seconds: row.get("billed_seconds")?,
             price_per_hour: row.get("price_per_hour")?,
+            on_demand_price_per_hour: row.get("on_demand_price_per_hour")?,
+            receivers: optional::<Vec<Receiver>>(row, "receivers")?.unwrap_or_default(),
             max_restarts: row.get("max_restarts")?,
             restarts: row.get("restarts")?,
             launch_retries: row.get("postponed")?,
@@ -184,6 +229,12 @@ impl Job {
             log_offset: row.get("log_offset")?,
             progress: message(row, "progress")?,
             metrics: parsed(row, "metrics", |text| serde_json::from_str(text))?,
+            engine: row.get("engine")?,
+            hosts: row.get("hosts")?,
+            cluster: optional(row, "cluster")?,
+            cluster_restarts: row.get("cluster_restarts")?,
+            host_names: row.get("host_names")?,
+            host_failures: parsed(row, "host_failures", |text| serde_json::from_str(text))?,
             finished: message(row, "finished")?,
             failure: message(row, "failure")?,
         })
@@ -195,7 +246,7 @@ pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
 }
 
 /// Reads JSON, or NULL.
-fn optional<T: serde::de::DeserializeOwned>(
+pub(super) fn optional<T: serde::de::DeserializeOwned>(
     row: &Row<'_>,
     column: &str,
 ) -> rusqlite::Result<Option<T>> {
@@ -205,7 +256,7 @@ fn optional<T: serde::de::DeserializeOwned>(
         .map_err(|error| unreadable(Type::Text, error))
 }
 
-fn parsed<T, E>(
+pub(super) fn parsed<T, E>(
     row: &Row<'_>,
     column: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,

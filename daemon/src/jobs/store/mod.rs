@@ -5,8 +5,10 @@
 //! crash neither loses nor duplicates an event.
 
 mod bulletin;
+mod clusters;
 mod error;
 mod job;
+mod outbox;
 mod read;
 mod schema;
 #[cfg(test)]
@@ -18,17 +20,21 @@ use std::fs::{OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
 pub(crate) use error::StoreError;
 pub(crate) use job::{Job, JobWarning, NewJob, Parent};
-pub(crate) use read::Resolved;
+pub(crate) use outbox::Delivery;
+pub(crate) use read::{Billed, Resolved};
 pub(crate) use write::Restart;
 
 use bulletin::Bulletin;
+use tokio::sync::Notify;
+
+use crate::notification::Receiver;
 
 /// A handle to the store; clones share it.
 #[derive(Clone)]
@@ -42,11 +48,21 @@ struct Inner {
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
     bulletin: Bulletin,
+    /// Whether the past is stored, and not what happens now.
+    is_draft: bool,
+    /// The receivers of notifications that the operator named.
+    receivers: OnceLock<Vec<Receiver>>,
+    /// Notified when notifications are stored.
+    outbox: Notify,
 }
 
 impl Store {
     /// Opens or creates the store at `path`, checks its integrity and migrates it.
     pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
+        Store::open_as(path, false)
+    }
+
+    fn open_as(path: &Path, is_draft: bool) -> Result<Store, StoreError> {
         // SQLite gives better errors about the file.
         let _ = restrict_to_owner(path);
         let mut writer = connect(path, OpenFlags::default())?;
@@ -58,6 +74,9 @@ impl Store {
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
             bulletin: Bulletin::default(),
+            is_draft,
+            receivers: OnceLock::new(),
+            outbox: Notify::new(),
         };
         Ok(Store { inner: Arc::new(inner) })
     }
@@ -65,7 +84,7 @@ impl Store {
     /// Opens or creates a store that no daemon uses yet. It writes without syncing; the caller syncs
     /// the file when done.
     pub(crate) fn open_draft(path: &Path) -> Result<Store, StoreError> {
-        let store = Store::open(path)?;
+        let store = Store::open_as(path, true)?;
         let configured = store.writer().pragma_update(None, "synchronous", "OFF");
         configured.map_err(StoreError::sqlite("configure"))?;
         Ok(store)

@@ -20,6 +20,15 @@ pub(crate) enum Resolved {
     Several(Vec<String>),
 }
 
+/// Sums over the ended runs of all jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Billed {
+    pub seconds: f64,
+    pub cost: f64,
+    /// How much more they would have cost on demand.
+    pub saved: f64,
+}
+
 impl Store {
     /// Returns the job with this id.
     pub(crate) fn get(&self, id: &str) -> Result<Job, StoreError> {
@@ -105,6 +114,16 @@ impl Store {
         let sql = "SELECT event FROM events WHERE job = ?1 AND sequence >= ?2
                    ORDER BY sequence LIMIT ?3";
         self.many(sql, params![job, from, limit], decoded, "read events")
+    }
+
+    /// Returns sums over the ended runs of all jobs.
+    pub(crate) fn billed(&self) -> Result<Billed, StoreError> {
+        let sql = "SELECT total(billed_seconds), total(billed_seconds * price_per_hour) / 3600,
+            total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600 FROM jobs";
+        let read = |row: &Row<'_>| {
+            Ok(Billed { seconds: row.get(0)?, cost: row.get(1)?, saved: row.get(2)? })
+        };
+        self.reader().query_row(sql, [], read).map_err(StoreError::sqlite("sum up costs"))
     }
 
     /// Returns statistics of a job's splits, in the order in which they were prepared.

@@ -98,6 +98,31 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE jobs ADD COLUMN billed_seconds REAL NOT NULL DEFAULT 0; -- of runs that have ended
     ALTER TABLE jobs ADD COLUMN price_per_hour REAL;
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN engine           TEXT NOT NULL DEFAULT 'local';
+    ALTER TABLE jobs ADD COLUMN hosts            INTEGER NOT NULL DEFAULT 1;
+    ALTER TABLE jobs ADD COLUMN cluster          TEXT; -- JSON; NULL for a job that no cluster has
+    ALTER TABLE jobs ADD COLUMN cluster_restarts INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE jobs ADD COLUMN host_names       TEXT NOT NULL DEFAULT '';
+    ALTER TABLE jobs ADD COLUMN host_failures    TEXT NOT NULL DEFAULT '{}'; -- JSON
+",
+    "
+    ALTER TABLE jobs ADD COLUMN receivers TEXT; -- JSON; NULL for a job that notifies nobody
+    CREATE TABLE notifications (
+        id          INTEGER PRIMARY KEY AUTOINCREMENT,
+        job         INTEGER NOT NULL REFERENCES jobs (number),
+        receiver    TEXT NOT NULL,                        -- JSON
+        notified    TEXT NOT NULL,                        -- state that the job entered
+        body        TEXT NOT NULL,                        -- JSON
+        attempts    INTEGER NOT NULL DEFAULT 0,
+        create_time INTEGER NOT NULL,                     -- microseconds since 1970
+        not_before  INTEGER NOT NULL                      -- of the next attempt
+    ) STRICT;
+    CREATE INDEX notifications_by_time ON notifications (not_before);
+",
+    "
+    ALTER TABLE jobs ADD COLUMN on_demand_price_per_hour REAL;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

@@ -7,6 +7,7 @@ use super::{NewJob, Parent, Resolved, Restart, Store, StoreError};
 use crate::access::account::Account;
 use crate::jobs::scheduler::{Reason, Waiting};
 use crate::jobs::state::{JobState, Outcome};
+use crate::notification::{Receiver, Way};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -31,9 +32,13 @@ fn new_job(id: &str) -> NewJob {
         after: None,
         max_restarts: 1,
         price_per_hour: Some(2.5),
+        on_demand_price_per_hour: Some(5.0),
+        receivers: Vec::new(),
         output_dir: format!("/out/{id}"),
         job_file: "yaml".into(),
         base_dir: "/".into(),
+        engine: String::new(),
+        hosts: 0,
         resolved: "{}".into(),
         warnings: Vec::new(),
         parent: Some(Parent { job_id: "other".into(), step: 4 }),
@@ -291,4 +296,93 @@ fn the_time_of_all_runs_is_billed() {
     let ended = store.cancel("a", "not wanted").unwrap();
     assert_eq!((ended.billed_seconds, ended.price_per_hour), (billed, Some(2.5)));
     assert_eq!(store.get("a").unwrap().billed_seconds, billed);
+}
+
+/// A receiver of the states.
+fn receiver(states: &[&str], is_operators: bool) -> Receiver {
+    let states = states.iter().map(|state| (*state).to_owned()).collect();
+    let way = Way::Webhook { url: "http://a/".into(), secret_file: None };
+    Receiver { states, way, is_operators }
+}
+
+#[test]
+fn notifications_are_stored_with_the_change_and_wait_until_they_are_delivered() {
+    let (folder, store) = store();
+    store.set_operators_receivers(vec![receiver(&["failed"], true)]);
+    let receivers = vec![receiver(&["pending", "running", "failed"], false)];
+    store.create(&NewJob { receivers, ..new_job("a") }).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    store.record("a", vec![event(Kind::Started(Started::default()))], 1).unwrap();
+    store.settle("a", Outcome::Failed, None).unwrap();
+    let later = i64::MAX - 1;
+    let states = |store: &Store| {
+        let (due, next) = store.due(later, 100).unwrap();
+        assert_eq!(next, None);
+        let state = |it: super::Delivery| (it.id, it.state, it.account.is_some(), it.attempts);
+        due.into_iter().map(state).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = [("pending", true), ("running", true), ("failed", true), ("failed", false)]
+        .into_iter()
+        .zip(1..)
+        .map(|((state, has_account), id)| (id, state.to_owned(), has_account, 0))
+        .collect();
+    assert_eq!(states(&store), all);
+    let (due, _) = store.due(later, 2).unwrap();
+    let body: serde_json::Value = serde_json::from_str(&due[1].body).unwrap();
+    assert_eq!(body["text"], "job name (a) is running");
+    assert_eq!((&body["from"], &body["job"]["owner"]), (&"starting".into(), &"ann".into()));
+    store.delivered(1).unwrap();
+    store.undelivered(2, 5).unwrap();
+    assert_eq!(store.due(4, 100).unwrap().1, Some(5));
+    drop(store);
+    let store = Store::open(&folder.path().join("traind.db")).unwrap();
+    assert_eq!(states(&store)[0], (2, "running".to_owned(), true, 1));
+    assert_eq!(states(&store).len(), 3);
+}
+
+#[test]
+fn a_restored_run_is_billed_from_its_first_to_its_last_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open_draft(&folder.path().join("traind.db")).unwrap();
+    store.create(&new_job("a")).unwrap();
+    let at = |seconds: i64, kind| {
+        let time = Some(prost_types::Timestamp { seconds, nanos: 0 });
+        Event { time, ..event(kind) }
+    };
+    let second = 1_000_000;
+    store.place_attempt("a", &[0, 1], 1, Some(100 * second)).unwrap();
+    let first = at(100, Kind::Started(Started::default()));
+    store.record("a", vec![first, at(130, Kind::Step(Step::default()))], 1).unwrap();
+    store.requeue("a", "the store was rebuilt").unwrap();
+    store.place_attempt("a", &[0, 1], 2, Some(500 * second)).unwrap();
+    let first = at(500, Kind::Started(Started::default()));
+    store.record("a", vec![first, at(512, Kind::Finished(Finished::default()))], 2).unwrap();
+    let ended = store.settle_at("a", Outcome::Completed, None, 512 * second).unwrap();
+    assert_eq!(ended.billed_seconds, 42.0);
+}
+
+#[test]
+fn folders_of_outputs_and_checkpoints_are_not_shared() {
+    let (_folder, store) = store();
+    let job = |id: &str, output: &str, checkpoints: Option<&str>| NewJob {
+        output_dir: output.into(),
+        resolved: serde_json::json!({"checkpoint_dir": checkpoints}).to_string(),
+        ..new_job(id)
+    };
+    store.create(&job("a", "/a", Some("s3://b/checkpoints"))).unwrap();
+    let refused = |new: NewJob| store.create(&new).unwrap_err().to_string();
+    let tail = "is in use by job a, which is pending";
+    assert_eq!(refused(job("b", "/a", None)), format!("output_dir /a {tail}"));
+    assert_eq!(
+        refused(job("b", "/b", Some("s3://b/checkpoints"))),
+        format!("checkpoint_dir s3://b/checkpoints {tail}")
+    );
+    assert_eq!(
+        refused(job("b", "s3://b/checkpoints", None)),
+        format!("output_dir s3://b/checkpoints {tail}")
+    );
+    assert_eq!(refused(job("b", "/b", Some("/a"))), format!("checkpoint_dir /a {tail}"));
+    store.create(&job("b", "/b", Some("/c"))).unwrap();
+    store.cancel("a", "").unwrap();
+    store.create(&job("c", "/a", Some("s3://b/checkpoints"))).unwrap();
 }

@@ -6,11 +6,13 @@ use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params}
 use traind_proto::v1::{self, event::Kind};
 
 use super::job::{Job, NewJob, SUMMARY};
+use super::outbox;
 use super::{Store, StoreError};
 use crate::clock;
 use crate::jobs::scheduler::Waiting;
 use crate::jobs::state::{JobState, Outcome, Transition};
 use crate::jobs::wire;
+use crate::notification::Receiver;
 
 /// The delayed start of another attempt.
 #[derive(Clone, Debug)]
@@ -32,12 +34,13 @@ impl Store {
             }
             refuse_shared_output(transaction, new)?;
             insert(transaction, new).map_err(StoreError::sqlite("insert a job"))?;
-            let mut draft = Draft::load(transaction, &new.id)?;
+            let mut draft = self.draft(transaction, &new.id)?;
             draft.append(Kind::StateChanged(v1::StateChanged {
                 from: v1::JobState::Unspecified.into(),
                 to: wire::job_state(JobState::Pending).into(),
                 reason: String::new(),
             }))?;
+            draft.notify(None, "")?;
             draft.save()
         })
     }
@@ -62,7 +65,9 @@ impl Store {
         self.edit(id, |draft| {
             let began = began.map(|time| time.max(draft.job.create_time));
             draft.job.start_time = draft.job.start_time.or(began);
-            draft.place(cores, attempt)
+            draft.place(cores, attempt)?;
+            draft.job.place_time = began.or(draft.job.place_time);
+            Ok(())
         })
     }
 
@@ -104,7 +109,7 @@ impl Store {
         let changed = self.change_all(|transaction| {
             let mut changed = Vec::new();
             for Waiting { id, reason } in waiting {
-                let mut draft = Draft::load(transaction, id)?;
+                let mut draft = self.draft(transaction, id)?;
                 let known = draft.job.waiting_reason == reason.lasting;
                 if draft.job.state == JobState::Pending && !known {
                     draft.wait(&reason.lasting)?;
@@ -168,15 +173,25 @@ impl Store {
         })
     }
 
-    fn edit(
+    pub(super) fn edit(
         &self,
         id: &str,
         work: impl FnOnce(&mut Draft<'_>) -> Result<(), StoreError>,
     ) -> Result<Job, StoreError> {
         self.change(|transaction| {
-            let mut draft = Draft::load(transaction, id)?;
+            let mut draft = self.draft(transaction, id)?;
             work(&mut draft)?;
             draft.save()
+        })
+    }
+
+    fn draft<'a>(&'a self, connection: &'a Connection, id: &str) -> Result<Draft<'a>, StoreError> {
+        let operators = self.inner.receivers.get().map_or(&[][..], Vec::as_slice);
+        Ok(Draft {
+            connection,
+            job: load(connection, id)?,
+            operators,
+            is_past: self.inner.is_draft,
         })
     }
 
@@ -199,6 +214,10 @@ impl Store {
         for job in &changed {
             self.inner.bulletin.publish(job.number, job.last_sequence);
         }
+        let operators = self.inner.receivers.get().is_some_and(|receivers| !receivers.is_empty());
+        if operators || changed.iter().any(|job| !job.receivers.is_empty()) {
+            self.inner.outbox.notify_one();
+        }
         Ok(changed)
     }
 }
@@ -210,21 +229,23 @@ fn summary(failure: &v1::Failure) -> String {
 }
 
 /// A job that is being changed within a transaction. Nothing is stored before `save`.
-struct Draft<'a> {
+pub(super) struct Draft<'a> {
     connection: &'a Connection,
-    job: Job,
+    pub(super) job: Job,
+    operators: &'a [Receiver],
+    /// Whether the change happened before, and is restored from the runner's log.
+    is_past: bool,
 }
 
-impl<'a> Draft<'a> {
-    fn load(connection: &'a Connection, id: &str) -> Result<Draft<'a>, StoreError> {
-        let sql = format!("SELECT {SUMMARY} FROM jobs WHERE id = ?1");
-        let found = connection.query_row(&sql, [id], Job::from_row).optional();
-        let found = found.map_err(StoreError::sqlite("read a job"))?;
-        let job = found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })?;
-        Ok(Draft { connection, job })
-    }
+fn load(connection: &Connection, id: &str) -> Result<Job, StoreError> {
+    let sql = format!("SELECT {SUMMARY} FROM jobs WHERE id = ?1");
+    let found = connection.query_row(&sql, [id], Job::from_row).optional();
+    let found = found.map_err(StoreError::sqlite("read a job"))?;
+    found.ok_or_else(|| StoreError::NoJob { id: id.to_owned() })
+}
 
-    fn apply(&mut self, transition: Transition, reason: &str) -> Result<(), StoreError> {
+impl Draft<'_> {
+    pub(super) fn apply(&mut self, transition: Transition, reason: &str) -> Result<(), StoreError> {
         let from = self.job.state;
         let to = from
             .after(transition)
@@ -235,7 +256,7 @@ impl<'a> Draft<'a> {
         self.job.state = to;
         self.job.waiting_reason.clear();
         if from.is_active() && !to.is_active() {
-            self.bill();
+            self.bill()?;
         }
         if !to.is_active() {
             self.job.cores.clear();
@@ -247,20 +268,46 @@ impl<'a> Draft<'a> {
             from: wire::job_state(from).into(),
             to: wire::job_state(to).into(),
             reason: reason.to_owned(),
-        }))
+        }))?;
+        self.notify(Some(from), reason)
+    }
+
+    /// Stores the notifications of a change of state.
+    fn notify(&self, from: Option<JobState>, reason: &str) -> Result<(), StoreError> {
+        outbox::store(self.connection, self.operators, &self.job, from, reason).map(drop)
     }
 
     /// Adds the time for which the run that ends held the cores.
-    fn bill(&mut self) {
-        let held = self.job.place_time.map_or(0, |since| clock::now().saturating_sub(since));
+    fn bill(&mut self) -> Result<(), StoreError> {
+        let until = if self.is_past { self.last_report()? } else { Some(clock::now()) };
+        let held = until.zip(self.job.place_time).map(|(until, since)| until.saturating_sub(since));
         // The clock may have been set back.
-        self.job.billed_seconds += held.max(0) as f64 / 1e6;
+        self.job.billed_seconds += held.unwrap_or_default().max(0) as f64 / 1e6;
+        Ok(())
     }
 
-    fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {
+    /// The time of the runner's newest event, in microseconds since 1970.
+    fn last_report(&self) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT event FROM events WHERE job = ?1 ORDER BY sequence DESC LIMIT 16";
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let events = statement.query_map([self.job.number], |row| row.get::<_, Vec<u8>>(0))?;
+            events.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let events = read().map_err(StoreError::sqlite("read the newest events"))?;
+        let events = events.iter().filter_map(|bytes| v1::Event::decode(bytes.as_slice()).ok());
+        let is_own = |event: &v1::Event| {
+            matches!(event.kind, Some(Kind::StateChanged(_) | Kind::Waiting(_)))
+        };
+        let newest = events.into_iter().find(|event| !is_own(event));
+        Ok(newest.and_then(|event| event.time).as_ref().map(clock::micros))
+    }
+
+    pub(super) fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {
         self.apply(Transition::Place, "")?;
         self.job.cores = cores.to_vec();
         self.job.attempt = attempt;
+        self.job.host_names.clear();
         self.job.place_time = Some(clock::now());
         self.job.finished = None;
         Ok(())
@@ -276,6 +323,14 @@ impl<'a> Draft<'a> {
         self.wait(&restart.wait)
     }
 
+    /// Stores why a placed job waits, unless that is known.
+    pub(super) fn wait_in_cluster(&mut self, reason: &str) -> Result<(), StoreError> {
+        match self.job.state == JobState::Starting && self.job.waiting_reason != reason {
+            true => self.wait(reason),
+            false => Ok(()),
+        }
+    }
+
     fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
         self.job.waiting_reason = reason.to_owned();
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
@@ -286,16 +341,19 @@ impl<'a> Draft<'a> {
         let started = matches!(event.kind, Some(Kind::Started(_)));
         match &event.kind {
             Some(Kind::Started(_)) => {
+                // A cluster may start the runners of an attempt again.
+                self.job.finished = None;
                 self.job.start_time.get_or_insert_with(clock::now);
                 self.job.launch_retries = 0;
             }
             // Progress was made, so earlier failures of the host no longer count.
             Some(Kind::Saved(_)) => self.job.host_retries = 0,
             Some(Kind::DataPrepared(prepared)) => self.store_split(prepared)?,
-            Some(Kind::Step(step)) => self.job.progress = Some(*step),
+            Some(Kind::Step(step)) => self.job.progress = Some(step.clone()),
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
                 self.merge_metrics(&finished.metrics);
+                self.blame_host(finished.failure.as_ref());
                 self.job.finished = Some(finished.clone());
             }
             _ => {}
@@ -304,6 +362,13 @@ impl<'a> Draft<'a> {
         match self.job.state {
             JobState::Starting if started => self.apply(Transition::Report, ""),
             _ => Ok(()),
+        }
+    }
+
+    /// Counts the failures of the host that an attempt's failure names.
+    fn blame_host(&mut self, failure: Option<&v1::Failure>) {
+        if let Some(host) = failure.and_then(|failure| failure.host.clone()) {
+            *self.job.host_failures.entry(host).or_default() += 1;
         }
     }
 
@@ -347,7 +412,8 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
             place_time = :place_time, billed_seconds = :billed_seconds, restarts = :restarts, postponed = :postponed,
-            hindered = :hindered, not_before = :not_before,
+            hindered = :hindered, not_before = :not_before, cluster = :cluster,
+            cluster_restarts = :cluster_restarts, host_names = :host_names, host_failures = :host_failures,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
             metrics = :metrics, finished = :finished, failure = :failure
         WHERE number = :number";
@@ -366,6 +432,10 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":postponed": job.launch_retries,
         ":hindered": job.host_retries,
         ":not_before": job.not_before,
+        ":cluster": job.cluster.as_ref().map(json).transpose()?,
+        ":cluster_restarts": job.cluster_restarts,
+        ":host_names": job.host_names,
+        ":host_failures": json(&job.host_failures)?,
         ":last_sequence": job.last_sequence,
         ":log_offset": job.log_offset,
         ":progress": job.progress.as_ref().map(Message::encode_to_vec),
@@ -377,9 +447,9 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
 
 fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
     let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
-            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent, price_per_hour)
+            platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent, price_per_hour, engine, hosts, receivers, on_demand_price_per_hour)
         VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
-            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent, :price_per_hour)";
+            :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent, :price_per_hour, :engine, :hosts, :receivers, :on_demand_price_per_hour)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": new.id,
         ":name": new.name,
@@ -402,6 +472,10 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":resolved": new.resolved,
         ":warnings": json(&new.warnings)?,
         ":price_per_hour": new.price_per_hour,
+        ":engine": if new.engine.is_empty() { "local" } else { &new.engine },
+        ":hosts": new.hosts.max(1),
+        ":on_demand_price_per_hour": new.on_demand_price_per_hour,
+        ":receivers": Some(&new.receivers).filter(|all| !all.is_empty()).map(json).transpose()?,
         ":parent": new.parent.as_ref().map(json).transpose()?,
     })
 }
@@ -416,29 +490,40 @@ fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreE
     let found: Option<(String, Vec<u8>)> = found.map_err(StoreError::sqlite("read a request"))?;
     match found {
         None => Ok(None),
-        Some((id, digest)) if digest == new.request_digest => {
-            Draft::load(connection, &id).map(|draft| Some(draft.job))
-        }
+        Some((id, digest)) if digest == new.request_digest => load(connection, &id).map(Some),
         Some((id, _)) => Err(StoreError::RequestReused { request_id: new.request_id.clone(), id }),
     }
 }
 
-/// Refuses an output folder that another unfinished job writes to.
+/// Refuses folders that another unfinished job writes to: that of its output and that of its
+/// checkpoints.
 fn refuse_shared_output(connection: &Connection, new: &NewJob) -> Result<(), StoreError> {
+    // A job whose record is damaged must not block others.
+    let checkpoint_dir =
+        "CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END";
     let sql = format!(
-        "SELECT {SUMMARY} FROM jobs WHERE output_dir = ?1
-         AND state IN ('pending', 'starting', 'running', 'cancelling')"
+        "SELECT {SUMMARY}, {checkpoint_dir} AS checkpoint_dir FROM jobs
+         WHERE state IN ('pending', 'starting', 'running', 'cancelling')
+         AND (output_dir IN (?1, ?2) OR {checkpoint_dir} IN (?1, ?2))"
     );
-    let found = connection.query_row(&sql, [&new.output_dir], Job::from_row).optional();
-    match found.map_err(StoreError::sqlite("look up the output folder"))? {
-        None => Ok(()),
-        Some(Job { id, state, .. }) => {
-            Err(StoreError::OutputInUse { output_dir: new.output_dir.clone(), id, state })
-        }
-    }
+    let resolved: serde_json::Value = serde_json::from_str(&new.resolved).unwrap_or_default();
+    let own = resolved.get("checkpoint_dir").and_then(serde_json::Value::as_str);
+    let folders = [("output_dir", Some(new.output_dir.as_str())), ("checkpoint_dir", own)];
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok((Job::from_row(row)?, row.get::<_, Option<String>>("checkpoint_dir")?))
+    };
+    let found = connection.query_row(&sql, params![new.output_dir, own], read).optional();
+    let found = found.map_err(StoreError::sqlite("look up the output folder"))?;
+    let Some((Job { id, state, output_dir, .. }, checkpoint_dir)) = found else { return Ok(()) };
+    let theirs = [Some(output_dir.as_str()), checkpoint_dir.as_deref()];
+    let shared =
+        folders.into_iter().find(|(_, folder)| folder.is_some() && theirs.contains(folder));
+    let (field, folder) = shared.unwrap_or(folders[0]);
+    let folder = folder.unwrap_or_default().to_owned();
+    Err(StoreError::FolderInUse { field, folder, id, state })
 }
 
-fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(super) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

@@ -11,12 +11,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::host::process::Identity;
+use crate::jobs::cluster::ClusterJob;
 
 /// The holder of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Claim {
     Runner(Identity),
+    /// A job that a cluster places.
+    Cluster(ClusterJob),
     /// No process, now or later.
     Void,
 }
@@ -32,11 +35,14 @@ pub(crate) fn claim(path: &Path, claim: &Claim) -> io::Result<Claim> {
     let _ = fs::remove_file(&draft);
     match linked {
         Ok(()) => Ok(claim.clone()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Ok(serde_json::from_slice(&fs::read(path)?)?)
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => read(path),
         Err(error) => Err(error),
     }
+}
+
+/// Reads the claim at `path`.
+pub(crate) fn read(path: &Path) -> io::Result<Claim> {
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
 #[cfg(test)]

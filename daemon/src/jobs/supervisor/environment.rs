@@ -29,8 +29,19 @@ const PASSED: &[&str] = &[
 ];
 /// Makes runs wait after selected steps. Set only if the daemon was started with `--test-step-gates`.
 pub(super) const STEP_GATES: &str = "TRAIND_TEST_STEP_GATES";
-/// The daemon's own secrets, whatever their prefix, and variables that only its settings may set.
-const WITHHELD: &[&str] = &["TRAIND_TOKEN", "TRAIND_TOKEN_FILE", "TRAIND_CLIENT_KEY", STEP_GATES];
+/// The daemon's own secrets, whatever their prefix, variables that only its settings may set, and those that
+/// make a runner one of several hosts, which a launcher sets.
+const WITHHELD: &[&str] = &[
+    "TRAIND_TOKEN",
+    "TRAIND_TOKEN_FILE",
+    "TRAIND_CLIENT_KEY",
+    "TRAIND_COORDINATOR",
+    "TRAIND_HOSTS",
+    "TRAIND_HOST_RANK",
+    "TRAIND_RENDEZVOUS_DIR",
+    "TRAIND_RENDEZVOUS_KEY",
+    STEP_GATES,
+];
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
 
@@ -56,7 +67,7 @@ const FOR_OBJECTS: &[&str] = &[
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
-/// Passed only to jobs that read from the hub.
+/// Passed only to jobs that read from the hub or commit to it.
 const FOR_HUB: &[&str] = &[
     "HF_ENDPOINT",
     "HF_HOME",
@@ -78,7 +89,7 @@ const FOR_PLAN: &[&str] = &[
 /// Variables for object stores and the hub that contain secrets.
 const SECRETS: &[&str] =
     &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
-/// Passed to jobs that read from either.
+/// Passed to jobs that use either.
 const FOR_NETWORK: &[&str] = &[
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -125,6 +136,24 @@ pub(super) fn runner_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
 ) -> Variables {
+    let mut variables = unassigned(own, spec);
+    let assigned = assignments(spec, &variables);
+    variables.extend(assigned.into_iter().map(|(name, value)| (name.into(), value)));
+    variables
+}
+
+/// Builds the environment of a cluster's runners for `spec` from `own`, the daemon's environment. It has
+/// no secrets, since clusters keep the environment of a job; hosts have credentials of their own. The
+/// cluster selects the cores.
+pub(crate) fn cluster_environment(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    spec: &RunSpec,
+) -> BTreeMap<OsString, OsString> {
+    unassigned(own.into_iter().filter(|(name, value)| !is_secret(name, value)), spec)
+}
+
+/// The variables that are passed, and the defaults of the others.
+fn unassigned(own: impl IntoIterator<Item = (OsString, OsString)>, spec: &RunSpec) -> Variables {
     let mut variables: Variables =
         own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)).collect();
     for (name, value) in defaults(spec) {
@@ -134,8 +163,6 @@ pub(super) fn runner_environment(
         add_cuda_data_dir(&mut variables, &spec.plugin);
     }
     variables.insert(tree::MARK.into(), spec.job_id.clone().into());
-    let assigned = assignments(spec, &variables);
-    variables.extend(assigned.into_iter().map(|(name, value)| (name.into(), value)));
     variables
 }
 
@@ -169,7 +196,7 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     if WITHHELD.contains(&name) {
         return false;
     }
-    let (objects, hub) = (job.uses_objects(), job.reads_hub());
+    let (objects, hub) = (job.uses_objects(), job.uses_hub());
     let asked = [(objects, FOR_OBJECTS), (hub, FOR_HUB), (objects || hub, FOR_NETWORK)];
     if asked.iter().any(|(asked, names)| *asked && names.contains(&name)) {
         return true;
@@ -426,6 +453,7 @@ mod tests {
             |spec| spec.job.model.name_or_path = ModelSource::Hub("org/name".into()),
             &["HF_TOKEN", "HTTPS_PROXY"],
         );
+        check(|spec| spec.job.train.push_to_hub = true, &["HF_TOKEN", "HTTPS_PROXY"]);
     }
 
     #[test]

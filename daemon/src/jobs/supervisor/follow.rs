@@ -1,4 +1,4 @@
-//! Follows one runner: copies its event log into the store until its process has ended.
+//! Follows one runner: copies its event log into the store until it has ended.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,13 @@ use traind_proto::event_log::EventLogError;
 use traind_proto::{reasons, v1};
 
 use super::heartbeat::Heartbeat;
-use super::process::RunnerProcess;
+use super::runner::{Runner, SignalError};
 use super::runner_status::runner_status;
 use super::stop::{Stop, StopAction, StopRequests};
 use super::{PERIOD, RETRY, Supervisor};
+use crate::jobs::cluster::End;
 use crate::jobs::run_dir::RunDir;
+use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 
 /// The end of a runner whose process has exited and whose log has been read.
@@ -22,6 +24,8 @@ pub(super) struct Ended {
     pub(super) job: Job,
     pub(super) exit: Option<ExitStatus>,
     pub(super) killed: bool,
+    /// How its cluster says that it ended.
+    pub(super) end: Option<End>,
     /// Why the daemon stopped the runner: it hung, exceeded its time limit, or its log is unreadable.
     pub(super) trouble: Option<v1::Failure>,
 }
@@ -32,8 +36,8 @@ pub(super) struct Follower {
     /// The job as of the last stored event.
     job: Job,
     run_dir: RunDir,
-    /// `None` if the process ended before this daemon started.
-    process: Option<RunnerProcess>,
+    /// `None` if the runner ended before this daemon started.
+    runner: Option<Runner>,
     stop: Stop,
     requests: StopRequests,
     heartbeat: Heartbeat,
@@ -58,7 +62,7 @@ impl Follower {
         supervisor: Supervisor,
         job: Job,
         run_dir: RunDir,
-        process: Option<RunnerProcess>,
+        runner: Option<Runner>,
         requests: StopRequests,
     ) -> Follower {
         let stop = Stop::new(supervisor.settings.grace_period);
@@ -67,7 +71,7 @@ impl Follower {
             supervisor,
             job,
             run_dir,
-            process,
+            runner,
             stop,
             requests,
             heartbeat,
@@ -80,13 +84,14 @@ impl Follower {
     /// Returns once the runner has ended; `None` if the daemon closes before.
     pub(super) async fn run(mut self) -> Option<Ended> {
         loop {
+            self.ask_cluster().await;
             // Checked before the log is read, so that its last events are not missed.
-            let ended = self.process.as_ref().is_none_or(RunnerProcess::has_ended);
+            let ended = self.runner.as_ref().is_none_or(Runner::has_ended);
             match self.copy_events(ended).await {
                 Ok(()) if ended => break,
                 Ok(()) => {
                     self.check_progress().await;
-                    self.stop_if_requested();
+                    self.stop_if_requested().await;
                 }
                 Err(error) => {
                     tracing::error!(job = self.job.id, %error, "store events; will try again");
@@ -96,11 +101,28 @@ impl Follower {
             self.supervisor.pause(PERIOD).await?;
         }
         let exit = self.reap();
-        let trouble = self.damage.or(self.overdue);
+        let end = self.runner.as_ref().and_then(Runner::end);
+        let overtime = || end.as_ref().and_then(|end| limit_reached(&self.job, end));
+        let trouble = self.damage.or(self.overdue).or_else(overtime);
         // A request to cancel may have been stored since the last event.
         let id = self.job.id.clone();
         let job = self.supervisor.store.run(move |store| store.get(&id)).await.unwrap_or(self.job);
-        Some(Ended { job, exit, killed: self.stop.killed(), trouble })
+        Some(Ended { job, exit, killed: self.stop.killed(), end, trouble })
+    }
+
+    /// Stores what a cluster reports about the job.
+    async fn ask_cluster(&mut self) {
+        let Some(Runner::Cluster(run)) = &mut self.runner else { return };
+        match run.watch(&self.supervisor.store, &self.job).await {
+            Ok(None) => {}
+            Ok(Some(job)) => {
+                if job.state == JobState::Cancelling {
+                    self.requests.cancel.cancel();
+                }
+                self.job = job;
+            }
+            Err(error) => tracing::warn!(job = self.job.id, %error, "ask the cluster"),
+        }
     }
 
     /// Stores the events that the runner has written since the last call. After a power failure the
@@ -141,7 +163,9 @@ impl Follower {
             self.overdue = Some(overtime(&self.job));
             return;
         }
-        if ending || !self.heartbeat.is_due(Instant::now()) {
+        // The runners of several hosts watch each other, and no other host's socket is in reach.
+        let is_elsewhere = matches!(self.runner, Some(Runner::Cluster(_)));
+        if ending || is_elsewhere || !self.heartbeat.is_due(Instant::now()) {
             return;
         }
         let status = runner_status(self.run_dir.socket()).await;
@@ -157,31 +181,34 @@ impl Follower {
     /// Uses monotonic time, since the clock may be set.
     fn is_out_of_time(&self) -> bool {
         let limit = self.job.max_run_seconds.map(Duration::from_secs);
-        let elapsed = self.process.as_ref().map(|process| process.since.elapsed());
+        let since = self.runner.as_ref().and_then(Runner::since);
+        let elapsed = since.map(|since| since.elapsed());
         limit.zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
     }
 
     /// Signals or kills the runner if it is to stop.
-    fn stop_if_requested(&mut self) {
-        let Some(process) = &self.process else { return };
+    async fn stop_if_requested(&mut self) {
+        let Some(runner) = &self.runner else { return };
         let preempted = self.requests.preempt.get().is_some();
         let cancelled = self.requests.cancel.is_cancelled();
         let requested = cancelled || preempted || self.supervisor.draining.is_cancelled();
         let requested = requested || self.damage.is_some() || self.overdue.is_some();
-        let finished = self.job.finished.is_some();
-        let signalled = match self.stop.next_action(Instant::now(), requested, finished) {
-            StopAction::None => Ok(()),
-            StopAction::Signal if cancelled => process.cancel(),
-            StopAction::Signal => process.interrupt(),
-            StopAction::Kill => process.kill(),
-        };
+        // A cluster may start the job again, which is the one that has not finished.
+        let finished = self.job.finished.is_some() && matches!(runner, Runner::Process(_));
+        let signalled: Result<(), SignalError> =
+            match self.stop.next_action(Instant::now(), requested, finished) {
+                StopAction::None => Ok(()),
+                StopAction::Signal if cancelled => runner.cancel().await,
+                StopAction::Signal => runner.interrupt().await,
+                StopAction::Kill => runner.kill().await,
+            };
         if let Err(error) = signalled {
             tracing::error!(job = self.job.id, %error, "signal the runner");
         }
     }
 
     fn reap(&mut self) -> Option<ExitStatus> {
-        let reaped = self.process.as_mut()?.reap();
+        let reaped = self.runner.as_mut()?.reap();
         reaped
             .inspect_err(|error| tracing::warn!(job = self.job.id, %error, "reap the runner"))
             .ok()
@@ -225,6 +252,12 @@ fn cut_short(path: &Path) -> v1::Failure {
     let message = format!("{path}, to which the runner writes, was removed or cut short");
     let reason = reasons::RUN_DIRECTORY_FAILED.to_owned();
     v1::Failure { reason, message, file: Some(path.to_string()), ..Default::default() }
+}
+
+/// The failure of a job that its cluster stopped at its time limit while no daemon ran.
+fn limit_reached(job: &Job, end: &End) -> Option<v1::Failure> {
+    let limit = job.max_run_seconds.map(Duration::from_secs)?;
+    (end.elapsed >= limit).then(|| overtime(job))
 }
 
 fn overtime(job: &Job) -> v1::Failure {

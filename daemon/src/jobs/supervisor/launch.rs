@@ -6,24 +6,28 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{RunSpec, RunSpecError};
+use traind_job_file::{JobFile, RunSpec, RunSpecError};
 use traind_proto::{reasons, v1};
 
 use super::Supervisor;
 use super::claim::{self, Claim};
+use super::cluster_run;
 use super::host_retry;
 use super::process::RunnerProcess;
+use super::runner::Runner;
 use super::tree::Tree;
 use crate::access::account::{self, Account, user_name};
 use crate::host::Host;
 use crate::host::plugins::{self, PluginError};
+use crate::jobs::cluster::ClusterError;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
+use crate::settings::Settings;
 
 /// The fate of a runner.
 pub(super) enum Found {
-    Alive(RunnerProcess),
+    Alive(Runner),
     Gone {
         /// The machine restarted since the runner started.
         rebooted: bool,
@@ -53,6 +57,8 @@ pub(super) enum LaunchError {
     MayNotSwitch { user: String },
     #[error("{0}: {cause}", cause = .0.source().map(ToString::to_string).unwrap_or_default())]
     Spec(#[from] RunSpecError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error("start {runner}: {source}", runner = .runner.display())]
     Spawn { runner: PathBuf, source: io::Error },
 }
@@ -62,6 +68,7 @@ impl LaunchError {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             LaunchError::Store(_) => true,
+            LaunchError::Cluster(error) => error.is_transient(),
             LaunchError::RunDir { source, .. }
             | LaunchError::CacheDir { source, .. }
             | LaunchError::Spawn { source, .. }
@@ -84,6 +91,8 @@ impl LaunchError {
             }
             LaunchError::Store(_) => reasons::STORE_FAILED,
             LaunchError::Resolved(_) => reasons::INTERNAL,
+            LaunchError::Cluster(ClusterError::Missing { .. }) => reasons::ENGINE_UNAVAILABLE,
+            LaunchError::Cluster(_) => reasons::SUBMISSION_REFUSED,
             LaunchError::Spawn { .. } | LaunchError::MayNotSwitch { .. } => {
                 reasons::RUNNER_START_FAILED
             }
@@ -99,40 +108,73 @@ pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Fou
     if supervisor.draining.is_cancelled() {
         return Ok(Found::Unclaimed);
     }
+    if let Some(cluster) = job.cluster_kind() {
+        return cluster_run::launch(supervisor, cluster, job).await;
+    }
     let (settings, id) = (supervisor.settings.clone(), job.id.clone());
     let (found, log_offset) = supervisor
         .store
-        .run(move |store| {
-            let job = store.get(&id)?;
-            if job.state != JobState::Starting {
-                return Ok((Found::Unclaimed, job.log_offset));
-            }
-            let spec = RunSpec {
-                job_id: job.id.clone(),
-                attempt: job.attempt,
-                job: serde_json::from_str(&job.resolved)?,
-                cores: job.cores.clone(),
-                plugin: plugin_path(&job.platform, &settings.cache_dir)?,
-                cache_dir: settings.cache_dir_of(job.run_as),
-                cache_bytes_max: Some(settings.cache_bytes_max),
-                device_kind: device_kind(&settings.host, &job.cores),
-            };
-            if let Some(account) = job.run_as {
-                prepare_cache(account, &spec.cache_dir)?;
-            }
-            let run_dir = RunDir::new(&settings.state_dir, &job.id);
-            let path = run_dir.path().to_owned();
-            run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
-            let log_offset = initial_log_offset(store, &job, &run_dir)?;
-            spec.write(run_dir.path())?;
-            let runner = settings.runner.clone();
-            RunnerProcess::spawn(&settings, &run_dir, &spec, job.run_as)
-                .map(|process| (Found::Alive(process), log_offset))
-                .map_err(|source| LaunchError::Spawn { runner, source })
+        .run(move |store| match prepare(store, &settings, &id)? {
+            Some(prepared) => spawn(&settings, prepared),
+            None => Ok((Found::Unclaimed, store.get(&id)?.log_offset)),
         })
         .await?;
     job.log_offset = log_offset;
     Ok(found)
+}
+
+/// An attempt whose run folder is complete.
+pub(super) struct Prepared {
+    pub spec: RunSpec,
+    /// The offset in the event log at which the attempt starts.
+    pub log_offset: u64,
+    account: Option<Account>,
+}
+
+/// Prepares folders and `run.json` of an attempt; `None` if the job was cancelled.
+pub(super) fn prepare(
+    store: &Store,
+    settings: &Settings,
+    id: &str,
+) -> Result<Option<Prepared>, LaunchError> {
+    let job = store.get(id)?;
+    if job.state != JobState::Starting {
+        return Ok(None);
+    }
+    let resolved: JobFile = serde_json::from_str(&job.resolved)?;
+    // A cluster chooses the cores; runners count those that they see.
+    let cores = match job.cluster_kind() {
+        Some(_) => (0..resolved.resources.cores).collect(),
+        None => job.cores.clone(),
+    };
+    let spec = RunSpec {
+        job_id: job.id.clone(),
+        attempt: job.attempt,
+        job: resolved,
+        plugin: plugin_path(&job.platform, &settings.cache_dir)?,
+        cache_dir: settings.cache_dir_of(job.run_as),
+        cache_bytes_max: Some(settings.cache_bytes_max),
+        device_kind: device_kind(&settings.host, &job.cores),
+        cores,
+    };
+    if let Some(account) = job.run_as {
+        prepare_cache(account, &spec.cache_dir)?;
+    }
+    let run_dir = RunDir::new(&settings.state_dir, &job.id);
+    let path = run_dir.path().to_owned();
+    run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
+    let log_offset = initial_log_offset(store, &job, &run_dir)?;
+    spec.write(run_dir.path())?;
+    Ok(Some(Prepared { spec, log_offset, account: job.run_as }))
+}
+
+fn spawn(settings: &Settings, prepared: Prepared) -> Result<(Found, u64), LaunchError> {
+    let Prepared { spec, log_offset, account } = prepared;
+    let run_dir = RunDir::new(&settings.state_dir, &spec.job_id);
+    let runner = settings.runner.clone();
+    RunnerProcess::spawn(settings, &run_dir, &spec, account)
+        .map(|process| (Found::Alive(Runner::Process(process)), log_offset))
+        .map_err(|source| LaunchError::Spawn { runner, source })
 }
 
 /// The offset in the event log at which the attempt starts: 0 if the log was removed between two
@@ -166,11 +208,15 @@ fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), LaunchError> 
 
 /// Finds the runner of a job that was active when an earlier daemon ended. After an error it is not
 /// known whether the runner is alive, so the job must not be settled.
-pub(super) async fn attach(state_dir: &Path, job: &Job) -> io::Result<Found> {
-    let run_dir = RunDir::new(state_dir, &job.id);
-    let job = job.clone();
+pub(super) async fn attach(supervisor: &Supervisor, job: &Job) -> Result<Found, LaunchError> {
+    if let Some(cluster) = job.cluster_kind() {
+        return cluster_run::attach(supervisor, cluster, job).await;
+    }
+    let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    let (job, path) = (job.clone(), run_dir.path().to_owned());
     let found = tokio::task::spawn_blocking(move || find(&run_dir, &job)).await;
-    found.map_err(io::Error::other).and_then(|found| found)
+    let found = found.map_err(io::Error::other).and_then(|found| found);
+    found.map_err(|source| LaunchError::RunDir { path, source })
 }
 
 fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
@@ -179,12 +225,12 @@ fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
         // Without the folder no launcher can claim the attempt either.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Unclaimed),
         Err(error) => Err(error),
-        Ok(Claim::Void) => Ok(Found::Unclaimed),
+        Ok(Claim::Void | Claim::Cluster(_)) => Ok(Found::Unclaimed),
         Ok(Claim::Runner(identity)) => {
             let tree = Tree::find(run_dir, &job.id);
             let found = RunnerProcess::attach(&identity, tree)?;
             let gone = || Found::Gone { rebooted: !identity.is_of_this_boot() };
-            Ok(found.map_or_else(gone, Found::Alive))
+            Ok(found.map_or_else(gone, |process| Found::Alive(Runner::Process(process))))
         }
     }
 }

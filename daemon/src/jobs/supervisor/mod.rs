@@ -2,6 +2,7 @@
 //! request, and settles the job when the process has ended.
 
 pub(crate) mod claim;
+mod cluster_run;
 mod delegated;
 pub(crate) mod environment;
 pub(crate) mod fence;
@@ -11,6 +12,7 @@ mod host_retry;
 mod launch;
 mod process;
 mod restart;
+mod runner;
 mod runner_status;
 mod stop;
 #[cfg(test)]
@@ -26,6 +28,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use traind_proto::v1;
 
+use crate::jobs::cluster::{End, EndKind};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
 use crate::jobs::store::{Job, Store, StoreError};
@@ -39,7 +42,7 @@ pub(crate) use verdict::EXIT_IO_ERROR;
 
 use follow::{Ended, Follower};
 use launch::Found;
-use process::RunnerProcess;
+use runner::Runner;
 use tree::Tree;
 use verdict::{Evidence, RUN_DIR_NOT_WRITABLE, verdict};
 
@@ -119,7 +122,7 @@ impl Supervisor {
             },
         };
         match found {
-            Ok(Found::Alive(process)) => self.follow(job, Some(process), requests, false).await,
+            Ok(Found::Alive(runner)) => self.follow(job, Some(runner), requests, false).await,
             Ok(Found::Gone { rebooted }) => self.follow(job, None, requests, rebooted).await,
             Ok(Found::Unclaimed) => {
                 let id = job.id;
@@ -138,7 +141,7 @@ impl Supervisor {
     /// Looks for the runner until its fate is known; `None` if the daemon closes meanwhile.
     async fn attach(&self, job: &Job) -> Option<Found> {
         loop {
-            match launch::attach(&self.settings.state_dir, job).await {
+            match launch::attach(self, job).await {
                 Ok(found) => return Some(found),
                 Err(error) => {
                     tracing::error!(job = job.id, %error, "find a runner; will try again");
@@ -152,15 +155,21 @@ impl Supervisor {
     async fn follow(
         &self,
         job: Job,
-        process: Option<RunnerProcess>,
+        runner: Option<Runner>,
         requests: StopRequests,
         rebooted: bool,
     ) {
         let run_dir = RunDir::new(&self.settings.state_dir, &job.id);
-        let follower = Follower::new(self.clone(), job, run_dir.clone(), process, requests.clone());
-        let Some(Ended { job, exit, killed, trouble }) = follower.run().await else { return };
+        let follower = Follower::new(self.clone(), job, run_dir.clone(), runner, requests.clone());
+        let Some(Ended { job, exit, killed, end, trouble }) = follower.run().await else { return };
         let preempted = requests.preempt.get();
         let leaving = self.draining.is_cancelled() || preempted.is_some();
+        if trouble.is_none() && was_removed(&job, end.as_ref(), leaving) {
+            let reason = "cancelled in its cluster";
+            let id = job.id.clone();
+            self.store_durably(move |store| store.cancel(&id, reason)).await;
+            return self.settle(&job, Outcome::Cancelled, None).await;
+        }
         if trouble.is_none() && was_interrupted(&job, leaving) {
             tracing::info!(job = job.id, "stopped; will resume later");
             let reason = preempted.map_or(INTERRUPTED, String::as_str).to_owned();
@@ -178,6 +187,7 @@ impl Supervisor {
             step: job.progress.as_ref().map(|progress| progress.step),
             finished: job.finished.clone(),
             rebooted,
+            end,
             trouble,
         };
         match verdict(evidence) {
@@ -261,6 +271,16 @@ impl Supervisor {
 fn was_interrupted(job: &Job, leaving: bool) -> bool {
     let obeyed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Cancelled;
     job.state != JobState::Cancelling && job.finished.as_ref().map_or(leaving, obeyed)
+}
+
+/// Whether somebody removed the job from its cluster. The runners may have left as if interrupted.
+fn was_removed(job: &Job, end: Option<&End>, leaving: bool) -> bool {
+    let completed = |finished: &v1::Finished| finished.outcome() == v1::Outcome::Completed;
+    let removed = end.is_some_and(|end| end.kind == EndKind::Cancelled);
+    removed
+        && !leaving
+        && job.state != JobState::Cancelling
+        && !job.finished.as_ref().is_some_and(completed)
 }
 
 /// Whether the runner, or its launcher's claim, could not write its first bytes to the disk.

@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 
 use traind_proto::{reasons, v1};
 
+use crate::jobs::cluster::{End, EndKind};
 use crate::jobs::state::Outcome;
 use crate::jobs::wire;
 
@@ -31,6 +32,8 @@ pub(super) struct Evidence {
     pub step: Option<u64>,
     /// The machine restarted since the runner started.
     pub rebooted: bool,
+    /// How its cluster says that it ended.
+    pub end: Option<End>,
     /// Why the daemon stopped the runner.
     pub trouble: Option<v1::Failure>,
 }
@@ -73,9 +76,10 @@ fn death(evidence: &Evidence) -> v1::Failure {
         let (step, transient) = (evidence.step, true);
         return v1::Failure { reason, message, step, transient, ..Default::default() };
     }
-    let mut message = match evidence.exit {
-        Some(status) => format!("the runner {}", describe_exit(status)),
-        None => {
+    let mut message = match (evidence.exit, &evidence.end) {
+        (_, Some(end)) => end.description.clone(),
+        (Some(status), None) => format!("the runner {}", describe_exit(status)),
+        (None, None) => {
             "the runner died while no daemon was running; its exit status is unknown".to_owned()
         }
     };
@@ -88,8 +92,15 @@ fn death(evidence: &Evidence) -> v1::Failure {
         message.push_str("; its last lines:\n");
         message.push_str(&evidence.log_tail);
     }
-    let reason = reasons::RUNNER_DIED.to_owned();
-    v1::Failure { reason, message, step: evidence.step, ..Default::default() }
+    let reason = match evidence.end.as_ref().map(|end| end.kind) {
+        Some(EndKind::OutOfMemory) => reasons::OUT_OF_MEMORY,
+        _ => reasons::RUNNER_DIED,
+    };
+    // The cluster ends a job at its own limit, whose runners could not save in time.
+    let kinds = [EndKind::HostLost, EndKind::TimeLimit];
+    let transient = evidence.end.as_ref().is_some_and(|end| kinds.contains(&end.kind));
+    let (reason, step) = (reason.to_owned(), evidence.step);
+    v1::Failure { reason, message, step, transient, ..Default::default() }
 }
 
 fn describe_exit(status: ExitStatus) -> String {

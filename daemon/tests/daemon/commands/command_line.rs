@@ -151,8 +151,14 @@ fn plugins_are_listed_without_a_daemon() {
     let host = Host::new(1, "");
     let (code, list, _) = text(&host.cli(&["plugins"]));
     assert_eq!(code, Some(0));
-    for words in ["cpu", "0.0.1", "xla_cpu_pjrt.so", "plugins install cuda", "TRAIND_PLUGIN_NEURON"]
-    {
+    for words in [
+        "cpu",
+        "0.0.1",
+        "xla_cpu_pjrt.so",
+        "plugins install cuda",
+        "plugins install mpi",
+        "TRAIND_PLUGIN_NEURON",
+    ] {
         assert!(list.contains(words), "{list}");
     }
 }

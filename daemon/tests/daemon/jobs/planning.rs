@@ -102,7 +102,7 @@ fn mesh() -> Value {
         "data": 4, "tensor": 2, "pipeline": 2, "microbatches": 8, "sequence_parallel": true, "fsdp": "full_shard",
         "gradient_checkpointing": false, "per_device_train_batch_size": 8,
         "gradient_accumulation_steps": 1, "weights_bytes": 1, "gradients_bytes": 2,
-        "optimizer_bytes": 3, "activations_bytes": 4, "bytes_per_core": 10, "fits": true,
+        "optimizer_bytes": 3, "activations_bytes": 4, "bytes_per_core": 10, "compiled": true, "fits": true,
         "data_axis_bytes": 5, "tensor_axis_bytes": 6, "pipeline_axis_bytes": 7, "compute_seconds": 0.5,
         "communication_seconds": 0.25, "idle_seconds": 0.25, "step_seconds": 1.0, "rows_per_second": 32.0,
         "hours": 0.0, "price": 0.0,

@@ -59,7 +59,7 @@ async fn a_runner_that_died_without_a_daemon_fails_its_job() {
     let script = "say started; say_steps 1 2; until [ -e go ]; do sleep 0.02; done; echo last words; kill -9 $$";
     let mut host = Host::started(1, script).await;
     let job = host.submit("first", 1).await;
-    host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 2)).await;
+    host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 2)).await;
     host.kill_daemon();
     fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     while !runner::pids(&host.run_dir(&job.id)).is_empty() {
@@ -298,7 +298,7 @@ async fn state_reasons(host: &Host, id: &str) -> Vec<String> {
 async fn a_torn_event_after_a_power_failure_is_not_corruption() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
-    host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 20)).await;
+    host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 20)).await;
     host.kill_daemon();
     for pid in runner::pids(&host.run_dir(&job.id)) {
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
@@ -327,7 +327,7 @@ async fn setting_the_clock_ends_no_job() {
     let step = fs::read(host.path("frames/step-21")).unwrap();
     let mut log = fs::OpenOptions::new().append(true).open(log).unwrap();
     std::io::Write::write_all(&mut log, &step).unwrap();
-    host.until(&job.id, |job| job.progress.is_some_and(|step| step.step == 21)).await;
+    host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 21)).await;
     fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     host.until_state(&job.id, JobState::Completed).await;
 }

@@ -38,6 +38,8 @@ async fn metrics_cover_jobs_cores_and_calls() {
         r#"traind_jobs{state="running"} 1"#.to_owned(),
         r#"traind_jobs{state="failed"} 0"#.to_owned(),
         "traind_queue_length{} 1".to_owned(),
+        "traind_billed_seconds{} 0".to_owned(),
+        "traind_cost{} 0".to_owned(),
         format!(r#"traind_job_step{{{first}"#),
         format!(r#"traind_core_held{{platform="cpu",core="1",{first}"#),
         r#"grpc_server_handled_total{grpc_service="traind.v1.Jobs",grpc_method="CreateJob",grpc_type="unary",grpc_code="Ok"} 2"#.to_owned(),

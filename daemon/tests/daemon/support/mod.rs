@@ -5,4 +5,5 @@ pub(crate) mod host;
 pub(crate) mod http;
 pub(crate) mod raw;
 pub(crate) mod runner;
+pub(crate) mod slurm;
 pub(crate) mod terminal;

@@ -89,8 +89,10 @@ fn step(step: u64) -> Kind {
             dispatch_seconds: 0.01,
             compute_seconds: 0.22,
             read_back_seconds: 0.01,
+            decode_seconds: 0.0,
         }),
         eta_seconds: 0.32 * (STEPS - step) as f64,
+        metrics: Default::default(),
     })
 }
 

@@ -88,11 +88,15 @@ fn breakdown(time: &StepTime) -> Line<'static> {
     let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
     let share = |seconds: f64| if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
     let texts = parts.map(|(name, seconds)| format!("{name} {:.0} %", share(seconds)));
-    Line::from(format!("step time: {}", texts.join(", ")))
+    let beside = match time.decode_seconds {
+        0.0 => String::new(),
+        seconds => format!("; beside it, images were decoded for {:.0} %", share(seconds)),
+    };
+    Line::from(format!("step time: {}{beside}", texts.join(", ")))
 }
 
 fn progress_bar(job: &Job) -> Gauge<'static> {
-    let step = job.progress.unwrap_or_default();
+    let step = job.progress.clone().unwrap_or_default();
     Gauge::default()
         .ratio(progress(job).unwrap_or_default())
         .label(format!("step {} of {}", step.step, step.max_steps))

@@ -19,6 +19,7 @@ use crate::access::account::UserNames;
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::control::planner::SEARCH_TIMEOUT;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
 use crate::interfaces::server::lateness::Lateness;
@@ -35,6 +36,8 @@ const WAIT_MAX: Duration = Duration::from_millis(30);
 const LONG: [&str; 3] =
     ["/traind.v1.Jobs/CreateJob", "/traind.v1.Jobs/ForkJob", "/traind.v1.Jobs/PlanJob"];
 const LONG_HANDLED_MAX: usize = 16;
+/// The call that may compare meshes.
+const SEARCHES: &str = "/traind.v1.Jobs/PlanJob";
 
 /// Puts a [`Guarded`] in front of the services.
 #[derive(Clone)]
@@ -87,6 +90,12 @@ impl Guard {
         let wait = WAIT_MAX.checked_sub(late).ok_or_else(busy)?;
         let permit = tokio::time::timeout(wait, self.handled.acquire_owned()).await;
         permit.ok().and_then(Result::ok).ok_or_else(busy)
+    }
+
+    /// The time until a response must have begun.
+    fn time_limit(&self, path: &str) -> Duration {
+        let limit = self.daemon.settings.limits.request_timeout;
+        if path == SEARCHES { limit.max(SEARCH_TIMEOUT) } else { limit }
     }
 
     fn admit(&self, request: &Request<Body>) -> Result<(Caller, CallPermits, Duration), Error> {
@@ -166,6 +175,7 @@ where
         // Services do not need the secret.
         request.headers_mut().remove(AUTHORIZATION);
         let long = LONG.contains(&request.uri().path());
+        let limit = self.guard.time_limit(request.uri().path());
         let permit = self.guard.clone().begin(long, late);
         // `poll_ready` was called on this service, so it handles the call; the clone is for the next.
         let next = self.inner.clone();
@@ -179,7 +189,10 @@ where
             let held = move |_: &_| {
                 let _ = &permits;
             };
-            let response = inner.call(request).await?;
+            let response = match tokio::time::timeout(limit, inner.call(request)).await {
+                Ok(response) => response?,
+                Err(_) => return Ok(Status::cancelled("Timeout expired").into_http()),
+            };
             drop(permit);
             Ok(response.map(|body| {
                 let body = observed(body, held);

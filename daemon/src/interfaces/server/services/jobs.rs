@@ -227,6 +227,7 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
     if cores_per_host > 0 {
         let cores = u64::from(hosts) * u64::from(cores_per_host);
         overrides.insert("resources.cores".to_owned(), cores.to_string());
+        overrides.insert("resources.hosts".to_owned(), "1".to_owned());
     }
-    Search { device, hosts, price_per_hour, is_elsewhere, processor: None }
+    Search { device, hosts, price_per_hour, is_elsewhere, processor: None, plugin: None }
 }

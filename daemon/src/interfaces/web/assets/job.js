@@ -120,6 +120,7 @@ function showHead(page, head, job) {
   swap(head, ...[
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, restarted ${job.restarts} times` : ""}`),
+    job.billed_seconds ? el("p", { class: "dim" }, billed(job)) : null,
     job.parent ? el("p", { class: "dim" }, "Continues ", el("a", { href: `#/jobs/${job.parent.job_id}` }, job.parent.job_id), ` from step ${job.parent.step}`) : null,
     job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waiting: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
@@ -128,6 +129,16 @@ function showHead(page, head, job) {
     step ? tiles(step, share, over) : null,
     job.state === "completed" ? el("p", { class: "note" }, "Output: ", el("code", {}, job.output_dir)) : null,
   ].filter(Boolean));
+}
+
+function billed(job) {
+  const cost = (price) => price * job.billed_seconds / 3600;
+  const text = [`Held its cores for ${duration(job.billed_seconds)}`];
+  if (job.price_per_hour !== undefined) text.push(`which cost ${cost(job.price_per_hour).toFixed(2)}`);
+  if (job.on_demand_price_per_hour !== undefined) {
+    text.push(`${cost(job.on_demand_price_per_hour - job.price_per_hour).toFixed(2)} less than on demand`);
+  }
+  return text.join(", ");
 }
 
 function tiles(step, share, over) {

@@ -1,0 +1,383 @@
+//! The objects of a job: an Indexed Job of `batch/v1` and a headless Service of `v1`.
+
+use std::ffi::OsStr;
+
+use serde_json::{Map, Value, json};
+use traind_job_file::{Kubernetes, Platform};
+
+use super::super::Submission;
+use crate::access::account::Account;
+
+/// The label by which a job's objects are found. Its value is the name of the Job.
+pub(super) const LABEL: &str = "traind/job";
+const HOST_NAME: &str = "kubernetes.io/hostname";
+/// Seconds that pods have to save a checkpoint when they are deleted.
+const NOTICE_SECONDS: u64 = 120;
+/// How long Kubernetes keeps an ended job for people to look at, in seconds.
+const KEPT_SECONDS: u64 = 86_400;
+/// The ports of the rendezvous; the service needs one to be valid.
+const PORT: u16 = 7733;
+/// Variables of the daemon's host that mean nothing in a container.
+const OF_HOST: [&str; 9] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "TMPDIR",
+    "USER",
+    "XDG_CACHE_HOME",
+];
+/// Starts the runner unless the daemon has given the attempt up.
+const COMMAND: &str =
+    "test -e \"$1\" && exit 0; exec traind-runner \"$0\" >> \"$0/runner.log\" 2>&1";
+
+/// The name of an attempt's objects.
+pub(super) fn name(job_id: &str, attempt: u32) -> String {
+    format!("traind-{job_id}-{attempt}")
+}
+
+/// The Job.
+pub(crate) fn job(submission: &Submission<'_>) -> Value {
+    let (spec, resources) = (submission.spec, &submission.spec.job.resources);
+    let (name, kubernetes) = (name(&spec.job_id, spec.attempt), &spec.job.kubernetes);
+    let mut fields = json!({
+        "completionMode": "Indexed",
+        "completions": resources.hosts,
+        "parallelism": resources.hosts,
+        // The daemon restarts jobs, from their checkpoints.
+        "backoffLimit": 0,
+        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "template": {
+            "metadata": {"labels": {LABEL: name}},
+            "spec": pod(submission, &name),
+        },
+    });
+    if let Some(seconds) = resources.max_run_seconds {
+        // The daemon stops the job when its time is over; Kubernetes does if no daemon runs.
+        fields["activeDeadlineSeconds"] = json!(seconds.saturating_add(2 * NOTICE_SECONDS));
+    }
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": kubernetes.namespace,
+            "labels": {LABEL: name},
+            "annotations": {"traind/name": spec.job.name},
+        },
+        "spec": fields,
+    })
+}
+
+/// The service, which goes with the Job of this `uid`.
+pub(crate) fn service(submission: &Submission<'_>, uid: Option<&str>) -> Value {
+    let spec = submission.spec;
+    let name = name(&spec.job_id, spec.attempt);
+    let mut metadata = json!({
+        "name": name,
+        "namespace": spec.job.kubernetes.namespace,
+        "labels": {LABEL: name},
+    });
+    if let Some(uid) = uid {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid});
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {
+            "clusterIP": "None",
+            "selector": {LABEL: name},
+            // The pods look for the first one before any of them is ready.
+            "publishNotReadyAddresses": true,
+            "ports": [{"name": "rendezvous", "port": PORT}],
+        },
+    })
+}
+
+fn pod(submission: &Submission<'_>, name: &str) -> Value {
+    let kubernetes = &submission.spec.job.kubernetes;
+    let user = submission.account.unwrap_or_else(Account::own);
+    let mut spec = json!({
+        "restartPolicy": "Never",
+        "subdomain": name,
+        "terminationGracePeriodSeconds": NOTICE_SECONDS,
+        "securityContext": {"runAsUser": user.uid, "runAsGroup": user.gid, "fsGroup": user.gid},
+        "affinity": affinity(submission, name),
+        "containers": [container(submission, name)],
+        "volumes": volumes(kubernetes),
+    });
+    let selected: Map<String, Value> = texts(kubernetes.node_selector.iter());
+    if !selected.is_empty() {
+        spec["nodeSelector"] = selected.into();
+    }
+    if let Some(account) = &kubernetes.service_account {
+        spec["serviceAccountName"] = json!(account);
+    }
+    if let Some(secret) = &kubernetes.image_pull_secret {
+        spec["imagePullSecrets"] = json!([{"name": secret}]);
+    }
+    spec
+}
+
+fn texts<'a>(pairs: impl Iterator<Item = (&'a str, &'a String)>) -> Map<String, Value> {
+    pairs.map(|(key, value)| (key.to_owned(), json!(value))).collect()
+}
+
+/// One pod on each host, and none on hosts that failed too often.
+fn affinity(submission: &Submission<'_>, name: &str) -> Value {
+    let term = json!({"labelSelector": {"matchLabels": {LABEL: name}}, "topologyKey": HOST_NAME});
+    let mut affinity = json!({
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+    });
+    if !submission.avoided.is_empty() {
+        let other = json!({"key": HOST_NAME, "operator": "NotIn", "values": submission.avoided});
+        affinity["nodeAffinity"] = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [other]}],
+            },
+        });
+    }
+    affinity
+}
+
+fn container(submission: &Submission<'_>, name: &str) -> Value {
+    let spec = submission.spec;
+    let void = submission.run_dir.join(Submission::void_file(spec.attempt));
+    let mut mounts = vec![json!({"name": "shm", "mountPath": "/dev/shm"})];
+    if let Some(path) = &spec.job.kubernetes.mount_path {
+        mounts.push(json!({"name": "shared", "mountPath": path}));
+    }
+    json!({
+        "name": "runner",
+        "image": spec.job.kubernetes.image.as_deref().unwrap_or_default(),
+        "command": ["/bin/sh", "-c", COMMAND, submission.run_dir, void],
+        "env": environment(submission, name),
+        "resources": {"limits": limits(submission)},
+        "volumeMounts": mounts,
+    })
+}
+
+fn environment(submission: &Submission<'_>, name: &str) -> Vec<Value> {
+    let is_of_host = |variable: &OsStr| OF_HOST.iter().any(|known| variable == *known);
+    let passed = submission.environment.iter().filter(|(variable, _)| !is_of_host(variable));
+    let hosts = submission.spec.job.resources.hosts.to_string();
+    let own = [("TRAIND_HOSTS", hosts), ("TRAIND_SUBDOMAIN", name.to_owned())];
+    passed
+        .map(|(variable, value)| (variable.to_string_lossy(), value.to_string_lossy().into_owned()))
+        .chain(own.into_iter().map(|(variable, value)| (variable.into(), value)))
+        .map(|(variable, value)| json!({"name": variable, "value": value}))
+        .collect()
+}
+
+/// The job file's limits, and the cores unless it has them. Requests equal limits.
+fn limits(submission: &Submission<'_>) -> Map<String, Value> {
+    let job = &submission.spec.job;
+    let resource = match job.resources.platform {
+        Platform::Cpu => "cpu",
+        Platform::Cuda => "nvidia.com/gpu",
+        Platform::Neuron => "aws.amazon.com/neuroncore",
+    };
+    let mut limits = Map::new();
+    // Neuron's plugin counts devices too, and a pod may ask for either.
+    let counts = |name: &str| name == resource || name.starts_with("aws.amazon.com/neuron");
+    if !job.kubernetes.limits.iter().any(|(name, _)| counts(name)) {
+        limits.insert(resource.to_owned(), json!(job.resources.cores.to_string()));
+    }
+    let given = job.kubernetes.limits.iter();
+    limits.extend(given.map(|(name, quantity)| (name.to_owned(), json!(quantity.as_str()))));
+    limits
+}
+
+fn volumes(kubernetes: &Kubernetes) -> Vec<Value> {
+    let mut volumes = vec![json!({"name": "shm", "emptyDir": {"medium": "Memory"}})];
+    if let Some(claim) = &kubernetes.volume_claim {
+        volumes.push(json!({"name": "shared", "persistentVolumeClaim": {"claimName": claim}}));
+    }
+    volumes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use traind_job_file::RunSpec;
+
+    use super::*;
+
+    /// The fields of the API that the manifests may use, with their types: those of `batch/v1` and `v1`.
+    const SCHEMA: &[(&str, &str)] = &[
+        ("apiVersion", "string"),
+        ("kind", "string"),
+        ("metadata.name", "string"),
+        ("metadata.namespace", "string"),
+        ("metadata.labels.*", "string"),
+        ("metadata.annotations.*", "string"),
+        ("metadata.ownerReferences.#.apiVersion", "string"),
+        ("metadata.ownerReferences.#.kind", "string"),
+        ("metadata.ownerReferences.#.name", "string"),
+        ("metadata.ownerReferences.#.uid", "string"),
+        ("spec.activeDeadlineSeconds", "integer"),
+        ("spec.backoffLimit", "integer"),
+        ("spec.clusterIP", "string"),
+        ("spec.completionMode", "string"),
+        ("spec.completions", "integer"),
+        ("spec.parallelism", "integer"),
+        ("spec.ports.#.name", "string"),
+        ("spec.ports.#.port", "integer"),
+        ("spec.publishNotReadyAddresses", "boolean"),
+        ("spec.selector.*", "string"),
+        ("spec.ttlSecondsAfterFinished", "integer"),
+        ("spec.template.metadata.labels.*", "string"),
+        (POD_AFFINITY_LABELS, "string"),
+        (POD_AFFINITY_TOPOLOGY, "string"),
+        (NODE_AFFINITY_KEY, "string"),
+        (NODE_AFFINITY_OPERATOR, "string"),
+        (NODE_AFFINITY_VALUES, "string"),
+        ("spec.template.spec.containers.#.command.#", "string"),
+        ("spec.template.spec.containers.#.env.#.name", "string"),
+        ("spec.template.spec.containers.#.env.#.value", "string"),
+        ("spec.template.spec.containers.#.image", "string"),
+        ("spec.template.spec.containers.#.name", "string"),
+        ("spec.template.spec.containers.#.resources.limits.*", "string"),
+        ("spec.template.spec.containers.#.volumeMounts.#.mountPath", "string"),
+        ("spec.template.spec.containers.#.volumeMounts.#.name", "string"),
+        ("spec.template.spec.imagePullSecrets.#.name", "string"),
+        ("spec.template.spec.nodeSelector.*", "string"),
+        ("spec.template.spec.restartPolicy", "string"),
+        ("spec.template.spec.securityContext.fsGroup", "integer"),
+        ("spec.template.spec.securityContext.runAsGroup", "integer"),
+        ("spec.template.spec.securityContext.runAsUser", "integer"),
+        ("spec.template.spec.serviceAccountName", "string"),
+        ("spec.template.spec.subdomain", "string"),
+        ("spec.template.spec.terminationGracePeriodSeconds", "integer"),
+        ("spec.template.spec.volumes.#.emptyDir.medium", "string"),
+        ("spec.template.spec.volumes.#.name", "string"),
+        ("spec.template.spec.volumes.#.persistentVolumeClaim.claimName", "string"),
+    ];
+    const POD_AFFINITY_LABELS: &str = "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution.#.labelSelector.matchLabels.*";
+    const POD_AFFINITY_TOPOLOGY: &str = "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution.#.topologyKey";
+    const NODE_AFFINITY_KEY: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.key";
+    const NODE_AFFINITY_OPERATOR: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.operator";
+    const NODE_AFFINITY_VALUES: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.values.#";
+    /// Fields whose values have keys of their own.
+    const MAPS: [&str; 5] = ["labels", "annotations", "selector", "limits", "nodeSelector"];
+
+    fn spec(platform: &str, kubernetes: Value) -> RunSpec {
+        let spec = json!({
+            "job_id": "b4",
+            "attempt": 2,
+            "job": {
+                "name": "first job",
+                "model": {"name_or_path": "/data/model", "task": "sequence-classification"},
+                "data": {"train": "/data/train.csv"},
+                "resources": {
+                    "engine": "kubernetes", "hosts": 3, "cores": 8, "platform": platform,
+                    "max_run_seconds": 60,
+                },
+                "kubernetes": kubernetes,
+                "output_dir": "/data/out",
+            },
+            "cores": [0],
+            "plugin": "/plugin.so",
+            "cache_dir": "/cache",
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn submission<'a>(spec: &'a RunSpec, avoided: &'a [String]) -> Submission<'a> {
+        let pair = |name: &str, value: &str| (name.into(), value.into());
+        Submission {
+            spec,
+            runner: Path::new("/opt/traind-runner"),
+            run_dir: Path::new("/data/state/jobs/b4"),
+            log: "/data/state/jobs/b4/runner.log".into(),
+            environment: BTreeMap::from([pair("PATH", "/bin"), pair("NCCL_DEBUG", "INFO")]),
+            account: Some(Account { uid: 1000, gid: 100 }),
+            avoided,
+        }
+    }
+
+    /// Compares every value with the schema.
+    fn check(value: &Value, path: &str) {
+        let kind = match value {
+            Value::Object(fields) => {
+                let is_map = MAPS.iter().any(|map| path.ends_with(&format!(".{map}")))
+                    || path.ends_with("matchLabels");
+                for (name, field) in fields {
+                    let name = if is_map { "*" } else { name };
+                    check(field, format!("{path}.{name}").trim_start_matches('.'));
+                }
+                return;
+            }
+            Value::Array(items) => {
+                return items.iter().for_each(|item| check(item, &format!("{path}.#")));
+            }
+            Value::String(_) => "string",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_u64() => "integer",
+            other => panic!("{path}: {other}"),
+        };
+        assert!(SCHEMA.contains(&(path, kind)), "{path} is no field of type {kind}");
+    }
+
+    fn full() -> RunSpec {
+        let kubernetes = json!({
+            "image": "registry/traind:1", "namespace": "train", "service_account": "trainer",
+            "image_pull_secret": "pull", "volume_claim": "shared", "mount_path": "/data",
+            "node_selector": {"zone": "b"}, "limits": {"memory": "64Gi", "vpc.amazonaws.com/efa": 4},
+        });
+        spec("cuda", kubernetes)
+    }
+
+    #[test]
+    fn manifests_have_fields_of_the_api_alone() {
+        let (spec, avoided) = (full(), ["n9".to_owned()]);
+        let submission = submission(&spec, &avoided);
+        let (job, service) = (job(&submission), service(&submission, Some("u-1")));
+        check(&job, "");
+        check(&service, "");
+        let name = job["metadata"]["name"].as_str().unwrap();
+        assert!(name.len() <= 57, "{name}: pods' host names have an index besides");
+        for object in [&service["metadata"], &job["spec"]["template"]["metadata"]] {
+            assert_eq!(object["labels"][LABEL], name);
+        }
+        assert_eq!(service["spec"]["selector"][LABEL], name);
+        assert_eq!(job["spec"]["template"]["spec"]["subdomain"], service["metadata"]["name"]);
+        assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "u-1");
+    }
+
+    #[test]
+    fn a_pod_for_each_host_gets_the_jobs_cores_and_the_variables_of_the_rendezvous() {
+        let spec = full();
+        let job = job(&submission(&spec, &[]));
+        assert_eq!(
+            (&job["spec"]["completions"], &job["spec"]["parallelism"]),
+            (&json!(3), &json!(3))
+        );
+        assert_eq!(job["spec"]["activeDeadlineSeconds"], 300);
+        let container = &job["spec"]["template"]["spec"]["containers"][0];
+        let limits = json!({"nvidia.com/gpu": "8", "memory": "64Gi", "vpc.amazonaws.com/efa": "4"});
+        assert_eq!(container["resources"]["limits"], limits);
+        let env: Vec<_> =
+            container["env"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(env, ["NCCL_DEBUG", "TRAIND_HOSTS", "TRAIND_SUBDOMAIN"]);
+    }
+
+    #[test]
+    fn devices_are_those_of_the_platform_unless_the_job_file_says_otherwise() {
+        let limits = |platform: &str, given: Value| {
+            let spec = spec(platform, json!({"image": "i", "limits": given}));
+            Value::Object(limits(&submission(&spec, &[])))
+        };
+        assert_eq!(limits("cpu", json!({})), json!({"cpu": "8"}));
+        assert_eq!(limits("cpu", json!({"cpu": "7500m"})), json!({"cpu": "7500m"}));
+        assert_eq!(limits("neuron", json!({})), json!({"aws.amazon.com/neuroncore": "8"}));
+        let devices = json!({"aws.amazon.com/neuron": "4"});
+        assert_eq!(limits("neuron", devices.clone()), devices);
+    }
+}

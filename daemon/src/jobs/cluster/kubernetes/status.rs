@@ -1,0 +1,222 @@
+//! A job's state by its Job and its pods, as `kubectl get job,pod --output=json` lists them.
+
+use std::time::Duration;
+
+use prost_types::Timestamp;
+use serde_json::Value;
+
+use super::super::{Condition, End, EndKind, Report};
+use crate::clock;
+
+/// Reasons of pods that their host lost.
+const LOST: [&str; 5] = ["Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"];
+
+/// Whether the list has a Job.
+pub(super) fn has_job(list: &Value) -> bool {
+    of_kind(list, "Job").next().is_some()
+}
+
+/// The job's state.
+pub(super) fn report(id: &str, list: &Value) -> Report {
+    let pods: Vec<&Value> = of_kind(list, "Pod").collect();
+    let mut hosts: Vec<&str> = pods.iter().filter_map(|pod| text(pod, "/spec/nodeName")).collect();
+    hosts.sort_unstable();
+    let elapsed = elapsed(&pods);
+    let end = |kind: EndKind, words: &str| {
+        let description = format!("Kubernetes job {id} {words}");
+        Condition::Ended(End { kind, elapsed, description })
+    };
+    let condition = match of_kind(list, "Job").next() {
+        None => end(EndKind::Cancelled, "was deleted"),
+        Some(job) if condition_of(job, "Complete").is_some() => {
+            end(EndKind::Completed, "completed")
+        }
+        Some(job) => match condition_of(job, "Failed") {
+            Some(failed) => {
+                let (kind, words) = failure(failed, &pods);
+                end(kind, &words)
+            }
+            None => waiting(id, job, &pods).map_or(Condition::Running(elapsed), Condition::Waiting),
+        },
+    };
+    Report { condition, restarts: 0, hosts: hosts.join(",") }
+}
+
+fn of_kind<'a>(list: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items.filter(move |item| item["kind"] == kind)
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// A condition that holds.
+fn condition_of<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|it| it["type"] == kind && it["status"] == "True")
+}
+
+/// Time since the last pod started.
+fn elapsed(pods: &[&Value]) -> Duration {
+    let times = pods.iter().filter_map(|pod| text(pod, "/status/startTime"));
+    let started = times.filter_map(|time| time.parse::<Timestamp>().ok());
+    let last = started.map(|time| clock::micros(&time)).max();
+    let elapsed = last.map_or(0, |time| clock::now().saturating_sub(time));
+    Duration::from_micros(elapsed.max(0).unsigned_abs())
+}
+
+/// Why the job waits; `None` once all pods have started.
+fn waiting(id: &str, job: &Value, pods: &[&Value]) -> Option<String> {
+    let wanted = job.pointer("/spec/completions").and_then(Value::as_u64).unwrap_or(1);
+    let pending = pods.iter().find(|pod| pod.pointer("/status/phase") == Some(&"Pending".into()));
+    let words = match pending {
+        Some(pod) => pending_words(pod),
+        None if (pods.len() as u64) < wanted => "its pods are being created".to_owned(),
+        None => return None,
+    };
+    Some(format!("Kubernetes job {id} waits: {words}"))
+}
+
+fn pending_words(pod: &Value) -> String {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let unscheduled = conditions
+        .into_iter()
+        .flatten()
+        .find(|it| it["type"] == "PodScheduled" && it["status"] == "False");
+    if let Some(message) = unscheduled.and_then(|it| text(it, "/message")) {
+        return message.to_owned();
+    }
+    let container = "/status/containerStatuses/0/state/waiting";
+    let reason = text(pod, &format!("{container}/reason"));
+    let message = text(pod, &format!("{container}/message"));
+    match (reason, message) {
+        (Some(reason), Some(message)) => format!("{reason}: {message}"),
+        (Some("ContainerCreating"), None) | (None, _) => {
+            "its containers are being created".to_owned()
+        }
+        (Some(reason), None) => reason.to_owned(),
+    }
+}
+
+/// The kind of a failure, in words, by the first pod that explains it.
+fn failure(failed: &Value, pods: &[&Value]) -> (EndKind, String) {
+    if text(failed, "/reason") == Some("DeadlineExceeded") {
+        return (EndKind::TimeLimit, "reached its time limit".to_owned());
+    }
+    let lost = |pod: &&&Value| {
+        text(pod, "/status/reason").is_some_and(|reason| LOST.contains(&reason))
+            || condition_of(pod, "DisruptionTarget").is_some()
+    };
+    if let Some(pod) = pods.iter().find(lost) {
+        let reason = text(pod, "/status/reason").unwrap_or("disruption");
+        return (EndKind::HostLost, format!("lost host {} ({reason})", host(pod)));
+    }
+    for pod in pods {
+        let ended = pod.pointer("/status/containerStatuses/0/state/terminated");
+        let code = ended.and_then(|ended| ended["exitCode"].as_i64()).unwrap_or(0);
+        match ended.and_then(|ended| text(ended, "/reason")) {
+            Some("OOMKilled") => {
+                let words =
+                    format!("ran out of memory on {}; kubernetes.limits may have more", host(pod));
+                return (EndKind::OutOfMemory, words);
+            }
+            _ if code != 0 => {
+                let words =
+                    format!("failed on {}: its container exited with code {code}", host(pod));
+                return (EndKind::Failed, words);
+            }
+            _ => {}
+        }
+    }
+    let message = text(failed, "/message").unwrap_or("no pod says why");
+    (EndKind::Failed, format!("failed: {message}"))
+}
+
+fn host(pod: &Value) -> &str {
+    text(pod, "/spec/nodeName").unwrap_or("an unknown host")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(conditions: Value) -> Value {
+        json!({"kind": "Job", "spec": {"completions": 2}, "status": {"conditions": conditions}})
+    }
+
+    fn pod(host: &str, status: Value) -> Value {
+        json!({"kind": "Pod", "spec": {"nodeName": host}, "status": status})
+    }
+
+    fn check_waiting(items: Value, expect: &str) {
+        let found = report("a/b", &json!({"items": items})).condition;
+        assert_eq!(found, Condition::Waiting(format!("Kubernetes job a/b waits: {expect}")));
+    }
+
+    fn check_end(items: Value, kind: EndKind, expect: &str) {
+        let Condition::Ended(end) = report("a/b", &json!({"items": items})).condition else {
+            panic!("{items}")
+        };
+        assert_eq!((end.kind, end.description), (kind, format!("Kubernetes job a/b {expect}")));
+    }
+
+    #[test]
+    fn a_job_waits_for_its_last_pod() {
+        let running = pod("n1", json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}));
+        let message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.";
+        let condition = json!({"type": "PodScheduled", "status": "False", "message": message});
+        let unscheduled =
+            json!({"kind": "Pod", "status": {"phase": "Pending", "conditions": [condition]}});
+        check_waiting(json!([job(json!([])), running, unscheduled]), message);
+        check_waiting(json!([job(json!([])), running]), "its pods are being created");
+        let state = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+        let pulling =
+            pod("n2", json!({"phase": "Pending", "containerStatuses": [{"state": state}]}));
+        check_waiting(json!([job(json!([])), running, pulling]), "ImagePullBackOff: no such image");
+        let both =
+            json!({"items": [job(json!([])), pod("n2", json!({"phase": "Running"})), running]});
+        let found = report("a/b", &both);
+        assert!(matches!(found.condition, Condition::Running(elapsed) if elapsed.as_secs() > 0));
+        assert_eq!(found.hosts, "n1,n2");
+    }
+
+    #[test]
+    fn ends_are_those_of_the_job_explained_by_its_pods() {
+        let failed = |reason: &str| {
+            job(json!([{"type": "Failed", "status": "True", "reason": reason, "message": "gone"}]))
+        };
+        let complete = job(json!([{"type": "Complete", "status": "True"}]));
+        check_end(json!([complete]), EndKind::Completed, "completed");
+        check_end(json!([]), EndKind::Cancelled, "was deleted");
+        check_end(
+            json!([failed("DeadlineExceeded")]),
+            EndKind::TimeLimit,
+            "reached its time limit",
+        );
+        check_end(json!([failed("BackoffLimitExceeded")]), EndKind::Failed, "failed: gone");
+        let ended = |reason: &str, code: u32| {
+            let state = json!({"terminated": {"reason": reason, "exitCode": code}});
+            pod("n2", json!({"phase": "Failed", "containerStatuses": [{"state": state}]}))
+        };
+        let backoff = || failed("BackoffLimitExceeded");
+        check_end(
+            json!([backoff(), ended("Error", 3)]),
+            EndKind::Failed,
+            "failed on n2: its container exited with code 3",
+        );
+        check_end(
+            json!([backoff(), ended("OOMKilled", 137)]),
+            EndKind::OutOfMemory,
+            "ran out of memory on n2; kubernetes.limits may have more",
+        );
+        let evicted = pod("n3", json!({"phase": "Failed", "reason": "Evicted"}));
+        check_end(
+            json!([backoff(), ended("Error", 3), evicted]),
+            EndKind::HostLost,
+            "lost host n3 (Evicted)",
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Hands a job over to its cluster, or finds the job that an earlier daemon handed over.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use traind_job_file::RunSpec;
+
+use super::super::Supervisor;
+use super::super::claim::{self, Claim};
+use super::super::environment::cluster_environment;
+use super::super::launch::{Found, LaunchError, prepare};
+use super::super::runner::Runner;
+use super::ClusterRun;
+use crate::jobs::cluster::{Cluster, ClusterError, ClusterJob, Submission};
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::store::Job;
+use crate::settings::Settings;
+
+/// Submits the attempt of `spec`, and claims it with the id that the cluster assigns.
+pub(in crate::jobs::supervisor) async fn launch(
+    supervisor: &Supervisor,
+    cluster: Cluster,
+    job: &mut Job,
+) -> Result<Found, LaunchError> {
+    let (settings, id) = (supervisor.settings.clone(), job.id.clone());
+    let prepared = supervisor.store.run(move |store| prepare(store, &settings, &id)).await?;
+    let Some(prepared) = prepared else { return Ok(Found::Unclaimed) };
+    job.log_offset = prepared.log_offset;
+    let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    let submitted = submit(&supervisor.settings, cluster, job, &prepared.spec, &run_dir).await;
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
+        Err(error) => {
+            give_up(&run_dir, job.attempt);
+            return Err(error.into());
+        }
+    };
+    tracing::info!(job = job.id, %submitted, "submitted");
+    record(supervisor, &run_dir, job, submitted.clone()).await?;
+    Ok(Found::Alive(Runner::Cluster(ClusterRun::new(submitted, job.run_as))))
+}
+
+async fn submit(
+    settings: &Arc<Settings>,
+    cluster: Cluster,
+    job: &Job,
+    spec: &RunSpec,
+    run_dir: &RunDir,
+) -> Result<ClusterJob, ClusterError> {
+    let submission = Submission {
+        spec,
+        runner: &settings.runner,
+        run_dir: run_dir.path(),
+        log: run_dir.runner_log(),
+        environment: cluster_environment(std::env::vars_os(), spec),
+        account: job.run_as,
+        avoided: &job.avoided_hosts(),
+    };
+    cluster.submit(&submission).await
+}
+
+/// Claims the attempt for a job in the cluster, and stores its id.
+async fn record(
+    supervisor: &Supervisor,
+    run_dir: &RunDir,
+    job: &Job,
+    submitted: ClusterJob,
+) -> Result<(), LaunchError> {
+    let (path, id) = (run_dir.claim(job.attempt), job.id.clone());
+    let folder = run_dir.path().to_owned();
+    let recorded = supervisor.store.run(move |store| {
+        let claimed = claim::claim(&path, &Claim::Cluster(submitted.clone()));
+        claimed.map_err(|source| LaunchError::RunDir { path: folder, source })?;
+        store.submitted(&id, &submitted).map_err(LaunchError::from)
+    });
+    recorded.await.map(drop)
+}
+
+/// Finds the job of an attempt that was active when an earlier daemon ended.
+pub(in crate::jobs::supervisor) async fn attach(
+    supervisor: &Supervisor,
+    cluster: Cluster,
+    job: &Job,
+) -> Result<Found, LaunchError> {
+    let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    let found =
+        |job: ClusterJob, account| Found::Alive(Runner::Cluster(ClusterRun::new(job, account)));
+    match claim::read(&run_dir.claim(job.attempt)) {
+        Ok(Claim::Cluster(submitted)) => return Ok(found(submitted, job.run_as)),
+        Ok(Claim::Void | Claim::Runner(_)) => return Ok(Found::Unclaimed),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(source) => {
+            return Err(LaunchError::RunDir { path: run_dir.path().to_owned(), source });
+        }
+    }
+    // The daemon ended between the submission and the claim, or before both.
+    let Ok(spec) = RunSpec::read(run_dir.path()) else { return Ok(Found::Unclaimed) };
+    match cluster.find(&spec, job.run_as).await? {
+        Some(submitted) => {
+            record(supervisor, &run_dir, job, submitted.clone()).await?;
+            Ok(found(submitted, job.run_as))
+        }
+        None => {
+            give_up(&run_dir, job.attempt);
+            Ok(Found::Unclaimed)
+        }
+    }
+}
+
+/// Keeps a job whose submission seemed to fail, or comes late, from running.
+fn give_up(run_dir: &RunDir, attempt: u32) {
+    let path = run_dir.path().join(Submission::void_file(attempt));
+    if let Err(error) = std::fs::write(&path, "") {
+        tracing::warn!(path = %path.display(), %error, "mark an attempt as given up");
+    }
+}

@@ -1,0 +1,68 @@
+//! Carries a cluster's reports about a job over into the store.
+
+use super::ClusterRun;
+use crate::clock;
+use crate::jobs::cluster::{ClusterError, Condition, EndKind, Report};
+use crate::jobs::state::JobState;
+use crate::jobs::store::{Job, Store, StoreError};
+
+#[derive(Debug, thiserror::Error)]
+pub(in crate::jobs::supervisor) enum WatchError {
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ClusterRun {
+    /// Asks the cluster if it is time to, and stores changes. Returns the job if it changed.
+    pub(in crate::jobs::supervisor) async fn watch(
+        &mut self,
+        store: &Store,
+        job: &Job,
+    ) -> Result<Option<Job>, WatchError> {
+        if job.finished.is_some() && !self.has_finished {
+            self.has_finished = true;
+            self.hurry();
+        }
+        if self.waits_too_long(job) {
+            let seconds = job.max_wait_seconds.unwrap_or_default();
+            let reason = format!("waited longer than {seconds} s (resources.max_wait_seconds)");
+            let id = job.id.clone();
+            return Ok(Some(store.run(move |store| store.cancel(&id, &reason)).await?));
+        }
+        let Some(report) = self.refresh().await? else { return Ok(None) };
+        tracing::debug!(job = job.id, ?report, "asked the cluster");
+        let (id, stored) = (job.id.clone(), store.clone());
+        let changed = stored.run(move |store| carry_over(store, &id, report)).await;
+        if changed.is_err() {
+            // The change is reported again.
+            self.report = None;
+            self.hurry();
+        }
+        Ok(Some(changed?))
+    }
+
+    /// Whether the job has no hosts although its time to wait for the first ones is over.
+    fn waits_too_long(&self, job: &Job) -> bool {
+        job.state == JobState::Starting
+            && self.is_waiting()
+            && job.wait_deadline().is_some_and(|deadline| deadline <= clock::now())
+    }
+}
+
+fn carry_over(store: &Store, id: &str, report: Report) -> Result<Job, StoreError> {
+    let mut job = store.get(id)?;
+    if job.cluster_restarts < report.restarts && job.state != JobState::Cancelling {
+        let cluster = job.cluster.as_ref().map(ToString::to_string).unwrap_or_default();
+        job = store.restart_in_cluster(id, report.restarts, &format!("{cluster} was requeued"))?;
+    }
+    match report.condition {
+        Condition::Waiting(reason) => store.wait_in_cluster(id, &reason),
+        Condition::Running(_) => store.begin_in_cluster(id, &report.hosts),
+        Condition::Ended(end) if end.kind != EndKind::Completed && job.host_names.is_empty() => {
+            store.begin_in_cluster(id, &report.hosts)
+        }
+        Condition::Ended(_) | Condition::Unknown => Ok(job),
+    }
+}

@@ -1,0 +1,82 @@
+//! The runner of a job, or its runners: a process of this host, or a job in a cluster.
+
+use std::io;
+use std::process::ExitStatus;
+use std::time::Instant;
+
+use super::cluster_run::ClusterRun;
+use super::process::RunnerProcess;
+use crate::jobs::cluster::{ClusterError, End};
+
+/// The runners that a follower watches.
+#[derive(Debug)]
+pub(super) enum Runner {
+    Process(RunnerProcess),
+    Cluster(ClusterRun),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SignalError {
+    #[error(transparent)]
+    Process(#[from] io::Error),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+impl Runner {
+    /// When it began to run; `None` while it waits in a cluster.
+    pub(super) fn since(&self) -> Option<Instant> {
+        match self {
+            Runner::Process(process) => Some(process.since),
+            Runner::Cluster(run) => run.since(),
+        }
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        match self {
+            Runner::Process(process) => process.has_ended(),
+            Runner::Cluster(run) => run.has_ended(),
+        }
+    }
+
+    /// Asks it to end after the current step.
+    pub(super) async fn cancel(&self) -> Result<(), SignalError> {
+        match self {
+            Runner::Process(process) => Ok(process.cancel()?),
+            Runner::Cluster(run) => Ok(run.cancel().await?),
+        }
+    }
+
+    /// Asks it to save a checkpoint and leave.
+    pub(super) async fn interrupt(&self) -> Result<(), SignalError> {
+        match self {
+            Runner::Process(process) => Ok(process.interrupt()?),
+            Runner::Cluster(run) => Ok(run.interrupt().await?),
+        }
+    }
+
+    /// Kills it and every process that it started.
+    pub(super) async fn kill(&self) -> Result<(), SignalError> {
+        match self {
+            Runner::Process(process) => Ok(process.kill()?),
+            Runner::Cluster(run) => Ok(run.remove().await?),
+        }
+    }
+
+    /// Clears up after its end. Returns the exit status of a process that is a child.
+    pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        match self {
+            Runner::Process(process) => process.reap(),
+            Runner::Cluster(_) => Ok(None),
+        }
+    }
+
+    /// How it ended in its cluster.
+    pub(super) fn end(&self) -> Option<End> {
+        match self {
+            Runner::Process(_) => None,
+            Runner::Cluster(run) => run.end(),
+        }
+    }
+}

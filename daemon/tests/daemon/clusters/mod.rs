@@ -1,0 +1,4 @@
+//! Jobs that a cluster places.
+
+mod kubernetes;
+mod slurm;

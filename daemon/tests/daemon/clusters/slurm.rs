@@ -1,0 +1,187 @@
+//! Jobs that Slurm places, with a Slurm of shell scripts.
+
+use tonic::Code;
+use tonic_types::StatusExt;
+use traind_proto::v1::{Event, Job, JobState, event::Kind};
+
+use crate::support::host::{Host, until_file};
+use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, WAITS_FOR_GO};
+use crate::support::slurm::Slurm;
+
+async fn started(script: &str) -> (Host, Slurm) {
+    let mut host = Host::new(1, script);
+    let slurm = Slurm::install(&mut host);
+    host.environment.push(("HF_TOKEN".to_owned(), "secret".to_owned()));
+    host.start().await;
+    (host, slurm)
+}
+
+async fn submit(host: &Host) -> Job {
+    submit_with(host, "").await
+}
+
+async fn submit_with(host: &Host, more: &str) -> Job {
+    let resources = format!("cores: 4, hosts: 2, engine: slurm{more}");
+    host.submit_with("wide", &resources).await
+}
+
+fn waits(events: &[Event]) -> Vec<&str> {
+    let waiting = events.iter().filter_map(|event| match &event.kind {
+        Some(Kind::Waiting(waiting)) => Some(waiting.reason.as_str()),
+        _ => None,
+    });
+    waiting.collect()
+}
+
+#[tokio::test]
+async fn a_job_is_submitted_followed_and_completed_beside_local_ones() {
+    let (host, slurm) = started(WAITS_FOR_GO).await;
+    let wide = submit(&host).await;
+    let running = host.until_state(&wide.id, JobState::Running).await;
+    assert_eq!((running.engine.as_str(), running.host_count, running.core_count), ("slurm", 2, 8));
+    assert_eq!(running.cores, [0; 0], "it takes no cores of the daemon's host");
+    let running = host.until(&wide.id, |job| !job.host_names.is_empty()).await;
+    assert_eq!(
+        (running.cluster_job.as_str(), running.host_names.as_str()),
+        ("Slurm job 7", "n[1-2]")
+    );
+    let local = host.submit("local", 1).await;
+    host.until_state(&local.id, JobState::Running).await;
+    for id in [&wide.id, &local.id] {
+        std::fs::write(host.run_dir(id).join("go"), "").unwrap();
+        host.until_state(id, JobState::Completed).await;
+    }
+    let arguments = slurm.read("7/arguments");
+    for option in ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=4", "--signal=TERM@120"] {
+        assert!(arguments.lines().any(|line| line == option), "{arguments}");
+    }
+    let environment = slurm.read("7/environment");
+    assert!(environment.contains(&format!("TRAIND_JOB_ID={}", wide.id)), "{environment}");
+    assert!(!environment.contains("secret"), "{environment}");
+    let shown = host.cli(&["get", &wide.id]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("8 cpu on 2 hosts (n[1-2])") && shown.contains("Slurm job 7"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn the_reason_of_waiting_is_slurms_and_a_waiting_job_can_be_cancelled() {
+    let (host, slurm) = started(COMPLETES).await;
+    slurm.write("hold", "");
+    let job = submit(&host).await;
+    let reason = "Slurm job 7 waits: its hosts are not free yet";
+    let waiting = host.until(&job.id, |job| job.waiting_reason == reason).await;
+    assert_eq!(waiting.state(), JobState::Starting);
+    host.cancel(&job.id).await.unwrap();
+    let events = host.events(&job.id, 1).await;
+    assert_eq!(waits(&events), [reason]);
+    assert_eq!(host.get(&job.id).await.state(), JobState::Cancelled);
+    assert_eq!(slurm.read("7/state").trim(), "CANCELLED");
+}
+
+#[tokio::test]
+async fn a_job_that_waits_too_long_is_cancelled() {
+    let (host, slurm) = started(COMPLETES).await;
+    slurm.write("hold", "");
+    let job = submit_with(&host, ", max_wait_seconds: 1").await;
+    let ended = host.until_state(&job.id, JobState::Cancelled).await;
+    assert!(ended.cancel_reason.contains("max_wait_seconds"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_running_job_is_cancelled_by_a_signal_to_its_runners() {
+    let (host, slurm) = started(STOPS_WHEN_ASKED).await;
+    let job = submit(&host).await;
+    host.until(&job.id, |job| job.state() == JobState::Running && !job.host_names.is_empty()).await;
+    host.cancel(&job.id).await.unwrap();
+    host.until_state(&job.id, JobState::Cancelled).await;
+    assert!(slurm.read("cancelled").starts_with("INT 7\n"), "{}", slurm.read("cancelled"));
+}
+
+#[tokio::test]
+async fn a_job_that_is_removed_from_slurm_is_cancelled() {
+    let (host, slurm) = started(STOPS_WHEN_ASKED).await;
+    let job = submit(&host).await;
+    host.until_state(&job.id, JobState::Running).await;
+    slurm.run("scancel", &["7"]);
+    let ended = host.until_state(&job.id, JobState::Cancelled).await;
+    assert_eq!(ended.cancel_reason, "cancelled in its cluster");
+}
+
+#[tokio::test]
+async fn a_job_outlives_the_daemon_even_if_its_id_was_not_recorded() {
+    let (mut host, slurm) = started(WAITS_FOR_GO).await;
+    let job = submit(&host).await;
+    host.until_state(&job.id, JobState::Running).await;
+    host.kill_daemon();
+    let claim = host.records(&job.id).join("runner-1.json");
+    until_file(&claim).await;
+    std::fs::remove_file(&claim).unwrap();
+    host.start().await;
+    until_file(&claim).await;
+    std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    let ended = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((ended.attempt, slurm.count()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_job_that_slurm_requeues_goes_on_with_its_next_run() {
+    let (host, slurm) = started(WAITS_FOR_GO).await;
+    let job = submit(&host).await;
+    host.until(&job.id, |job| job.state() == JobState::Running && !job.host_names.is_empty()).await;
+    slurm.run("requeue", &["7"]);
+    let again = host.until(&job.id, |job| job.waiting_reason.contains("two minutes")).await;
+    assert_eq!(again.state(), JobState::Starting);
+    std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    slurm.run("start", &["7"]);
+    host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!(slurm.count(), 1, "Slurm requeued it, and the daemon submitted nothing");
+}
+
+#[tokio::test]
+async fn a_refused_job_fails_with_slurms_words_and_a_busy_slurm_is_asked_again() {
+    let (host, slurm) = started(COMPLETES).await;
+    slurm.write("refuse", "sbatch: error: invalid partition specified: nope\n");
+    let job = submit(&host).await;
+    let failed = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+    assert_eq!(failed.reason, "SUBMISSION_REFUSED");
+    assert_eq!(failed.message, "sbatch refused: invalid partition specified: nope");
+    slurm.write("refuse", "sbatch: error: Unable to contact slurm controller (connect failure)\n");
+    let job = submit(&host).await;
+    host.until(&job.id, |job| job.waiting_reason.contains("Unable to contact")).await;
+    std::fs::remove_file(slurm.file("refuse")).unwrap();
+    host.until_state(&job.id, JobState::Completed).await;
+}
+
+#[tokio::test]
+async fn a_runner_that_dies_fails_with_slurms_account_of_it() {
+    let (host, _slurm) = started("say started; echo out of luck; exit 3").await;
+    let job = submit(&host).await;
+    let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+    assert_eq!(failure.reason, "RUNNER_DIED");
+    assert!(
+        failure.message.contains("Slurm job 7 failed on n[1-2]: it exited with code 3"),
+        "{failure:?}"
+    );
+    assert!(failure.message.contains("out of luck"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn without_sbatch_a_job_is_refused_and_the_doctor_says_what_is_missing() {
+    let mut host = Host::new(1, COMPLETES);
+    host.environment.push(("PATH".to_owned(), "/nonexistent".to_owned()));
+    host.start().await;
+    let mut request = host.request("wide", 1);
+    request.job_file = request.job_file.replace("cores: 1", "cores: 1, engine: slurm");
+    let status = host.create(request).await.unwrap_err();
+    let reason = status.get_error_details().error_info().unwrap().reason.clone();
+    assert_eq!((status.code(), reason.as_str()), (Code::FailedPrecondition, "ENGINE_UNAVAILABLE"));
+    assert!(status.message().contains("sbatch is not on the daemon's PATH"), "{status:?}");
+    let doctor = host.traind().args(["doctor", "--engine", "slurm"]).env("PATH", "/none").output();
+    let doctor = doctor.unwrap();
+    assert_eq!(doctor.status.code(), Some(1));
+    let text = String::from_utf8(doctor.stdout).unwrap();
+    assert!(text.contains("missing  sbatch: not on the PATH; sbatch submits jobs"), "{text}");
+}
