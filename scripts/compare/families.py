@@ -7,6 +7,7 @@ import both
 ENCODER_TASKS = ["sequence-classification", "token-classification", "question-answering", "masked-lm"]
 DECODER_TASKS = ["sequence-classification", "causal-lm"]
 SEQ2SEQ_TASKS = ["seq2seq-lm"]
+IMAGE_TASKS = ["image-classification"]
 FAMILIES = {
     "bert": ENCODER_TASKS,
     "distilbert": ENCODER_TASKS,
@@ -23,6 +24,8 @@ FAMILIES = {
     "mt5": SEQ2SEQ_TASKS,
     "bart": SEQ2SEQ_TASKS,
     "mbart": SEQ2SEQ_TASKS,
+    "vit": IMAGE_TASKS,
+    "deit": IMAGE_TASKS,
 }
 # As peers/features.py prepares the rows for transformers.
 DATA = {
@@ -32,6 +35,7 @@ DATA = {
     "masked-lm": {"max_length": 64, "line_by_line": True, "mlm_probability": 1.0, "whole_word_mask": True},
     "causal-lm": {"block_size": 64},
     "seq2seq-lm": {"source_prefix": "backwards: ", "max_source_length": 64, "max_target_length": 16},
+    "image-classification": {"augmentation": False},
 }
 
 
@@ -53,5 +57,5 @@ def pairs(options):
 
 
 def model_section(task, folder):
-    labels = {"num_labels": 3} if task == "sequence-classification" else {}
+    labels = {"num_labels": 3} if task in ("sequence-classification", "image-classification") else {}
     return {"name_or_path": str(folder), "task": task, **labels}

@@ -8,6 +8,8 @@ change.
 import array
 import json
 import math
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -63,8 +65,10 @@ def main():
     parser.add_argument("--mesh", choices=MESHES)
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
     parser.add_argument("--layers", type=int, default=2, help="of each stack; each part of a pipeline needs one")
+    parser.add_argument("--hosts", type=int, default=1, help="divide the cores between hosts, processes of this one")
     options = parser.parse_args()
     meshes = {name: mesh for name, mesh in MESHES.items() if options.mesh in (None, name)}
+    meshes = {name: mesh for name, mesh in meshes.items() if data_shards(*mesh[:2]) % options.hosts == 0}
     meshes = {name: mesh for name, mesh in meshes.items() if parts(mesh[1]) <= options.layers}
     print(f"{'':36}{'mesh':10}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
     with service.Daemon(options.traind, cores=8) as daemon:
@@ -83,7 +87,10 @@ def compare(options, daemon, meshes, family, task):
 
         def train(name, cores, parallel, more):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
-            return run(options, daemon, described | (ADAPTERS if options.adapters else {}))
+            described |= ADAPTERS if options.adapters else {}
+            described["train"]["max_steps"] = options.steps
+            on_hosts = options.hosts > 1 and name != "one"
+            return run_on_hosts(options, described, scratch / "runs") if on_hosts else run(daemon, described)
 
         start = weights(model)
         one = train("one", 1, {}, {})
@@ -104,9 +111,12 @@ def parts(parallel):
     return parallel.get("pipeline", 1) * parallel.get("pipeline_interleave", 1)
 
 
+def data_shards(cores, parallel):
+    return cores // parallel.get("tensor", 1) // parallel.get("pipeline", 1)
+
+
 def job(family, task, model, rows, output, cores, parallel, more):
-    data_shards = cores // parallel.get("tensor", 1) // parallel.get("pipeline", 1)
-    rows_per_core = BATCH // data_shards // more.get("gradient_accumulation_steps", 1)
+    rows_per_core = BATCH // data_shards(cores, parallel) // more.get("gradient_accumulation_steps", 1)
     overrides = dict.fromkeys(DROPOUT_KEYS.get(family, ENCODER_DROPOUT), DROPOUT)
     return {
         "name": "meshes",
@@ -128,11 +138,32 @@ def job(family, task, model, rows, output, cores, parallel, more):
     }
 
 
-def run(options, daemon, job):
+def run(daemon, job):
     """The log entries of the steps, by step, and the trained weights."""
-    job["train"]["max_steps"] = options.steps
     log = daemon.run(job).trainer_state()["log_history"]
     return steps.by_step(log), weights(Path(job["output_dir"]))
+
+
+def run_on_hosts(options, job, folder):
+    """The same of runners without a daemon, one for each host."""
+    resources = job["resources"]
+    job["resources"] = {**resources, "cores": resources["cores"] // options.hosts, "hosts": options.hosts}
+    output = Path(job["output_dir"])
+    folder = folder / output.name
+    folder.mkdir(parents=True)
+    (folder / "job.yaml").write_text(json.dumps(job))
+
+    def start(rank):
+        place = {"TRAIND_HOST_RANK": str(rank), "TRAIND_HOSTS": str(options.hosts)}
+        with open(folder / f"host-{rank}.log", "w") as log:
+            runner = [options.traind.with_name("traind-runner"), "job.yaml"]
+            return subprocess.Popen(runner, cwd=folder, env={**os.environ, **place}, stdout=log, stderr=log)
+
+    ended = [runner.wait() for runner in [start(rank) for rank in range(options.hosts)]]
+    if any(ended):
+        sys.exit(f"runners ended with {ended}:\n" + "".join(log.read_text() for log in folder.glob("host-*.log")))
+    log = json.loads((output / "trainer_state.json").read_text())["log_history"]
+    return steps.by_step(log), weights(output)
 
 
 def largest_difference(expect, found, key):

@@ -65,7 +65,8 @@ def compare(options, family, kind, cases):
         peers(options, "random_model.py", family, "causal-lm", options.model, model)
         add_template(model)
         given = map(json.dumps, cases)
-        peers(options, "sft_trainer.py", model, rows, reference, adapters, STEPS, options.batch, LEARNING_RATE, *given)
+        amounts = [STEPS, options.batch, LEARNING_RATE]
+        peers(options, "trl_trainer.py", "sft", model, rows, reference, adapters, *amounts, *given)
         for number, (case, history) in enumerate(zip(cases, json.loads(reference.read_text()), strict=True)):
             output = scratch / f"output-{number}"
             ours = run_traind(options, model, rows, output, case, adapters / str(number))

@@ -5,6 +5,8 @@ import json
 import torch
 import transformers
 
+import pictures
+
 IGNORED = -100
 MAX_LENGTH = 64
 DOC_STRIDE = 16
@@ -15,7 +17,9 @@ NOT_FOR_THE_MODEL = {"id", "offset_mapping", "context"}
 
 
 def read(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """The rows of a file, with the pixels of their images."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row | {"image": pictures.read(path.parent / row["image"])} if "image" in row else row for row in rows]
 
 
 def sequence_classification(rows, tokenizer):
@@ -100,6 +104,15 @@ def encode_target(tokenizer, text):
     return tokenizer(text_target=text, truncation=True, max_length=MAX_TARGET_LENGTH)["input_ids"]
 
 
+def image_classification(rows, tokenizer):
+    """Pixels from -1 to 1, as the image processors of ViT and DeiT make them of images that have the model's size."""
+    return [{"pixel_values": normalized(row["image"]), "labels": row["label"]} for row in rows]
+
+
+def normalized(pixels):
+    return (torch.tensor(pixels, dtype=torch.float32).permute(2, 0, 1) * (1 / 255) - 0.5) / 0.5
+
+
 TASKS = {
     "sequence-classification": sequence_classification,
     "token-classification": token_classification,
@@ -107,11 +120,14 @@ TASKS = {
     "masked-lm": masked_lm,
     "causal-lm": causal_lm,
     "seq2seq-lm": seq2seq_lm,
+    "image-classification": image_classification,
 }
 
 
 def collator(task, tokenizer, model=None):
     """`model` makes the inputs of a decoder from its labels. Question answering is padded to one length: its loss runs over all positions, padding among them."""
+    if task == "image-classification":
+        return transformers.default_data_collator
     if task == "seq2seq-lm":
         return transformers.DataCollatorForSeq2Seq(tokenizer, model)
     length = {"padding": "max_length", "max_length": MAX_LENGTH} if task == "question-answering" else {}

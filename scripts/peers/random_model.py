@@ -7,12 +7,16 @@ pretrained models, no head.
 usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [small|layers=N|MAX_SHARD_SIZE]
 """
 
+import json
 import os
 import sys
+from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TQDM_DISABLE="1")
 
 import transformers
+
+import pictures
 
 AUTO = {
     "sequence-classification": transformers.AutoModelForSequenceClassification,
@@ -21,6 +25,7 @@ AUTO = {
     "masked-lm": transformers.AutoModelForMaskedLM,
     "causal-lm": transformers.AutoModelForCausalLM,
     "seq2seq-lm": transformers.AutoModelForSeq2SeqLM,
+    "image-classification": transformers.AutoModelForImageClassification,
 }
 POSITIONS = 128
 
@@ -52,10 +57,22 @@ SEQ2SEQ = {
 }
 
 
+IMAGES = {
+    "vit": transformers.ViTConfig,
+    "deit": transformers.DeiTConfig,
+}
+PATCH = 8
+
+
 def config(family, task, tokenizer, small=False):
     labels = 2 if task == "question-answering" else 3
     common = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
     size = SMALL if small else TINY
+    if family in IMAGES:
+        return IMAGES[family](
+            hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+            intermediate_size=size["inner"], image_size=pictures.SIZE, patch_size=PATCH, num_labels=labels,
+        )  # fmt: skip
     if family in DECODERS:
         return DECODERS[family](
             hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
@@ -102,6 +119,14 @@ def seq2seq_config(family, size, small, tokenizer, common):
     )  # fmt: skip
 
 
+def write_image_processor(family, folder):
+    """Its class needs a library of images, which these comparisons do without."""
+    size = {"height": pictures.SIZE, "width": pictures.SIZE}
+    name = IMAGES[family].__name__.replace("Config", "ImageProcessor")
+    keys = {"image_processor_type": name, "size": size, "crop_size": size}
+    (Path(folder) / "preprocessor_config.json").write_text(json.dumps(keys))
+
+
 def behind_padding(tokenizer):
     """RoBERTa counts positions from the padding token's id plus one."""
     return tokenizer.pad_token_id + 1
@@ -131,4 +156,7 @@ if __name__ == "__main__":
             files["max_shard_size"] = option
     auto = transformers.AutoModel if small else AUTO[task]
     auto.from_config(config(family, task, tokenizer, small)).save_pretrained(out, **files)
-    tokenizer.save_pretrained(out)
+    if family in IMAGES:
+        write_image_processor(family, out)
+    else:
+        tokenizer.save_pretrained(out)

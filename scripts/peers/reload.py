@@ -36,7 +36,8 @@ def main():
         complaints.append(f"config.json says {model.config.architectures}, not {type(model).__name__}")
     complaints += [*tie_complaints(model, task), *saved_again_complaints(model, output)]
 
-    tokenizer = transformers.AutoTokenizer.from_pretrained(output)
+    has_tokenizer = task != "image-classification"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(output) if has_tokenizer else None
     rows = features.read(rows)
     examples = features.TASKS[task](rows, tokenizer)
     logits, loss = answer(model.eval(), examples, features.collator(task, tokenizer, model))
@@ -97,7 +98,7 @@ def labels_of(batch, model):
     """How many there are to take the mean of: rows, or tokens that have one, of causal models but the first."""
     labels = batch.get("labels")
     if labels is None or labels.dim() == 1:
-        return len(batch["input_ids"])
+        return len(batch[model.main_input_name])
     shift = 1 if type(model).__name__.endswith("LMHeadModel") else 0
     return int((labels[:, shift:] != features.IGNORED).sum())
 
@@ -197,6 +198,7 @@ COMPARISONS = {
     "masked-lm": language_model,
     "causal-lm": language_model,
     "seq2seq-lm": language_model,
+    "image-classification": sequence_classification,
 }
 
 

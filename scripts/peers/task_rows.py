@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import datafiles
+import pictures
 
 ROWS_MAX = 1000
 
@@ -60,6 +61,12 @@ def rewritten(text, index):
     return {"source": text, "target": " ".join(word for word in reversed(text.split()) if len(word) > 4) or "none"}
 
 
+@rows_of("image-classification")
+def drawn(text, index):
+    """The text as an image, which `main` writes beside the rows."""
+    return {"image": pictures.of_text(text), "label": len(text) % 3}
+
+
 @rows_of("masked-lm")
 @rows_of("causal-lm")
 def plain(text, index):
@@ -70,8 +77,19 @@ def main():
     task, texts, out, *rows_max = sys.argv[1:]
     texts, _ = datafiles.texts_and_labels(Path(texts))
     long_enough = [text for text in texts if len(text.split()) > 2][: int(rows_max[0]) if rows_max else ROWS_MAX]
-    rows = (ROWS[task](text, index) for index, text in enumerate(long_enough))
+    rows = [ROWS[task](text, index) for index, text in enumerate(long_enough)]
+    if task == "image-classification":
+        write_images(rows, Path(out).with_suffix(".images"))
     Path(out).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_images(rows, folder):
+    """Puts the paths of files, from the folder of the rows on, in place of the pixels."""
+    folder.mkdir()
+    for index, row in enumerate(rows):
+        file = folder / f"{index}.png"
+        pictures.write(file, row["image"])
+        row["image"] = f"{folder.name}/{file.name}"
 
 
 if __name__ == "__main__":

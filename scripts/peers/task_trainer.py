@@ -43,7 +43,8 @@ COUNTED = {"sequence-classification", "token-classification", "masked-lm"}
 def main():
     task, model_dir, rows, out, steps, batch, learning_rate, *arguments = sys.argv[1:]
     # As tokenizer.json has it: AutoTokenizer would put Qwen's own class in place of the folder's.
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir)
+    has_tokenizer = task != "image-classification"
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir) if has_tokenizer else None
     dataset = features.TASKS[task](features.read(Path(rows)), tokenizer)
     usual = {
         "max_steps": int(steps),

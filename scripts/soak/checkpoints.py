@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 STEPS = 400
-SAVE_STEPS = 30
+SAVES = 13
 WORDS = [f"w{number}" for number in range(45)]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TRACED = ["step", "loss", "grad_norm", "learning_rate", "epoch"]
@@ -29,6 +29,8 @@ def main():
     parser.add_argument("--save-kills", type=int, default=500)
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each run, which saves 13 times")
+    parser.add_argument("--stages", type=int, default=1, help="of a pipeline, each on a core")
     arguments = parser.parse_args()
     random.seed(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="traind-soak-") as folder:
@@ -50,7 +52,9 @@ class Soak:
         self.seconds = time.monotonic() - started
 
     def run(self, name, **train):
-        return Run(self.arguments, self.folder, name, train)
+        arguments = self.arguments
+        train = {"max_steps": arguments.steps, "save_steps": max(1, arguments.steps // SAVES), **train}
+        return Run(arguments, self.folder, name, train, {"pipeline": arguments.stages})
 
     def kill_at_random(self, kills):
         """Kills each run up to five times and then lets it end."""
@@ -107,15 +111,15 @@ class Soak:
 class Run:
     """A job and its attempts."""
 
-    def __init__(self, arguments, folder, name, train):
+    def __init__(self, arguments, folder, name, train, parallel):
         self.runner, self.folder, self.attempt = arguments.runner, folder / name, 0
         self.folder.mkdir()
         self.spec = {
             "job_id": name,
-            "cores": [0],
+            "cores": list(range(cores(parallel))),
             "plugin": str(arguments.plugin),
             "cache_dir": str(folder / "cache"),
-            "job": job(folder, self.folder / "out", train),
+            "job": job(folder, self.folder / "out", train, parallel),
         }
 
     def start(self):
@@ -158,7 +162,11 @@ class Run:
         return trace, (out / "model.safetensors").read_bytes()
 
 
-def job(folder, output_dir, train):
+def cores(parallel):
+    return parallel.get("data", 1) * parallel.get("tensor", 1) * parallel.get("pipeline", 1)
+
+
+def job(folder, output_dir, train, parallel):
     return {
         "name": output_dir.parent.name,
         "model": {
@@ -169,16 +177,16 @@ def job(folder, output_dir, train):
         },
         "data": {"train": str(folder / "train.csv"), "text": "text", "label": "label"},
         "train": {
-            "max_steps": STEPS,
             "learning_rate": 1e-3,
             "per_device_train_batch_size": 4,
             "gradient_accumulation_steps": 2,
             "train_sampling_strategy": "group_by_length",
             "logging_steps": 7,
-            "save_steps": SAVE_STEPS,
             "save_total_limit": 3,
             **train,
         },
+        "resources": {"cores": cores(parallel)},
+        "parallel": parallel,
         "output_dir": str(output_dir),
     }
 

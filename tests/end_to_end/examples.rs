@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use traind_tests::bucket::Bucket;
 use traind_tests::hub::{Hub, MODEL};
+use traind_tests::images::png;
 use traind_tests::{Draft, Host, data, model};
 
 use crate::remote::environment;
@@ -123,6 +124,22 @@ fn examples() -> Vec<Example> {
                 ("data/dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
+        Example::new("preferences", "llama-causal-lm", {
+            let says = |role, content: &str| json!([{"role": role, "content": content}]);
+            let row = |text: String, _| {
+                let (first, others) = text.split_once(' ').unwrap();
+                json!({
+                    "prompt": says("user", first),
+                    "chosen": says("assistant", others),
+                    "rejected": says("assistant", first),
+                })
+            };
+            vec![
+                ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
+                ("data/pairs.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/pairs-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+            ]
+        }),
         Example::new("divided-layers", "llama-causal-lm", {
             vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]
         }),
@@ -134,6 +151,17 @@ fn examples() -> Vec<Example> {
             vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]
         }),
         Example::new("hub-and-bucket", "bert-sequence-classification", vec![]),
+        Example::new("image-classification", "vit-image-classification", {
+            let image = |path, seed| (path, png(12, [seed, 90, 160 - seed], seed));
+            vec![
+                image("data/train/daisies/a.png", 10),
+                image("data/train/daisies/b.png", 20),
+                image("data/train/roses/a.png", 120),
+                image("data/train/tulips/c.png", 60),
+                image("data/dev/daisies/d.png", 30),
+                image("data/dev/roses/d.png", 130),
+            ]
+        }),
         Example::new("long-run", "roberta-sequence-classification", {
             let train = numbered(["text", "label"], 1, TRAIN_ROWS, |class| class).0;
             vec![("data/train.csv", train)]

@@ -9,6 +9,7 @@ mod clients;
 mod documents;
 mod examples;
 mod faults;
+mod hosts;
 mod jobs;
 mod remote;
 mod tasks;

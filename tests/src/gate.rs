@@ -29,7 +29,7 @@ impl Gate {
     pub fn open(self) {}
 
     /// Whether the job waits at the gate, or has waited there.
-    pub(crate) fn is_reached(&self) -> bool {
+    pub fn is_reached(&self) -> bool {
         self.path().with_extension("reached").exists()
     }
 

@@ -153,10 +153,35 @@ fn read_request(connection: &TcpStream) -> std::io::Result<Option<Request>> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    let length = headers.get("content-length").and_then(|length| length.parse().ok());
-    let mut body = vec![0; length.unwrap_or_default()];
-    reader.read_exact(&mut body)?;
+    let body = read_body(&mut reader, &headers)?;
     Ok(Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers, body }))
+}
+
+/// Reads a body of a declared length, or in chunks.
+fn read_body(
+    reader: &mut impl BufRead,
+    headers: &BTreeMap<String, String>,
+) -> std::io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    if headers.get("transfer-encoding").is_none_or(|encoding| encoding != "chunked") {
+        let length = headers.get("content-length").and_then(|length| length.parse().ok());
+        body.resize(length.unwrap_or_default(), 0);
+        reader.read_exact(&mut body)?;
+        return Ok(body);
+    }
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(std::io::Error::other)?;
+        let start = body.len();
+        // Each chunk ends with a line break.
+        body.resize(start + length + 2, 0);
+        reader.read_exact(&mut body[start..])?;
+        body.truncate(start + length);
+        if length == 0 {
+            return Ok(body);
+        }
+    }
 }
 
 /// Decodes the percent-encoding of a path or of a part of a query.

@@ -11,6 +11,7 @@ mod history;
 mod host;
 mod output;
 mod processes;
+mod runners;
 mod tensorboard;
 mod wait;
 
@@ -18,7 +19,9 @@ pub mod bucket;
 pub mod data;
 pub mod http;
 pub mod hub;
+pub mod images;
 pub mod model;
+pub mod repositories;
 
 pub use binaries::traind;
 pub use draft::{Draft, JOB_FILE};
@@ -27,5 +30,6 @@ pub use history::History;
 pub use host::{CommandOutput, Host};
 pub use output::{Output, TrainerState};
 pub use processes::{alive, terminate};
+pub use runners::Runners;
 pub use tensorboard::{Scalar, read_scalars};
 pub use wait::{POLL, TIMEOUT, until};

@@ -22,9 +22,21 @@ pub fn write_fixture(folder: &Path, fixture: &str) {
     for name in ["config.json", "model.safetensors"] {
         fs::copy(fixtures().join(fixture).join(name), folder.join(name)).unwrap();
     }
+    if fixture.ends_with("-image-classification") {
+        return write_image_processor(folder);
+    }
     write_tokenizer(folder, &[]);
     let config = json!({"tokenizer_class": "BertTokenizer", "model_max_length": 32});
     fs::write(folder.join("tokenizer_config.json"), config.to_string()).unwrap();
+}
+
+/// Writes the settings by which images get the size that the model of a folder reads.
+fn write_image_processor(folder: &Path) {
+    let config: Value =
+        serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    let size = &config["image_size"];
+    let keys = json!({"image_processor_type": "ViTImageProcessor", "size": {"height": size[0], "width": size[1]}});
+    fs::write(folder.join("preprocessor_config.json"), keys.to_string()).unwrap();
 }
 
 fn fixtures() -> PathBuf {

@@ -4,7 +4,7 @@ mod command_line;
 mod generate;
 mod grpcurl;
 mod prometheus;
-mod python_client;
+pub(crate) mod python_client;
 mod python_package;
 mod tensorboard_reader;
 mod three_ways;

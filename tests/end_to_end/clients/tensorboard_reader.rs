@@ -1,17 +1,17 @@
-//! TensorBoard itself reads a job's event files.
+//! TensorBoard and MLflow themselves read the files of a job.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use traind_tests::{CommandOutput, Draft, Host};
+use traind_tests::{CommandOutput, Draft, History, Host};
 
 const EPOCHS: usize = 2;
 const STEPS: usize = 8 * EPOCHS;
 
 #[tokio::test]
-async fn tensorboard_reads_the_event_files_of_a_job() {
+async fn tensorboard_and_mlflow_read_the_files_of_a_job() {
     let Some(python) = env::var_os("TRAIND_TEST_TENSORBOARD").filter(|path| !path.is_empty())
     else {
         let why = "TRAIND_TEST_TENSORBOARD is not set; scripts/test sets it";
@@ -21,7 +21,9 @@ async fn tensorboard_reads_the_event_files_of_a_job() {
     };
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "curves").set("train.eval_strategy", "epoch");
+    let draft = draft.set("train.report_to", "[tensorboard, mlflow]");
     let history = host.complete(&draft.set("train.num_train_epochs", EPOCHS)).await;
+    mlflow_reads(&history);
     let reader =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("end_to_end/clients/tensorboard_reader.py");
     let mut command = Command::new(python);
@@ -42,4 +44,29 @@ async fn tensorboard_reads_the_event_files_of_a_job() {
     for tag in ["train/learning_rate", "train/grad_norm", "train/epoch", "eval/loss"] {
         assert!(curves[tag].is_array(), "{tag} is not among {curves}");
     }
+}
+
+/// Compares the metrics that MLflow reads with those of the events.
+fn mlflow_reads(history: &History) {
+    let Some(python) = env::var_os("TRAIND_TEST_MLFLOW").filter(|path| !path.is_empty()) else {
+        eprintln!("skipped: TRAIND_TEST_MLFLOW is not set; scripts/test sets it");
+        return;
+    };
+    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("end_to_end/clients/mlflow_reader.py");
+    let mut command = Command::new(python);
+    command.arg(reader).arg(Path::new(&history.job.output_dir).join("mlruns"));
+    let output =
+        CommandOutput::of(command.env("MLFLOW_ALLOW_FILE_STORE", "true").output().unwrap());
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let run: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&run["name"], &run["status"]), (&"curves".into(), &"FINISHED".into()));
+    assert_eq!(run["params"]["optim"], "adamw_torch");
+    let losses = run["metrics"]["loss"].as_array().unwrap();
+    let steps = history.steps();
+    assert_eq!(losses.len(), steps.len());
+    for (read, step) in losses.iter().zip(steps) {
+        assert_eq!((read[0].as_u64(), read[1].as_f64()), (Some(step.step), Some(step.loss)));
+    }
+    let accuracies = run["metrics"]["eval_accuracy"].as_array().unwrap();
+    assert_eq!(accuracies[EPOCHS - 1][1].as_f64().unwrap(), history.job.metrics["eval_accuracy"]);
 }

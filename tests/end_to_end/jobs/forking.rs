@@ -1,6 +1,7 @@
 //! Jobs that continue from a checkpoint of another job.
 
 use traind_proto::v1::{CompileSource, JobState, Parent};
+use traind_tests::bucket::Bucket;
 use traind_tests::{Draft, Host};
 
 #[tokio::test]
@@ -58,4 +59,36 @@ async fn a_job_resumes_from_the_output_folder_of_another() {
     let history = host.complete(&second).await;
     assert_eq!(history.resumed()[0].step, 6);
     assert_eq!(history.job.parent, Some(Parent { job_id: parent.id, step: 6 }));
+}
+
+#[tokio::test]
+async fn a_fork_finds_checkpoints_in_a_bucket_and_has_a_price() {
+    let bucket = Bucket::start(&[]);
+    let mut host = Host::prepared(1);
+    let environment = bucket.environment().into_iter();
+    host.set_environment(environment.map(|(name, value)| (name.to_owned(), value)).collect());
+    host.add_options(&["--price-per-hour", "7200", "--on-demand-price-per-hour", "14400"]);
+    host.start().await;
+    let draft = Draft::new(&host, "parent")
+        .set("train.max_steps", 12)
+        .set("train.save_steps", 4)
+        .set("checkpoint_dir", "s3://data/kept");
+    let parent = host.complete(&draft).await.job;
+    assert_eq!(
+        (parent.price_per_hour, parent.on_demand_price_per_hour),
+        (Some(7200.0), Some(14400.0))
+    );
+    let shown = host.cli(draft.folder(), &["get", "parent"]).stdout;
+    assert!(shown.contains(", which cost ") && shown.contains(" less than on demand"), "{shown}");
+    let card = std::fs::read_to_string(draft.path("out/README.md")).unwrap();
+    assert!(card.contains(" s on 1 cpu cores, which cost "), "{card}");
+
+    let forked = host.cli(draft.folder(), &["fork", "parent", "--at", "8"]);
+    assert_eq!(forked.code, Some(0), "{forked:?}");
+    let fork = host.watch(forked.stdout.trim()).await;
+    assert_eq!(fork.job.state(), JobState::Completed, "{:?}", fork.finished());
+    assert_eq!(fork.resumed()[0].step, 8);
+    assert_eq!(fork.job.parent, Some(Parent { job_id: parent.id, step: 8 }));
+    let missing = host.cli(draft.folder(), &["fork", "parent", "--at", "5"]);
+    assert!(missing.stderr.contains("it has those of steps 4, 8, 12"), "{missing:?}");
 }

@@ -28,6 +28,48 @@ async fn a_plan_shows_parameters_and_memory_by_category() {
     assert!(host.cli(draft.folder(), &["ls"]).stdout.lines().count() <= 1, "no job was made");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_gpus_that_are_not_here_comes_from_their_compiler() {
+    const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
+    let Ok(plugin) = std::env::var(VARIABLE) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let host = Host::started_with_environment(1, vec![("TRAIND_PLUGIN_CUDA", plugin)]).await;
+    let draft = Draft::new(&host, "planned");
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    let elsewhere = ["--platform=cuda", "--device=h100", "--cores=2"];
+    let output =
+        host.cli(draft.folder(), &[&["plan", "job.yaml", "--auto"], &elsewhere[..]].concat());
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let compiled = output.stdout.lines().filter(|line| line.ends_with("compiled")).count();
+    assert_eq!(compiled, 1, "{}", output.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_keeps_the_mesh_that_the_planner_chose() {
+    let host = Host::started(2).await;
+    let draft = Draft::new(&host, "chosen")
+        .set("resources.cores", 2)
+        .set("train.per_device_train_batch_size", 4)
+        .set("train.max_steps", 1)
+        .set("parallel", "auto");
+    let job = host.create(&draft).await.unwrap();
+    let chosen = job.warnings.iter().find(|warning| warning.code == "MESH_CHOSEN").unwrap();
+    assert!(chosen.message.contains("by prediction"), "{}", chosen.message);
+    host.until(&job.id, |job| job.state() == v1::JobState::Completed).await;
+    let run = fs::read_to_string(host.path(&format!("state/jobs/{}/run.json", job.id))).unwrap();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let [parallel, train] = ["parallel", "train"].map(|section| &run["job"][section]);
+    assert_eq!(parallel["auto"], false);
+    let number = |section: &Value, key: &str| section[key].as_u64().unwrap();
+    let axes = ["data", "tensor", "pipeline"].map(|axis| number(parallel, axis));
+    assert_eq!(axes.iter().product::<u64>(), 2);
+    let batches = number(train, "gradient_accumulation_steps");
+    assert_eq!(number(train, "per_device_train_batch_size") * batches * axes[0], 8);
+    assert!(chosen.message.contains(&format!("data: {}, tensor: {}", axes[0], axes[1])));
+}
+
 /// The number of values in a safetensors file.
 fn parameters_of(weights: &Path) -> u64 {
     let bytes = fs::read(weights).unwrap();

@@ -5,6 +5,7 @@ mod data_sets;
 mod eviction;
 mod hubs;
 mod outputs;
+mod pushes;
 mod secrets;
 mod stalls;
 

@@ -1,5 +1,6 @@
 //! Every task, from rows to output folder.
 
+mod image_classification;
 mod language_models;
 mod predictions;
 mod question_answering;

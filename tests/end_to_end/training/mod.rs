@@ -4,6 +4,7 @@ mod accumulation;
 mod adapters;
 mod arguments;
 mod data_parallel;
+mod dpo;
 mod evaluation;
 mod fsdp;
 mod kernels;

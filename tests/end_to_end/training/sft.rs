@@ -10,15 +10,23 @@ use traind_tests::{Draft, Host};
 const LIMIT_FIRST: f64 = 1e-5;
 const LIMIT: f64 = 1e-4;
 
-fn repository() -> PathBuf {
+pub(super) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The job of the fixture, with its model folder and rows.
-fn draft(host: &Host, run: &Value) -> Draft {
-    let job_file = "name: sft\nmodel: {name_or_path: ./model, task: sft}\n\
-                    data: {train: train.jsonl, validation: train.jsonl}\noutput_dir: out\n";
-    let mut draft = Draft::of_job_file(host, "sft", job_file);
+/// The content of a fixture of the runner.
+pub(super) fn fixture(path: &str) -> Value {
+    let file = repository().join("daemon/runner/fixtures").join(path);
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The job of a fixture, with its model folder and rows.
+pub(super) fn draft(host: &Host, name: &str, task: &str, run: &Value) -> Draft {
+    let job_file = format!(
+        "name: {name}\nmodel: {{name_or_path: ./model, task: {task}}}\n\
+         data: {{train: train.jsonl, validation: train.jsonl}}\noutput_dir: out\n"
+    );
+    let mut draft = Draft::of_job_file(host, name, &job_file);
     fs::create_dir(draft.path("model")).unwrap();
     let chat = repository().join("loader/tests/fixtures/chat");
     let model = repository().join("daemon/runner/fixtures/sft");
@@ -31,24 +39,33 @@ fn draft(host: &Host, run: &Value) -> Draft {
     ] {
         fs::copy(from, draft.path("model").join(name)).unwrap();
     }
-    let rows = run["rows"].as_array().unwrap().iter().map(|row| format!("{row}\n"));
-    draft = draft.write("train.jsonl", rows.collect::<String>());
+    draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
     for section in ["data", "train"] {
-        for (key, value) in run[section].as_object().unwrap() {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            draft = draft.set(&format!("{section}.{key}"), value);
-        }
+        draft = set_all(draft, section, &run[section]);
     }
     draft.set("train.train_sampling_strategy", "sequential").set("train.logging_steps", 1)
+}
+
+/// The rows as JSON lines.
+pub(super) fn lines(rows: &[Value]) -> String {
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+/// The draft with all keys of a section.
+pub(super) fn set_all(mut draft: Draft, section: &str, keys: &Value) -> Draft {
+    for (key, value) in keys.as_object().unwrap() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        draft = draft.set(&format!("{section}.{key}"), value);
+    }
+    draft
 }
 
 /// Packed conversations of which the answers alone count. The evaluation is of the trained weights.
 #[tokio::test]
 async fn losses_are_those_of_trl() {
-    let fixture = repository().join("daemon/runner/fixtures/sft/sft.json");
-    let run: Value = serde_json::from_str(&fs::read_to_string(fixture).unwrap()).unwrap();
+    let run = fixture("sft/sft.json");
     let host = Host::started(1).await;
-    let draft = draft(&host, &run);
+    let draft = draft(&host, "sft", "sft", &run);
     host.complete(&draft).await;
     let output = draft.output("out");
     let losses = output.trainer_state().series("loss");

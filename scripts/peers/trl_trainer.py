@@ -1,8 +1,8 @@
-"""Fine-tunes a model with TRL's SFTTrainer on the CPU, rows in file order. Each case is a JSON object with arguments of
-SFTConfig and, as `peft`, of LoraConfig. Writes a list of the log histories, and the adapters that case N began with into
-ADAPTERS_DIR/N.
+"""Fine-tunes a model with TRL's SFTTrainer (`sft`) or DPOTrainer (`dpo`) on the CPU, rows in file order. Each case is a
+JSON object with arguments of its config and, as `peft`, of LoraConfig. Writes a list of the log histories, and the adapters
+that case N began with into ADAPTERS_DIR/N.
 
-usage: sft_trainer.py MODEL_DIR ROWS.jsonl OUT.json ADAPTERS_DIR STEPS BATCH LEARNING_RATE CASES...
+usage: trl_trainer.py sft|dpo MODEL_DIR ROWS.jsonl OUT.json ADAPTERS_DIR STEPS BATCH LEARNING_RATE CASES...
 """
 
 import json
@@ -23,12 +23,20 @@ import task_trainer
 datasets.disable_progress_bars()
 
 
-class Trainer(trl.SFTTrainer):
+class SftTrainer(trl.SFTTrainer):
     _clip_grad_norm = task_trainer.Trainer._clip_grad_norm
 
 
+class DpoTrainer(trl.DPOTrainer):
+    _clip_grad_norm = task_trainer.Trainer._clip_grad_norm
+
+
+KINDS = {"sft": (trl.SFTConfig, SftTrainer), "dpo": (trl.DPOConfig, DpoTrainer)}
+
+
 def main():
-    model_dir, rows, out, adapters, steps, batch, learning_rate, *cases = sys.argv[1:]
+    kind, model_dir, rows, out, adapters, steps, batch, learning_rate, *cases = sys.argv[1:]
+    config, trainer_of = KINDS[kind]
     rows = [json.loads(line) for line in Path(rows).read_text().splitlines()]
     histories = []
     for number, case in enumerate(map(json.loads, cases)):
@@ -39,7 +47,7 @@ def main():
         if lora is not None:
             model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **lora))
             model.save_pretrained(Path(adapters) / str(number))
-        arguments = trl.SFTConfig(
+        arguments = config(
             tempfile.mkdtemp(prefix="trainer."),
             max_steps=int(steps),
             per_device_train_batch_size=int(batch),
@@ -54,7 +62,8 @@ def main():
             disable_tqdm=True,
             **case,
         )
-        trainer = Trainer(model, arguments, train_dataset=datasets.Dataset.from_list(rows), processing_class=tokenizer)
+        train_dataset = datasets.Dataset.from_list(rows)
+        trainer = trainer_of(model, args=arguments, train_dataset=train_dataset, processing_class=tokenizer)
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         histories.append(trainer.state.log_history)

@@ -1,0 +1,226 @@
+"""Kills, stops and cuts off hosts of a job. Resumed runs must end with the bits of an uninterrupted one.
+
+Each host is a runner of its own, started without a daemon with traind's own variables.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from checkpoints import write_inputs
+
+STEPS = 200
+SAVE_STEPS = 30
+SILENCE_SECONDS = 5
+# The silence, and the time for the last event.
+END_SECONDS_MAX = 60
+PORT = 7733
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ["runner", "cache", "model"]:
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--namespaces", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    network = Network(arguments.hosts) if arguments.namespaces else None
+    with tempfile.TemporaryDirectory(prefix="traind-soak-") as folder:
+        try:
+            sys.exit(Soak(arguments, Path(folder), network).run())
+        finally:
+            if network:
+                network.remove()
+
+
+class Soak:
+    def __init__(self, arguments, folder, network):
+        self.arguments, self.folder, self.network = arguments, folder, network
+        write_inputs(folder, arguments.model)
+        # Compiles the programs.
+        self.job("compile").end()
+        self.whole = self.job("whole")
+        started = time.monotonic()
+        self.whole.end()
+        self.seconds = time.monotonic() - started
+
+    def job(self, name):
+        return Job(self, name)
+
+    def run(self):
+        """Returns 1 where a run hung, named no host or ended with other bits."""
+        faults = [kill, stop] + ([cut] if self.network else [])
+        longest, wrong = 0.0, 0
+        for number in range(self.arguments.faults):
+            job = self.job(f"faulty-{number}")
+            fault = faults[number % len(faults)]
+            rank = random.randrange(self.arguments.hosts)
+            seconds, problem = job.suffer(fault, rank, random.uniform(0.5, 1.0) * self.seconds)
+            longest = max(longest, seconds)
+            job.end()
+            if problem is None and job.weights() != self.whole.weights():
+                problem = "the resumed run has other weights"
+            if problem:
+                wrong += 1
+                print(f"{fault.__name__} host {rank}: {problem}", flush=True)
+            shutil.rmtree(job.folder)
+        count = self.arguments.faults
+        print(f"{count} faults: all others ended within {longest:.1f} s, {wrong} wrong", flush=True)
+        return int(wrong > 0)
+
+
+class Job:
+    """A job and its attempts."""
+
+    def __init__(self, soak, name):
+        self.soak, self.folder = soak, soak.folder / name
+        self.folder.mkdir()
+        (self.folder / "job.yaml").write_text(json.dumps(job_file(soak, name)))
+
+    def start(self):
+        hosts = range(self.soak.arguments.hosts)
+        return [self.start_host(rank) for rank in hosts]
+
+    def start_host(self, rank):
+        environment = {
+            **os.environ,
+            "TRAIND_CACHE_DIR": str(self.soak.arguments.cache),
+            "TRAIND_HOST_RANK": str(rank),
+            "TRAIND_HOSTS": str(self.soak.arguments.hosts),
+            "TRAIND_HOST_SILENCE_SECONDS": str(SILENCE_SECONDS),
+        }
+        command = [self.soak.arguments.runner, "job.yaml"]
+        if self.soak.network:
+            environment["TRAIND_COORDINATOR"] = f"{address(0)}:{PORT}"
+            command = ["ip", "netns", "exec", namespace(rank), *command]
+        log = open(self.folder / f"host-{rank}.log", "ab")
+        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+
+    def end(self):
+        """Runs the job to its end."""
+        for rank, process in enumerate(self.start()):
+            if process.wait(timeout=600) != 0:
+                sys.exit(f"host {rank} of {self.folder.name} failed:\n{self.logs()}")
+
+    def suffer(self, fault, rank, seconds):
+        """Returns how long the others lived on, and what was wrong."""
+        processes = self.start()
+        time.sleep(seconds)
+        others = [process for other, process in enumerate(processes) if other != rank]
+        if any(process.poll() is not None for process in processes):
+            # The run was over, or about to be.
+            for process in processes:
+                process.wait(timeout=END_SECONDS_MAX)
+            return 0.0, None
+        repair = fault(processes[rank], rank)
+        started, problem = time.monotonic(), None
+        for process in others:
+            try:
+                code = process.wait(timeout=END_SECONDS_MAX)
+                problem = problem or self.check_end(code, rank)
+            except subprocess.TimeoutExpired:
+                problem = f"a runner did not end:\n{self.logs()}"
+                process.kill()
+        lived = time.monotonic() - started
+        processes[rank].kill()
+        processes[rank].wait()
+        repair()
+        return lived, problem
+
+    def check_end(self, code, rank):
+        names = f"host {rank} (" in self.logs()
+        if code not in (0, 1) or (code == 1 and not names):
+            return f"a runner ended with {code} and named {'the' if names else 'no'} host:\n{self.logs()}"
+        return None
+
+    def logs(self):
+        return "".join(path.read_text() for path in sorted(self.folder.glob("host-*.log")))
+
+    def weights(self):
+        return (self.folder / "out/model.safetensors").read_bytes()
+
+
+def job_file(soak, name):
+    return {
+        "name": name,
+        "model": {"name_or_path": str(soak.folder / "model"), "task": "sequence-classification", "num_labels": 3},
+        "data": {"train": str(soak.folder / "train.csv"), "text": "text", "label": "label"},
+        "train": {
+            "max_steps": STEPS,
+            "per_device_train_batch_size": 4,
+            "learning_rate": 1e-4,
+            "save_strategy": "steps",
+            "save_steps": SAVE_STEPS,
+            "save_total_limit": 2,
+            "eval_strategy": "no",
+        },
+        "resources": {"platform": "cpu", "hosts": soak.arguments.hosts, "cores": 2},
+        "output_dir": "out",
+    }
+
+
+def kill(process, _rank):
+    process.send_signal(signal.SIGKILL)
+    return lambda: None
+
+
+def stop(process, _rank):
+    process.send_signal(signal.SIGSTOP)
+    return lambda: None
+
+
+def cut(_process, rank):
+    link = ["ip", "-n", namespace(rank), "link", "set", "eth0"]
+    subprocess.run([*link, "down"], check=True)
+    return lambda: subprocess.run([*link, "up"], check=True)
+
+
+def namespace(rank):
+    return f"traind-{rank}"
+
+
+def address(rank):
+    return f"10.77.0.{rank + 1}"
+
+
+class Network:
+    """A namespace for each host, on one bridge."""
+
+    BRIDGE = "traind-soak"
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        ip("link", "add", self.BRIDGE, "type", "bridge")
+        ip("link", "set", self.BRIDGE, "up")
+        for rank in range(hosts):
+            space, outer = namespace(rank), f"traind-v{rank}"
+            ip("netns", "add", space)
+            ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
+            ip("link", "set", outer, "master", self.BRIDGE, "up")
+            ip("-n", space, "address", "add", f"{address(rank)}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", "eth0", "up")
+            ip("-n", space, "link", "set", "lo", "up")
+
+    def remove(self):
+        for rank in range(self.hosts):
+            ip("netns", "delete", namespace(rank))
+        ip("link", "delete", self.BRIDGE)
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+//! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
+
+use traind_proto::v1::Outcome;
+use traind_tests::model::Weights;
+use traind_tests::{Draft, Host, Runners, TrainerState, terminate, until};
+
+/// The steps of a run, and those after which it saves.
+const STEPS: u64 = 12;
+const SAVE_STEPS: u64 = 5;
+
+/// A job with dropout on `hosts` hosts with four cores in all.
+fn job_file(draft: &Draft, hosts: usize) -> String {
+    let cores = 4 / hosts;
+    let train = format!(
+        "per_device_train_batch_size: 2\n  max_steps: {STEPS}\n  save_strategy: steps\n  \
+         save_steps: {SAVE_STEPS}\n  eval_strategy: steps\n  eval_steps: 6\n  weight_decay: 0.01\n  \
+         adam_epsilon: 1.0e-3"
+    );
+    let overrides = "\n  config_overrides: {hidden_dropout_prob: 0.1}\n";
+    let name = draft.folder().file_name().unwrap().to_str().unwrap();
+    draft
+        .job_file
+        .replace("name: tiny", &format!("name: {name}"))
+        .replace("sequence-classification\n", &format!("sequence-classification{overrides}"))
+        .replace("num_train_epochs: 2\n  per_device_train_batch_size: 8", &train)
+        .replace("cores: 1", &format!("hosts: {hosts}\n  cores: {cores}"))
+}
+
+fn start(host: &Host, draft: &Draft, hosts: usize) -> Runners {
+    Runners::start(host, draft, &job_file(draft, hosts), hosts)
+}
+
+fn weights(draft: &Draft) -> Vec<f32> {
+    let weights = Weights::read(draft.path("out/model.safetensors"));
+    weights.names().iter().flat_map(|name| weights.values(name)).collect()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[track_caller]
+fn assert_close<'a>(
+    name: &str,
+    found: impl IntoIterator<Item = &'a f64>,
+    expected: impl IntoIterator<Item = &'a f64>,
+    tolerance: f64,
+) {
+    let (found, expected): (Vec<_>, Vec<_>) =
+        (found.into_iter().collect(), expected.into_iter().collect());
+    assert_eq!(found.len(), expected.len(), "{name}");
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let difference = (*found - expected).abs() / expected.abs().max(1.0);
+        assert!(difference <= tolerance, "{name} {place}: {found} for {expected}");
+    }
+}
+
+fn series(draft: &Draft, key: &str) -> Vec<f64> {
+    let state: TrainerState = draft.output("out").trainer_state();
+    state.series(key)
+}
+
+fn is_skipped() -> bool {
+    let skipped = !Runners::are_possible();
+    if skipped {
+        eprintln!("skipped: MPI is not installed: run `traind plugins install mpi`");
+    }
+    skipped
+}
+
+#[tokio::test]
+async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let one = Draft::new(&host, "one");
+    start(&host, &one, 1).completed().await;
+    let two = Draft::new(&host, "two");
+    start(&host, &two, 2).completed().await;
+    for (key, tolerance) in
+        [("loss", 1e-6), ("grad_norm", 1e-5), ("eval_loss", 1e-6), ("eval_accuracy", 0.0)]
+    {
+        assert_close(key, &series(&two, key), &series(&one, key), tolerance);
+    }
+    let [found, expected] =
+        [&two, &one].map(|draft| weights(draft).into_iter().map(f64::from).collect::<Vec<_>>());
+    assert_close("weights", &found, &expected, 1e-5);
+
+    let killed = Draft::new(&host, "killed");
+    let gate = host.gate("killed", 8);
+    let mut runners = start(&host, &killed, 2);
+    until("both wait at the gate", || {
+        gate.is_reached() && killed.path("out/checkpoint-5/manifest.json").exists()
+    })
+    .await;
+    runners.kill(1);
+    let statuses = runners.ended().await;
+    assert_eq!(statuses[0].code(), Some(1), "{}", runners.logs());
+    let failure = runners.finished(0).failure.unwrap();
+    assert!(failure.reason == "HOST_LOST" && failure.transient, "{failure:?}");
+    assert!(
+        failure.message.contains("host 1 (") && failure.message.contains("phase"),
+        "{failure:?}"
+    );
+    gate.open();
+    let mut runners = start(&host, &killed, 2);
+    runners.completed().await;
+    assert!(runners.logs().contains("resumed after step 5"), "{}", runners.logs());
+    assert_eq!(bits(&weights(&killed)), bits(&weights(&two)));
+}
+
+#[tokio::test]
+async fn a_signal_to_one_host_stops_all_after_the_same_step() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let draft = Draft::new(&host, "stopped");
+    let gate = host.gate("stopped", 3);
+    let mut runners = start(&host, &draft, 2);
+    until("the job waits at the gate", || gate.is_reached()).await;
+    terminate(runners.pid(1));
+    gate.open();
+    let statuses = runners.ended().await;
+    assert!(statuses.iter().all(|status| status.code() == Some(3)), "{}", runners.logs());
+    let [first, second] = [0, 1].map(|rank| runners.finished(rank));
+    assert_eq!([first.outcome(), second.outcome()], [Outcome::Cancelled; 2]);
+    assert!(first.steps == second.steps && first.steps < STEPS, "{first:?} {second:?}");
+    // What the next start resumes from.
+    assert!(draft.path(&format!("out/checkpoint-{}/manifest.json", first.steps)).exists());
+}

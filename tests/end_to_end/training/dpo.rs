@@ -1,0 +1,61 @@
+//! Preference pairs beside TRL's: `scripts/fixtures/dpo.py` writes the rows and what DPOTrainer logs of them.
+
+use serde_json::Value;
+use traind_tests::{Draft, Host};
+
+use super::sft::{draft, fixture, lines, set_all};
+
+/// Relative to the value and 1: at the first step, whose weights are the same, and later.
+const LIMIT_FIRST: f64 = 1e-5;
+const LIMIT: f64 = 1e-4;
+
+/// The job of one of the fixture's runs, which evaluates the first pairs at its end.
+fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draft {
+    let validation = lines(&fixture["rows"].as_array().unwrap()[..8]);
+    let draft = draft(host, name, "dpo", fixture)
+        .write("validation.jsonl", validation)
+        .set("data.validation", "validation.jsonl");
+    set_all(draft, "dpo", &fixture["runs"][run]["dpo"])
+}
+
+/// Compares the log with TRL's, entry by entry.
+fn check(draft: &Draft, fixture: &Value, run: &str) {
+    let state = draft.output("out").trainer_state();
+    let ours = [state.history("loss"), state.history("eval_loss")].concat();
+    let expected = fixture["runs"][run]["history"].as_array().unwrap();
+    assert_eq!(ours.len(), expected.len());
+    for (step, (ours, expected)) in ours.iter().zip(expected).enumerate() {
+        let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
+        // Before the first update both rewards are 0 but for rounding, which decides the larger.
+        let compared = expected.as_object().unwrap().iter();
+        for (name, expect) in compared.filter(|it| step > 0 || it.0 != "rewards/accuracies") {
+            let (found, expect) = (ours[name].as_f64().unwrap(), expect.as_f64().unwrap());
+            let difference = (found - expect).abs() / (1.0 + expect.abs());
+            assert!(
+                difference <= limit,
+                "{run}, {name} of entry {step}: {found}, TRL's is {expect}"
+            );
+        }
+    }
+}
+
+/// On two cores, and again from a checkpoint with as many pairs in two batches on one core. The reference is
+/// the model folder's in both, not the checkpoint's.
+#[tokio::test]
+async fn losses_rewards_and_evaluations_are_those_of_trl() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(2).await;
+    let job = |name: &str| {
+        let draft = pairs(&host, name, &fixture, "sigmoid");
+        let draft = draft.set("train.per_device_train_batch_size", 2);
+        draft.set("train.save_strategy", "steps").set("train.save_steps", 2)
+    };
+    let two_cores = job("first").set("resources.cores", 2);
+    host.complete(&two_cores).await;
+    check(&two_cores, &fixture, "sigmoid");
+    let resumed = job("resumed")
+        .set("train.gradient_accumulation_steps", 2)
+        .set("train.resume_from_checkpoint", two_cores.path("out/checkpoint-2").display());
+    host.complete(&resumed).await;
+    check(&resumed, &fixture, "sigmoid");
+}

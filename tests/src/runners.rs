@@ -1,0 +1,128 @@
+//! The runners of a job without a daemon, one for each of its hosts, all on this machine.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
+
+use traind_proto::event_log::EventLogReader;
+use traind_proto::v1::Finished;
+use traind_proto::v1::event::Kind;
+
+use crate::wait::{POLL, TIMEOUT};
+use crate::{Draft, Host, traind};
+
+/// Running runners, by host. Dropping them kills those that are left.
+#[derive(Debug)]
+pub struct Runners {
+    folder: PathBuf,
+    processes: Vec<Child>,
+}
+
+impl Runners {
+    /// Whether `traind plugins install mpi` was run.
+    pub fn are_possible() -> bool {
+        mpi_library().is_some_and(|library| library.is_file())
+    }
+
+    /// Starts the runners of `job_file`, which is written into the draft's folder, on `hosts` hosts. They
+    /// meet by the ticket in the run folder.
+    pub fn start(host: &Host, draft: &Draft, job_file: &str, hosts: usize) -> Runners {
+        let folder = draft.folder().to_owned();
+        fs::write(folder.join("job.yaml"), job_file).unwrap();
+        let processes = (0..hosts).map(|rank| {
+            let log = File::create(folder.join(format!("host-{rank}.log"))).unwrap();
+            let mut command = Command::new(traind().with_file_name("traind-runner"));
+            command.arg("job.yaml").current_dir(&folder).stderr(log);
+            command.env("TRAIND_CACHE_DIR", host.path("cache"));
+            command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
+            if hosts > 1 {
+                command.env("TRAIND_PLUGIN_MPI", mpi_library().unwrap());
+                command.env("TRAIND_HOST_RANK", rank.to_string());
+                command.env("TRAIND_HOSTS", hosts.to_string());
+            }
+            command.spawn().unwrap()
+        });
+        let processes = processes.collect();
+        Runners { folder, processes }
+    }
+
+    pub fn pid(&self, rank: usize) -> u32 {
+        self.processes[rank].id()
+    }
+
+    /// Kills the runner of a host with SIGKILL.
+    pub fn kill(&mut self, rank: usize) {
+        self.processes[rank].kill().unwrap();
+    }
+
+    /// Waits for the end of all runners.
+    pub async fn ended(&mut self) -> Vec<ExitStatus> {
+        let start = Instant::now();
+        let mut statuses = Vec::new();
+        for rank in 0..self.processes.len() {
+            let status = loop {
+                if let Some(status) = self.processes[rank].try_wait().unwrap() {
+                    break status;
+                }
+                assert!(start.elapsed() < TIMEOUT, "host {rank} runs: {}", self.logs());
+                tokio::time::sleep(POLL).await;
+            };
+            statuses.push(status);
+        }
+        statuses
+    }
+
+    /// Waits until all runners have completed the job.
+    pub async fn completed(&mut self) {
+        let statuses = self.ended().await;
+        assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}\n{}", self.logs());
+    }
+
+    /// The last event of a host.
+    pub fn finished(&self, rank: usize) -> Finished {
+        let mut path = self.folder.join("out/run");
+        if rank > 0 {
+            path = path.join("hosts").join(rank.to_string());
+        }
+        let events = EventLogReader::open(&path.join("events.log")).unwrap().read_from(0).unwrap();
+        match events.into_iter().next_back().and_then(|logged| logged.event.kind) {
+            Some(Kind::Finished(finished)) => finished,
+            other => panic!("{other:?}\n{}", self.logs()),
+        }
+    }
+
+    /// The output of all runners.
+    pub fn logs(&self) -> String {
+        let hosts = 0..self.processes.len();
+        let log = |rank| {
+            let text = fs::read_to_string(self.folder.join(format!("host-{rank}.log")));
+            format!("host {rank}:\n{}", text.unwrap_or_default())
+        };
+        hosts.map(log).collect()
+    }
+}
+
+impl Drop for Runners {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // Most have ended.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// The library that `traind plugins install mpi` installs.
+fn mpi_library() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = variable("TRAIND_CACHE_DIR")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(variable("XDG_CACHE_HOME")?).join("traind")))
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache/traind")))?;
+    let installed = fs::read_dir(cache.join("plugins")).ok()?.flatten().map(|entry| entry.path());
+    let mut found = installed.filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mpi-"))
+    });
+    Some(found.next()?.join("lib/libmpi_abi.so.1"))
+}
