@@ -1,6 +1,6 @@
-//! `traind-runner RUN_DIR` runs one job on this host, and `traind-runner JOB.yaml` without a daemon; `traind-runner plan` estimates what one takes, and
-//! `traind-runner generate` generates texts with a model.
-//! The daemon starts it with a `run.json` in the run directory and follows its `events.log`.
+//! `traind-runner RUN_DIR` runs one job on this host: the daemon starts it with a `run.json` in the run directory
+//! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
+//! its memory, and `traind-runner generate` generates texts with a model.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.

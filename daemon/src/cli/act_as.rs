@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::become_user::become_user;
 use super::exit::Exit;
-use super::launch::set;
 use crate::access::account::Account;
 
 /// Execute a program as a user; for the daemon's own use.
@@ -28,8 +28,7 @@ impl ActAs {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let entry = self.run_as.look_up().context("look up the user")?;
         let mut program = Command::new(&self.program);
-        set(&mut program, entry.environment());
-        entry.assume().context("switch to the user")?;
+        become_user(&entry, &mut program)?;
         let error = program.args(&self.arguments).exec();
         Err(error).with_context(|| format!("start {}", self.program.display()))
     }

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::ValueEnum;
+use traind_job_file::cost;
 use traind_proto::v1;
 
 use super::Global;
@@ -108,10 +109,10 @@ fn billed(job: &v1::Job) -> String {
     let time = text::duration(job.billed_seconds);
     match job.price_per_hour {
         Some(price) => {
-            let cost = |price: f64| price * job.billed_seconds / 3600.0;
-            let saved = job.on_demand_price_per_hour.map(|full| cost(full - price));
-            let saved = saved.map(|saved| format!(", {saved:.2} less than on demand"));
-            format!("{time}, which cost {:.2}{}", cost(price), saved.unwrap_or_default())
+            let paid = cost(price, job.billed_seconds);
+            let full = job.on_demand_price_per_hour.map(|full| cost(full, job.billed_seconds));
+            let saved = full.map(|full| format!(", {:.2} less than on demand", full - paid));
+            format!("{time}, which cost {paid:.2}{}", saved.unwrap_or_default())
         }
         None => time,
     }

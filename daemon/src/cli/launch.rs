@@ -1,7 +1,6 @@
 //! `traind launch`: the process that the daemon spawns for a job. It opens a new session, claims
 //! the attempt and executes the runner, under the same process id.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,6 +10,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use traind_job_file::RunSpec;
 
+use super::become_user::become_user;
 use super::exit::Exit;
 use super::show::failure;
 use crate::access::account::Account;
@@ -65,8 +65,7 @@ impl Launch {
             self.fence()?.enter()?;
         }
         if let Some(entry) = entry {
-            set(&mut runner, entry.environment());
-            entry.assume().context("switch to the user")?;
+            become_user(&entry, &mut runner)?;
         }
         if let Some(folder) = self.temporary() {
             if let Err(error) = std::fs::create_dir_all(&folder) {
@@ -106,19 +105,6 @@ fn fail(error: io::Error, action: &'static str) -> anyhow::Result<Exit> {
     }
     failure::print(&error);
     Ok(Exit::DiskFailed)
-}
-
-/// Sets the variables with a value and removes the others.
-pub(super) fn set<const N: usize>(
-    command: &mut Command,
-    variables: [(&'static str, Option<OsString>); N],
-) {
-    for (name, value) in variables {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
 }
 
 /// Disables core dumps, which would contain users' data, and limits the memory.

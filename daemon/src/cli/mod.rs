@@ -1,6 +1,7 @@
 //! The command line: a file for each command, and its entry here.
 
 mod act_as;
+mod become_user;
 mod cancel;
 mod completions;
 mod connect;

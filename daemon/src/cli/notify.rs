@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::become_user::become_user;
 use super::exit::Exit;
-use super::launch::set;
 use crate::access::account::Account;
 
 /// Execute a command that is notified; for the daemon's own use.
@@ -28,8 +28,7 @@ impl Notify {
         command.args(&self.command[1..]);
         if let Some(account) = self.run_as {
             let entry = account.look_up().context("look up the user")?;
-            set(&mut command, entry.environment());
-            entry.assume().context("switch to the user")?;
+            become_user(&entry, &mut command)?;
         }
         Err(command.exec()).with_context(|| format!("start {}", self.command[0]))
     }

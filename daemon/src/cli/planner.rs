@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use super::become_user::become_user;
 use super::exit::Exit;
-use super::launch::set;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
 
@@ -62,8 +62,7 @@ impl Planner {
             Fence { writable: Vec::new(), readable }.enter()?;
         }
         if let Some(entry) = entry {
-            set(&mut planner, entry.environment());
-            entry.assume().context("switch to the user")?;
+            become_user(&entry, &mut planner)?;
         }
         let error = planner.arg("plan").exec();
         Err(error).with_context(|| format!("start {}", self.runner.display()))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
-use traind_job_file::{DataSetUrl, JobFile, ModelSource};
+use traind_job_file::{DataSetUrl, JobFile, ModelSource, cost};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
@@ -135,7 +135,7 @@ fn write_card(
 fn effort(job: &JobFile, seconds: f64) -> String {
     let (cores, platform) = (job.resources.cores, job.resources.platform);
     let price = job.resources.price_per_hour;
-    let cost = price.map(|price| format!(", which cost {:.2}", price * seconds / 3600.0));
+    let cost = price.map(|price| format!(", which cost {:.2}", cost(price, seconds)));
     format!("Training took {seconds:.0} s on {cores} {platform} cores{}.", cost.unwrap_or_default())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
 use serde::Serialize;
+use traind_job_file::cost;
 use traind_proto::v1;
 
 use crate::interfaces::text;
@@ -151,7 +152,7 @@ impl From<v1::Job> for JobView {
             billed_seconds: job.billed_seconds,
             price_per_hour: job.price_per_hour,
             on_demand_price_per_hour: job.on_demand_price_per_hour,
-            cost: job.price_per_hour.map(|price| price * job.billed_seconds / 3600.0),
+            cost: job.price_per_hour.map(|price| cost(price, job.billed_seconds)),
             parent: job.parent.map(|it| ParentView { job_id: it.job_id, step: it.step }),
             base_dir: job.base_dir,
             attempt: job.attempt,

@@ -4,12 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aws_lc_rs::hmac;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -21,8 +21,6 @@ use crate::jobs::store::Delivery;
 use crate::tls;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The block of SHA-256.
-const BLOCK_BYTES: usize = 64;
 
 pub(super) async fn send(
     delivery: &Delivery,
@@ -98,17 +96,10 @@ async fn over(
     Ok(sender.send_request(request).await?)
 }
 
-/// HMAC-SHA-256 (RFC 2104) in hexadecimal.
+/// HMAC-SHA-256 in hexadecimal.
 fn hmac_sha256(secret: &[u8], message: &[u8]) -> String {
-    let mut key = [0; BLOCK_BYTES];
-    match secret.len() <= BLOCK_BYTES {
-        true => key[..secret.len()].copy_from_slice(secret),
-        false => key[..32].copy_from_slice(&Sha256::digest(secret)),
-    }
-    let padded = |with: u8| Sha256::new().chain_update(key.map(|byte| byte ^ with));
-    let inner = padded(0x36).chain_update(message).finalize();
-    let outer = padded(0x5c).chain_update(inner).finalize();
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    hmac::sign(&key, message).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

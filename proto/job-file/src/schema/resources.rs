@@ -45,6 +45,11 @@ impl Resources {
     }
 }
 
+/// The price of holding cores for so many seconds.
+pub fn cost(price_per_hour: f64, seconds: f64) -> f64 {
+    price_per_hour * seconds / 3600.0
+}
+
 spelled! {
     /// A starter of runners.
     pub enum Engine {
