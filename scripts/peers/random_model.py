@@ -1,10 +1,10 @@
 """Saves a model of a family for a task with random weights, and a tokenizer with it.
 
 All families get the same tokenizer: a comparison of arithmetic does not mind which. A tiny model, the default, has no
-dropout; a small one has the shape of MiniLM (6 layers of 384; DistilBERT has 3), the family's own dropout and, as
-pretrained models, no head.
+dropout. The others have the family's own dropout and, as pretrained models, no head: a small one has the shape of MiniLM
+(6 layers of 384; DistilBERT has 3), and the rest that of the model whose name they have.
 
-usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [small|layers=N|MAX_SHARD_SIZE]
+usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [SHAPE|layers=N|MAX_SHARD_SIZE]
 """
 
 import json
@@ -31,7 +31,12 @@ POSITIONS = 128
 
 
 TINY = {"hidden": 64, "layers": 2, "heads": 4, "inner": 128}
-SMALL = {"hidden": 384, "layers": 6, "heads": 12, "inner": 1536}
+SHAPES = {
+    "small": {"hidden": 384, "layers": 6, "heads": 12, "inner": 1536},
+    "bert-large": {"hidden": 1024, "layers": 24, "heads": 16, "inner": 4096, "positions": 512},
+    "gpt2": {"hidden": 768, "layers": 12, "heads": 12, "inner": 3072, "positions": 1024, "vocabulary": 50257},
+    "llama-1b": {"hidden": 2048, "layers": 16, "heads": 32, "inner": 8192, "positions": 1024, "dtype": "bfloat16"},
+}
 DROPOUT = {
     "bert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
     "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"],
@@ -64,10 +69,13 @@ IMAGES = {
 PATCH = 8
 
 
-def config(family, task, tokenizer, small=False):
+def config(family, task, tokenizer, shape=None):
+    """With a name of SHAPES, a model of that shape with dropout."""
+    small = shape is not None
+    size = SHAPES.get(shape, TINY)
     labels = 2 if task == "question-answering" else 3
-    common = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
-    size = SMALL if small else TINY
+    vocabulary, positions_max = size.get("vocabulary", len(tokenizer)), size.get("positions", POSITIONS)
+    common = {"vocab_size": vocabulary, "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
     if family in IMAGES:
         return IMAGES[family](
             hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
@@ -76,7 +84,7 @@ def config(family, task, tokenizer, small=False):
     if family in DECODERS:
         return DECODERS[family](
             hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
-            num_key_value_heads=size["heads"] // 2, intermediate_size=size["inner"], max_position_embeddings=POSITIONS,
+            num_key_value_heads=size["heads"] // 2, intermediate_size=size["inner"], max_position_embeddings=positions_max,
             bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
         )  # fmt: skip
     if family in SEQ2SEQ:
@@ -87,18 +95,18 @@ def config(family, task, tokenizer, small=False):
         layers = size["layers"] // 2 if small else size["layers"]
         return transformers.DistilBertConfig(
             dim=size["hidden"], n_layers=layers, n_heads=size["heads"], hidden_dim=size["inner"],
-            max_position_embeddings=POSITIONS, **common,
+            max_position_embeddings=positions_max, **common,
         )  # fmt: skip
     if family == "gpt2":
         return transformers.GPT2Config(
-            n_embd=size["hidden"], n_layer=size["layers"], n_head=size["heads"], n_positions=POSITIONS,
+            n_embd=size["hidden"], n_layer=size["layers"], n_head=size["heads"], n_positions=positions_max,
             bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
         )  # fmt: skip
     kind, segments, positions = ENCODERS[family]
     return kind(
         hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
         intermediate_size=size["inner"], type_vocab_size=segments,
-        max_position_embeddings=POSITIONS + positions(tokenizer), **common,
+        max_position_embeddings=positions_max + positions(tokenizer), **common,
     )  # fmt: skip
 
 
@@ -144,18 +152,20 @@ if __name__ == "__main__":
     family, task, source, out = sys.argv[1:5]
     # The other families have no segments, and GPT-2 would take their numbers for tokens.
     inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family == "bert" else [])
-    names = {"model_input_names": inputs, "model_max_length": POSITIONS}
+    [shape] = [option for option in sys.argv[5:] if option in SHAPES] or [None]
+    size = SHAPES.get(shape, TINY)
+    length, dtype = size.get("positions", POSITIONS), size.get("dtype", "float32")
+    names = {"model_input_names": inputs, "model_max_length": length}
     tokenizer = transformers.AutoTokenizer.from_pretrained(source, **names)
     transformers.set_seed(42)
-    small = sys.argv[5:] == ["small"]
     files = {}
     for option in sys.argv[5:]:
         if option.startswith("layers="):
             TINY["layers"] = int(option.removeprefix("layers="))
-        elif not small:
+        elif option != shape:
             files["max_shard_size"] = option
-    auto = transformers.AutoModel if small else AUTO[task]
-    auto.from_config(config(family, task, tokenizer, small)).save_pretrained(out, **files)
+    auto = transformers.AutoModel if shape else AUTO[task]
+    auto.from_config(config(family, task, tokenizer, shape), dtype=dtype).save_pretrained(out, **files)
     if family in IMAGES:
         write_image_processor(family, out)
     else:

@@ -1,5 +1,5 @@
-"""Trains a model for any task with Hugging Face's Trainer on the CPU, rows in file order, and writes a list of its log
-histories: one for each of the JSON objects with more of its arguments, or one without.
+"""Trains a model for any task with Hugging Face's Trainer, rows in file order, and writes a list of its log histories:
+one for each of the JSON objects with more of its arguments, or one without. On the CPU, unless `use_cpu` is false there.
 
 The norm of the gradients is summed in float64: PyTorch's sum in float32 is 2e-4 short of that of the gradients of
 30,000 word embeddings of 64, and so would be the step that is clipped by it.
@@ -68,9 +68,8 @@ def train(model, arguments, dataset, collator, loss):
         logging_steps=1,
         save_strategy="no",
         report_to="none",
-        use_cpu=True,
         disable_tqdm=True,
-        **arguments,
+        **{"use_cpu": True} | arguments,
     )
     trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator, compute_loss_func=loss)
     trainer.remove_callback(transformers.PrinterCallback)

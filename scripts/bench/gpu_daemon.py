@@ -1,0 +1,111 @@
+"""A private daemon on the GPU and jobs run on it by the command line, since the host may lack gRPC for Python."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+STEP = re.compile(r"step (\d+)/\d+ .*samples/s ([\d.]+)")
+STARTED = re.compile(r"runner (\d+) started")
+# Until the first programs are compiled and memory is laid out.
+WARM_UP_STEPS = 10
+
+
+class JobFailed(Exception):
+    """A job that did not complete, with the end of what was printed about it."""
+
+
+@dataclass
+class Run:
+    output: Path
+    seconds: float
+    first_step_seconds: float
+    speeds: list
+
+    @property
+    def samples_per_second(self):
+        """The median after the warm-up."""
+        steady = sorted(speed for step, speed in self.speeds if step > WARM_UP_STEPS)
+        return steady[len(steady) // 2] if steady else 0.0
+
+    def log_history(self):
+        return json.loads((self.output / "trainer_state.json").read_text())["log_history"]
+
+
+class Daemon:
+    """`traind serve` with one core of a platform, running within a `with` block."""
+
+    def __init__(self, traind, platform, scratch):
+        self.traind, self.platform, self.scratch = traind, platform, Path(scratch)
+        self.environment = os.environ | {
+            "TRAIND_SOCKET": str(self.scratch / "socket"),
+            "TRAIND_CACHE_DIR": str(self.scratch / "cache"),
+            **plugin(platform),
+        }
+
+    def __enter__(self):
+        command = [self.traind, "serve", "--platform", self.platform, "--cores", "1", "--state-dir"]
+        with open(self.scratch / "daemon.log", "wb") as log:
+            state = self.scratch / "state"
+            self.process = subprocess.Popen([*command, state], env=self.environment, stdout=log, stderr=log)
+        for _ in range(100):
+            if subprocess.run([self.traind, "ls"], env=self.environment, capture_output=True).returncode == 0:
+                return self
+            time.sleep(0.1)
+        self.__exit__()
+        raise RuntimeError(f"the daemon did not start: {(self.scratch / 'daemon.log').read_text(errors='replace')}")
+
+    def __exit__(self, *_):
+        subprocess.run([self.traind, "drain"], env=self.environment, capture_output=True, timeout=60)
+        self.process.terminate()
+        self.process.wait(30)
+
+    def ask(self, *arguments):
+        """The output of a command."""
+        done = subprocess.run([self.traind, *map(str, arguments)], env=self.environment, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def job_file(self, job):
+        file = self.scratch / f"{job['name']}.json"
+        job = job | {"resources": {"platform": self.platform, "cores": 1, "max_restarts": 1}}
+        file.write_text(json.dumps(job | {"output_dir": str(self.scratch / job["name"])}))
+        return file
+
+    def run(self, job, kill_after_step=None):
+        """Runs a job, given as a dictionary. With `kill_after_step` its runner is killed once, after that step."""
+        file, start = self.job_file(job), time.monotonic()
+        command = [self.traind, "submit", file, "--watch"]
+        watch = subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        lines, speeds, runner, first = [], [], None, None
+        for line in watch.stdout:
+            lines.append(line)
+            if found := STARTED.search(line):
+                runner = int(found[1])
+            if found := STEP.search(line):
+                first = first or time.monotonic() - start
+                speeds.append((int(found[1]), float(found[2])))
+                if kill_after_step is not None and int(found[1]) > kill_after_step:
+                    os.kill(runner, signal.SIGKILL)
+                    kill_after_step = None
+        if watch.wait() != 0:
+            raise JobFailed("".join(lines[-12:]))
+        return Run(self.scratch / job["name"], time.monotonic() - start, first or 0.0, speeds)
+
+
+def plugin(platform):
+    """The variables that name the plugin: that of GPUs is JAX's."""
+    name = f"TRAIND_PLUGIN_{platform.upper()}"
+    if platform != "cuda" or name in os.environ:
+        return {}
+    for package in ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12"):
+        found = importlib.util.find_spec(package)
+        if found:
+            return {name: str(Path(found.submodule_search_locations[0]) / "xla_cuda_plugin.so")}
+    raise SystemExit(f"needs JAX's CUDA plugin (jax-cuda13-pjrt) in {os.sys.executable}, or {name}")
