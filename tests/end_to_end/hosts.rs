@@ -98,6 +98,7 @@ async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
     let statuses = runners.ended().await;
     assert_eq!(statuses[0].code(), Some(1), "{}", runners.logs());
     let failure = runners.finished(0).failure.unwrap();
+    assert_eq!(failure.host.as_deref(), Some("node1"), "{failure:?}");
     assert!(failure.reason == "HOST_LOST" && failure.transient, "{failure:?}");
     assert!(
         failure.message.contains("host 1 (") && failure.message.contains("phase"),

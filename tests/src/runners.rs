@@ -40,6 +40,7 @@ impl Runners {
                 command.env("TRAIND_PLUGIN_MPI", mpi_library().unwrap());
                 command.env("TRAIND_HOST_RANK", rank.to_string());
                 command.env("TRAIND_HOSTS", hosts.to_string());
+                command.env("TRAIND_NODE_NAME", format!("node{rank}"));
             }
             command.spawn().unwrap()
         });

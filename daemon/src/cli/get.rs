@@ -62,6 +62,7 @@ fn print_pairs(job: &v1::Job) {
         ("ended", ago(job.end_time.as_ref())),
         ("cores", text::cores(job)),
         ("cluster", job.cluster_job.clone()),
+        ("avoids", job.avoided_hosts.join(", ")),
         ("output", job.output_dir.clone()),
         ("parent", parent(job)),
         ("billed", billed(job)),

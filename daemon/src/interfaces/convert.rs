@@ -16,6 +16,7 @@ use crate::jobs::wire;
 pub(crate) fn job(job: Job) -> v1::Job {
     let cancelled = matches!(job.state, JobState::Cancelling | JobState::Cancelled);
     v1::Job {
+        avoided_hosts: job.avoided_hosts(),
         id: job.id,
         name: job.name,
         request_id: job.request_id,

@@ -132,7 +132,15 @@ impl RunDir {
 
     /// Opens the runner's event log for reading.
     pub(crate) fn open_events_log(&self) -> Result<EventLogReader, EventLogError> {
-        let path = self.events_log();
+        self.open_log(self.events_log())
+    }
+
+    /// Opens the event log of another host than the first one for reading.
+    pub(crate) fn open_host_events_log(&self, rank: u32) -> Result<EventLogReader, EventLogError> {
+        self.open_log(self.path.join("hosts").join(rank.to_string()).join("events.log"))
+    }
+
+    fn open_log(&self, path: PathBuf) -> Result<EventLogReader, EventLogError> {
         match self.open(&path) {
             Ok(file) => Ok(EventLogReader::of_file(file, &path)),
             Err(source) => Err(EventLogError::Io { action: "open", path, source }),

@@ -16,6 +16,16 @@ pub fn host_name() -> String {
     name.trim().to_owned()
 }
 
+/// Variables that hold this host's name in its cluster, which may not be its own: that of a node of
+/// Kubernetes, set by the pod's manifest, and that of a node of Slurm.
+const NODE_NAMES: [&str; 2] = ["TRAIND_NODE_NAME", "SLURMD_NODENAME"];
+
+/// The name by which a cluster can avoid this host; its own name without a cluster.
+pub fn node_name(variable: impl Fn(&str) -> Option<String>) -> String {
+    let mut names = NODE_NAMES.iter().filter_map(|name| variable(name));
+    names.find(|name| !name.is_empty()).unwrap_or_else(host_name)
+}
+
 /// A text that is not `HOST:PORT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an address is HOST:PORT, and an IPv6 address is in brackets")]
@@ -49,6 +59,21 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_the_name_that_its_cluster_gave_it() {
+        let check = |variables: &[(&str, &str)], expect: &str| {
+            let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            let found = node_name(|name| find(name).map(|(_, value)| (*value).to_owned()));
+            assert_eq!(found, expect);
+        };
+        check(&[("SLURMD_NODENAME", "n7")], "n7");
+        check(
+            &[("TRAIND_NODE_NAME", "ip-10-0-0-7.internal"), ("SLURMD_NODENAME", "n7")],
+            "ip-10-0-0-7.internal",
+        );
+        check(&[("TRAIND_NODE_NAME", "")], &host_name());
+    }
 
     #[test]
     fn addresses_are_read_as_they_are_written() {

@@ -25,7 +25,7 @@ mod wire {
     tonic::include_proto!("traind.rendezvous");
 }
 
-pub use address::{Address, host_name};
+pub use address::{Address, host_name, node_name};
 pub use client::{Client, HostState, Meeting};
 pub use error::{RendezvousError, Result};
 pub use launchers::{LaunchError, Placement};

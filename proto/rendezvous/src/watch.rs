@@ -182,6 +182,7 @@ impl Host {
 /// The verdict about a host that was last seen in the state `newest`.
 pub(crate) fn lost(rank: u32, name: &str, newest: &Heartbeat, problem: &str) -> Verdict {
     let Heartbeat { phase, step, cores, .. } = newest;
+    let host = name.to_owned();
     let name = if name.is_empty() { "unknown" } else { name };
     let cores = match (cores.first(), cores.last()) {
         (Some(first), Some(last)) if first == last => format!(", core {first}"),
@@ -197,6 +198,7 @@ pub(crate) fn lost(rank: u32, name: &str, newest: &Heartbeat, problem: &str) -> 
         ),
         transient: true,
         step: Some(*step),
+        host,
     }
 }
 
@@ -236,6 +238,7 @@ mod tests {
             verdict.transient && verdict.rank == rank && verdict.step == Some(7),
             "{verdict:?}"
         );
+        assert_eq!(verdict.host, format!("node{rank}"));
         for part in parts {
             assert!(verdict.message.contains(part), "{part}: {}", verdict.message);
         }

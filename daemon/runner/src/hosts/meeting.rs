@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use traind_rendezvous::{
-    Client, JobKey, Meeting, Placement, Server, Ticket, WatchSettings, host_name,
-    key_of_environment,
+    Client, JobKey, Meeting, Placement, Server, Ticket, WatchSettings, key_of_environment,
 };
 
 use super::watchdog::{self, Watched};
@@ -51,7 +50,7 @@ impl Hosts {
         let client = Client::join(Meeting {
             rank: self.rank,
             size: self.size,
-            host: host_name(),
+            host: self.name(),
             coordinator: place.placement.coordinator.clone(),
             folder: Some(place.folder.clone()),
             key,

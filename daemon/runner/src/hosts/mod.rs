@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
-use traind_rendezvous::{Client, Placement, RendezvousError, Server, Verdict};
+use traind_rendezvous::{Client, Placement, RendezvousError, Server, Verdict, node_name};
 
 use crate::error::{RunError, RunResult};
 
@@ -67,6 +67,11 @@ impl Hosts {
     /// The number of this host, from 0.
     pub(crate) fn rank(&self) -> usize {
         self.rank as usize
+    }
+
+    /// The name of this host, as its cluster knows it.
+    fn name(&self) -> String {
+        node_name(|variable| std::env::var(variable).ok())
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -161,6 +166,15 @@ impl Hosts {
         Ok(())
     }
 
+    /// Names this host in a failure for which the host is to blame and not the job, where there are others
+    /// that could replace it.
+    pub(crate) fn blame(&self, failure: &mut Failure) {
+        let is_of_host = failure.transient || failure.reason == reasons::DEVICE_FAILED;
+        if is_of_host && !self.is_alone() {
+            failure.host.get_or_insert_with(|| self.name());
+        }
+    }
+
     /// Ends the others too, with the reason for which this host's run failed.
     pub(crate) fn fail(&self, failure: &Failure) {
         let Some(met) = self.met.get() else { return };
@@ -170,6 +184,7 @@ impl Hosts {
             message: failure.message.clone(),
             transient: failure.transient,
             step: failure.step,
+            host: failure.host.clone().unwrap_or_default(),
         };
         // Without a connection they notice that it is broken.
         let _ = met.client.leave(Some(verdict));
@@ -237,6 +252,22 @@ mod tests {
         hosts.check_equal("the job", vec![4]).unwrap();
         assert!(hosts.serve_mpi().unwrap().is_none());
         hosts.complete().unwrap();
+    }
+
+    #[test]
+    fn a_failure_of_a_host_names_it_and_one_of_the_job_does_not() {
+        let placement = Placement { launcher: "traind", rank: 1, size: 2, coordinator: None };
+        let hosts = Hosts::of(Some(&placement));
+        let check = |hosts: &Hosts, reason: &str, transient, names| {
+            let reason = reason.to_owned();
+            let mut failure = Failure { reason, transient, ..Failure::default() };
+            hosts.blame(&mut failure);
+            assert_eq!(failure.host.is_some(), names, "{failure:?}");
+        };
+        check(&hosts, reasons::DISK_FULL, true, true);
+        check(&hosts, reasons::DEVICE_FAILED, false, true);
+        check(&hosts, reasons::DATA_ROW_INVALID, false, false);
+        check(&Hosts::alone(), reasons::DEVICE_FAILED, false, false);
     }
 
     #[test]

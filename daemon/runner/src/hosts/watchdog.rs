@@ -71,11 +71,12 @@ fn end(reporter: &Reporter, own_rank: u32, started: Instant, verdict: Verdict) {
         // This host has failed, and writes its own event.
         return;
     }
-    let Verdict { rank, reason, message, transient, step } = verdict;
+    let Verdict { rank, reason, message, transient, step, host } = verdict;
+    let host = Some(host).filter(|host| !host.is_empty());
     let is_failure = !message.starts_with("host ");
     let message = if is_failure { format!("host {rank}: {message}") } else { message };
     print_line(format_args!("error: {message}"));
-    let failure = Failure { reason, message, transient, step, ..Failure::default() };
+    let failure = Failure { reason, message, transient, step, host, ..Failure::default() };
     let finished = Finished {
         outcome: Outcome::Failed.into(),
         failure: Some(failure),

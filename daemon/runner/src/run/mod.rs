@@ -82,7 +82,8 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             context.hosts.expect_loss(&error);
             let begun = finished.steps > 0 || context.spec.attempt > 1;
             let transient = error.is_transient(begun);
-            let failure = Failure { transient, ..error.failure() };
+            let mut failure = Failure { transient, ..error.failure() };
+            context.hosts.blame(&mut failure);
             print_line(format_args!("error: {}", failure.message));
             finished.failure = Some(failure);
             Outcome::Failed

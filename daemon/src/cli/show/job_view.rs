@@ -35,6 +35,8 @@ pub(crate) struct JobView {
     cluster_job: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     host_names: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    avoided_hosts: Vec<String>,
     core_count: u32,
     cores: Vec<u32>,
     output_dir: String,
@@ -125,6 +127,8 @@ struct FailureView {
     tensor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 impl From<v1::Job> for JobView {
@@ -146,6 +150,7 @@ impl From<v1::Job> for JobView {
             host_count: job.host_count,
             cluster_job: job.cluster_job,
             host_names: job.host_names,
+            avoided_hosts: job.avoided_hosts,
             core_count: job.core_count,
             cores: job.cores,
             output_dir: job.output_dir,
@@ -220,6 +225,7 @@ impl From<v1::Failure> for FailureView {
             row: failure.row,
             tensor: failure.tensor,
             step: failure.step,
+            host: failure.host,
         }
     }
 }

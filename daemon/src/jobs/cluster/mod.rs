@@ -66,6 +66,8 @@ pub(crate) struct End {
     pub elapsed: Duration,
     /// A sentence for display, such as "Slurm job 7 failed on n1: its batch script exited with code 3".
     pub description: String,
+    /// The host at fault, if the cluster names one.
+    pub host: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

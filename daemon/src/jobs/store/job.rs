@@ -15,7 +15,7 @@ use crate::jobs::state::JobState;
 use crate::notification::Receiver;
 
 /// How often a host may fail before a job avoids it.
-const HOST_FAILURES_MAX: u32 = 3;
+pub(crate) const HOST_FAILURES_MAX: u32 = 3;
 
 /// A stored job. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
@@ -178,6 +178,11 @@ impl Job {
     pub(crate) fn avoided_hosts(&self) -> Vec<String> {
         let failed = self.host_failures.iter().filter(|(_, count)| **count >= HOST_FAILURES_MAX);
         failed.map(|(host, _)| host.clone()).collect()
+    }
+
+    /// Counts a failure of `host`.
+    pub(crate) fn blame_host(&mut self, host: &str) {
+        *self.host_failures.entry(host.to_owned()).or_default() += 1;
     }
 
     /// When the current attempt must end, in microseconds since 1970.

@@ -112,7 +112,12 @@ fn a_restarted_job_counts_restarts_and_keeps_its_history() {
     assert_eq!(placed.deadline(), placed.place_time.map(|time| time + 60_000_000));
     let started = event(Kind::Started(Started::default()));
     let before = store.record("a", vec![started], 100).unwrap();
-    let again = Restart { reason: "RUNNER_DIED".into(), wait: "waits 5 s".into(), not_before: 7 };
+    let again = Restart {
+        reason: "RUNNER_DIED".into(),
+        wait: "waits 5 s".into(),
+        not_before: 7,
+        blamed: None,
+    };
     let job = store.restart("a", &again).unwrap();
     assert_eq!((job.state, job.restarts, job.not_before), (JobState::Pending, 1, 7));
     assert_eq!((job.cores.len(), job.waiting_reason.as_str()), (0, "waits 5 s"));

@@ -23,6 +23,8 @@ pub(crate) struct Restart {
     pub wait: String,
     /// Earliest start, in microseconds since 1970.
     pub not_before: i64,
+    /// The host that the previous attempt failed on, if no event of a runner names it.
+    pub blamed: Option<String>,
 }
 
 impl Store {
@@ -316,6 +318,9 @@ impl Draft<'_> {
     /// Requeues the job with a delay. A cancelling job ends instead.
     fn requeue(&mut self, restart: &Restart) -> Result<(), StoreError> {
         self.apply(Transition::Requeue, &restart.reason)?;
+        if let Some(host) = &restart.blamed {
+            self.job.blame_host(host);
+        }
         if self.job.state != JobState::Pending {
             return Ok(());
         }
@@ -353,7 +358,10 @@ impl Draft<'_> {
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
                 self.merge_metrics(&finished.metrics);
-                self.blame_host(finished.failure.as_ref());
+                let failure = finished.failure.as_ref();
+                if let Some(host) = failure.and_then(|failure| failure.host.as_deref()) {
+                    self.job.blame_host(host);
+                }
                 self.job.finished = Some(finished.clone());
             }
             _ => {}
@@ -362,13 +370,6 @@ impl Draft<'_> {
         match self.job.state {
             JobState::Starting if started => self.apply(Transition::Report, ""),
             _ => Ok(()),
-        }
-    }
-
-    /// Counts the failures of the host that an attempt's failure names.
-    fn blame_host(&mut self, failure: Option<&v1::Failure>) {
-        if let Some(host) = failure.and_then(|failure| failure.host.clone()) {
-            *self.job.host_failures.entry(host).or_default() += 1;
         }
     }
 

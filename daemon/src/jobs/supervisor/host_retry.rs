@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use traind_proto::v1;
 
 use super::RETRY;
-use super::restart::{backoff, first_line};
+use super::restart::{backoff, blamed, elsewhere, first_line};
 use crate::clock;
 use crate::jobs::store::{Job, Restart};
 
@@ -37,6 +37,7 @@ pub(super) fn retry_launch(job: &Job, message: &str, delay: Duration) -> Restart
         reason: format!("its runner could not start: {message}"),
         wait: format!("will be retried after {} s: {message}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
+        blamed: None,
     }
 }
 
@@ -47,11 +48,13 @@ pub(super) fn retry_run(job: &Job, failure: &v1::Failure, delay: Duration) -> Op
         return None;
     }
     let delay = backoff(delay.max(RETRY), job.host_retries);
-    let line = first_line(&failure.message);
+    let (line, blamed) = (first_line(&failure.message), blamed(job, failure));
+    let elsewhere = elsewhere(job, blamed.as_deref());
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),
-        wait: format!("will resume after {} s: {line}", delay.as_secs()),
+        wait: format!("will resume after {} s{elsewhere}: {line}", delay.as_secs()),
         not_before: clock::now().saturating_add(delay.as_micros() as i64),
+        blamed,
     })
 }
 

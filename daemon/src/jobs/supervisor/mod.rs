@@ -19,6 +19,7 @@ mod stop;
 mod tests;
 mod tree;
 mod verdict;
+mod witness;
 
 use std::io;
 use std::process::ExitStatus;
@@ -186,6 +187,7 @@ impl Supervisor {
             log_tail: run_dir.runner_log_tail(LOG_TAIL_LINES),
             step: job.progress.as_ref().map(|progress| progress.step),
             finished: job.finished.clone(),
+            witness: witness::of_lost_first_host(&run_dir, &job),
             rebooted,
             end,
             trouble,

@@ -34,12 +34,14 @@ pub(super) struct Evidence {
     pub rebooted: bool,
     /// How its cluster says that it ended.
     pub end: Option<End>,
+    /// What another host of the job reports instead of the first one, which died.
+    pub witness: Option<v1::Failure>,
     /// Why the daemon stopped the runner.
     pub trouble: Option<v1::Failure>,
 }
 
 /// The runner's last event decides; a runner that died without one failed, unless it was cancelled.
-pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
+pub(super) fn verdict(mut evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
     let outcome = evidence.finished.as_ref().map(v1::Finished::outcome);
     if evidence.trouble.is_some() && outcome != Some(v1::Outcome::Completed) {
         return (Outcome::Failed, evidence.trouble);
@@ -51,7 +53,9 @@ pub(super) fn verdict(evidence: Evidence) -> (Outcome, Option<v1::Failure>) {
             (outcome, failure.or_else(|| (outcome == Outcome::Failed).then(unexplained)))
         }
         None if evidence.cancelled => (Outcome::Cancelled, None),
-        None => (Outcome::Failed, Some(death(&evidence))),
+        None => {
+            (Outcome::Failed, Some(evidence.witness.take().unwrap_or_else(|| death(&evidence))))
+        }
     }
 }
 
@@ -100,7 +104,8 @@ fn death(evidence: &Evidence) -> v1::Failure {
     let kinds = [EndKind::HostLost, EndKind::TimeLimit];
     let transient = evidence.end.as_ref().is_some_and(|end| kinds.contains(&end.kind));
     let (reason, step) = (reason.to_owned(), evidence.step);
-    v1::Failure { reason, message, step, transient, ..Default::default() }
+    let host = evidence.end.as_ref().and_then(|end| end.host.clone());
+    v1::Failure { reason, message, step, transient, host, ..Default::default() }
 }
 
 fn describe_exit(status: ExitStatus) -> String {
@@ -192,6 +197,17 @@ mod tests {
         check(Evidence::default(), Outcome::Failed, &["no daemon was running"]);
         let rebooted = Evidence { rebooted: true, ..Default::default() };
         check(rebooted, Outcome::Failed, &["the machine went down"]);
+    }
+
+    #[test]
+    fn the_loss_of_the_first_host_is_reported_by_another() {
+        let witness = v1::Failure { reason: "HOST_LOST".into(), ..Default::default() };
+        let witness = || Some(witness.clone());
+        let lost = Evidence { witness: witness(), ..Default::default() };
+        check(lost, Outcome::Failed, &["HOST_LOST"]);
+        let completed = finished(v1::Outcome::Completed);
+        let both = Evidence { finished: completed, witness: witness(), ..Default::default() };
+        check(both, Outcome::Completed, &[]);
     }
 
     #[test]

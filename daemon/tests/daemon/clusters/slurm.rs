@@ -168,6 +168,53 @@ async fn a_runner_that_dies_fails_with_slurms_account_of_it() {
     assert!(failure.message.contains("out of luck"), "{failure:?}");
 }
 
+/// Fails on the same host three times.
+const FAILS_THREE_TIMES: &str = "
+echo >> tries; say started
+[ $(wc -l < tries) -le 3 ] || { say completed; exit; }
+say device-failed; exit 1";
+
+#[tokio::test]
+async fn a_host_that_failed_three_times_is_avoided_and_named() {
+    let mut host = Host::new(1, FAILS_THREE_TIMES);
+    let slurm = Slurm::install(&mut host);
+    host.options = vec!["--restart-delay=0".to_owned()];
+    host.start().await;
+    let job = submit_with(&host, ", max_restarts: 3").await;
+    let ended = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((ended.restarts, &ended.avoided_hosts[..]), (3, &["n1".to_owned()][..]));
+    for (id, excludes) in [(7, false), (8, false), (9, false), (10, true)] {
+        let arguments = slurm.read(&format!("{id}/arguments"));
+        assert_eq!(arguments.contains("--exclude=n1\n"), excludes, "{id}: {arguments}");
+    }
+    let events = host.events(&job.id, 1).await;
+    let reason = "on other hosts than n1, which failed 3 times";
+    assert!(waits(&events).iter().any(|wait| wait.contains(reason)), "{events:?}");
+    let shown = host.cli(&["get", &job.id]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("avoids     n1"), "{shown}");
+}
+
+/// The first host dies, and the other one notices.
+const LOSES_ITS_FIRST_HOST: &str = "
+say started
+[ ! -e hosts ] || { say completed; exit; }
+mkdir -p hosts/1; run_dir=hosts/1; say started; say host-lost; exit 1";
+
+#[tokio::test]
+async fn the_death_of_the_first_host_is_reported_by_another() {
+    let (host, _slurm) = started(LOSES_ITS_FIRST_HOST).await;
+    let job = submit(&host).await;
+    host.until_state(&job.id, JobState::Completed).await;
+    let events = host.events(&job.id, 1).await;
+    let lost = "HOST_LOST: host 0 (n2, cores 0 to 3) cannot be reached";
+    let is_named = |event: &Event| match &event.kind {
+        Some(Kind::StateChanged(changed)) => changed.reason == lost,
+        _ => false,
+    };
+    assert!(events.iter().any(is_named), "{events:?}");
+}
+
 #[tokio::test]
 async fn without_sbatch_a_job_is_refused_and_the_doctor_says_what_is_missing() {
     let mut host = Host::new(1, COMPLETES);

@@ -50,6 +50,8 @@ pub(crate) fn install(folder: &Path, script: &str) {
     write_frame(&frames, "cancelled", finished(v1::Outcome::Cancelled, None));
     write_frame(&frames, "failed", finished(v1::Outcome::Failed, Some(failure())));
     write_frame(&frames, "disk-full", finished(v1::Outcome::Failed, Some(full_disk())));
+    write_frame(&frames, "device-failed", finished(v1::Outcome::Failed, Some(device_failed())));
+    write_frame(&frames, "host-lost", finished(v1::Outcome::Failed, Some(host_lost())));
     for step in 1..=STEPS {
         write_frame(&frames, &format!("step-{step}"), self::step(step));
     }
@@ -110,6 +112,25 @@ fn full_disk() -> v1::Failure {
     v1::Failure {
         reason: "DISK_FULL".into(),
         message: "write out/checkpoint-2: no space left on device".into(),
+        transient: true,
+        ..Default::default()
+    }
+}
+
+fn device_failed() -> v1::Failure {
+    v1::Failure {
+        reason: "DEVICE_FAILED".into(),
+        message: "host 1: core 3 has an uncorrectable error".into(),
+        host: Some("n1".into()),
+        ..Default::default()
+    }
+}
+
+fn host_lost() -> v1::Failure {
+    v1::Failure {
+        reason: "HOST_LOST".into(),
+        message: "host 0 (n2, cores 0 to 3) cannot be reached".into(),
+        host: Some("n2".into()),
         transient: true,
         ..Default::default()
     }

@@ -38,7 +38,7 @@ const PIECE_BYTES: usize = 4 << 20;
 pub struct Meeting {
     pub rank: u32,
     pub size: u32,
-    /// The name of this host, for display.
+    /// The name of this host, as its cluster knows it.
     pub host: String,
     /// The address of host 0, if it is known before.
     pub coordinator: Option<Address>,

@@ -134,10 +134,12 @@ fn affinity(submission: &Submission<'_>, name: &str) -> Value {
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
     });
     if !submission.avoided.is_empty() {
-        let other = json!({"key": HOST_NAME, "operator": "NotIn", "values": submission.avoided});
+        // By the names of nodes, from which labels of host names may differ. A field permits one value.
+        let other = |host| json!({"key": "metadata.name", "operator": "NotIn", "values": [host]});
+        let others: Vec<Value> = submission.avoided.iter().map(other).collect();
         affinity["nodeAffinity"] = json!({
             "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [other]}],
+                "nodeSelectorTerms": [{"matchFields": others}],
             },
         });
     }
@@ -170,6 +172,10 @@ fn environment(submission: &Submission<'_>, name: &str) -> Vec<Value> {
         .map(|(variable, value)| (variable.to_string_lossy(), value.to_string_lossy().into_owned()))
         .chain(own.into_iter().map(|(variable, value)| (variable.into(), value)))
         .map(|(variable, value)| json!({"name": variable, "value": value}))
+        .chain([json!({
+            "name": "TRAIND_NODE_NAME",
+            "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        })])
         .collect()
 }
 
@@ -241,6 +247,7 @@ mod tests {
         ("spec.template.spec.containers.#.command.#", "string"),
         ("spec.template.spec.containers.#.env.#.name", "string"),
         ("spec.template.spec.containers.#.env.#.value", "string"),
+        ("spec.template.spec.containers.#.env.#.valueFrom.fieldRef.fieldPath", "string"),
         ("spec.template.spec.containers.#.image", "string"),
         ("spec.template.spec.containers.#.name", "string"),
         ("spec.template.spec.containers.#.resources.limits.*", "string"),
@@ -261,9 +268,9 @@ mod tests {
     ];
     const POD_AFFINITY_LABELS: &str = "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution.#.labelSelector.matchLabels.*";
     const POD_AFFINITY_TOPOLOGY: &str = "spec.template.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution.#.topologyKey";
-    const NODE_AFFINITY_KEY: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.key";
-    const NODE_AFFINITY_OPERATOR: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.operator";
-    const NODE_AFFINITY_VALUES: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchExpressions.#.values.#";
+    const NODE_AFFINITY_KEY: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchFields.#.key";
+    const NODE_AFFINITY_OPERATOR: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchFields.#.operator";
+    const NODE_AFFINITY_VALUES: &str = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.#.matchFields.#.values.#";
     /// Fields whose values have keys of their own.
     const MAPS: [&str; 5] = ["labels", "annotations", "selector", "limits", "nodeSelector"];
 
@@ -365,7 +372,18 @@ mod tests {
         assert_eq!(container["resources"]["limits"], limits);
         let env: Vec<_> =
             container["env"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
-        assert_eq!(env, ["NCCL_DEBUG", "TRAIND_HOSTS", "TRAIND_SUBDOMAIN"]);
+        assert_eq!(env, ["NCCL_DEBUG", "TRAIND_HOSTS", "TRAIND_SUBDOMAIN", "TRAIND_NODE_NAME"]);
+    }
+
+    #[test]
+    fn hosts_that_failed_too_often_are_avoided_by_name() {
+        let (spec, avoided) = (full(), ["n8", "n9"].map(str::to_owned));
+        let job = job(&submission(&spec, &avoided));
+        let terms = job
+            .pointer("/spec/template/spec/affinity/nodeAffinity")
+            .map(|it| &it["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]);
+        let other = |host| json!({"key": "metadata.name", "operator": "NotIn", "values": [host]});
+        assert_eq!(terms, Some(&json!([{"matchFields": [other("n8"), other("n9")]}])));
     }
 
     #[test]

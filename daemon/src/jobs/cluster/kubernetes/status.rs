@@ -10,6 +10,8 @@ use crate::clock;
 
 /// Reasons of pods that their host lost.
 const LOST: [&str; 5] = ["Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"];
+/// Those of them for which the host is to blame.
+const FAILED: [&str; 3] = ["NodeLost", "NodeShutdown", "Shutdown"];
 
 /// Whether the list has a Job.
 pub(super) fn has_job(list: &Value) -> bool {
@@ -24,7 +26,9 @@ pub(super) fn report(id: &str, list: &Value) -> Report {
     let elapsed = elapsed(&pods);
     let end = |kind: EndKind, words: &str| {
         let description = format!("Kubernetes job {id} {words}");
-        Condition::Ended(End { kind, elapsed, description })
+        let failed = pods.iter().find(|pod| kind == EndKind::HostLost && has_failed_host(pod));
+        let host = failed.map(|pod| host(pod).to_owned());
+        Condition::Ended(End { kind, elapsed, description, host })
     };
     let condition = match of_kind(list, "Job").next() {
         None => end(EndKind::Cancelled, "was deleted"),
@@ -104,11 +108,7 @@ fn failure(failed: &Value, pods: &[&Value]) -> (EndKind, String) {
     if text(failed, "/reason") == Some("DeadlineExceeded") {
         return (EndKind::TimeLimit, "reached its time limit".to_owned());
     }
-    let lost = |pod: &&&Value| {
-        text(pod, "/status/reason").is_some_and(|reason| LOST.contains(&reason))
-            || condition_of(pod, "DisruptionTarget").is_some()
-    };
-    if let Some(pod) = pods.iter().find(lost) {
+    if let Some(pod) = lost(pods) {
         let reason = text(pod, "/status/reason").unwrap_or("disruption");
         return (EndKind::HostLost, format!("lost host {} ({reason})", host(pod)));
     }
@@ -131,6 +131,22 @@ fn failure(failed: &Value, pods: &[&Value]) -> (EndKind, String) {
     }
     let message = text(failed, "/message").unwrap_or("no pod says why");
     (EndKind::Failed, format!("failed: {message}"))
+}
+
+/// A pod that lost its host, or was taken off it.
+fn lost<'a>(pods: &[&'a Value]) -> Option<&'a Value> {
+    let is_lost = |pod: &&&Value| {
+        text(pod, "/status/reason").is_some_and(|reason| LOST.contains(&reason))
+            || condition_of(pod, "DisruptionTarget").is_some()
+    };
+    pods.iter().find(is_lost).copied()
+}
+
+/// Whether the pod's host went down. It is not to blame where a pod of higher priority took its place.
+fn has_failed_host(pod: &Value) -> bool {
+    let tainted = condition_of(pod, "DisruptionTarget").and_then(|it| text(it, "/reason"));
+    text(pod, "/status/reason").is_some_and(|reason| FAILED.contains(&reason))
+        || tainted == Some("DeletionByTaintManager")
 }
 
 fn host(pod: &Value) -> &str {
@@ -218,5 +234,18 @@ mod tests {
             EndKind::HostLost,
             "lost host n3 (Evicted)",
         );
+        let blamed = |pod: Value| match report("a/b", &json!({"items": [backoff(), pod]})).condition
+        {
+            Condition::Ended(end) => end.host,
+            other => panic!("{other:?}"),
+        };
+        let disrupted = |reason: &str| {
+            let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": reason});
+            pod("n4", json!({"phase": "Failed", "conditions": [condition]}))
+        };
+        assert_eq!(blamed(disrupted("DeletionByTaintManager")).as_deref(), Some("n4"));
+        assert_eq!(blamed(disrupted("PreemptionByScheduler")), None);
+        let lost = pod("n5", json!({"phase": "Failed", "reason": "NodeLost"}));
+        assert_eq!(blamed(lost).as_deref(), Some("n5"));
     }
 }

@@ -77,7 +77,14 @@ impl Facts<'_> {
             _ => return Condition::Running(self.elapsed),
         };
         let description = self.describe(id, kind);
-        Condition::Ended(End { kind, elapsed: self.elapsed, description })
+        Condition::Ended(End { kind, elapsed: self.elapsed, description, host: self.lost() })
+    }
+
+    /// The host that failed; unknown if the job had several.
+    fn lost(&self) -> Option<String> {
+        let failed = ["NODE_FAIL", "BOOT_FAIL"].contains(&self.state);
+        let is_one = !self.hosts.is_empty() && !self.hosts.contains(['[', ',']);
+        (failed && is_one).then(|| self.hosts.to_owned())
     }
 
     fn waiting(&self, id: &str) -> String {
@@ -188,6 +195,13 @@ mod tests {
             EndKind::TimeLimit,
             "Slurm job 7 reached its time limit after 300 s",
         );
+        let lost = |hosts: &str| match controller(&format!("JobState=NODE_FAIL NodeList={hosts}"))
+            .condition
+        {
+            Condition::Ended(end) => end.host,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(["n[1-2]", "n1"].map(lost), [None, Some("n1".to_owned())]);
         check_end(
             "JobState=NODE_FAIL NodeList=n[1-2]",
             EndKind::HostLost,
