@@ -77,7 +77,9 @@ async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
     let one = Draft::new(&host, "one");
     start(&host, &one, 1).completed().await;
     let two = Draft::new(&host, "two");
-    start(&host, &two, 2).completed().await;
+    let mut runners = start(&host, &two, 2);
+    runners.completed().await;
+    assert!(!runners.logs().contains("PMIU_write"), "{}", runners.logs());
     for (key, tolerance) in
         [("loss", 1e-6), ("grad_norm", 1e-5), ("eval_loss", 1e-6), ("eval_accuracy", 0.0)]
     {
@@ -109,6 +111,40 @@ async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
     runners.completed().await;
     assert!(runners.logs().contains("resumed after step 5"), "{}", runners.logs());
     assert_eq!(bits(&weights(&killed)), bits(&weights(&two)));
+}
+
+#[tokio::test]
+async fn a_host_that_waits_for_another_ends_when_it_is_asked_to_stop() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let alone = Draft::new(&host, "alone");
+    let mut runners =
+        Runners::start_with(&host, &alone, &job_file(&alone, 2), 2, |rank, _| rank == 0);
+    until("host 0 serves", || alone.path("out/run/rendezvous").exists()).await;
+    terminate(runners.pid(0));
+    let statuses = runners.ended().await;
+    assert_eq!(statuses[0].code(), Some(3), "{}", runners.logs());
+
+    // Host 1 stands at the gate, and host 0 waits for it in a collective.
+    let blocked = Draft::new(&host, "blocked");
+    let gate = host.gate("blocked", 3);
+    let mut runners =
+        Runners::start_with(&host, &blocked, &job_file(&blocked, 2), 2, |rank, command| {
+            if rank == 0 {
+                command.env_remove("TRAIND_TEST_STEP_GATES");
+            }
+            command.env("TRAIND_HOST_SILENCE_SECONDS", "3");
+            true
+        });
+    until("host 1 waits at the gate", || gate.is_reached()).await;
+    terminate(runners.pid(0));
+    let statuses = runners.ended().await;
+    assert!(statuses.iter().all(|status| status.code() == Some(1)), "{}", runners.logs());
+    let failure = runners.finished(0).failure.unwrap();
+    let message = "host 0 was asked to stop, and has made no progress for";
+    assert!(failure.message.contains(message) && failure.transient, "{failure:?}");
 }
 
 #[tokio::test]

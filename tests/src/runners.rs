@@ -28,9 +28,20 @@ impl Runners {
     /// Starts the runners of `job_file`, which is written into the draft's folder, on `hosts` hosts. They
     /// meet by the ticket in the run folder.
     pub fn start(host: &Host, draft: &Draft, job_file: &str, hosts: usize) -> Runners {
+        Runners::start_with(host, draft, job_file, hosts, |_, _| true)
+    }
+
+    /// Starts the runners of the hosts for which `prepare`, which may change the command, returns true.
+    pub fn start_with(
+        host: &Host,
+        draft: &Draft,
+        job_file: &str,
+        hosts: usize,
+        prepare: impl Fn(usize, &mut Command) -> bool,
+    ) -> Runners {
         let folder = draft.folder().to_owned();
         fs::write(folder.join("job.yaml"), job_file).unwrap();
-        let processes = (0..hosts).map(|rank| {
+        let processes = (0..hosts).filter_map(|rank| {
             let log = File::create(folder.join(format!("host-{rank}.log"))).unwrap();
             let mut command = Command::new(traind().with_file_name("traind-runner"));
             command.arg("job.yaml").current_dir(&folder).stderr(log);
@@ -42,7 +53,7 @@ impl Runners {
                 command.env("TRAIND_HOSTS", hosts.to_string());
                 command.env("TRAIND_NODE_NAME", format!("node{rank}"));
             }
-            command.spawn().unwrap()
+            prepare(rank, &mut command).then(|| command.spawn().unwrap())
         });
         let processes = processes.collect();
         Runners { folder, processes }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::env;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// A process, one a host.
 #[derive(Debug)]
@@ -23,11 +23,12 @@ pub struct PmiServer {
 }
 
 impl Process {
-    /// Lets MPI find the connection by the variables that it reads when it starts.
-    pub(crate) fn announce(&self) {
-        let Some(server) = &self.pmi else { return };
+    /// Lets MPI find the connection by the variables that it reads when it starts. From then on the
+    /// connection is MPI's, which uses it once more when the process exits.
+    pub(crate) fn announce(&mut self) {
+        let Some(server) = self.pmi.take() else { return };
         let variables = [
-            ("PMI_FD", server.connection.as_raw_fd().to_string()),
+            ("PMI_FD", server.connection.into_raw_fd().to_string()),
             ("PMI_RANK", self.rank.to_string()),
             ("PMI_SIZE", self.size.to_string()),
         ];

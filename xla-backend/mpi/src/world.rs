@@ -43,7 +43,7 @@ impl World {
     /// Joins the other processes of the job, which all call this with the same number of devices,
     /// and returns when they have. `library` is trusted: its code runs in this process. Call it
     /// before other threads read the environment.
-    pub fn start(library: &Path, process: Process, devices: usize) -> Result<&'static World> {
+    pub fn start(library: &Path, mut process: Process, devices: usize) -> Result<&'static World> {
         let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
         if *started {
             return Err(Error::StartedBefore);

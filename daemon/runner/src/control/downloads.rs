@@ -3,13 +3,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use traind_cache::{DownloadObserver, EntryLocks};
 use traind_hub::{DataFile, DataSetRequest, Hub, ModelRequest, Notice};
-use traind_loader::Error as LoaderError;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Fetched, Phase};
 
@@ -18,8 +16,6 @@ use crate::error::{RunError, RunResult};
 
 /// The time between two events of one download.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
-/// The time between two checks for a stop request.
-const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Fetches files for a run.
 #[derive(Clone, Debug)]
@@ -77,7 +73,8 @@ impl Downloads {
         fetch: impl FnOnce(&Hub, &dyn Fn(Notice<'_>)) -> traind_hub::Result<T> + Send + 'static,
     ) -> RunResult<T> {
         let (hub, journal) = (self.hub.clone(), self.journal.clone());
-        let fetched = unless_stopped(&self.stop, move || {
+        // The next run continues from what has arrived by then.
+        let fetched = self.stop.abandon("fetch", Duration::ZERO, move || {
             fetch(&hub, &|notice| record_notice(&journal, field, notice))
         })?;
         fetched.map_err(|source| RunError::Hub { field, source })
@@ -138,32 +135,5 @@ impl DownloadObserver for DownloadEvents {
 
     fn is_cancelled(&self) -> bool {
         self.stop.reason().is_some()
-    }
-}
-
-/// Runs `work` on a thread of its own, which is abandoned when the run is asked to stop. The next
-/// run continues from what it has fetched by then.
-fn unless_stopped<T: Send + 'static>(
-    stop: &Stop,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> RunResult<T> {
-    let (sender, receiver) = sync_channel(1);
-    let thread = std::thread::Builder::new().name("fetch".to_owned());
-    let work = move || {
-        // The receiver is gone once the run was asked to stop.
-        let _ = sender.send(work());
-    };
-    thread.spawn(work).map_err(RunError::Thread)?;
-    loop {
-        match receiver.recv_timeout(POLL_EVERY) {
-            Ok(done) => return Ok(done),
-            Err(RecvTimeoutError::Timeout) if stop.reason().is_some() => {
-                return Err(LoaderError::Abandoned.into());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(RunError::Panicked("the thread that fetches ended".to_owned()));
-            }
-        }
     }
 }

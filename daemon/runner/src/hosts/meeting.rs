@@ -62,7 +62,7 @@ impl Hosts {
         }
         watchdog::start(self, &client, settings, watched);
         // Nobody else meets these hosts.
-        let _ = self.met.set(Met { client, server });
+        let _ = self.met.set(Met { client, server, silence_max: settings.silence_max });
         Ok(())
     }
 }

@@ -31,6 +31,8 @@ pub(crate) use watchdog::Watched;
 const LEAVE_MAX: Duration = Duration::from_secs(10);
 /// The time in which the loss of a host is noticed once its connections break.
 const LOSS_MAX: Duration = Duration::from_secs(8);
+/// The time in which a process ends after its last event.
+const EXIT_MAX: Duration = Duration::from_secs(20);
 /// The folder with the run folders of all hosts but the first.
 const FOLDER: &str = "hosts";
 /// The channel in which hosts meet after their last step.
@@ -50,6 +52,8 @@ struct Met {
     client: Client,
     /// On host 0.
     server: Option<Server>,
+    /// The silence after which a host is lost.
+    silence_max: Duration,
 }
 
 impl Hosts {
@@ -199,6 +203,19 @@ impl Hosts {
             transient: true,
             ..Failure::default()
         });
+    }
+
+    /// How long calls that wait for other hosts may still take once this one was asked to stop.
+    pub(crate) fn stop_patience(&self) -> Duration {
+        self.met.get().map_or(Duration::ZERO, |met| met.silence_max)
+    }
+
+    /// Bounds the time that the process takes to end after its last event: libraries may wait in their
+    /// destructors for calls that were abandoned.
+    pub(crate) fn limit_exit(&self) {
+        if !self.is_alone() {
+            watchdog::limit_exit(EXIT_MAX);
+        }
     }
 
     /// Waits where `error` may follow from the loss of another host: the watch then ends this process, with that

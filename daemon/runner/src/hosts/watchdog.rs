@@ -11,7 +11,7 @@ use traind_proto::v1::{Failure, Finished, Outcome, Phase};
 use traind_rendezvous::{Client, HostState, Verdict, WatchSettings};
 
 use super::Hosts;
-use crate::control::{Reporter, print_line};
+use crate::control::{Reporter, Stop, print_line};
 
 /// The time in which the process must end once its last event is written.
 const EXIT_MAX: Duration = Duration::from_secs(5);
@@ -24,23 +24,30 @@ pub(crate) struct Watched {
     pub reporter: Reporter,
     pub cores: Vec<u32>,
     pub started: Instant,
+    pub stop: Stop,
 }
 
 /// Starts to report this host's state, and to wait for the verdict on which all hosts end.
 pub(super) fn start(hosts: &Hosts, client: &Client, settings: WatchSettings, watched: Watched) {
-    let Watched { reporter, cores, started } = watched;
+    let Watched { reporter, cores, started, stop } = watched;
     let pace = Arc::new(Mutex::new(Pace::new()));
     let (ending, own_rank) = (reporter.clone(), hosts.rank);
     let hosts = hosts.clone();
-    let state = move || state(&hosts, &reporter, &cores, &pace);
+    let state = move || {
+        let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = state(&hosts, &reporter, &cores, &mut pace);
+        if let Some(blocked) = pace.blocked(&settings, stop.reason().is_some(), Instant::now()) {
+            end(&reporter, own_rank, started, verdict(own_rank, &state, blocked));
+        }
+        state
+    };
     client.follow(settings, state, move |verdict| end(&ending, own_rank, started, verdict));
 }
 
-fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &Mutex<Pace>) -> HostState {
+fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &mut Pace) -> HostState {
     take_warnings(hosts, reporter);
     let status = reporter.activity.status();
-    let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-    pace.observe(status.step, Instant::now());
+    pace.observe(status.step, status.phase, Instant::now());
     HostState {
         phase: status.phase.as_str_name().trim_start_matches("PHASE_").to_lowercase(),
         should_progress: status.phase == Phase::Input,
@@ -50,6 +57,17 @@ fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &Mutex<Pace>) 
         cores: cores.to_vec(),
         warnings: if hosts.is_first() { Vec::new() } else { reporter.journal.take_warnings() },
     }
+}
+
+/// The end of a host that was asked to stop, and whose step waits for others that do not come.
+fn verdict(rank: u32, state: &HostState, blocked: Duration) -> Verdict {
+    let (seconds, step, phase) = (blocked.as_secs(), state.step, &state.phase);
+    let message = format!(
+        "host {rank} was asked to stop, and has made no progress for {seconds} s; it is in phase {phase} of \
+         step {step}"
+    );
+    let reason = reasons::HOST_LOST.to_owned();
+    Verdict { rank, reason, message, transient: true, step: Some(step), host: String::new() }
 }
 
 /// Records the warnings of the other hosts in the job's log.
@@ -85,31 +103,46 @@ fn end(reporter: &Reporter, own_rank: u32, started: Instant, verdict: Verdict) {
         ..Finished::default()
     };
     // Exiting runs destructors of libraries, which may wait for the blocked collective.
-    std::thread::spawn(|| {
-        std::thread::sleep(EXIT_MAX);
-        let _ = kill_process(getpid(), Signal::KILL);
-    });
+    limit_exit(EXIT_MAX);
     if let Err(error) = reporter.journal.record_last(Kind::Finished(finished)) {
         print_line(format_args!("error: {error}"));
     }
     exit(1);
 }
 
-/// The time of the newest steps.
+/// Kills this process unless it has ended by itself after `limit`.
+pub(super) fn limit_exit(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        let _ = kill_process(getpid(), Signal::KILL);
+    });
+}
+
+/// The time of the newest steps, and the last progress.
 #[derive(Debug)]
 struct Pace {
     step: u64,
     since: Instant,
     seconds: Vec<f64>,
+    phase: Phase,
+    /// The last change of step or phase.
+    progressed: Instant,
+    /// When this host was asked to stop.
+    asked: Option<Instant>,
 }
 
 impl Pace {
     fn new() -> Pace {
-        Pace { step: 0, since: Instant::now(), seconds: Vec::new() }
+        let now = Instant::now();
+        let (phase, seconds) = (Phase::Unspecified, Vec::new());
+        Pace { step: 0, since: now, seconds, phase, progressed: now, asked: None }
     }
 
     /// Takes the mean time of the steps since the last call.
-    fn observe(&mut self, step: u64, now: Instant) {
+    fn observe(&mut self, step: u64, phase: Phase, now: Instant) {
+        if (step, phase) != (self.step, self.phase) {
+            (self.phase, self.progressed) = (phase, now);
+        }
         let steps = step.saturating_sub(self.step);
         if steps == 0 {
             return;
@@ -118,8 +151,29 @@ impl Pace {
         if self.seconds.len() == STEPS {
             self.seconds.remove(0);
         }
-        self.seconds.push(seconds);
+        // The time before the first step is that of preparing and compiling.
+        if self.step > 0 {
+            self.seconds.push(seconds);
+        }
         (self.step, self.since) = (step, now);
+    }
+
+    /// How long the host has made no progress although it was asked to stop, if that is too long. Phases
+    /// that take long by themselves count as progress.
+    fn blocked(
+        &mut self,
+        settings: &WatchSettings,
+        is_asked: bool,
+        now: Instant,
+    ) -> Option<Duration> {
+        if !is_asked {
+            return None;
+        }
+        let asked = *self.asked.get_or_insert(now);
+        let phases = [Phase::Input, Phase::Dispatch, Phase::Compute, Phase::Collective];
+        let steps = Duration::from_secs_f64(settings.delay_steps * self.median());
+        let blocked = now.duration_since(asked.max(self.progressed));
+        (phases.contains(&self.phase) && blocked > settings.silence_max.max(steps)).then_some(blocked)
     }
 
     /// 0 where unknown.
@@ -142,8 +196,32 @@ mod tests {
         let mut at = 0;
         for (step, seconds) in [(2, 2), (3, 1), (3, 50), (4, 0), (5, 1), (6, 1)] {
             at += seconds;
-            pace.observe(step, start + Duration::from_secs(at));
+            pace.observe(step, Phase::Compute, start + Duration::from_secs(at));
         }
         assert_eq!(pace.median(), 1.0);
+    }
+
+    #[test]
+    fn a_host_that_was_asked_to_stop_is_blocked_when_its_step_does_not_end() {
+        let settings = WatchSettings::default();
+        let mut pace = Pace::new();
+        let at = |second| pace.since + Duration::from_secs(second);
+        let times = [0, 1, 50, 70, 71, 91, 200, 9_000, 99_000].map(at);
+        let [start, begun, asked, not_yet, late, next, slow, saves, last] = times;
+        let mut check = |step, phase, is_asked, now, expect: Option<u64>| {
+            pace.observe(step, phase, now);
+            let blocked = pace.blocked(&settings, is_asked, now);
+            assert_eq!(blocked, expect.map(Duration::from_secs));
+        };
+        check(0, Phase::Compile, false, start, None);
+        check(1, Phase::Compute, false, begun, None);
+        check(1, Phase::Compute, true, asked, None);
+        check(1, Phase::Compute, true, not_yet, None);
+        check(1, Phase::Compute, true, late, Some(21));
+        // A step took 90 s by the median, so that 20 of them may take half an hour.
+        check(2, Phase::Compute, true, next, None);
+        check(2, Phase::Compute, true, slow, None);
+        check(3, Phase::Checkpoint, true, saves, None);
+        check(3, Phase::Checkpoint, true, last, None);
     }
 }

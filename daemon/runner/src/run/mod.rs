@@ -12,6 +12,7 @@ pub(crate) mod standalone;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use traind_job_file::{JobFile, Platform};
 use traind_loader::{TokenizedSet, panic_message};
@@ -56,7 +57,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
         serve(context)?;
         meet(context)?;
         let ended = execute(context)?;
-        end_mpi()?;
+        end_mpi(context)?;
         context.hosts.complete()?;
         Ok(ended)
     };
@@ -98,6 +99,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     if let Some(failure) = failure {
         context.hosts.fail(&failure);
     }
+    context.hosts.limit_exit();
     Ok(outcome)
 }
 
@@ -308,16 +310,18 @@ fn serve(context: &Context) -> RunResult<()> {
 
 /// Waits for the other hosts of the job.
 fn meet(context: &Context) -> RunResult<()> {
-    let Some(place) = &context.meeting_place else { return Ok(()) };
+    let Some(place) = context.meeting_place.clone() else { return Ok(()) };
     let watched = Watched {
         reporter: context.reporter.clone(),
         cores: context.spec.cores.clone(),
         started: context.started,
+        stop: context.stop.clone(),
     };
-    context.hosts.meet(place, watched)?;
+    // Hosts may come late, or never.
+    let (hosts, met) = (context.hosts.clone(), format!("all hosts of the job have met; this is {}", place.placement));
+    context.stop.abandon("meet", Duration::ZERO, move || hosts.meet(&place, watched))??;
     start_mpi(context)?;
-    let journal = &context.reporter.journal;
-    Ok(journal.info(format!("all hosts of the job have met; this is {}", place.placement))?)
+    Ok(context.reporter.journal.info(met)?)
 }
 
 /// Joins MPI, which carries the reductions of CPUs across hosts.
@@ -327,12 +331,16 @@ fn start_mpi(context: &Context) -> RunResult<()> {
     let Some(connection) = hosts.serve_mpi()?.filter(|_| is_cpu) else { return Ok(()) };
     let pmi = Some(PmiServer { connection: connection.into() });
     let process = Process { rank: hosts.rank(), size: hosts.size(), pmi };
-    let started = World::start(&traind_mpi::installed_library(), process, spec.cores.len());
-    started.map(drop).map_err(|error| RunError::Device(error.into()))
+    let devices = spec.cores.len();
+    let start = move || World::start(&traind_mpi::installed_library(), process, devices).map(drop);
+    let started = context.stop.abandon("mpi-start", Duration::ZERO, start)?;
+    started.map_err(|error| RunError::Device(error.into()))
 }
 
 /// Leaves MPI, which all hosts do at their ends.
-fn end_mpi() -> RunResult<()> {
-    let finished = World::current().map_or(Ok(()), World::finish);
+fn end_mpi(context: &Context) -> RunResult<()> {
+    let Ok(world) = World::current() else { return Ok(()) };
+    let patience = context.hosts.stop_patience();
+    let finished = context.stop.abandon("mpi-finish", patience, || world.finish())?;
     finished.map_err(|error| RunError::Device(error.into()))
 }
