@@ -7,6 +7,7 @@ pub mod event_log;
 pub mod program_folder;
 mod program_text;
 pub mod reasons;
+pub mod run_status;
 pub mod sample_ledger;
 
 /// The package `traind.v1`, generated from `traind/v1/*.proto`.

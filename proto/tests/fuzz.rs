@@ -36,11 +36,11 @@ const MESSAGES: &[(&str, Check)] = messages! {
     CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
     DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest GetJobRequest
-    GetSamplesRequest GetStatusRequest Job ListCoresRequest ListCoresResponse
+    GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
-    PlanJobRequest Plugin Resumed RevokeTokenRequest RunnerStatus Sample Samples Saved
+    PlanJobRequest Plugin Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchJobRequest
 };

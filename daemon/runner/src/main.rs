@@ -122,6 +122,7 @@ fn run_job(path: &Path) -> anyhow::Result<Outcome> {
         locks: EntryLocks::default(),
         hosts,
         meeting_place,
+        is_standalone,
         started,
     };
     Ok(run::run(&context)?)

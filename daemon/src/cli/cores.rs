@@ -10,9 +10,9 @@ use super::exit::Exit;
 use super::show::core_view::CoreView;
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
-use crate::interfaces::text::{activity, bytes};
+use crate::interfaces::text::{activity, bytes, printable};
 
-/// Show the host's cores and their utilization
+/// Show the cores of this host, and of jobs' other hosts, and their utilization
 #[derive(clap::Args)]
 pub(crate) struct Cores {
     /// Update every second
@@ -68,7 +68,10 @@ fn print_cores(cores: &[v1::Core]) {
 
 fn row(core: &v1::Core) -> Vec<String> {
     let mut row = vec![
-        format!("{}:{}", core.platform, core.core),
+        match core.host.as_str() {
+            "" => format!("{}:{}", core.platform, core.core),
+            host => format!("{}/{}:{}", printable(host), core.platform, core.core),
+        },
         core.device.clone(),
         core.job_id.clone(),
         core.job_name.clone(),

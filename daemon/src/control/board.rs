@@ -47,10 +47,11 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
     let jobs = store.run(Store::active).await?;
     let usage = usage_of(&settings.state_dir, &jobs).await;
     let host = settings.host.clone();
-    let polled = host.clone();
+    let (polled, state_dir, all) = (host.clone(), settings.state_dir.clone(), jobs.clone());
     // Reads files and calls drivers, which may block.
-    let statistics = tokio::task::spawn_blocking(move || polled.device_statistics()).await;
-    let mut statistics = statistics.unwrap_or_default();
+    let read = move || (polled.device_statistics(), cores_elsewhere(&state_dir, &all));
+    let read = tokio::task::spawn_blocking(read).await;
+    let (mut statistics, elsewhere) = read.unwrap_or_default();
     let cores = host.cores.iter().map(|core| {
         let holder = jobs.iter().find(|job| job.cores.contains(core));
         v1::Core {
@@ -61,15 +62,40 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
             usage: usage.get(core).copied(),
             figures: statistics.remove(core),
+            host: String::new(),
         }
     });
-    Ok(cores.collect())
+    Ok(cores.chain(elsewhere).collect())
+}
+
+/// The cores of other hosts that jobs in clusters hold, as their first hosts report them.
+fn cores_elsewhere(state_dir: &Path, jobs: &[Job]) -> Vec<v1::Core> {
+    let jobs = jobs.iter().filter(|job| job.is_elsewhere());
+    let statuses = jobs.filter_map(|job| {
+        let status = RunDir::new(state_dir, &job.id).status()?;
+        Some(status.hosts.into_iter().flat_map(move |host| cores_of(job, host)))
+    });
+    statuses.flatten().collect()
+}
+
+fn cores_of(job: &Job, status: v1::HostStatus) -> impl Iterator<Item = v1::Core> {
+    let v1::HostStatus { host, cores, usage, .. } = status;
+    cores.into_iter().map(move |core| v1::Core {
+        core,
+        platform: job.platform.clone(),
+        device: String::new(),
+        job_id: job.id.clone(),
+        job_name: job.name.clone(),
+        usage: usage.map(|usage| v1::CoreUsage { core, ..usage }),
+        figures: None,
+        host: host.clone(),
+    })
 }
 
 /// Queries all runners at once. Returns usage by core.
 async fn usage_of(state_dir: &Path, jobs: &[Job]) -> HashMap<u32, v1::CoreUsage> {
     let mut queries = JoinSet::new();
-    for job in jobs {
+    for job in jobs.iter().filter(|job| !job.is_elsewhere()) {
         let socket = RunDir::new(state_dir, &job.id).socket();
         queries.spawn(runner_status(socket));
     }

@@ -9,15 +9,21 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use traind_proto::event_log::{EventLogError, EventLogReader};
 use traind_proto::program_folder::PROGRAM_FOLDER;
+use traind_proto::run_status::{self, RUN_STATUS_FILE};
 use traind_proto::sample_ledger::SAMPLE_LEDGER_FILE;
+use traind_proto::v1::RunStatus;
 
 use crate::access::account::Account;
+
+/// The age at which a status of the hosts is out of date. Clients of a file server may see changes late.
+const STATUS_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Paths within `<state_dir>/jobs/<job_id>` and `<state_dir>/records/<job_id>`.
 #[derive(Clone, Debug)]
@@ -138,6 +144,16 @@ impl RunDir {
     /// Opens the event log of another host than the first one for reading.
     pub(crate) fn open_host_events_log(&self, rank: u32) -> Result<EventLogReader, EventLogError> {
         self.open_log(self.path.join("hosts").join(rank.to_string()).join("events.log"))
+    }
+
+    /// Reads the status of the run's hosts; `None` if the first host has not written one recently, since
+    /// its runner has ended or is asked by its socket.
+    pub(crate) fn status(&self) -> Option<RunStatus> {
+        let file = self.open(&self.path.join(RUN_STATUS_FILE)).ok()?;
+        let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?);
+        // The clock of a file server may be ahead.
+        let is_old = age.is_ok_and(|age| age > STATUS_AGE_MAX);
+        if is_old { None } else { run_status::read(file).ok() }
     }
 
     fn open_log(&self, path: PathBuf) -> Result<EventLogReader, EventLogError> {

@@ -34,5 +34,5 @@ pub use pmi::serve_pmi;
 pub use server::Server;
 pub use ticket::{KEY_VARIABLE, Ticket, TicketError, key_of_environment};
 pub use tls::JobKey;
-pub use watch::WatchSettings;
+pub use watch::{HostReport, WatchSettings};
 pub use wire::Verdict;

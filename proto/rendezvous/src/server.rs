@@ -17,7 +17,7 @@ use crate::error::{RendezvousError, Result};
 use crate::service::Service;
 use crate::ticket::Ticket;
 use crate::tls::JobKey;
-use crate::watch::WatchSettings;
+use crate::watch::{HostReport, WatchSettings};
 use crate::wire::rendezvous_server::RendezvousServer;
 
 /// The largest message: a part of every host.
@@ -73,6 +73,11 @@ impl Server {
     /// Takes the warnings that other hosts have sent.
     pub fn take_warnings(&self) -> Vec<String> {
         self.service.take_warnings()
+    }
+
+    /// The newest reports of the hosts that are there, by rank.
+    pub fn reports(&self) -> Vec<HostReport> {
+        self.service.reports()
     }
 
     /// Waits until all other hosts have left, at most for `wait`.

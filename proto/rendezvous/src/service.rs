@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::rounds::{Exchanged, Rounds};
 use crate::values::Values;
-use crate::watch::{Watch, WatchSettings};
+use crate::watch::{HostReport, Watch, WatchSettings};
 use crate::wire::rendezvous_server::Rendezvous;
 use crate::wire::{
     Answer, ExchangeRequest, ExchangeResponse, GetRequest, GetResponse, Heartbeat, JoinRequest,
@@ -63,6 +63,11 @@ impl Service {
     /// Takes the warnings of other hosts.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.shared.warnings))
+    }
+
+    /// The newest reports of all hosts.
+    pub(crate) fn reports(&self) -> Vec<HostReport> {
+        self.watch().reports()
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {

@@ -34,6 +34,17 @@ impl Default for WatchSettings {
 /// Reason of a lost host, as in the failures of jobs.
 pub(crate) const HOST_LOST: &str = "HOST_LOST";
 
+/// The newest report of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostReport {
+    pub rank: u32,
+    /// Its name in its cluster.
+    pub name: String,
+    pub cores: Vec<u32>,
+    /// As in its [`HostState`](crate::HostState).
+    pub status: Vec<u8>,
+}
+
 /// The hosts of a job, as host 0 sees them.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -94,6 +105,17 @@ impl Watch {
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         let host = self.hosts.get(rank as usize);
         host.is_none_or(|host| host.has_left || host.absent_since.is_some() || host.heard.is_none())
+    }
+
+    /// The newest reports of the hosts that are there, by rank.
+    pub(crate) fn reports(&self) -> Vec<HostReport> {
+        let report = |host: &Host| HostReport {
+            rank: host.rank,
+            name: host.name.clone(),
+            cores: host.newest.cores.clone(),
+            status: host.newest.status.clone(),
+        };
+        self.watched().map(report).collect()
     }
 
     /// The newest state of host 0, with its name.

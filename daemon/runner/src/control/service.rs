@@ -64,11 +64,12 @@ fn total_bytes(memory: &MemoryUsage) -> u64 {
     memory.parameters_bytes + memory.optimizer_bytes + memory.temporary_bytes + memory.code_bytes
 }
 
-impl RunnerService {
-    fn usages(&self) -> Vec<CoreUsage> {
-        let now = self.activity.status();
-        let usage = |&core| CoreUsage {
-            core,
+impl Activity {
+    /// Counters of each of the runner's cores. Its index is left out.
+    pub(crate) fn usage(&self) -> CoreUsage {
+        let now = self.status();
+        CoreUsage {
+            core: 0,
             utilization_percent_1s: now.utilization_1s * 100.0,
             utilization_percent_1m: now.utilization_1m * 100.0,
             memory_used_bytes: total_bytes(&now.memory),
@@ -82,8 +83,14 @@ impl RunnerService {
             memory: Some(now.memory),
             programs_compiled: now.programs_compiled as u32,
             programs_total: now.programs_total as u32,
-        };
-        self.cores.iter().map(usage).collect()
+        }
+    }
+}
+
+impl RunnerService {
+    fn usages(&self) -> Vec<CoreUsage> {
+        let usage = self.activity.usage();
+        self.cores.iter().map(|&core| CoreUsage { core, ..usage }).collect()
     }
 
     /// Sends the usage of all cores every `period` until the client disconnects.

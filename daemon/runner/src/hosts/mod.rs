@@ -9,6 +9,7 @@ mod agreement;
 mod arguments;
 mod environment;
 mod meeting;
+mod status_file;
 mod watchdog;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(crate) use agreement::StopAgreement;
 pub(crate) use arguments::placement_of;
 pub(crate) use environment::apply as apply_environment;
 pub(crate) use meeting::MeetingPlace;
+pub(crate) use status_file::Published;
 pub(crate) use watchdog::Watched;
 
 /// How long host 0 waits at its end until the others have left.

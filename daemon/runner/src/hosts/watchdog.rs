@@ -4,6 +4,7 @@ use std::process::exit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use prost::Message as _;
 use rustix::process::{Signal, getpid, kill_process};
 use traind_proto::reasons;
 use traind_proto::v1::event::Kind;
@@ -56,6 +57,7 @@ fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &mut Pace) -> 
         step_seconds: pace.median(),
         cores: cores.to_vec(),
         warnings: if hosts.is_first() { Vec::new() } else { reporter.journal.take_warnings() },
+        status: reporter.activity.usage().encode_to_vec(),
     }
 }
 
@@ -173,7 +175,8 @@ impl Pace {
         let phases = [Phase::Input, Phase::Dispatch, Phase::Compute, Phase::Collective];
         let steps = Duration::from_secs_f64(settings.delay_steps * self.median());
         let blocked = now.duration_since(asked.max(self.progressed));
-        (phases.contains(&self.phase) && blocked > settings.silence_max.max(steps)).then_some(blocked)
+        (phases.contains(&self.phase) && blocked > settings.silence_max.max(steps))
+            .then_some(blocked)
     }
 
     /// 0 where unknown.

@@ -24,6 +24,8 @@ pub(crate) struct Context {
     pub hosts: Hosts,
     /// Where the hosts meet, if a launcher started several.
     pub meeting_place: Option<MeetingPlace>,
+    /// Whether the runner was started without a daemon.
+    pub is_standalone: bool,
     pub started: Instant,
 }
 

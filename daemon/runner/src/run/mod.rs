@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use traind_job_file::{JobFile, Platform};
+use traind_job_file::{Engine, JobFile, Platform};
 use traind_loader::{TokenizedSet, panic_message};
 use traind_mpi::{PmiServer, Process, World};
 use traind_proto::sample_ledger::LedgerHead;
@@ -25,7 +25,7 @@ use traind_rendezvous::host_name;
 use crate::checkpoint::{self, Checkpoints};
 use crate::control::{RunnerService, StepGates, print_line};
 use crate::error::{RunError, RunResult};
-use crate::hosts::{StopAgreement, Watched};
+use crate::hosts::{Published, StopAgreement, Watched};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, Reports};
@@ -55,6 +55,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     let work = || {
         record_start(context)?;
         serve(context)?;
+        publish(context)?;
         meet(context)?;
         let ended = execute(context)?;
         end_mpi(context)?;
@@ -308,6 +309,21 @@ fn serve(context: &Context) -> RunResult<()> {
     service.spawn(&context.run_dir).map_err(RunError::Service)
 }
 
+/// Reports the status of all hosts in the run folder, unless a daemon of this host asks by the socket.
+fn publish(context: &Context) -> RunResult<()> {
+    let is_followed_here =
+        !context.is_standalone && context.spec.job.resources.engine == Engine::Local;
+    if is_followed_here || !context.hosts.is_first() {
+        return Ok(());
+    }
+    context.hosts.publish(Published {
+        run_dir: context.run_dir.clone(),
+        attempt: context.spec.attempt,
+        cores: context.spec.cores.clone(),
+        activity: context.reporter.activity.clone(),
+    })
+}
+
 /// Waits for the other hosts of the job.
 fn meet(context: &Context) -> RunResult<()> {
     let Some(place) = context.meeting_place.clone() else { return Ok(()) };
@@ -318,7 +334,10 @@ fn meet(context: &Context) -> RunResult<()> {
         stop: context.stop.clone(),
     };
     // Hosts may come late, or never.
-    let (hosts, met) = (context.hosts.clone(), format!("all hosts of the job have met; this is {}", place.placement));
+    let (hosts, met) = (
+        context.hosts.clone(),
+        format!("all hosts of the job have met; this is {}", place.placement),
+    );
     context.stop.abandon("meet", Duration::ZERO, move || hosts.meet(&place, watched))??;
     start_mpi(context)?;
     Ok(context.reporter.journal.info(met)?)

@@ -7,6 +7,8 @@ use crate::interfaces::text::phase;
 
 #[derive(Serialize)]
 pub(crate) struct CoreView {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    host: String,
     core: u32,
     platform: String,
     device: String,
@@ -50,6 +52,7 @@ struct FiguresView {
 impl From<&v1::Core> for CoreView {
     fn from(core: &v1::Core) -> CoreView {
         CoreView {
+            host: core.host.clone(),
             core: core.core,
             platform: core.platform.clone(),
             device: core.device.clone(),

@@ -30,6 +30,9 @@ fn labels(core: &Core) -> Labels {
         ("job_name", core.job_name.clone()),
         ("modelName", core.device.clone()),
     ];
+    if !core.host.is_empty() {
+        labels.push(("host", core.host.clone()));
+    }
     match core.platform.as_str() {
         "neuron" => labels.push(("neuroncore", index)),
         "cuda" => labels.push(("gpu", index)),

@@ -63,6 +63,7 @@ fn prepared(data: &DataPrepared) -> Value {
 
 pub(super) fn core(core: &Core) -> Value {
     let mut view = Map::from_iter([
+        ("host".to_owned(), json!(core.host)),
         ("core".to_owned(), json!(core.core)),
         ("platform".to_owned(), json!(core.platform)),
         ("device".to_owned(), json!(core.device)),

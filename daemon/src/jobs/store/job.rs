@@ -174,6 +174,11 @@ impl Job {
         Cluster::of(*engine)
     }
 
+    /// Whether others than this daemon start its runners, most likely on other hosts.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.cluster_kind().is_some()
+    }
+
     /// Hosts that failed so often that its next run avoids them.
     pub(crate) fn avoided_hosts(&self) -> Vec<String> {
         let failed = self.host_failures.iter().filter(|(_, count)| **count >= HOST_FAILURES_MAX);

@@ -27,6 +27,8 @@ pub struct HostState {
     pub cores: Vec<u32>,
     /// Warnings since the last call.
     pub warnings: Vec<String>,
+    /// Status for host 0, which the rendezvous does not look into.
+    pub status: Vec<u8>,
 }
 
 /// The newest sign of host 0.
@@ -92,9 +94,9 @@ async fn report(
 }
 
 fn heartbeat(joined: &Joined, state: HostState) -> Heartbeat {
-    let HostState { phase, should_progress, step, step_seconds, cores, warnings } = state;
+    let HostState { phase, should_progress, step, step_seconds, cores, warnings, status } = state;
     let member = Some(joined.member);
-    Heartbeat { member, phase, should_progress, step, step_seconds, cores, warnings }
+    Heartbeat { member, phase, should_progress, step, step_seconds, cores, warnings, status }
 }
 
 impl First {

@@ -90,8 +90,16 @@ fn details(core: &Core) -> Vec<Span<'static>> {
     vec![
         Span::from(format!("  {:>10}  ", text::bytes(usage.memory_used_bytes))),
         Span::styled(format!("{:<10}", text::activity(usage)), Style::new().fg(color(core))),
-        Span::from(format!(" {}", core.job_name.chars().take(20).collect::<String>())),
+        Span::from(format!(" {}", owner(core).chars().take(20).collect::<String>())),
     ]
+}
+
+/// The job that holds the core, with the core's host if that is another one.
+fn owner(core: &Core) -> String {
+    match core.host.as_str() {
+        "" => core.job_name.clone(),
+        host => format!("{host} {}", core.job_name),
+    }
 }
 
 fn color(core: &Core) -> Color {

@@ -46,13 +46,14 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &App) {
 }
 
 fn header(app: &App) -> Line<'static> {
-    let held = app.cores.iter().filter(|core| !core.job_id.is_empty()).count();
+    let own = || app.cores.iter().filter(|core| core.host.is_empty());
+    let held = own().filter(|core| !core.job_id.is_empty()).count();
     let count = |state| app.jobs.iter().filter(|job| job.state() == state).count();
     let mut spans = vec![
         Span::from(" traind ").bold().reversed(),
         Span::from(format!(
             " {held} of {} cores held   {} running   {} waiting ",
-            app.cores.len(),
+            own().count(),
             count(JobState::Running),
             count(JobState::Pending)
         )),

@@ -18,7 +18,7 @@ function cell(core) {
   const tag = held ? "a" : "div";
   const target = held ? { href: `#/jobs/${core.job_id}` } : {};
   const cell = el(tag, { class: "core", title: title(core), ...target },
-    el("span", { class: "dim" }, `${core.platform}:${core.core}`),
+    el("span", { class: "dim" }, `${core.host ? `${core.host}/` : ""}${core.platform}:${core.core}`),
     el("b", { class: "num" }, value),
     el("span", { class: "more dim" }, known ? `${core.phase}, ${bytes(core.memory_used_bytes)}` : ""),
     el("span", { class: "more" }, core.job_name));
@@ -27,7 +27,7 @@ function cell(core) {
 }
 
 function title(core) {
-  const parts = [core.device];
+  const parts = [core.host ? `${core.host}, ${core.platform}:${core.core}` : core.device];
   if (core.job_name) parts.push(core.job_name);
   if (core.phase) parts.push(`${core.phase}, ${Math.round(core.utilization_1m)} % over the last minute`);
   if (core.tflops) parts.push(`${core.tflops.toPrecision(3)} TFLOP/s`);

@@ -20,9 +20,12 @@ export function overview(page) {
 
   async function refresh() {
     const { host, user, ...now } = await page.get("/api/overview");
-    page.setHeader(`${now.cores.length} ${host.platform} cores, ${host.device}`, user);
-    const held = now.cores.filter((core) => core.job_id).length;
-    swap(cores, el("h2", {}, `Cores: ${held} of ${now.cores.length} held`), heatMap(now.cores));
+    const own = now.cores.filter((core) => !core.host);
+    const others = now.cores.filter((core) => core.host);
+    page.setHeader(`${own.length} ${host.platform} cores, ${host.device}`, user);
+    const held = own.filter((core) => core.job_id).length;
+    swap(cores, el("h2", {}, `Cores: ${held} of ${own.length} held`), heatMap(own),
+      ...(others.length ? [el("h2", {}, `On other hosts: ${others.length}`), heatMap(others)] : []));
     const inState = (...states) => now.jobs.filter((job) => states.includes(job.state));
     const running = inState(...ACTIVE);
     follow(running);
