@@ -1,5 +1,5 @@
-//! The file of a run directory with the status of the run's hosts. The first host's runner writes it, the daemon
-//! reads it.
+//! Two files of a run directory, by which a daemon on another host follows the run: the status of the run's hosts,
+//! which the first host's runner writes, and a request to stop, which the daemon writes.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,6 +11,12 @@ use crate::v1::RunStatus;
 
 /// Name of the file in a run directory.
 pub const RUN_STATUS_FILE: &str = "hosts.status";
+/// Name of the file that asks a run to stop: its text is [`CANCEL`] or [`INTERRUPT`].
+pub const STOP_FILE: &str = "stop";
+/// Stop without a checkpoint.
+pub const CANCEL: &str = "cancel";
+/// Save a checkpoint and stop.
+pub const INTERRUPT: &str = "interrupt";
 /// Larger files are not read. Thousands of hosts need less.
 const BYTES_MAX: u64 = 16 << 20;
 

@@ -33,7 +33,7 @@ macro_rules! messages {
 }
 
 const MESSAGES: &[(&str, Check)] = messages! {
-    CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
+    AdoptRunRequest CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
     DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest GetJobRequest
     GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse

@@ -31,6 +31,7 @@ pub(crate) enum Role {
 const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/CreateJob", Role::Submitter),
     ("/traind.v1.Jobs/ForkJob", Role::Submitter),
+    ("/traind.v1.Jobs/AdoptRun", Role::Submitter),
     ("/traind.v1.Jobs/PlanJob", Role::Submitter),
     ("/traind.v1.Jobs/GetJob", Role::Viewer),
     ("/traind.v1.Jobs/ListJobs", Role::Viewer),

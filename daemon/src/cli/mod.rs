@@ -1,6 +1,7 @@
 //! The command line: a file for each command, and its entry here.
 
 mod act_as;
+mod adopt;
 mod become_user;
 mod cancel;
 mod completions;
@@ -76,6 +77,7 @@ enum Command {
     Serve(Box<serve::Serve>),
     Submit(submit::Submit),
     Fork(fork::Fork),
+    Adopt(adopt::Adopt),
     Init(init::Init),
     Convert(convert::Convert),
     Generate(generate::Generate),
@@ -158,6 +160,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Generate(generate) => generate.run(),
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,
+            Command::Adopt(adopt) => adopt.run(global).await,
             Command::Plan(plan) => plan.run(global).await,
             Command::Ls(ls) => ls.run(global).await,
             Command::Get(get) => get.run(global).await,

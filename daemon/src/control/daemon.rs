@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use traind_proto::v1;
 
 use super::admission::{self, Submission};
+use super::adoption;
 use super::board::Board;
 use super::error::Error;
 use super::fork;
@@ -27,6 +28,7 @@ use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::state_lock::{LockError, StateLock};
 use crate::jobs::store::{Job, Resolved, Store, StoreError};
+use crate::jobs::supervisor::claim::{self, Claim};
 use crate::jobs::supervisor::{Begin, StopRequests, Supervisor};
 use crate::settings::{RunAs, Settings, SettingsError};
 
@@ -55,6 +57,8 @@ pub(crate) struct Daemon {
     attended: Mutex<HashMap<String, StopRequests>>,
     tasks: TaskTracker,
     board: Board,
+    /// Held while a run is adopted.
+    adopting: Mutex<()>,
     /// Sessions of the web page.
     pub logins: Logins,
     _lock: StateLock,
@@ -110,6 +114,7 @@ impl Daemon {
             attended: Mutex::default(),
             tasks: TaskTracker::new(),
             board: Board::default(),
+            adopting: Mutex::default(),
             logins: Logins::default(),
             _lock: lock,
         }))
@@ -170,6 +175,41 @@ impl Daemon {
         };
         let job = self.store.run(create).await?;
         self.get(&job.id, None).await
+    }
+
+    /// Follows a run that was started without the daemon.
+    pub(crate) async fn adopt(
+        self: &Arc<Daemon>,
+        request: v1::AdoptRunRequest,
+        caller: Caller,
+    ) -> Result<Job, Error> {
+        let daemon = self.clone();
+        let adopt = move |_: &Store| daemon.adopt_blocking(&request.run_dir, caller);
+        let (job, is_new) = self.store.run(adopt).await?;
+        if is_new {
+            self.attend(job.clone(), Begin::Attach);
+        }
+        self.get(&job.id, None).await
+    }
+
+    /// Returns the job, and whether nobody follows it yet.
+    fn adopt_blocking(&self, folder: &str, caller: Caller) -> Result<(Job, bool), Error> {
+        let (settings, store) = (&self.settings, &self.store);
+        // Two requests for one run are answered one after the other.
+        let _one = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = adoption::find(folder, &caller, settings)?;
+        if let Some(job) = adoption::follower(store, settings, &run)? {
+            return Ok((job, false));
+        }
+        let new = adoption::job(&run, caller)?;
+        let run_dir = self.run_dir(&new.id);
+        run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
+        let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
+        let adopted = claim().map_err(Error::Link).and_then(|_| {
+            record::write_adopted(&run_dir, &new).map_err(Error::Link)?;
+            Ok(store.adopt(&new, run.spec.attempt, run.began)?)
+        });
+        adopted.map(|job| (job, true)).inspect_err(|_| run_dir.unlink())
     }
 
     /// Plans a job, and refuses one that does not fit this host. With a search, compares the meshes of

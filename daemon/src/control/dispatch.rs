@@ -103,7 +103,7 @@ fn decide(
     let (mut waiting, next) =
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
     let (in_clusters, here): (Vec<Job>, Vec<Job>) =
-        unfinished.into_iter().partition(|job| job.cluster_kind().is_some());
+        unfinished.into_iter().partition(Job::is_elsewhere);
     let (Plan { mut placements, waiting: queued, preemptions }, queue) =
         plan(&here, settings, preempted, now);
     placements.extend(handed_over(&in_clusters));
@@ -116,7 +116,7 @@ fn decide(
 
 /// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.
 fn handed_over(jobs: &[Job]) -> impl Iterator<Item = Placement> {
-    let pending = jobs.iter().filter(|job| job.state == JobState::Pending);
+    let pending = jobs.iter().filter(|job| job.state == JobState::Pending && !job.is_adopted());
     pending.map(|job| Placement { id: job.id.clone(), cores: Vec::new() })
 }
 

@@ -48,6 +48,13 @@ pub enum Error {
     /// `field` of the job file names the folder.
     #[error("{field} {folder} is in use by job {id}, which is {state}")]
     FolderInUse { field: &'static str, folder: String, id: String, state: JobState },
+    #[error(
+        "{folder} belongs to {owner}; only that user or an admin may adopt the run",
+        folder = .folder.display()
+    )]
+    ForeignRun { folder: PathBuf, owner: String },
+    #[error("link the run folder: {0}")]
+    Link(std::io::Error),
     #[error(transparent)]
     Access(#[from] crate::access::AccessError),
     #[error("look up or switch to the user's account: {0}")]

@@ -153,7 +153,7 @@ fn free_folder(store: &Store, output_dir: &Path) -> Result<PathBuf, StoreError> 
 }
 
 /// Removes keys without a value, whose defaults are not written as null.
-fn remove_nulls(value: &mut Value) {
+pub(super) fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(entries) => {
             entries.retain(|_, value| !value.is_null());

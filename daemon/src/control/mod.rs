@@ -2,6 +2,7 @@
 //! Imports `access`, `host`, `settings` and `jobs`, and knows nothing of how callers reach it.
 
 pub(crate) mod admission;
+mod adoption;
 mod board;
 pub(crate) mod daemon;
 pub(crate) mod dispatch;

@@ -32,6 +32,11 @@ pub(crate) fn write(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {
     replace(&run_dir.record(), &serde_json::to_vec(new)?)
 }
 
+/// Writes the record of a run that others started, whose folder is linked already. Durable on return.
+pub(crate) fn write_adopted(run_dir: &RunDir, new: &NewJob) -> io::Result<()> {
+    replace(&run_dir.record(), &serde_json::to_vec(new)?)
+}
+
 /// Reads a job's record; `None` if there is none.
 pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
     match fs::read(run_dir.record()) {

@@ -6,7 +6,7 @@
 //! daemon trusts later are among the records, which no runner can write to.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use traind_proto::event_log::{EventLogError, EventLogReader};
 use traind_proto::program_folder::PROGRAM_FOLDER;
-use traind_proto::run_status::{self, RUN_STATUS_FILE};
+use traind_proto::run_status::{self, RUN_STATUS_FILE, STOP_FILE};
 use traind_proto::sample_ledger::SAMPLE_LEDGER_FILE;
 use traind_proto::v1::RunStatus;
 
@@ -118,6 +118,55 @@ impl RunDir {
         }
     }
 
+    /// Creates the records, and a link to the folder of a run that was started without the daemon. The link belongs
+    /// to `owner`, whose files alone are opened through it.
+    pub(crate) fn link(&self, target: &Path, owner: u32) -> io::Result<()> {
+        if let Some(jobs) = self.path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(jobs)?;
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.records)?;
+        std::os::unix::fs::symlink(target, &self.path)?;
+        let changed = std::os::unix::fs::lchown(&self.path, Some(owner), None);
+        changed.inspect_err(|_| self.unlink())
+    }
+
+    /// Removes the link and the records of a run that was not adopted.
+    pub(crate) fn unlink(&self) {
+        // Nothing refers to what stays behind.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_dir_all(&self.records);
+    }
+
+    /// The folder of a run that was started without the daemon.
+    pub(crate) fn linked(&self) -> Option<PathBuf> {
+        fs::read_link(&self.path).ok()
+    }
+
+    /// Asks a run that was started without the daemon to stop.
+    pub(crate) fn request_stop(&self, request: &str) -> io::Result<()> {
+        let folder = openat(CWD, &self.path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        if File::from(folder.try_clone()?).metadata()?.uid() != self.owner()? {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it is no folder of the job's user",
+            ));
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        match openat(&folder, STOP_FILE, flags, mode) {
+            Ok(file) => File::from(file).write_all(request.as_bytes()),
+            // It was asked before.
+            Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The user whose job it is: the owner of the run folder, or of the link to it. Only the daemon creates either.
+    fn owner(&self) -> io::Result<u32> {
+        Ok(fs::symlink_metadata(&self.path)?.uid())
+    }
+
     /// Opens or creates the file for the runner's standard output and error.
     pub(crate) fn open_runner_log(&self) -> io::Result<File> {
         let path = self.runner_log();
@@ -144,6 +193,11 @@ impl RunDir {
     /// Opens the event log of another host than the first one for reading.
     pub(crate) fn open_host_events_log(&self, rank: u32) -> Result<EventLogReader, EventLogError> {
         self.open_log(self.path.join("hosts").join(rank.to_string()).join("events.log"))
+    }
+
+    /// Reads the newest status of the run's hosts.
+    pub(crate) fn last_status(&self) -> Option<RunStatus> {
+        run_status::read(self.open(&self.path.join(RUN_STATUS_FILE)).ok()?).ok()
     }
 
     /// Reads the status of the run's hosts; `None` if the first host has not written one recently, since
@@ -174,8 +228,8 @@ impl RunDir {
             Errno::LOOP | Errno::NXIO => foreign(),
             error => error.into(),
         })?);
-        let (found, folder) = (file.metadata()?, fs::metadata(&self.path)?);
-        if found.is_file() && found.uid() == folder.uid() { Ok(file) } else { Err(foreign()) }
+        let found = file.metadata()?;
+        if found.is_file() && found.uid() == self.owner()? { Ok(file) } else { Err(foreign()) }
     }
 
     /// Returns the last lines of the runner's output: at most `lines`, from its last 16 KiB.
@@ -199,7 +253,6 @@ fn tail(mut file: File, bytes: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn the_tail_is_the_last_lines() {
@@ -211,6 +264,36 @@ mod tests {
         assert_eq!(run_dir.runner_log_tail(2), "two\nthree \u{fffd}");
         run_dir.open_runner_log().unwrap().write_all(b"four\n").unwrap();
         assert_eq!(run_dir.runner_log_tail(1), "four");
+    }
+
+    #[test]
+    fn an_adopted_folder_is_asked_to_stop_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        let target = folder.path().join("run");
+        fs::create_dir(&target).unwrap();
+        run_dir.link(&target, rustix::process::getuid().as_raw()).unwrap();
+        assert_eq!(run_dir.linked(), Some(target.clone()));
+        for request in ["cancel", "interrupt"] {
+            run_dir.request_stop(request).unwrap();
+            assert_eq!(fs::read_to_string(target.join("stop")).unwrap(), "cancel");
+        }
+        run_dir.unlink();
+        assert!(run_dir.linked().is_none() && target.is_dir());
+    }
+
+    #[test]
+    fn a_folder_that_another_user_put_in_place_of_an_adopted_one_is_not_used() {
+        let (folder, others) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let run_dir = RunDir::new(folder.path(), "a");
+        fs::write(others.path().join("runner.log"), "hidden\n").unwrap();
+        run_dir.link(others.path(), rustix::process::getuid().as_raw()).unwrap();
+        assert_eq!(run_dir.runner_log_tail(1), "hidden");
+        // As root, whose link then belongs to somebody else than the folder.
+        if std::os::unix::fs::lchown(run_dir.path(), Some(12_345), None).is_ok() {
+            assert_eq!(run_dir.runner_log_tail(1), "");
+            assert!(run_dir.request_stop("cancel").is_err());
+        }
     }
 
     #[test]

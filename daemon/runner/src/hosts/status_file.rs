@@ -1,15 +1,17 @@
-//! The status of all hosts in the run folder of the first one, for those who follow the run from elsewhere.
+//! The status of all hosts in the run folder of the first one, for a daemon that follows the run from elsewhere, and
+//! that daemon's request to stop.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prost::Message as _;
-use traind_proto::run_status;
+use traind_proto::run_status::{self, CANCEL, STOP_FILE};
 use traind_proto::v1::{CoreUsage, HostStatus, RunStatus};
 use traind_rendezvous::HostReport;
 
 use super::Hosts;
-use crate::control::Activity;
+use crate::control::{Activity, Stop, StopReason};
 use crate::error::{RunError, RunResult};
 
 /// The time between two statuses.
@@ -22,16 +24,22 @@ pub(crate) struct Published {
     pub attempt: u32,
     pub cores: Vec<u32>,
     pub activity: Activity,
+    pub stop: Stop,
 }
 
 impl Hosts {
-    /// Writes the status of all hosts until the process ends, on a thread of its own.
+    /// Writes the status of all hosts until the process ends, and obeys a request to stop, on a thread of its own.
     pub(crate) fn publish(&self, published: Published) -> RunResult<()> {
         let hosts = self.clone();
+        // An earlier attempt was asked.
+        take_request(&published.run_dir);
         let write = move || {
             for number in 1.. {
                 // A folder that cannot be written to fails the event log too.
                 let _ = hosts.write_status(&published, number);
+                if let Some(reason) = take_request(&published.run_dir) {
+                    published.stop.request(reason);
+                }
                 std::thread::sleep(PERIOD);
             }
         };
@@ -40,7 +48,7 @@ impl Hosts {
     }
 
     fn write_status(&self, published: &Published, number: u64) -> std::io::Result<()> {
-        let Published { run_dir, attempt, cores, activity } = published;
+        let Published { run_dir, attempt, cores, activity, .. } = published;
         let own = HostStatus {
             rank: self.rank,
             host: self.name(),
@@ -55,7 +63,35 @@ impl Hosts {
     }
 }
 
+/// Removes a request to stop from the run folder, and returns it.
+fn take_request(run_dir: &Path) -> Option<StopReason> {
+    let path = run_dir.join(STOP_FILE);
+    let text = fs::read_to_string(&path).ok()?;
+    // A request that stays behind is repeated, which changes nothing.
+    let _ = fs::remove_file(&path);
+    Some(if text.trim() == CANCEL { StopReason::Cancelled } else { StopReason::Interrupted })
+}
+
 fn of_report(report: HostReport) -> HostStatus {
     let HostReport { rank, name, cores, status } = report;
     HostStatus { rank, host: name, cores, usage: CoreUsage::decode(status.as_slice()).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::run_status::INTERRUPT;
+
+    use super::*;
+
+    #[test]
+    fn a_request_to_stop_is_taken_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |text: &str, expect| {
+            fs::write(folder.path().join(STOP_FILE), text).unwrap();
+            assert_eq!(take_request(folder.path()), Some(expect));
+            assert_eq!(take_request(folder.path()), None);
+        };
+        check(CANCEL, StopReason::Cancelled);
+        check(INTERRUPT, StopReason::Interrupted);
+    }
 }

@@ -321,6 +321,7 @@ fn publish(context: &Context) -> RunResult<()> {
         attempt: context.spec.attempt,
         cores: context.spec.cores.clone(),
         activity: context.reporter.activity.clone(),
+        stop: context.stop.clone(),
     })
 }
 

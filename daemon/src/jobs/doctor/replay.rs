@@ -13,7 +13,7 @@ use crate::clock;
 use crate::host::process::Identity;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
-use crate::jobs::store::{Job, NewJob, Store, StoreError};
+use crate::jobs::store::{ADOPTED, Job, NewJob, Store, StoreError};
 use crate::jobs::supervisor;
 use crate::jobs::supervisor::claim::Claim;
 
@@ -51,6 +51,8 @@ pub(super) fn replay_job(
     match last.filter(|(attempt, _)| *attempt == spec.attempt) {
         // The next daemon asks the cluster.
         Some((_, Claim::Cluster(submitted))) => store.submitted(id, &submitted).map(drop),
+        // The next daemon follows it further.
+        _ if new.engine == ADOPTED => Ok(()),
         Some((_, Claim::Runner(runner))) if Identity::is_alive(&runner) => Ok(()),
         Some((_, Claim::Runner(runner))) => end_attempt(store, id, !runner.is_of_this_boot()),
         // The job was placed, but no runner started.

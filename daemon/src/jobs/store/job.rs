@@ -17,6 +17,9 @@ use crate::notification::Receiver;
 /// How often a host may fail before a job avoids it.
 pub(crate) const HOST_FAILURES_MAX: u32 = 3;
 
+/// The engine of runs that were started without the daemon.
+pub(crate) const ADOPTED: &str = "adopted";
+
 /// A stored job. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
@@ -176,7 +179,12 @@ impl Job {
 
     /// Whether others than this daemon start its runners, most likely on other hosts.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.cluster_kind().is_some()
+        self.cluster_kind().is_some() || self.is_adopted()
+    }
+
+    /// Whether the daemon follows a run that was started without it.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.engine == ADOPTED
     }
 
     /// Hosts that failed so often that its next run avoids them.

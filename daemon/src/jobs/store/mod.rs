@@ -26,7 +26,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
 pub(crate) use error::StoreError;
-pub(crate) use job::{HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
+pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
 pub(crate) use outbox::Delivery;
 pub(crate) use read::{Billed, Resolved};
 pub(crate) use write::Restart;

@@ -34,17 +34,42 @@ impl Store {
             if let Some(job) = repeated(transaction, new)? {
                 return Ok(job);
             }
-            refuse_shared_output(transaction, new)?;
-            insert(transaction, new).map_err(StoreError::sqlite("insert a job"))?;
-            let mut draft = self.draft(transaction, &new.id)?;
-            draft.append(Kind::StateChanged(v1::StateChanged {
-                from: v1::JobState::Unspecified.into(),
-                to: wire::job_state(JobState::Pending).into(),
-                reason: String::new(),
-            }))?;
-            draft.notify(None, "")?;
+            self.begin(transaction, new)?.save()
+        })
+    }
+
+    /// Stores a job for a run that others started: its `attempt`, which began at this time, in microseconds since
+    /// 1970. The job is never in the queue.
+    pub(crate) fn adopt(
+        &self,
+        new: &NewJob,
+        attempt: u32,
+        began: Option<i64>,
+    ) -> Result<Job, StoreError> {
+        self.change(|transaction| {
+            let mut draft = self.begin(transaction, new)?;
+            draft.place(&[], attempt)?;
+            draft.job.start_time = began;
+            draft.job.place_time = began.or(draft.job.place_time);
             draft.save()
         })
+    }
+
+    fn begin<'a>(
+        &'a self,
+        connection: &'a Connection,
+        new: &NewJob,
+    ) -> Result<Draft<'a>, StoreError> {
+        refuse_shared_output(connection, new)?;
+        insert(connection, new).map_err(StoreError::sqlite("insert a job"))?;
+        let mut draft = self.draft(connection, &new.id)?;
+        draft.append(Kind::StateChanged(v1::StateChanged {
+            from: v1::JobState::Unspecified.into(),
+            to: wire::job_state(JobState::Pending).into(),
+            reason: String::new(),
+        }))?;
+        draft.notify(None, "")?;
+        Ok(draft)
     }
 
     /// Gives a pending job its cores, for its next attempt.

@@ -20,6 +20,8 @@ pub(crate) enum Claim {
     Runner(Identity),
     /// A job that a cluster places.
     Cluster(ClusterJob),
+    /// Runners that others started.
+    Adopted,
     /// No process, now or later.
     Void,
 }

@@ -84,6 +84,10 @@ impl Follower {
     /// Returns once the runner has ended; `None` if the daemon closes before.
     pub(super) async fn run(mut self) -> Option<Ended> {
         loop {
+            if self.job.is_adopted() && self.supervisor.draining.is_cancelled() {
+                // Others started it, and a later daemon follows it further.
+                return None;
+            }
             self.ask_cluster().await;
             // Checked before the log is read, so that its last events are not missed.
             let ended = self.runner.as_ref().is_none_or(Runner::has_ended);
@@ -110,8 +114,11 @@ impl Follower {
         Some(Ended { job, exit, killed: self.stop.killed(), end, trouble })
     }
 
-    /// Stores what a cluster reports about the job.
+    /// Stores what a cluster reports about the job, or looks for signs of life in an adopted run.
     async fn ask_cluster(&mut self) {
+        if let Some(Runner::Adopted(run)) = &mut self.runner {
+            run.observe(&self.job, Instant::now());
+        }
         let Some(Runner::Cluster(run)) = &mut self.runner else { return };
         match run.watch(&self.supervisor.store, &self.job).await {
             Ok(None) => {}
@@ -164,8 +171,7 @@ impl Follower {
             return;
         }
         // The runners of several hosts watch each other, and no other host's socket is in reach.
-        let is_elsewhere = matches!(self.runner, Some(Runner::Cluster(_)));
-        if ending || is_elsewhere || !self.heartbeat.is_due(Instant::now()) {
+        if ending || self.job.is_elsewhere() || !self.heartbeat.is_due(Instant::now()) {
             return;
         }
         let status = runner_status(self.run_dir.socket()).await;

@@ -10,6 +10,7 @@ use traind_job_file::{JobFile, RunSpec, RunSpecError};
 use traind_proto::{reasons, v1};
 
 use super::Supervisor;
+use super::adopted_run::AdoptedRun;
 use super::claim::{self, Claim};
 use super::cluster_run;
 use super::host_retry;
@@ -213,6 +214,9 @@ pub(super) async fn attach(supervisor: &Supervisor, job: &Job) -> Result<Found, 
         return cluster_run::attach(supervisor, cluster, job).await;
     }
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    if job.is_adopted() {
+        return Ok(Found::Alive(Runner::Adopted(AdoptedRun::new(run_dir))));
+    }
     let (job, path) = (job.clone(), run_dir.path().to_owned());
     let found = tokio::task::spawn_blocking(move || find(&run_dir, &job)).await;
     let found = found.map_err(io::Error::other).and_then(|found| found);
@@ -225,7 +229,7 @@ fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
         // Without the folder no launcher can claim the attempt either.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Unclaimed),
         Err(error) => Err(error),
-        Ok(Claim::Void | Claim::Cluster(_)) => Ok(Found::Unclaimed),
+        Ok(Claim::Void | Claim::Cluster(_) | Claim::Adopted) => Ok(Found::Unclaimed),
         Ok(Claim::Runner(identity)) => {
             let tree = Tree::find(run_dir, &job.id);
             let found = RunnerProcess::attach(&identity, tree)?;

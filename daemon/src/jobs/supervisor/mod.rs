@@ -1,6 +1,7 @@
 //! One task per runner: starts it or finds it again, stores what it reports, stops it on
 //! request, and settles the job when the process has ended.
 
+mod adopted_run;
 pub(crate) mod claim;
 mod cluster_run;
 mod delegated;
@@ -163,6 +164,9 @@ impl Supervisor {
         let run_dir = RunDir::new(&self.settings.state_dir, &job.id);
         let follower = Follower::new(self.clone(), job, run_dir.clone(), runner, requests.clone());
         let Some(Ended { job, exit, killed, end, trouble }) = follower.run().await else { return };
+        if job.is_adopted() {
+            return self.settle_adopted(job, &run_dir, end, trouble).await;
+        }
         let preempted = requests.preempt.get();
         let leaving = self.draining.is_cancelled() || preempted.is_some();
         if trouble.is_none() && was_removed(&job, end.as_ref(), leaving) {
@@ -199,6 +203,33 @@ impl Supervisor {
             (Outcome::Failed, Some(failure)) => self.fail(&job, failure).await,
             (outcome, failure) => self.settle(&job, outcome, failure).await,
         }
+    }
+
+    /// Settles a job whose run others started, and may start again.
+    async fn settle_adopted(
+        &self,
+        job: Job,
+        run_dir: &RunDir,
+        end: Option<End>,
+        trouble: Option<v1::Failure>,
+    ) {
+        let cancelled = job.state == JobState::Cancelling;
+        let evidence = Evidence {
+            cancelled,
+            step: job.progress.as_ref().map(|progress| progress.step),
+            finished: job.finished.clone(),
+            witness: witness::of_lost_first_host(run_dir, &job),
+            end,
+            trouble,
+            ..Evidence::default()
+        };
+        let (outcome, failure) = verdict(evidence);
+        if outcome == Outcome::Cancelled && !cancelled {
+            let id = job.id.clone();
+            let reason = "stopped without the daemon";
+            self.store_durably(move |store| store.cancel(&id, reason)).await;
+        }
+        self.settle(&job, outcome, failure).await;
     }
 
     /// Requeues a job whose runner the host could not start.

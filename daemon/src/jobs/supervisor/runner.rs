@@ -1,9 +1,10 @@
-//! The runner of a job, or its runners: a process of this host, or a job in a cluster.
+//! The runner of a job, or its runners: a process of this host, a job in a cluster, or a run that others started.
 
 use std::io;
 use std::process::ExitStatus;
 use std::time::Instant;
 
+use super::adopted_run::AdoptedRun;
 use super::cluster_run::ClusterRun;
 use super::process::RunnerProcess;
 use crate::jobs::cluster::{ClusterError, End};
@@ -13,6 +14,7 @@ use crate::jobs::cluster::{ClusterError, End};
 pub(super) enum Runner {
     Process(RunnerProcess),
     Cluster(ClusterRun),
+    Adopted(AdoptedRun),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,8 @@ impl Runner {
         match self {
             Runner::Process(process) => Some(process.since),
             Runner::Cluster(run) => run.since(),
+            // Its time limits are not the daemon's.
+            Runner::Adopted(_) => None,
         }
     }
 
@@ -37,6 +41,7 @@ impl Runner {
         match self {
             Runner::Process(process) => process.has_ended(),
             Runner::Cluster(run) => run.has_ended(),
+            Runner::Adopted(run) => run.has_ended(Instant::now()),
         }
     }
 
@@ -45,6 +50,7 @@ impl Runner {
         match self {
             Runner::Process(process) => Ok(process.cancel()?),
             Runner::Cluster(run) => Ok(run.cancel().await?),
+            Runner::Adopted(run) => Ok(run.cancel()?),
         }
     }
 
@@ -53,6 +59,7 @@ impl Runner {
         match self {
             Runner::Process(process) => Ok(process.interrupt()?),
             Runner::Cluster(run) => Ok(run.interrupt().await?),
+            Runner::Adopted(run) => Ok(run.interrupt()?),
         }
     }
 
@@ -61,6 +68,8 @@ impl Runner {
         match self {
             Runner::Process(process) => Ok(process.kill()?),
             Runner::Cluster(run) => Ok(run.remove().await?),
+            // Its processes are those of another host.
+            Runner::Adopted(run) => Ok(run.cancel()?),
         }
     }
 
@@ -68,7 +77,7 @@ impl Runner {
     pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         match self {
             Runner::Process(process) => process.reap(),
-            Runner::Cluster(_) => Ok(None),
+            Runner::Cluster(_) | Runner::Adopted(_) => Ok(None),
         }
     }
 
@@ -77,6 +86,7 @@ impl Runner {
         match self {
             Runner::Process(_) => None,
             Runner::Cluster(run) => run.end(),
+            Runner::Adopted(run) => run.end(Instant::now()),
         }
     }
 }

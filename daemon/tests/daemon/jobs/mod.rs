@@ -1,5 +1,6 @@
 //! Jobs, from submission to their end.
 
+pub(crate) mod adopting;
 mod draining;
 mod lifecycle;
 pub(crate) mod planning;

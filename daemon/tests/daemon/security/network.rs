@@ -19,6 +19,7 @@ use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::tokens_client::TokensClient;
 
+use crate::jobs::adopting::Run;
 use crate::security::access::code_over;
 use crate::services::web::Browser;
 use crate::support::host::{Host, PATIENCE, until_logged};
@@ -253,6 +254,17 @@ async fn a_token_works_until_it_is_revoked() {
     assert!(network.host.cli(&["token", "revoke", id]).status.success());
     let (done, said) = network.remote(&["ls"], &token);
     assert!(!done && said.contains("the token is not valid"), "{said}");
+}
+
+#[tokio::test]
+async fn a_run_of_another_user_is_adopted_by_admins_alone() {
+    let network = Networked::started(&["--tokens"]).await;
+    let run = Run::begin(&network.host.path("out"));
+    let folder = run.folder.display().to_string();
+    let token = [("TRAIND_TOKEN", network.new_token(&["sue"]))];
+    let (done, said) = network.remote(&["adopt", &folder], &token);
+    assert!(!done && said.contains("only that user or an admin may adopt the run"), "{said}");
+    assert!(network.host.cli(&["adopt", &folder]).status.success());
 }
 
 #[tokio::test]

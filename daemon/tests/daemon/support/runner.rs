@@ -65,7 +65,7 @@ fn write_frame(frames: &Path, name: &str, kind: Kind) {
     EventLogWriter::open(&frames.join(name)).unwrap().append(kind).unwrap();
 }
 
-fn started() -> Kind {
+pub(crate) fn started() -> Kind {
     Kind::Started(v1::Started {
         pid: 1,
         cores: vec![0],
@@ -75,7 +75,7 @@ fn started() -> Kind {
     })
 }
 
-fn step(step: u64) -> Kind {
+pub(crate) fn step(step: u64) -> Kind {
     Kind::Step(v1::Step {
         step,
         max_steps: STEPS,
@@ -98,7 +98,7 @@ fn step(step: u64) -> Kind {
     })
 }
 
-fn finished(outcome: v1::Outcome, failure: Option<v1::Failure>) -> Kind {
+pub(crate) fn finished(outcome: v1::Outcome, failure: Option<v1::Failure>) -> Kind {
     Kind::Finished(v1::Finished {
         outcome: outcome.into(),
         failure,

@@ -33,8 +33,12 @@ const HANDLED_MAX: usize = 64;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
 /// Calls that may take long, since they run a planner or sync the disk.
-const LONG: [&str; 3] =
-    ["/traind.v1.Jobs/CreateJob", "/traind.v1.Jobs/ForkJob", "/traind.v1.Jobs/PlanJob"];
+const LONG: [&str; 4] = [
+    "/traind.v1.Jobs/CreateJob",
+    "/traind.v1.Jobs/ForkJob",
+    "/traind.v1.Jobs/AdoptRun",
+    "/traind.v1.Jobs/PlanJob",
+];
 const LONG_HANDLED_MAX: usize = 16;
 /// The call that may compare meshes.
 const SEARCHES: &str = "/traind.v1.Jobs/PlanJob";

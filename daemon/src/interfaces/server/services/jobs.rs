@@ -96,6 +96,16 @@ impl v1::jobs_server::Jobs for Jobs {
         Ok(Response::new(self.present(job)))
     }
 
+    async fn adopt_run(
+        &self,
+        request: Request<v1::AdoptRunRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        self.admit_job()?;
+        let caller = peer::caller(&request)?;
+        let job = self.daemon.adopt(request.into_inner(), caller).await?;
+        Ok(Response::new(self.present(job)))
+    }
+
     async fn plan_job(
         &self,
         request: Request<v1::PlanJobRequest>,

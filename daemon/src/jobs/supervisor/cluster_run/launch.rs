@@ -87,7 +87,7 @@ pub(in crate::jobs::supervisor) async fn attach(
         |job: ClusterJob, account| Found::Alive(Runner::Cluster(ClusterRun::new(job, account)));
     match claim::read(&run_dir.claim(job.attempt)) {
         Ok(Claim::Cluster(submitted)) => return Ok(found(submitted, job.run_as)),
-        Ok(Claim::Void | Claim::Runner(_)) => return Ok(Found::Unclaimed),
+        Ok(Claim::Void | Claim::Runner(_) | Claim::Adopted) => return Ok(Found::Unclaimed),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(source) => {
             return Err(LaunchError::RunDir { path: run_dir.path().to_owned(), source });

@@ -1,0 +1,165 @@
+//! Adoption of runs that were started without the daemon: `srun traind-runner job.yaml`. Only `run.json` is read
+//! here, with the rights of the caller.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde_json::Value;
+use traind_job_file::{RUN_SPEC_FILE, RunSpec};
+use traind_proto::event_log::EventLogReader;
+use traind_proto::v1::event::Kind;
+
+use super::error::Error;
+use super::fork::remove_nulls;
+use crate::access::account::{Account, user_name, with_rights_of};
+use crate::access::{Caller, Role};
+use crate::clock;
+use crate::job_id;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::store::{ADOPTED, Job, NewJob, Store};
+use crate::notification::receivers_of;
+use crate::settings::Settings;
+
+/// The size of the largest `run.json` that is read.
+const SPEC_BYTES_MAX: u64 = 16 << 20;
+
+/// A run to adopt.
+pub(super) struct Found {
+    /// The run folder, without links.
+    pub folder: PathBuf,
+    /// The user whose folder it is.
+    pub owner: Account,
+    pub spec: RunSpec,
+    /// When the attempt began, in microseconds since 1970, if it has.
+    pub began: Option<i64>,
+}
+
+/// Finds the run in `folder`, which must belong to the caller unless that is an admin.
+pub(super) fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result<Found, Error> {
+    let given = Path::new(folder);
+    if !given.is_absolute() {
+        return Err(refused("must be an absolute path".to_owned()));
+    }
+    let located = with_rights_of(caller.account, || locate(given)).map_err(Error::Switch)?;
+    let (folder, owner) = located.map_err(|error| refused(error.to_string()))?;
+    refuse_foreign(&folder, owner, caller)?;
+    if let Some(objection) = settings.roots.objection(&folder) {
+        return Err(refused(objection));
+    }
+    if settings.state_dir.canonicalize().is_ok_and(|state| folder.starts_with(state)) {
+        return Err(refused("is the folder of a job of this daemon".to_owned()));
+    }
+    let spec =
+        with_rights_of(caller.account, || read_spec(&folder, owner)).map_err(Error::Switch)?;
+    let spec = spec.map_err(|error| refused(format!("{RUN_SPEC_FILE}: {error}")))?;
+    let began = with_rights_of(caller.account, || began(&folder, owner, spec.attempt));
+    Ok(Found { folder, owner, began: began.map_err(Error::Switch)?, spec })
+}
+
+/// Returns the job that follows the run already.
+pub(super) fn follower(
+    store: &Store,
+    settings: &Settings,
+    run: &Found,
+) -> Result<Option<Job>, Error> {
+    let unfinished = store.unfinished()?;
+    let follows = |job: &Job| {
+        let linked = RunDir::new(&settings.state_dir, &job.id).linked();
+        job.is_adopted() && linked.as_deref() == Some(run.folder.as_path())
+    };
+    Ok(unfinished.into_iter().find(follows))
+}
+
+/// The job that follows `run`.
+pub(super) fn job(run: &Found, caller: Caller) -> Result<NewJob, Error> {
+    let job = &run.spec.job;
+    let mut keys: Value = serde_json::to_value(job).map_err(Error::Resolved)?;
+    remove_nulls(&mut keys);
+    let is_own = is_own(run.owner, &caller);
+    Ok(NewJob {
+        id: job_id::new().map_err(Error::Random)?,
+        create_time: clock::now(),
+        name: job.name.clone(),
+        owner: if is_own { caller.user } else { user_name(run.owner.uid) },
+        run_as: caller.account.map(|_| run.owner),
+        platform: job.resources.platform.to_string(),
+        core_count: job.resources.total_cores(),
+        price_per_hour: job.resources.price_per_hour,
+        engine: ADOPTED.to_owned(),
+        hosts: job.resources.hosts,
+        receivers: receivers_of(&job.notify),
+        output_dir: job.output_dir.display().to_string(),
+        job_file: serde_saphyr::to_string(&keys).map_err(|error| Error::Fork(error.to_string()))?,
+        base_dir: run.folder.display().to_string(),
+        resolved: serde_json::to_string(job).map_err(Error::Resolved)?,
+        ..NewJob::default()
+    })
+}
+
+/// The folder without links, and its owner.
+fn locate(given: &Path) -> io::Result<(PathBuf, Account)> {
+    let folder = given.canonicalize()?;
+    let metadata = fs::metadata(&folder)?;
+    match metadata.is_dir() {
+        true => Ok((folder, Account { uid: metadata.uid(), gid: metadata.gid() })),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    }
+}
+
+fn refuse_foreign(folder: &Path, owner: Account, caller: &Caller) -> Result<(), Error> {
+    match is_own(owner, caller) || caller.role() == Role::Admin {
+        true => Ok(()),
+        false => {
+            let (folder, owner) = (folder.to_owned(), user_name(owner.uid));
+            Err(Error::ForeignRun { folder, owner })
+        }
+    }
+}
+
+/// Whether the caller is the user whose folder it is.
+fn is_own(owner: Account, caller: &Caller) -> bool {
+    match caller.account {
+        Some(account) => account.uid == owner.uid,
+        None => caller.user == user_name(owner.uid),
+    }
+}
+
+fn read_spec(folder: &Path, owner: Account) -> io::Result<RunSpec> {
+    let mut text = Vec::new();
+    open(&folder.join(RUN_SPEC_FILE), owner)?.take(SPEC_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// When the attempt began, by its first event.
+fn began(folder: &Path, owner: Account, attempt: u32) -> Option<i64> {
+    let path = folder.join("events.log");
+    let log = EventLogReader::of_file(open(&path, owner).ok()?, &path);
+    let (mut offset, mut began) = (0, None);
+    while let Some(events) = log.read_from(offset).ok().filter(|events| !events.is_empty()) {
+        for logged in events {
+            offset = logged.next_offset;
+            if matches!(&logged.event.kind, Some(Kind::Started(it)) if it.attempt == attempt) {
+                began = logged.event.time.as_ref().map(clock::micros);
+            }
+        }
+    }
+    began
+}
+
+/// Opens a regular file of `owner`, and follows no link.
+fn open(path: &Path, owner: Account) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    match found.is_file() && found.uid() == owner.uid {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no file of the folder's user")),
+    }
+}
+
+fn refused(description: String) -> Error {
+    Error::Request { field: "run_dir", description }
+}
