@@ -42,7 +42,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
-    Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchJobRequest
+    Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };
 
 /// Numbers that look random and are the same in every run.

@@ -36,6 +36,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/GetJob", Role::Viewer),
     ("/traind.v1.Jobs/ListJobs", Role::Viewer),
     ("/traind.v1.Jobs/WatchJob", Role::Viewer),
+    ("/traind.v1.Jobs/WatchHost", Role::Viewer),
     ("/traind.v1.Jobs/CancelJob", Role::Submitter),
     ("/traind.v1.Jobs/GetSamples", Role::Viewer),
     ("/traind.v1.Jobs/ListPrograms", Role::Viewer),

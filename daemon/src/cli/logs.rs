@@ -17,12 +17,23 @@ pub(crate) struct Logs {
     /// Continue until the job ends
     #[arg(long, short)]
     follow: bool,
+    /// Print the events of one of the job's hosts, from 0; its warnings are also in the job's own
+    #[arg(long, value_name = "NUMBER")]
+    host: Option<u32>,
 }
 
 impl Logs {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut jobs = client::jobs(&global).await?;
         let job = client::get_job(&jobs, &self.job).await?;
+        if let Some(host) = self.host {
+            let request = v1::WatchHostRequest { job_id: job.id, host, follow: self.follow };
+            let mut events = jobs.watch_host(request).await?.into_inner();
+            while let Some(event) = events.message().await? {
+                print(&event);
+            }
+            return Ok(Exit::Done);
+        }
         if self.follow {
             return follow::each_event(jobs, &job, print).await;
         }

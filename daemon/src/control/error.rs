@@ -53,6 +53,8 @@ pub enum Error {
         folder = .folder.display()
     )]
     ForeignRun { folder: PathBuf, owner: String },
+    #[error("read the host's log: {0}")]
+    HostLog(traind_proto::event_log::EventLogError),
     #[error("link the run folder: {0}")]
     Link(std::io::Error),
     #[error(transparent)]

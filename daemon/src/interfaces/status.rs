@@ -46,7 +46,9 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Disk { .. } => (Code::FailedPrecondition, reasons::DISK_EXCEEDED),
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::FolderInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
-        Error::Denied(_) | Error::ForeignRun { .. } => (Code::PermissionDenied, reasons::PERMISSION_DENIED),
+        Error::Denied(_) | Error::ForeignRun { .. } => {
+            (Code::PermissionDenied, reasons::PERMISSION_DENIED)
+        }
         Error::Unauthenticated | Error::InvalidToken => {
             (Code::Unauthenticated, reasons::UNAUTHENTICATED)
         }
@@ -59,7 +61,9 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::ShuttingDown | Error::Draining => (Code::Unavailable, reasons::SHUTTING_DOWN),
         Error::NoWeb => (Code::FailedPrecondition, reasons::WEB_DISABLED),
         Error::Store(_) => (Code::Internal, reasons::STORE_FAILED),
-        Error::Ledger(_) | Error::Programs(_) | Error::Link(_) => (Code::Internal, reasons::RUN_DIRECTORY_FAILED),
+        Error::Ledger(_) | Error::Programs(_) | Error::Link(_) | Error::HostLog(_) => {
+            (Code::Internal, reasons::RUN_DIRECTORY_FAILED)
+        }
         Error::Access(_)
         | Error::Switch(_)
         | Error::Random(_)

@@ -2,9 +2,9 @@
 
 use tonic::Code;
 use tonic_types::StatusExt;
-use traind_proto::v1::{Event, Job, JobState, event::Kind};
+use traind_proto::v1::{Event, Job, JobState, ListCoresRequest, event::Kind};
 
-use crate::support::host::{Host, until_file};
+use crate::support::host::{Host, PATIENCE, until_file};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, WAITS_FOR_GO};
 use crate::support::slurm::Slurm;
 
@@ -213,6 +213,44 @@ async fn the_death_of_the_first_host_is_reported_by_another() {
         _ => false,
     };
     assert!(events.iter().any(is_named), "{events:?}");
+}
+
+/// Two hosts, of which the second one has a log of its own.
+const REPORTS_ITS_HOSTS: &str = "
+say started; cp $frames/hosts.status .
+mkdir -p hosts/1; (run_dir=hosts/1; say started; say_steps 1 2)
+until [ -e go ]; do sleep 0.02; done
+say completed";
+
+#[tokio::test]
+async fn the_cores_and_logs_of_all_hosts_are_shown() {
+    let (host, _slurm) = started(REPORTS_ITS_HOSTS).await;
+    let job = submit(&host).await;
+    let start = std::time::Instant::now();
+    let shown = loop {
+        let shown = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
+        if shown.contains("n2/cpu:1") {
+            break shown;
+        }
+        assert!(start.elapsed() < PATIENCE, "{shown}");
+    };
+    for part in ["cpu:0", "n1/cpu:0", "n1/cpu:1", "n2/cpu:0", "compute", "87 %"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let cores = host.cores().await.list_cores(ListCoresRequest::default()).await.unwrap();
+    let others = cores.into_inner().cores.into_iter().filter(|core| !core.host.is_empty());
+    assert!(others.clone().all(|core| core.job_id == job.id && core.platform == "cpu"));
+    assert_eq!(others.count(), 4);
+    let log = |number: &str| host.cli(&["logs", &job.id, "--host", number]);
+    let text = String::from_utf8(log("1").stdout).unwrap();
+    assert!(text.contains("step 2") && !text.contains("completed"), "{text}");
+    let refused = String::from_utf8(log("2").stderr).unwrap();
+    assert!(refused.contains("the job's hosts are 0 to 1"), "{refused}");
+    std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    host.until_state(&job.id, JobState::Completed).await;
+    // A job that has ended holds no cores.
+    let shown = String::from_utf8(host.cli(&["cores"]).stdout).unwrap();
+    assert!(!shown.contains("n1/"), "{shown}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::process::Pid;
 use traind_proto::event_log::EventLogWriter;
+use traind_proto::run_status;
 use traind_proto::v1::{self, event::Kind};
 
 pub(crate) const STEPS: u64 = 40;
@@ -55,6 +56,7 @@ pub(crate) fn install(folder: &Path, script: &str) {
     for step in 1..=STEPS {
         write_frame(&frames, &format!("step-{step}"), self::step(step));
     }
+    run_status::write(&frames, &status()).unwrap();
     let runner = folder.join("runner");
     fs::write(&runner, format!("{PRELUDE}{script}\n")).unwrap();
     fs::set_permissions(&runner, Permissions::from_mode(0o755)).unwrap();
@@ -115,6 +117,24 @@ fn full_disk() -> v1::Failure {
         transient: true,
         ..Default::default()
     }
+}
+
+/// The status of two hosts with two cores each.
+fn status() -> v1::RunStatus {
+    let usage = v1::CoreUsage {
+        utilization_percent_1s: 87.0,
+        phase: v1::Phase::Compute.into(),
+        step: 7,
+        max_steps: STEPS,
+        ..Default::default()
+    };
+    let host = |rank: u32| v1::HostStatus {
+        rank,
+        host: format!("n{}", rank + 1),
+        cores: vec![0, 1],
+        usage: Some(usage),
+    };
+    v1::RunStatus { number: 1, attempt: 1, hosts: (0..2).map(host).collect() }
 }
 
 fn device_failed() -> v1::Failure {

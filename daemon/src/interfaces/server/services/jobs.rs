@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
-use super::{programs, samples, watch};
+use super::{host_log, programs, samples, watch};
 use crate::clock;
 use crate::control::admission::Submission;
 use crate::control::daemon::Daemon;
@@ -73,6 +73,7 @@ pub(crate) async fn present_with_data(daemon: &Daemon, job: Job) -> Result<v1::J
 #[tonic::async_trait]
 impl v1::jobs_server::Jobs for Jobs {
     type ListProgramsStream = Messages<v1::ProgramPiece>;
+    type WatchHostStream = Messages<v1::Event>;
     type WatchJobStream = Messages<v1::Event>;
 
     async fn create_job(
@@ -158,6 +159,18 @@ impl v1::jobs_server::Jobs for Jobs {
         let job = self.daemon.get(&request.job_id, scope).await?;
         let from = request.from_sequence.max(1);
         Ok(Response::new(watch::events(self.daemon.clone(), job, from)))
+    }
+
+    async fn watch_host(
+        &self,
+        request: Request<v1::WatchHostRequest>,
+    ) -> Result<Response<Self::WatchHostStream>, Status> {
+        self.admit()?;
+        let scope = peer::caller(&request)?.scope();
+        let v1::WatchHostRequest { job_id, host, follow } = request.into_inner();
+        let job = self.daemon.get(&job_id, scope).await?;
+        host_log::check(&job, host)?;
+        Ok(Response::new(host_log::events(self.daemon.clone(), job, host, follow)))
     }
 
     async fn cancel_job(

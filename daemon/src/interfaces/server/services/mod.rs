@@ -3,6 +3,7 @@
 
 pub(super) mod admin;
 pub(super) mod cores;
+mod host_log;
 pub(crate) mod jobs;
 pub(super) mod plugins;
 mod programs;
