@@ -107,6 +107,22 @@ async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
         "{failure:?}"
     );
     gate.open();
+    // One host continues as well, with all cores.
+    let fewer = Draft::new(&host, "fewer");
+    let from = killed.path("out/checkpoint-5");
+    let from = format!("\ntrain:\n  resume_from_checkpoint: {}\n", from.display());
+    let resumed = job_file(&fewer, 1).replacen("\ntrain:\n", &from, 1);
+    let mut runners = Runners::start(&host, &fewer, &resumed, 1);
+    runners.completed().await;
+    assert!(runners.logs().contains("resumed after step 5"), "{}", runners.logs());
+    let (found, expected) = (series(&fewer, "loss"), series(&one, "loss"));
+    let later = (STEPS - 5) as usize;
+    let [found, expected] = [&found, &expected].map(|losses| &losses[losses.len() - later..]);
+    assert_close("loss", found, expected, 1e-6);
+    let [found, expected] =
+        [&fewer, &one].map(|draft| weights(draft).into_iter().map(f64::from).collect::<Vec<_>>());
+    assert_close("weights", &found, &expected, 1e-5);
+
     let mut runners = start(&host, &killed, 2);
     runners.completed().await;
     assert!(runners.logs().contains("resumed after step 5"), "{}", runners.logs());
