@@ -84,7 +84,8 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
         0 => String::new(),
         max => format!(" of {}", text::bytes(max)),
     };
-    vec![
+    let on_host = ("on the host", format!("{} per core", text::bytes(plan.host_bytes_per_core)));
+    let lines = vec![
         ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
         ("batch", format!("{} rows per core, up to {} tokens each", plan.rows, plan.positions)),
         ("per core", format!("{}{limit}", text::bytes(plan.bytes_per_core))),
@@ -94,5 +95,7 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
         ("  activations", text::bytes(plan.activations_bytes)),
         ("checkpoint", text::bytes(plan.checkpoint_bytes)),
         ("on disk", text::bytes(plan.disk_bytes)),
-    ]
+    ];
+    let is_offloaded = plan.host_bytes_per_core > 0;
+    lines.into_iter().chain(is_offloaded.then_some(on_host)).collect()
 }

@@ -43,6 +43,9 @@ pub struct Plan {
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
     pub bytes_per_core: u64,
+    /// In the host's memory for a core.
+    #[serde(default)]
+    pub host_bytes: u64,
     pub checkpoint_bytes: u64,
     pub output_bytes: u64,
     pub disk_bytes: u64,

@@ -68,6 +68,7 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         optimizer_bytes: plan.optimizer_bytes,
         activations_bytes: plan.activations_bytes,
         bytes_per_core: plan.bytes_per_core,
+        host_bytes_per_core: plan.host_bytes,
         bytes_per_core_max: plan.bytes_per_core_max.unwrap_or_default(),
         checkpoint_bytes: plan.checkpoint_bytes,
         disk_bytes: plan.disk_bytes,

@@ -11,6 +11,8 @@ enum Meaning {
     Ratio,
     /// True stands for `group_by_length`, false for `random`.
     GroupByLength,
+    /// True stands for a list of `activations`.
+    Activations,
 }
 
 /// Section, old key, today's key.
@@ -34,6 +36,7 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("parallel", "tensor_model_parallel_size", "tensor", Meaning::Same),
     ("parallel", "sequence_parallel_enabled", "sequence_parallel", Meaning::Same),
     ("parallel", "placement_strategy", "placement", Meaning::Same),
+    ("parallel", "offload_activations", "offload", Meaning::Activations),
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 
@@ -114,6 +117,13 @@ fn convert(value: &mut Value, meaning: &Meaning) -> Result<(), &'static str> {
             *value = Value::Text(strategy.to_owned());
             Ok(())
         }
-        (Meaning::GroupByLength, _) => Err("true or false"),
+        (Meaning::Activations, Value::Bool(offloaded)) => {
+            *value = match offloaded {
+                true => Value::Text("activations".to_owned()),
+                false => Value::List(Vec::new()),
+            };
+            Ok(())
+        }
+        (Meaning::GroupByLength | Meaning::Activations, _) => Err("true or false"),
     }
 }

@@ -3,7 +3,7 @@
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
-use crate::schema::parallel::{Fsdp, Parallel};
+use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
@@ -295,6 +295,7 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
     }
     check_placement(job, problems);
     check_pipeline(job, problems);
+    check_offload(parallel, problems);
 }
 
 /// The product that `data x tensor x pipeline` must equal.
@@ -340,6 +341,19 @@ fn check_placement(job: &JobFile, problems: &mut Problems) {
             Platform::Neuron
         );
         problems.violation("parallel.placement", description);
+    }
+}
+
+/// Refuses to move what nothing keeps between programs.
+fn check_offload(parallel: &Parallel, problems: &mut Problems) {
+    if parallel.offload.activations && parallel.pipeline == 1 && !parallel.auto {
+        let description = "moves what the stages of a pipeline keep, and parallel.pipeline is 1; \
+            train.gradient_checkpointing keeps fewer activations";
+        problems.violation("parallel.offload", description);
+    }
+    if parallel.activation_loading_horizon != LOADING_HORIZON && !parallel.offload.activations {
+        let description = "has no effect without parallel.offload: activations";
+        problems.warning(FIELD_UNUSED, "parallel.activation_loading_horizon", description);
     }
 }
 

@@ -57,6 +57,7 @@ pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Treatment, fsdp_of_words, training_argument};
 pub use values::{
     DataFiles, DataSetUrl, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping, ModelSource,
-    OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TargetModules,
+    Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
+    TargetModules,
 };
 pub use violation::{Violation, Warning};

@@ -84,6 +84,16 @@ pub(super) fn assert_close(name: &str, found: &[f64], expect: &[f64], tolerance:
 }
 
 impl Results {
+    pub(super) fn assert_same_bits(&self, expect: &Results, name: &str) {
+        assert_eq!(self.losses, expect.losses, "{name}");
+        assert_eq!(self.grad_norms, expect.grad_norms, "{name}");
+        assert_eq!(self.eval_loss, expect.eval_loss, "{name}");
+        for tensor in expect.weights.names() {
+            let (found, expect) = (self.weights.values(&tensor), expect.weights.values(&tensor));
+            assert_eq!(found, expect, "{name}: {tensor}");
+        }
+    }
+
     pub(super) fn assert_equal(&self, expect: &Results, name: &str) {
         assert_close(&format!("{name}: loss"), &self.losses, &expect.losses, 1e-5);
         assert_close(&format!("{name}: grad_norm"), &self.grad_norms, &expect.grad_norms, 1e-4);

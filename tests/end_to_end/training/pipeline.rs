@@ -36,6 +36,7 @@ async fn a_classifier_in_uneven_stages_trains_as_on_one_core() {
         .set("parallel.shard_optimizer_state", true)
         .set("parallel.sequence_parallel", true)
         .set("parallel.placement", "PTD")
+        .set("parallel.offload", "optimizer")
         .set("train.resume_from_checkpoint", two.path("out/checkpoint-2").display());
     results(&host, &all).await.assert_equal(&expect, "D2 T2 P2");
     let one = job
@@ -49,8 +50,16 @@ async fn a_classifier_in_uneven_stages_trains_as_on_one_core() {
 async fn a_language_model_in_interleaved_stages_trains_as_on_one_core() {
     let (host, job) = (Host::started(2).await, LANGUAGE_MODEL_OF_FOUR_LAYERS);
     let expect = results(&host, &job.draft(&host, "one", 1, 1, 8)).await;
-    let two = draft(&job, &host, "p2", [1, 1, 2], 8)
-        .set("parallel.pipeline_interleave", 2)
-        .set("parallel.microbatches", 4);
-    results(&host, &two).await.assert_equal(&expect, "P2 interleaved");
+    let two = |name| {
+        draft(&job, &host, name, [1, 1, 2], 8)
+            .set("parallel.pipeline_interleave", 2)
+            .set("parallel.microbatches", 4)
+    };
+    let found = results(&host, &two("p2")).await;
+    found.assert_equal(&expect, "P2 interleaved");
+    // What is in host memory meanwhile comes back with the same bits.
+    let offloaded = two("offloaded")
+        .set("parallel.offload", "[activations, optimizer]")
+        .set("parallel.activation_loading_horizon", 1);
+    results(&host, &offloaded).await.assert_same_bits(&found, "offloaded");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use traind_pjrt::{Buffer, Client, DType as PjrtDType, Device};
+use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device};
 
 use super::HostArray;
 use crate::error::{Error, Result};
@@ -131,9 +131,14 @@ impl LocalCores {
 
     /// Copies an array to one local core; returns when the array may be dropped.
     pub fn upload(&self, core: usize, array: &HostArray) -> Result<Buffer> {
+        self.upload_to(self.device(core).into(), array)
+    }
+
+    /// The same to a memory that the core reaches.
+    pub(super) fn upload_to(&self, to: BufferPlacement<'_>, array: &HostArray) -> Result<Buffer> {
         let shape = array.shape();
-        let (dtype, device) = (pjrt_dtype(shape.dtype), self.device(core));
-        Ok(self.client.buffer_from_bytes(array.bytes(), dtype, &shape.dims, device)?)
+        let dtype = pjrt_dtype(shape.dtype);
+        Ok(self.client.buffer_from_bytes(array.bytes(), dtype, &shape.dims, to)?)
     }
 
     /// Copies a buffer of another core to a local one, through the host where the plugin does not copy

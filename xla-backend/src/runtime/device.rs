@@ -6,6 +6,7 @@ use std::time::Instant;
 use traind_pjrt::{Buffer, ExecuteOptions};
 
 use super::cores::{CoreInputs, LocalCores, check_count, download};
+use super::host_memory::{HostMemory, HostVariables};
 use super::pending::HandOver;
 use super::recorder::Recorder;
 use super::recording::{Argument, Recording, StepInput};
@@ -23,6 +24,7 @@ pub struct LazyDevice {
     compiler: StepCompiler,
     /// `[variable][local core]`; empty for a variable that has no value.
     buffers: Vec<Vec<Buffer>>,
+    on_host: HostVariables,
     steps: HashMap<String, Step>,
 }
 
@@ -39,6 +41,7 @@ impl LazyDevice {
             compiler: StepCompiler::new(recorder, Compiler::new(cores.clone(), disk)),
             cores,
             buffers: Vec::new(),
+            on_host: HostVariables::default(),
             steps: HashMap::new(),
         }
     }
@@ -66,6 +69,12 @@ impl LazyDevice {
 
     pub fn cores(&self) -> &LocalCores {
         &self.cores
+    }
+
+    /// Keeps the values of a variable that has none yet in host memory. Steps that read it get a copy
+    /// on the cores, and what they assign is copied back.
+    pub fn keep_on_host(&mut self, variable: Variable, memory: HostMemory) {
+        self.on_host.insert(variable, memory);
     }
 
     /// A variable with the same value on every core.
@@ -101,7 +110,7 @@ impl LazyDevice {
                 got: other.shape().to_string(),
             });
         }
-        let buffers = self.upload(values)?;
+        let buffers = self.upload(variable, values)?;
         self.buffers.resize_with(self.recorder().len(), Vec::new);
         self.buffers[variable.index()] = buffers;
         Ok(())
@@ -172,7 +181,8 @@ impl LazyDevice {
         let start = Instant::now();
         let step = self.steps.get(key).ok_or_else(|| Error::NotPrepared { key: key.to_owned() })?;
         self.check_inputs(step, inputs)?;
-        let arguments = self.arguments(step, inputs)?;
+        let loaded = self.load(step)?;
+        let arguments = self.arguments(step, inputs, &loaded)?;
         let dispatch = start.elapsed();
         let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
         let call = start.elapsed() - dispatch;
@@ -197,6 +207,11 @@ impl LazyDevice {
         }
         let mut retired = Vec::with_capacity(assigned * self.cores.len());
         for (variable, buffers) in step.recorded.assigned.iter().zip(swapped) {
+            // What is copied to the host leaves the cores when the copy is made.
+            let buffers = match self.on_host.memory_of(*variable) {
+                Some(memory) => memory.unload(&buffers)?,
+                None => buffers,
+            };
             retired.append(&mut std::mem::replace(&mut self.buffers[variable.index()], buffers));
         }
         Ok(Pending {
@@ -217,13 +232,30 @@ impl LazyDevice {
         inputs.iter().try_for_each(|core| check_count("inputs of the step", expected, core.len()))
     }
 
+    /// Copies to the cores what a step reads of the variables in host memory, by variable.
+    fn load(&self, step: &Step) -> Result<HashMap<usize, Vec<Buffer>>> {
+        let mut loaded = HashMap::new();
+        for argument in &step.recorded.arguments {
+            if let Argument::Variable(variable) = *argument
+                && let Some(memory) = self.on_host.memory_of(variable)
+            {
+                loaded.insert(variable.index(), memory.load(self.buffers(variable)?)?);
+            }
+        }
+        Ok(loaded)
+    }
+
     fn arguments<'a>(
         &'a self,
         step: &Step,
         inputs: &[Vec<&'a Buffer>],
+        loaded: &'a HashMap<usize, Vec<Buffer>>,
     ) -> Result<Vec<Vec<&'a Buffer>>> {
         let argument = |core: usize, argument: &Argument| match *argument {
-            Argument::Variable(variable) => Ok(&self.buffers(variable)?[core]),
+            Argument::Variable(variable) => match loaded.get(&variable.index()) {
+                Some(copies) => Ok(&copies[core]),
+                None => Ok(&self.buffers(variable)?[core]),
+            },
             Argument::Input(index) => Ok(inputs[core][index]),
         };
         (0..self.cores.len())
@@ -231,8 +263,52 @@ impl LazyDevice {
             .collect()
     }
 
-    fn upload(&self, values: &[&HostArray]) -> Result<Vec<Buffer>> {
+    fn upload(&self, variable: Variable, values: &[&HostArray]) -> Result<Vec<Buffer>> {
         check_count("values of a variable", self.cores.len(), values.len())?;
-        values.iter().enumerate().map(|(core, value)| self.cores.upload(core, value)).collect()
+        let memory = self.on_host.memory_of(variable);
+        let upload = |(core, value): (usize, &&HostArray)| match memory {
+            Some(memory) => self.cores.upload_to(memory.of_core(core).into(), value),
+            None => self.cores.upload(core, value),
+        };
+        values.iter().enumerate().map(upload).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_pjrt::{Client, CreateOptions, Plugin};
+
+    use super::*;
+    use crate::mesh::Mesh;
+
+    #[test]
+    fn a_variable_in_host_memory_is_on_the_cores_for_its_steps_alone() {
+        let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();
+        let options = CreateOptions::new().with("cpu_device_count", 2);
+        let client = Client::new(plugin, &options).unwrap();
+        let cores = LocalCores::of_host(client, Mesh::data_parallel(2).unwrap()).unwrap();
+        let mut device = LazyDevice::new(cores.clone(), None, false);
+        let start = HostArray::from_f32(&[3], &[1.0, 2.0, 3.0]).unwrap();
+        let kept = device.recorder_mut().declare("kept", start.shape().clone());
+        device.keep_on_host(kept, HostMemory::of(&cores).unwrap());
+        device.set(kept, &start).unwrap();
+        let kinds = |device: &LazyDevice| -> Vec<String> {
+            let buffers = device.buffers(kept).unwrap().iter();
+            buffers.map(|buffer| buffer.memory().unwrap().kind().to_owned()).collect()
+        };
+        assert_eq!(kinds(&device), ["pinned_host"; 2]);
+        let step = device.compile(&[], |at| -> Result<()> {
+            let twice = at.read(kept)?.mul_scalar(2.0)?;
+            at.assign(kept, &twice)
+        });
+        device.install("double", step.unwrap());
+        for _ in 0..3 {
+            device.mark_step("double", &vec![Vec::new(), Vec::new()]).unwrap().wait().unwrap();
+            assert_eq!(kinds(&device), ["pinned_host"; 2]);
+        }
+        for core in 0..2 {
+            let value = device.value(kept, core).unwrap().to_f32().unwrap();
+            assert_eq!(value, [8.0, 16.0, 24.0]);
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
                         (parallel.pipeline, parallel.pipeline_interleave) = (pipeline, 1);
                         parallel.microbatches = batch.microbatches;
                         (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
+                        parallel.offload.activations &= pipeline > 1;
                         parallel.sequence_parallel = *sequence_parallel;
                         train.gradient_checkpointing = gradient_checkpointing;
                         train.per_device_train_batch_size = batch.rows;

@@ -1,7 +1,7 @@
 //! Finds one change that makes a job fit; the changes that cost least are tried first. With
 //! `auto_find_batch_size`, finds the batch size that fits.
 
-use traind_job_file::{Fsdp, JobFile, Optim, TaskName};
+use traind_job_file::{Fsdp, JobFile, Optim, Platform, TaskName};
 
 use super::memory::Memory;
 use super::{Change, PlannedModel};
@@ -72,6 +72,13 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.parallel.fsdp = Fsdp::FullShard;
         ("parallel.fsdp", Fsdp::FullShard.to_string(), changed)
     });
+    // CPU cores have no memory but the host's.
+    let has_own_memory = job.resources.platform == Platform::Cuda;
+    let offloaded = (has_own_memory && !job.parallel.offload.optimizer).then(|| {
+        let mut changed = job.clone();
+        changed.parallel.offload.optimizer = true;
+        ("parallel.offload", changed.parallel.offload.to_string(), changed)
+    });
     let has_positions = job.model.task != TaskName::ImageClassification;
     let divides = has_positions && job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
     let positions_divided = divides.then(|| {
@@ -113,7 +120,7 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         ("train.optim", Optim::Adafactor.to_string(), changed)
     });
     let same = sharded.into_iter().chain(positions_divided).chain(checkpointed).chain(gathered);
-    same.chain(divided).chain(rows).chain(lengths).chain(smaller)
+    same.chain(offloaded).chain(divided).chain(rows).chain(lengths).chain(smaller)
 }
 
 fn halves(from: u32, least: u32) -> impl Iterator<Item = u32> {

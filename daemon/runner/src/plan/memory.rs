@@ -23,6 +23,8 @@ pub(crate) struct Memory {
     pub optimizer_bytes: u64,
     pub activations_bytes: u64,
     pub bytes_per_core: u64,
+    /// In the host's memory for a core, of the stage that keeps the most there.
+    pub host_bytes: u64,
     /// The unsharded optimizer state, as in a checkpoint.
     #[serde(skip)]
     pub optimizer_bytes_whole: u64,
@@ -86,12 +88,15 @@ impl Recordings {
             }
             let steps = stage_steps(&programs, &shapes, (recorder, stage), measure)?;
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
-            stages.push(Memory::new(&state, recorder.variable_bytes() as u64, temporary));
+            let kept = steps.iter().map(|step| step.host_bytes).max().unwrap_or(0);
+            let memory = Memory::new(&state, recorder.variable_bytes() as u64, temporary);
+            stages.push(Memory { host_bytes: state.offloaded + kept, ..memory });
             traffic.push(Traffic::of(&programs, &shapes, stage, steps)?);
         }
+        let host_bytes = stages.iter().map(|stage| stage.host_bytes).max().unwrap_or(0);
         let fullest = stages.into_iter().max_by_key(|stage| stage.bytes_per_core);
         let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
-        let memory = Memory { optimizer_bytes_whole, ..fullest };
+        let memory = Memory { optimizer_bytes_whole, host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
         let schedule = Schedule::of(&programs.pipeline, rows);
         Ok(Recordings { memory, stages: traffic, schedule })
@@ -124,14 +129,14 @@ impl Memory {
         Ok(Recordings::of(job, planned)?.memory)
     }
 
-    /// `variables` last from step to step, `temporary` bytes are what the largest program takes besides.
+    /// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program takes besides.
     fn new(state: &StateBytes, variables: u64, temporary: u64) -> Memory {
         // Sums of gradients are variables, other gradients live within one program.
         let gradients = match state.gradient_sums {
             0 => state.gradients.min(temporary),
             sums => sums,
         };
-        let bytes_per_core = variables + temporary;
+        let bytes_per_core = variables - state.offloaded + temporary;
         Memory {
             weights_bytes: state.parameters,
             reference_bytes: state.reference,
@@ -139,6 +144,7 @@ impl Memory {
             optimizer_bytes: state.slots,
             activations_bytes: bytes_per_core - state.parameters - gradients - state.slots,
             bytes_per_core,
+            host_bytes: 0,
             optimizer_bytes_whole: state.slots_whole,
         }
     }
@@ -174,8 +180,11 @@ pub(super) fn target_positions(job: &JobFile) -> u32 {
 /// A recorded program of a stage.
 struct StageStep {
     program: Program,
-    /// Bytes besides variables, with the inputs that a pipeline keeps between programs.
+    /// Bytes besides variables, with the inputs that a pipeline keeps between programs, and what an update
+    /// loads from host memory.
     temporary_bytes: u64,
+    /// What a pipeline keeps in host memory between programs.
+    host_bytes: u64,
     collectives: Vec<Collective>,
 }
 
@@ -191,13 +200,15 @@ fn stage_steps(
         let parts = programs.parts_of(*shape).into_iter();
         for part in parts.filter(|part| programs.stage_of(part) == stage) {
             let step = programs.record(recorder, part)?;
-            let kept = match part.program {
+            let [kept, host_bytes] = match part.program {
                 Program::Accumulate => programs.kept_bytes(shape.sizes, stage)?,
-                _ => 0,
+                Program::Update => [programs.states[stage].bytes(recorder).loaded, 0],
+                _ => [0; 2],
             };
             steps.push(StageStep {
                 program: shape.program,
                 temporary_bytes: measure(recorder, &step)? + kept,
+                host_bytes,
                 collectives: step.collectives(),
             });
         }

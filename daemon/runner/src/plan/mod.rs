@@ -387,6 +387,39 @@ mod tests {
     }
 
     #[test]
+    fn offloaded_state_takes_memory_of_the_host() {
+        let plan = |parallel: serde_json::Value| {
+            plan_of(None, |job| {
+                job["parallel"] = parallel.clone();
+                job["train"]["per_device_train_batch_size"] = 64.into();
+            })
+        };
+        let whole = plan(json!({}));
+        let offloaded = plan(json!({"offload": ["optimizer"]}));
+        assert_eq!(whole.memory.host_bytes, 0);
+        assert_eq!(offloaded.memory.host_bytes, whole.memory.optimizer_bytes);
+        assert_eq!(offloaded.memory.optimizer_bytes, 0);
+        assert_eq!(offloaded.checkpoint_bytes, whole.checkpoint_bytes);
+        assert!(offloaded.memory.bytes_per_core < whole.memory.bytes_per_core);
+        let staged = |horizon: u32| {
+            let edit = |job: &mut serde_json::Value| {
+                job["model"]["config_overrides"] = json!({"num_hidden_layers": 4});
+                job["resources"]["cores"] = 4.into();
+                job["parallel"] = json!({"pipeline": 4, "microbatches": 8, "offload": "activations",
+                                         "activation_loading_horizon": horizon});
+            };
+            plan_of(None, edit).memory.host_bytes
+        };
+        // The second stage keeps three inputs of one row, 128 positions and 64 features, and reads the
+        // first of them two passes later.
+        assert_eq!([1, 4].map(staged), [2 * 128 * 64 * 4, 0]);
+        let sharded = json!({"fsdp": "shard_optimizer", "offload": "optimizer"});
+        let sharded = plan(sharded).memory;
+        // The shards that are updated are in host memory too.
+        assert!(sharded.weights_bytes == whole.memory.weights_bytes && sharded.host_bytes > 0);
+    }
+
+    #[test]
     fn a_batch_size_that_fits_is_found_as_in_transformers() {
         let rows = |bytes: Option<u64>, train: serde_json::Value| {
             let edit = |job: &mut serde_json::Value| job["train"] = train.clone();

@@ -8,7 +8,7 @@ use traind_job_file::{JobFile, Platform};
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::Axis;
-use traind_xla::runtime::{ExecutableCache, LazyDevice, LocalCores};
+use traind_xla::runtime::{ExecutableCache, HostMemory, LazyDevice, LocalCores};
 
 use super::first_uses::FirstUses;
 use super::inputs::Inputs;
@@ -20,7 +20,7 @@ use crate::evaluation::{Batching, Evaluator};
 use crate::model::OpenModel;
 use crate::progress::{BestRule, Timetable};
 use crate::session::{Session, open_cores};
-use crate::state::{self, StartValues};
+use crate::state::{self, StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 
 /// Everything that training needs besides the session.
@@ -145,6 +145,7 @@ impl Inputs {
         }
         report_pipeline(context, &programs)?;
         for (state, device) in programs.states.iter().zip(&mut devices) {
+            offload(job, state, device)?;
             state.start(device, &start)?;
         }
         Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
@@ -175,6 +176,23 @@ fn executable_cache(context: &Context) -> RunResult<Option<ExecutableCache>> {
         true => Ok(None),
         false => Ok(Some(ExecutableCache::open(&context.spec.cache_dir.join("executables"))?)),
     }
+}
+
+/// Keeps in host memory what the job offloads. Fails where the cores reach no such memory.
+fn offload(job: &JobFile, state: &TrainState, device: &mut LazyDevice) -> RunResult<()> {
+    let offload = job.parallel.offload;
+    if !offload.is_any() {
+        return Ok(());
+    }
+    let memory = HostMemory::of(device.cores()).map_err(|error| RunError::Field {
+        name: "parallel.offload",
+        value: offload.to_string(),
+        problem: format!("the plugin cannot keep buffers in host memory: {error}"),
+    })?;
+    if offload.optimizer {
+        state.offload(device, &memory);
+    }
+    Ok(())
 }
 
 /// Says whether programs call kernels, where they could.

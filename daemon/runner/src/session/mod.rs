@@ -155,12 +155,14 @@ impl<D: ProgramDevice> Session<D> {
 
     fn stage_memory(&self, stage: usize) -> MemoryUsage {
         let recorder = self.queue.recorder(stage);
-        let parameters_bytes = self.programs.states[stage].bytes(recorder).parameters;
+        let state = self.programs.states[stage].bytes(recorder);
+        let parameters_bytes = state.parameters;
         let costs = self.costs.values();
         // Caches of generation exist one at a time, while nothing trains.
         let generate = self.programs.generate.as_ref();
         let caches_bytes = generate.map_or(0, |step| step.cache_bytes(recorder));
-        let optimizer_bytes = recorder.variable_bytes() as u64 - parameters_bytes - caches_bytes;
+        let variables = recorder.variable_bytes() as u64 - state.offloaded - caches_bytes;
+        let optimizer_bytes = variables - parameters_bytes + state.loaded;
         MemoryUsage {
             parameters_bytes,
             optimizer_bytes,
@@ -217,8 +219,8 @@ impl Session {
     /// the host reads back; a CPU client blocks the second launch until the first program ends.
     pub(crate) fn steps_in_flight_max(&self) -> usize {
         let is_cpu = self.devices[0].cores().client().platform_name() == "cpu";
-        // The host adds up the sums of stages before the update.
-        if is_cpu || self.programs.pipeline.is_divided() { 1 } else { 2 }
+        // The host adds up sums before the update.
+        if is_cpu || self.programs.updates_in_parts() { 1 } else { 2 }
     }
 
     pub(crate) fn train_uploader(&self) -> Uploader {
@@ -250,7 +252,7 @@ impl Session {
     /// Launches the update that ends a step of several batches.
     pub(crate) fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Launch> {
         let start = Instant::now();
-        let programs = match self.programs.pipeline.is_divided() {
+        let programs = match self.programs.updates_in_parts() {
             true => self.update_stages(scalars)?,
             false => {
                 let inputs = upload::replicate(self.devices[0].cores(), &[scalars])?;

@@ -23,13 +23,14 @@ mod parameter;
 mod pipeline;
 mod reference;
 mod slots;
+mod update_parts;
 
 use traind_job_file::{Fsdp, JobFile};
 use traind_models::optimizers::Optimizer;
 use traind_models::parameter_shards::ParameterShards;
 use traind_models::{Model, ParameterTensors, TensorCores};
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
-use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
+use traind_xla::runtime::{HostArray, HostMemory, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::RunResult;
@@ -43,6 +44,7 @@ pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterV
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;
 pub(crate) use slots::{SlotArrays, StoredSlots};
+pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
 
 /// The state of a training run on the cores of one stage: all of it where there is one.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub(crate) struct StateSettings {
     pub accumulates: bool,
     /// Whether the loss is scaled.
     pub fp16: bool,
+    /// Whether the optimizer's state is in host memory between updates.
+    pub offloads_optimizer: bool,
     pub reference: Option<Reference>,
     /// The number of metrics that each step gives besides its loss.
     pub step_metrics: usize,
@@ -94,6 +98,11 @@ pub(crate) struct StateBytes {
     /// Sums of gradients over the batches of a step.
     pub gradient_sums: u64,
     pub slots: u64,
+    /// What the optimizer keeps in host memory: the slots and the shards that it updates, which then do
+    /// not count above.
+    pub offloaded: u64,
+    /// Of these, the most that are on the core at one time during an update.
+    pub loaded: u64,
     /// The slots of all cores together.
     pub slots_whole: u64,
 }
@@ -122,9 +131,11 @@ impl StateSettings {
             accumulates: train.gradient_accumulation_steps > 1
                 || train.fp16
                 || train.lr_scheduler_type.follows_evaluations()
+                || job.parallel.offload.optimizer
                 || job.parallel.pipeline > 1,
             sequence_parallel: job.parallel.sequence_parallel,
             fp16: train.fp16,
+            offloads_optimizer: job.parallel.offload.optimizer,
             reference: Reference::of_job(job),
             step_metrics: step_metrics(job).len(),
         }
@@ -178,6 +189,13 @@ impl TrainState {
             loss_scale,
             settings,
         })
+    }
+
+    /// Keeps the optimizer's state in host memory from now on.
+    pub(crate) fn offload(&self, device: &mut LazyDevice, memory: &HostMemory) {
+        for variable in self.parameters.iter().flat_map(ParameterState::optimizer_variables) {
+            device.keep_on_host(variable, memory.clone());
+        }
     }
 
     /// Uploads the values that training starts with.
@@ -274,17 +292,31 @@ impl TrainState {
         sums.collect()
     }
 
-    /// The same after [`Gradient::store`].
-    pub(crate) fn read_stored_sums(&self, at: &mut Recording<'_>) -> RunResult<Vec<Gradient<'_>>> {
-        let sums = self.read_gradient_sums(at)?;
-        Ok(sums.into_iter().map(Gradient::stored).collect())
+    /// The same in a part of the update, after [`Gradient::store`].
+    pub(crate) fn read_stored_sums(
+        &self,
+        at: &mut Recording<'_>,
+        part: &UpdatePart,
+    ) -> RunResult<Vec<Gradient<'_>>> {
+        let parameters = self.parameters[part.parameters.clone()].iter();
+        let sums = parameters.filter_map(|parameter| parameter.read_gradient_sum(at));
+        sums.map(|sum| Ok(sum?.stored())).collect()
     }
 
-    /// Records that all sums over the batches of a step are reset to zero.
-    pub(crate) fn reset_sums(&self, at: &mut Recording<'_>) -> RunResult<()> {
-        let gradients = self.parameters.iter().filter_map(ParameterState::gradient_sum);
-        let sums = self.accumulation.iter().flat_map(Accumulation::sums);
-        for sum in gradients.chain(sums) {
+    /// The parts in which the stage updates.
+    pub(crate) fn update_parts(&self) -> Vec<UpdatePart> {
+        match self.settings.offloads_optimizer {
+            true => update_parts::divided(&self.parameters),
+            false => vec![UpdatePart { parameters: 0..self.parameters.len(), is_last: true }],
+        }
+    }
+
+    /// Records that the sums over the batches of a step are reset to zero.
+    pub(crate) fn reset_sums(&self, at: &mut Recording<'_>, part: &UpdatePart) -> RunResult<()> {
+        let parameters = self.parameters[part.parameters.clone()].iter();
+        let gradients = parameters.filter_map(ParameterState::gradient_sum);
+        let sums = self.accumulation.iter().filter(|_| part.is_last);
+        for sum in gradients.chain(sums.flat_map(Accumulation::sums)) {
             let zeros = at.read(sum)?.cleared()?;
             at.assign(sum, &zeros)?;
         }
@@ -304,6 +336,18 @@ impl TrainState {
     pub(crate) fn bytes(&self, recorder: &Recorder) -> StateBytes {
         let mut bytes = StateBytes::default();
         self.parameters.iter().for_each(|parameter| parameter.add_bytes(recorder, &mut bytes));
+        if self.settings.offloads_optimizer {
+            let of_part = |part: &UpdatePart| -> u64 {
+                let parameters = self.parameters[part.parameters.clone()].iter();
+                parameters.map(ParameterState::optimizer_bytes).sum()
+            };
+            bytes.offloaded = self.parameters.iter().map(ParameterState::optimizer_bytes).sum();
+            // The shards that are updated count among the parameters.
+            bytes.parameters -= bytes.offloaded - bytes.slots;
+            bytes.slots = 0;
+            let parts = self.update_parts();
+            bytes.loaded = update_parts::largest_in_flight(parts.iter().map(of_part));
+        }
         bytes
     }
 

@@ -199,6 +199,20 @@ impl ParameterState {
         slots.map(|slot| slot.shape().size_bytes()).sum()
     }
 
+    /// The variables that only the update reads.
+    pub(super) fn optimizer_variables(&self) -> impl Iterator<Item = Variable> {
+        let training = self.training.iter();
+        training.flat_map(|it| it.slots.iter().map(|slot| slot.variable).chain(it.shard))
+    }
+
+    /// The bytes of these variables on a core.
+    pub(super) fn optimizer_bytes(&self) -> u64 {
+        let Some(training) = &self.training else { return 0 };
+        let slots = training.slots.iter().map(HeldSlot::held_bytes).sum::<usize>();
+        let shard = training.shard.map_or(0, |_| training.distribution.held_shape().size_bytes());
+        (slots + shard) as u64
+    }
+
     /// Adds the parameter's share to the sizes of the state.
     pub(super) fn add_bytes(&self, recorder: &Recorder, bytes: &mut StateBytes) {
         let held = |variable: Variable| recorder.shape(variable).size_bytes() as u64;

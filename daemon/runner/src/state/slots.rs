@@ -41,6 +41,11 @@ impl HeldSlot {
         self.distribution.whole_shape()
     }
 
+    /// The bytes of a core's part.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.distribution.held_shape().size_bytes()
+    }
+
     /// Sets the slot to its value in a checkpoint, or to zeros.
     pub(super) fn start(
         &self,

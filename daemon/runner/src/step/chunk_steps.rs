@@ -12,9 +12,11 @@ use traind_xla::{DType, Shape, Tensor};
 
 use super::TrainStep;
 use super::forward::Passed;
-use super::train_step::{FIRST_ROW, STEP, accumulation, add, fetch_mean_loss, input, loss_sums};
+use super::train_step::{
+    FIRST_ROW, METRICS, STEP, accumulation, add, fetch_mean_loss, input, loss_sums,
+};
 use crate::error::RunResult;
-use crate::state::{Gradient, Loan, ParameterValue, TrainState};
+use crate::state::{Gradient, Loan, ParameterValue, TrainState, UpdatePart};
 
 /// The gradients of the states that a chunk hands on, and of those that it reads.
 const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
@@ -142,23 +144,32 @@ impl TrainStep {
         Ok(())
     }
 
-    /// Records the update of a stage's parameters from the sums of all stages.
+    /// Records a part of the update of a stage's parameters from the sums of all stages.
     pub(crate) fn record_stage_update(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
+        part: &UpdatePart,
     ) -> RunResult<()> {
         let totals = input(at, TOTALS)?;
         let total = |index| totals.slice(0, index, index + 1)?.reshape(&[]);
         let [loss_sum, weight_sum, square_sum] = [total(0)?, total(1)?, total(2)?];
-        let sums = state.read_stored_sums(at)?;
+        let sums = state.read_stored_sums(at, part)?;
         let reduced = self.reduce(sums)?;
         let weight_sum = fetch_mean_loss(at, &[loss_sum, weight_sum])?;
+        let is_whole = self.forward.chunks.count() == 1;
+        if let Some(metrics) = accumulation(state)?.metric_sums
+            && is_whole
+            && part.is_last
+        {
+            let metrics = at.read(metrics)?;
+            at.fetch(METRICS, &self.all_reduce(&metrics)?.div(&weight_sum)?);
+        }
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = square_sum.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm])?;
-        state.reset_sums(at)
+        self.optimize(at, state, &reduced, [&weight_sum, &norm], part.is_last)?;
+        state.reset_sums(at, part)
     }
 }
 

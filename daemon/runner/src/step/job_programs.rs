@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, Offload};
 use traind_loader::{BatchSizes, ModelInputs};
 use traind_models::Model;
 use traind_models::optimizers::Optimizer;
@@ -27,6 +27,9 @@ pub(crate) struct JobPrograms {
     pub predict: EvalStep,
     /// Present where the job generates texts.
     pub generate: Option<GenerateStep>,
+    pub offload: Offload,
+    /// The passes before a backward pass at which its input is on the core again; `None` where inputs stay.
+    pub loading_horizon: Option<usize>,
 }
 
 impl JobPrograms {
@@ -56,7 +59,19 @@ impl JobPrograms {
         let recorders = recorders.into_iter().enumerate();
         let states = recorders.map(declare).collect::<RunResult<Vec<_>>>()?;
         let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
-        Ok(JobPrograms { pipeline, states, loans, train, predict, evaluate, generate: None })
+        let offload = job.parallel.offload;
+        let horizon = job.parallel.activation_loading_horizon as usize;
+        Ok(JobPrograms {
+            pipeline,
+            states,
+            loans,
+            train,
+            predict,
+            evaluate,
+            generate: None,
+            offload,
+            loading_horizon: offload.activations.then_some(horizon),
+        })
     }
 
     /// The stage that runs a program.
@@ -68,11 +83,15 @@ impl JobPrograms {
     /// itself where there is one stage.
     pub(crate) fn parts_of(&self, shape: ProgramShape) -> Vec<ProgramShape> {
         let (pipeline, program) = (&self.pipeline, shape.program);
-        if !pipeline.is_divided() {
+        let is_divided = match program {
+            Program::Update => self.updates_in_parts(),
+            _ => pipeline.is_divided(),
+        };
+        if !is_divided {
             return vec![shape];
         }
         let (chunks, sizes) = (pipeline.chunks.count(), pipeline.micro_sizes(shape.sizes));
-        let part = |program, chunk| ProgramShape { program, sizes, chunk: Some(chunk) };
+        let part = |program, chunk| ProgramShape { program, sizes, chunk: Some(chunk), part: 0 };
         match program {
             Program::Accumulate => {
                 let forward = (0..chunks - 1).map(|chunk| part(Program::Forward, chunk));
@@ -81,10 +100,23 @@ impl JobPrograms {
             Program::Update => {
                 let stages = || 0..pipeline.stages;
                 let reduce = stages().map(|stage| part(Program::Reduce, stage));
-                reduce.chain(stages().map(|stage| part(program, stage))).collect()
+                let updates = stages().flat_map(|stage| self.update_shapes(stage));
+                reduce.chain(updates).collect()
             }
             _ => (0..chunks).map(|chunk| part(program, chunk)).collect(),
         }
+    }
+
+    /// Whether programs that sum over the stages and programs that update parts end a step, instead of one.
+    pub(crate) fn updates_in_parts(&self) -> bool {
+        self.pipeline.is_divided() || self.offload.optimizer
+    }
+
+    /// The programs that update a stage, in their order.
+    pub(crate) fn update_shapes(&self, stage: usize) -> Vec<ProgramShape> {
+        let shape = ProgramShape::update().of_chunk(stage);
+        let parts = 0..self.states[stage].update_parts().len();
+        parts.map(|part| ProgramShape { part, ..shape }).collect()
     }
 
     /// The number of layers of a stage between others, if it has one chunk.
@@ -94,15 +126,15 @@ impl JobPrograms {
         (is_inner && self.pipeline.chunks_per_stage() == 1).then(|| chunks.layers(stage).len())
     }
 
-    /// The bytes of the chunk inputs that a core of a stage keeps for backward passes of a batch of
-    /// `sizes`.
-    pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
+    /// The bytes of the chunk inputs that a stage keeps for backward passes of a batch of `sizes`: on
+    /// each core, and for it in host memory.
+    pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<[u64; 2]> {
         if !self.pipeline.is_divided() {
-            return Ok(0);
+            return Ok([0; 2]);
         }
-        let kept = Schedule::of(&self.pipeline, sizes.rows()).inputs_kept(stage) as u64;
+        let schedule = Schedule::of(&self.pipeline, sizes.rows());
         let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
-        Ok(kept * states)
+        Ok(schedule.inputs_kept(stage, self.loading_horizon).map(|kept| kept as u64 * states))
     }
 
     /// The bytes of states, and of gradients of states, that a core of a stage sends to others in a training
@@ -175,7 +207,7 @@ impl JobPrograms {
         recorder: &Recorder,
         shape: ProgramShape,
     ) -> RunResult<RecordedStep> {
-        let ProgramShape { program, sizes, chunk } = shape;
+        let ProgramShape { program, sizes, chunk, part } = shape;
         let (chunk, stage, is_part) = (chunk.unwrap_or(0), self.stage_of(&shape), chunk.is_some());
         let (train, state) = (&self.train, &self.states[stage]);
         match program {
@@ -194,8 +226,8 @@ impl JobPrograms {
                 recorder.record(&inputs, |at| train.record_reduce(at, state, &loans))
             }
             Program::Update if is_part => {
-                let inputs = train.stage_update_inputs();
-                recorder.record(&inputs, |at| train.record_stage_update(at, state))
+                let (inputs, part) = (train.stage_update_inputs(), &state.update_parts()[part]);
+                recorder.record(&inputs, |at| train.record_stage_update(at, state, part))
             }
             Program::Update => {
                 recorder.record(&train.update_inputs(), |at| train.record_update(at, state))

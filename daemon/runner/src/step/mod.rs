@@ -25,5 +25,5 @@ pub(crate) use generate_step::{GenerateStep, SCORES, Weights};
 pub(crate) use job_programs::JobPrograms;
 pub(crate) use programs::{Program, ProgramShape, StepPrograms};
 pub(crate) use readout::{Readout, RowOutput, scalar};
-pub(crate) use schedule::{Direction, Pass, Schedule};
+pub(crate) use schedule::{Direction, Pass, Schedule, backward_places};
 pub(crate) use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, METRICS, TrainStep, UPDATED};

@@ -103,12 +103,14 @@ pub(crate) struct ProgramShape {
     pub sizes: BatchSizes,
     /// The chunk of the model, or any chunk of the stage. Absent where one program has the whole model.
     pub chunk: Option<usize>,
+    /// The part of a stage's update.
+    pub part: usize,
 }
 
 impl ProgramShape {
     /// A program of the whole model.
     pub(crate) fn of_batch(program: Program, sizes: BatchSizes) -> ProgramShape {
-        ProgramShape { program, sizes, chunk: None }
+        ProgramShape { program, sizes, chunk: None, part: 0 }
     }
 
     /// An update takes no batch.
@@ -123,7 +125,8 @@ impl ProgramShape {
 
     pub(crate) fn key(&self) -> String {
         let chunk = self.chunk.map_or(String::new(), |chunk| format!("-part{chunk}"));
-        format!("{}{chunk}-{}", self.program.name(), self.sizes)
+        let part = if self.part > 0 { format!(".{}", self.part) } else { String::new() };
+        format!("{}{chunk}{part}-{}", self.program.name(), self.sizes)
     }
 }
 

@@ -5,7 +5,7 @@
 //! come back. With several chunks on a stage, as many micro-batches as there are stages pass through one
 //! chunk before the next. The last chunk has no forward pass of its own: its backward pass includes it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::state::Pipeline;
 
@@ -62,15 +62,24 @@ impl Schedule {
         self.without_surplus(passes)
     }
 
-    /// The most states that a stage keeps at one time for later backward passes. The first chunk reads
+    /// The most states that a stage keeps at one time for later backward passes: on its cores, and in
+    /// host memory those whose backward pass is more than `horizon` passes away. The first chunk reads
     /// none.
-    pub(crate) fn inputs_kept(&self, stage: usize) -> usize {
-        let (mut kept, mut most) = (HashSet::new(), 0);
-        for pass in self.training(stage).into_iter().filter(|pass| pass.chunk > 0) {
-            kept.insert((pass.chunk, pass.micro));
-            most = most.max(kept.len());
+    pub(crate) fn inputs_kept(&self, stage: usize, horizon: Option<usize>) -> [usize; 2] {
+        let passes = self.training(stage);
+        let ends = backward_places(&passes);
+        let (mut kept, mut most) = (HashSet::new(), [0; 2]);
+        for (place, pass) in passes.iter().enumerate().filter(|(_, pass)| pass.chunk > 0) {
+            let own = (pass.chunk, pass.micro);
+            kept.insert(own);
+            let is_far = |input: &&(usize, usize)| {
+                // A pass reads its own input on the core.
+                horizon.is_some_and(|horizon| **input != own && ends[input] > place + horizon)
+            };
+            let far = kept.iter().filter(is_far).count();
+            most = [most[0].max(kept.len() - far), most[1].max(far)];
             if pass.direction == Direction::Backward {
-                kept.remove(&(pass.chunk, pass.micro));
+                kept.remove(&own);
             }
         }
         most
@@ -115,10 +124,14 @@ impl Schedule {
     }
 }
 
+/// The place of each backward pass among those of a stage, by chunk and micro-batch.
+pub(crate) fn backward_places(passes: &[Pass]) -> HashMap<(usize, usize), usize> {
+    let backward = passes.iter().enumerate().filter(|(_, it)| it.direction == Direction::Backward);
+    backward.map(|(place, pass)| ((pass.chunk, pass.micro), place)).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
     /// The results of a schedule where a forward pass through a stage takes one tick for each of its
@@ -170,7 +183,7 @@ mod tests {
             }
             assert!(moved, "{schedule:?} waits for itself");
         }
-        let kept = (0..schedule.stages).map(|stage| schedule.inputs_kept(stage));
+        let kept = (0..schedule.stages).map(|stage| schedule.inputs_kept(stage, None)[0]);
         let saved = kept.max().unwrap();
         Ticks { end: *ends.values().max().unwrap(), saved }
     }
@@ -199,6 +212,20 @@ mod tests {
             };
             assert!(saved <= most, "{schedule:?} keeps {saved} inputs");
         }
+    }
+
+    #[test]
+    fn inputs_far_from_their_backward_pass_are_in_host_memory() {
+        let schedule = Schedule { stages: 8, chunks_per_stage: 2, microbatches: 16 };
+        let whole = schedule.inputs_kept(1, None);
+        for horizon in [1, 4, 8] {
+            let [on_core, on_host] = schedule.inputs_kept(1, Some(horizon));
+            // Those of the next passes, and the input of the pass itself.
+            assert!(on_core <= horizon + 2, "{horizon}: {on_core} on the core");
+            assert!(on_core + on_host >= whole[0], "{horizon}: {on_host} on the host");
+        }
+        assert_eq!(schedule.inputs_kept(1, Some(1000)), whole);
+        assert_eq!(whole[1], 0);
     }
 
     #[test]

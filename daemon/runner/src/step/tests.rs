@@ -135,6 +135,28 @@ fn cores_sum_loss_weights_and_each_gradient_once() {
 }
 
 #[test]
+fn an_offloaded_update_loads_each_part_of_the_state_once() {
+    let job = Recorded::of_job("parallel: {offload: optimizer}");
+    let batch = job.record(job.programs.step_programs().batch_program());
+    let is_slot = |name: &str| name.ends_with(".exp_avg") || name.ends_with(".exp_avg_sq");
+    assert!(batch.arguments().iter().all(|argument| !is_slot(&argument.name)));
+    let shapes = job.programs.parts_of(ProgramShape::update());
+    assert!(shapes.len() > 3, "{shapes:?}");
+    let steps = shapes.iter().map(|shape| job.programs.record(&job.recorder, *shape).unwrap());
+    let steps: Vec<RecordedStep> = steps.collect();
+    let arguments = steps.iter().flat_map(RecordedStep::arguments);
+    let mut slots: Vec<String> =
+        arguments.map(|argument| argument.name).filter(|name| is_slot(name)).collect();
+    slots.sort_unstable();
+    assert!(slots.windows(2).all(|pair| pair[0] != pair[1]), "{slots:?}");
+    assert_eq!(slots.len(), 2 * job.parameter_count());
+    // Values, slots and sums of each parameter, and the sums of losses and weights.
+    let assigned: Vec<usize> = steps.iter().map(|step| step.assigned().len()).collect();
+    assert_eq!(assigned[0], job.parameter_count(), "sums over all cores");
+    assert_eq!(assigned[1..].iter().sum::<usize>(), 4 * job.parameter_count() + 2);
+}
+
+#[test]
 fn batches_of_a_step_communicate_only_in_its_update() {
     let job = Recorded::of_job("resources: {cores: 2}\ntrain: {gradient_accumulation_steps: 4}");
     assert_eq!(job.collectives(Program::Accumulate), [""; 0]);

@@ -89,7 +89,7 @@ impl TrainStep {
         let weight_sum = self.fetch_loss(at, &sums)?;
         let reduced = self.reduce(local)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm])
+        self.optimize(at, state, &reduced, [&weight_sum, &norm], true)
     }
 
     /// Records the end of a step of several batches.
@@ -107,8 +107,8 @@ impl TrainStep {
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm])?;
-        state.reset_sums(at)
+        self.optimize(at, state, &reduced, [&weight_sum, &norm], true)?;
+        state.update_parts().iter().try_for_each(|part| state.reset_sums(at, part))
     }
 
     /// Returns `value` times the loss scale, if there is one.
@@ -169,13 +169,14 @@ impl TrainStep {
     }
 
     /// Clips by the `norm` of all gradients and updates. Dividing by `weight_sum` turns the sums
-    /// `reduced` into means.
+    /// `reduced` into means. `ends_step`: no other program of the step reads the loss scale.
     pub(super) fn optimize(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
         reduced: &[Gradient<'_>],
         [weight_sum, norm]: [&Tensor; 2],
+        ends_step: bool,
     ) -> RunResult<()> {
         at.fetch(GRAD_NORM, norm);
         // The norm is finite exactly where all gradients are.
@@ -192,7 +193,7 @@ impl TrainStep {
         for gradient in reduced {
             gradient.apply(at, &factor, &update)?;
         }
-        if let (Some(loss_scale), Some(finite)) = (&state.loss_scale, &finite) {
+        if let (Some(loss_scale), Some(finite), true) = (&state.loss_scale, &finite, ends_step) {
             let scale = loss_scale.advance(at, finite)?;
             at.fetch(LOSS_SCALE, &scale);
             at.fetch(UPDATED, &finite.convert(DType::F32)?);

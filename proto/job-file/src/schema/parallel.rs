@@ -2,11 +2,15 @@
 
 use crate::section::section;
 use crate::spelled::spelled;
+use crate::values::Offload;
+
+/// The default of SageMaker's library.
+pub(crate) const LOADING_HORIZON: u32 = 4;
 
 section! {
     /// How the cores share the work: `data` x `tensor` x `pipeline` is their number.
     pub struct Parallel {
-        /// Let the planner choose the other keys but `placement`, and with them
+        /// Let the planner choose the other keys but `placement` and those of offloading, and with them
         /// `train.per_device_train_batch_size`, `gradient_accumulation_steps` and
         /// `gradient_checkpointing`, when the job is submitted: the mesh that `traind plan --auto` puts
         /// first, with as many rows a step. `parallel: auto` is the same. A warning of the job names the
@@ -47,6 +51,13 @@ section! {
         /// Keep each part of the optimizer's state on one core of the `data` axis
         /// instead of on all of them: `fsdp: shard_optimizer`.
         shard_optimizer_state: bool = false;
+        /// Keep in the host's memory, until a program needs it: `optimizer`, the optimizer's state
+        /// between updates, which then run in parts; `activations`, the inputs that the stages of a
+        /// pipeline keep for backward passes. Results do not depend on it, up to rounding.
+        offload: Offload = Offload::default();
+        /// With `offload: activations`, the number of passes of a stage between the time at which an
+        /// input is back on the core and its backward pass. Inputs that are read sooner stay.
+        activation_loading_horizon: u32 = LOADING_HORIZON, in 1.0..=65536.0;
     }
 }
 

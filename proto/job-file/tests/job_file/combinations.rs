@@ -32,6 +32,25 @@ fn fields_that_do_not_fit_each_other() {
          layers",
     );
     check(
+        "parallel: {offload: [optimizer, activations]}",
+        "line 1: parallel.offload: moves what the stages of a pipeline keep, and parallel.pipeline \
+         is 1; train.gradient_checkpointing keeps fewer activations",
+    );
+    check("resources: {cores: 2}\nparallel: {offload: [optimizer, activations], pipeline: 2}", "");
+    check(
+        "resources: {cores: 2}\nparallel: {offload_activations: true, pipeline: 2}",
+        "line 2: parallel.offload_activations: is read as `offload`",
+    );
+    check(
+        "parallel: {offload: optimizer, activation_loading_horizon: 2}",
+        "line 1: parallel.activation_loading_horizon: has no effect without parallel.offload: \
+         activations",
+    );
+    check(
+        "parallel: {offload: [weights]}",
+        "line 1: parallel.offload: must be activations, optimizer or both, not `weights`",
+    );
+    check(
         "model: {name_or_path: ./bert, task: sequence-classification, num_labels: 2, revision: main}",
         "line 1: model.revision: applies to a hub id, not to a folder",
     );

@@ -3,6 +3,7 @@
 //! Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
 //! all stages compute at once also where a plugin runs a program before it returns, as that of CPUs does.
 
+mod far_inputs;
 mod stage;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,13 +11,16 @@ use std::thread::ScopedJoinHandle;
 
 use traind_loader::{BatchSizes, panic_message};
 use traind_pjrt::Buffer;
-use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice, LocalCores, Pending};
+use traind_xla::runtime::{
+    CoreInputs, Fetched, HostArray, HostMemory, LazyDevice, LocalCores, Pending,
+};
 
 use super::{Session, UploadedBatch, upload};
 use crate::control::Work;
 use crate::error::{RunError, RunResult};
-use crate::state::Loan;
+use crate::state::{Loan, PARTS_IN_FLIGHT};
 use crate::step::{Direction, Pass, Program, ProgramShape, SUMS, Schedule};
+use far_inputs::FarInputs;
 use stage::{Message, Outbox, StageRun};
 
 /// The result of a stage's thread; `Err(None)` where another stage has failed.
@@ -77,21 +81,32 @@ impl Session {
             self.devices.iter().map(|device| device.cores().clone()).collect();
         let (senders, inboxes): (Vec<Sender<_>>, Vec<Receiver<_>>) =
             cores.iter().map(|_| channel::<Message>()).unzip();
+        let horizon = self.programs.loading_horizon.filter(|_| trains);
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).enumerate();
-        let stages = stages.map(|(stage, ((device, inbox), inputs))| StageRun {
-            device,
-            passes: match trains {
+        let stages = stages.map(|(stage, ((device, inbox), inputs))| {
+            let passes = match trains {
                 true => schedule.training(stage),
                 false => schedule.evaluation(stage),
-            },
-            inputs,
-            key: &key,
-            trains,
-            last_chunk,
-            inbox,
-            outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },
+            };
+            let far_inputs = match horizon {
+                Some(horizon) => {
+                    Some(FarInputs::new(HostMemory::of(&cores[stage])?, horizon, &passes))
+                }
+                None => None,
+            };
+            Ok(StageRun {
+                device,
+                passes,
+                inputs,
+                key: &key,
+                trains,
+                last_chunk,
+                far_inputs,
+                inbox,
+                outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },
+            })
         });
-        on_threads(stages.collect(), StageRun::run)
+        on_threads(stages.collect::<RunResult<_>>()?, StageRun::run)
     }
 
     /// Ends a step: sums over all stages, clips and updates. The parameters that several stages read
@@ -99,15 +114,16 @@ impl Session {
     pub(super) fn update_stages(&mut self, scalars: &HostArray) -> RunResult<Vec<Pending>> {
         self.ready_parts(ProgramShape::update(), 1)?;
         let totals = self.reduce_stages()?;
-        let key = |stage| ProgramShape::update().of_chunk(stage).key();
         let mut runs = Vec::new();
         for (stage, device) in self.devices.iter_mut().enumerate() {
             let inputs = upload::replicate(device.cores(), &[scalars, &totals])?;
-            runs.push((device, key(stage), inputs));
+            let parts = self.programs.update_shapes(stage).into_iter();
+            runs.push((device, parts.map(|part| part.key()).collect::<Vec<_>>(), inputs));
         }
-        let launched = on_threads(runs, |(device, key, inputs)| launch(device, &key, &inputs))?;
+        let launched =
+            on_threads(runs, |(device, keys, inputs)| launch_parts(device, &keys, &inputs))?;
         self.return_loans()?;
-        Ok(launched)
+        Ok(launched.into_iter().flatten().collect())
     }
 
     /// The sums of all stages, f32[3].
@@ -188,6 +204,24 @@ impl Session {
 fn launch(device: &mut LazyDevice, key: &str, inputs: &CoreInputs) -> Ended<Pending> {
     let inputs: Vec<Vec<&Buffer>> = inputs.iter().map(|core| core.iter().collect()).collect();
     device.mark_step_with(key, &inputs).map_err(|error| Some(error.into()))
+}
+
+/// Launches the parts of an update, of which few are under way at one time; returns the last one first,
+/// which fetches what a step gives.
+fn launch_parts(
+    device: &mut LazyDevice,
+    keys: &[String],
+    inputs: &CoreInputs,
+) -> Ended<Vec<Pending>> {
+    let mut launched: Vec<Pending> = Vec::new();
+    for key in keys {
+        if let Some(before) = launched.len().checked_sub(PARTS_IN_FLIGHT) {
+            launched[before].wait().map_err(|error| Some(error.into()))?;
+        }
+        launched.push(launch(device, key, inputs)?);
+    }
+    launched.reverse();
+    Ok(launched)
 }
 
 /// Runs one stage after the other, for programs that exchange data with other hosts. A client may run

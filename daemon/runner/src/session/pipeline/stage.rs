@@ -7,11 +7,12 @@ use std::sync::mpsc::{Receiver, Sender};
 use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
 
+use super::far_inputs::FarInputs;
 use crate::error::{RunError, RunResult};
 use crate::step::{Direction, Pass};
 
 /// A value of each core, `[tensor][core]`.
-type CoreTensors = Vec<Vec<Buffer>>;
+pub(super) type CoreTensors = Vec<Vec<Buffer>>;
 
 /// A message from one stage to another.
 pub(super) enum Message {
@@ -40,6 +41,8 @@ pub(super) struct StageRun<'a> {
     /// Whether the last chunk has a backward pass alone.
     pub trains: bool,
     pub last_chunk: usize,
+    /// Present where inputs are kept in host memory.
+    pub far_inputs: Option<FarInputs>,
     pub inbox: Receiver<Message>,
     pub outbox: Outbox<'a>,
 }
@@ -50,14 +53,25 @@ impl StageRun<'_> {
     pub(super) fn run(mut self) -> Result<Vec<Pending>, Option<RunError>> {
         let mut received = Received::default();
         let mut launched = Vec::with_capacity(self.passes.len());
-        for pass in std::mem::take(&mut self.passes) {
-            launched.push(self.launch(pass, &mut received)?);
+        let passes = std::mem::take(&mut self.passes);
+        for (place, pass) in passes.iter().enumerate() {
+            let far = self.far_inputs.as_mut();
+            let near = far.map(|far| far.load(place, &passes)).transpose().map_err(Some)?;
+            if let Some((forward, tensors)) = near.flatten() {
+                received.keep(forward, tensors);
+            }
+            launched.push(self.launch(place, *pass, &mut received)?);
         }
         self.outbox.is_done = true;
         Ok(launched)
     }
 
-    fn launch(&mut self, pass: Pass, received: &mut Received) -> Result<Pending, Option<RunError>> {
+    fn launch(
+        &mut self,
+        place: usize,
+        pass: Pass,
+        received: &mut Received,
+    ) -> Result<Pending, Option<RunError>> {
         let forward = Pass { direction: Direction::Forward, ..pass };
         let (is_first, is_last) = (pass.chunk == 0, pass.chunk == self.last_chunk);
         let mut tensors = Vec::new();
@@ -72,7 +86,11 @@ impl StageRun<'_> {
         let keeps = self.trains && pass.direction == Direction::Forward && !is_first;
         if keeps {
             tensors.truncate(states);
-            received.keep(forward, tensors);
+            let near = match &mut self.far_inputs {
+                Some(far) => far.unload(place, forward, tensors).map_err(Some)?,
+                None => Some(tensors),
+            };
+            near.into_iter().for_each(|tensors| received.keep(forward, tensors));
         }
         self.outbox.send(pass, launched.take_sent()).map_err(Some)?;
         Ok(launched)
