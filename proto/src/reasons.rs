@@ -50,6 +50,8 @@ reasons! {
     DISK_EXCEEDED
     /// The resources of the job cannot be determined; the message says why.
     PLAN_FAILED
+    /// No texts can be generated with the job's model; the message says why.
+    GENERATION_FAILED
     /// No token has this id.
     TOKEN_NOT_FOUND
     /// The daemon serves no web page.

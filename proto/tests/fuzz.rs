@@ -35,7 +35,8 @@ macro_rules! messages {
 const MESSAGES: &[(&str, Check)] = messages! {
     AdoptRunRequest CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
-    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest GetJobRequest
+    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest
+    GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
     GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece

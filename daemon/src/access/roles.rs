@@ -39,6 +39,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/WatchHost", Role::Viewer),
     ("/traind.v1.Jobs/CancelJob", Role::Submitter),
     ("/traind.v1.Jobs/GetSamples", Role::Viewer),
+    ("/traind.v1.Jobs/GenerateTexts", Role::Submitter),
     ("/traind.v1.Jobs/ListPrograms", Role::Viewer),
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),

@@ -1,4 +1,4 @@
-//! `traind generate`: runs the runner on this host, without a daemon.
+//! `traind generate`: runs the runner on this host, without a daemon, or asks the daemon for texts of a job's model.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,34 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use traind_proto::v1;
 
+use super::Global;
+use super::connect::client;
 use super::exit::Exit;
 use super::serve::runner_beside_this_program;
 use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
 use crate::paths;
 
-/// Generate texts with a model folder: continue prompts, or answer them with an encoder-decoder model
+/// Generate texts with a model folder or a job: continue prompts, or answer them with an encoder-decoder model
 #[derive(clap::Args)]
 pub(crate) struct Generate {
-    /// A Hugging Face model folder, such as a job's output folder
+    /// A Hugging Face model folder, such as a job's output folder; with --job, the id of a job, a prefix of it, or its
+    /// name
     model: PathBuf,
     /// The texts to continue, or those to answer
     #[arg(required = true)]
     prompt: Vec<String>,
+    /// Ask the daemon for texts of a job: of its newest checkpoint while it trains, of its model when it has completed
+    #[arg(long, conflicts_with_all = ["platform", "cache_dir", "runner"])]
+    job: bool,
+    /// Generate with the job's checkpoint after this many steps
+    #[arg(long, value_name = "STEP", requires = "job", value_parser = clap::value_parser!(u64).range(1..))]
+    at: Option<u64>,
+    /// Treat each prompt as a message of the user, in the model's chat template
+    #[arg(long)]
+    chat: bool,
     /// Most tokens to generate for each prompt [default: the model's, or 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_new_tokens: Option<u32>,
@@ -62,7 +75,7 @@ enum Format {
 }
 
 /// The runner's answer.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Reply {
     texts: Vec<Text>,
 }
@@ -75,7 +88,40 @@ struct Text {
 }
 
 impl Generate {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let texts = match self.job {
+            true => self.of_job(&global).await?,
+            false => self.of_folder()?,
+        };
+        self.output.print(&texts)?;
+        Ok(Exit::Done)
+    }
+
+    /// Asks the daemon, and names the checkpoint on standard error.
+    async fn of_job(&self, global: &Global) -> anyhow::Result<Vec<Text>> {
+        let settings = self.settings().into_iter();
+        let request = v1::GenerateTextsRequest {
+            job_id: self.model.display().to_string(),
+            step: self.at.unwrap_or_default(),
+            prompts: self.prompt.clone(),
+            settings: settings.map(|(name, value)| (name, value.to_string())).collect(),
+            seed: self.seed,
+            chat: self.chat,
+        };
+        let jobs = client::jobs(global).await?;
+        let generate = || {
+            let (mut jobs, request) = (jobs.clone(), request.clone());
+            async move { jobs.generate_texts(request).await }
+        };
+        let generated = client::retry(generate).await?;
+        eprintln!("after {} steps:", generated.step);
+        let texts = generated.texts.into_iter();
+        Ok(texts
+            .map(|v1::GeneratedText { prompt, text, tokens }| Text { prompt, text, tokens })
+            .collect())
+    }
+
+    fn of_folder(&self) -> anyhow::Result<Vec<Text>> {
         let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let plugin = plugin(&self.platform)?;
@@ -84,17 +130,17 @@ impl Generate {
         })?;
         ensure!(self.model.is_dir(), "there is no folder {}", self.model.display());
         let request = json!({
-            "model": self.model,
+            "source": {"model": self.model},
             "prompts": self.prompt,
+            "chat": self.chat,
             "settings": self.settings(),
             "seed": self.seed,
             "platform": self.platform,
             "plugin": library,
             "cache_dir": cache_dir,
         });
-        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        self.output.print(&answer(&runner, &request)?)?;
-        Ok(Exit::Done)
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        Ok(answer(&runner, &request)?.texts)
     }
 
     /// The settings that are given, by the names of `generation_config.json`.
@@ -120,10 +166,10 @@ impl Generate {
 }
 
 impl Format {
-    fn print(self, reply: &Reply) -> anyhow::Result<()> {
+    fn print(self, texts: &[Text]) -> anyhow::Result<()> {
         match self {
-            Format::Json => println!("{}", serde_json::to_string_pretty(&reply.texts)?),
-            Format::Text => reply.texts.iter().for_each(|it| println!("{}", printable(&it.text))),
+            Format::Json => println!("{}", serde_json::to_string_pretty(texts)?),
+            Format::Text => texts.iter().for_each(|it| println!("{}", printable(&it.text))),
         }
         Ok(())
     }

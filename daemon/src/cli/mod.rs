@@ -15,6 +15,7 @@ mod dry_run;
 mod exit;
 mod fork;
 mod generate;
+mod generator;
 mod get;
 mod init;
 mod launch;
@@ -102,6 +103,8 @@ enum Command {
     #[command(hide = true)]
     Launch(launch::Launch),
     #[command(hide = true)]
+    Generator(generator::Generator),
+    #[command(hide = true)]
     Notify(notify::Notify),
     #[command(hide = true)]
     Planner(planner::Planner),
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Launch(launch) => launch.run(),
         Command::Notify(notify) => notify.run(),
         Command::Planner(planner) => planner.run(),
+        Command::Generator(generator) => generator.run(),
         Command::ActAs(act_as) => act_as.run(),
         command => run(command, global),
     };
@@ -157,7 +161,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Serve(serve) => serve.run(global).await,
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
-            Command::Generate(generate) => generate.run(),
+            Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,
             Command::Adopt(adopt) => adopt.run(global).await,
@@ -181,6 +185,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Launch(launch) => launch.run(),
             Command::Notify(notify) => notify.run(),
             Command::Planner(planner) => planner.run(),
+            Command::Generator(generator) => generator.run(),
             Command::ActAs(act_as) => act_as.run(),
         }
     })

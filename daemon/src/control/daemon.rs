@@ -18,6 +18,7 @@ use super::adoption;
 use super::board::Board;
 use super::error::Error;
 use super::fork;
+use super::generator::Generator;
 use super::planner::{Plan, PlanError, Planner, Search};
 use super::queue::SharedQueue;
 use crate::access::Caller;
@@ -45,6 +46,7 @@ pub(crate) struct Daemon {
     pub tokens: Tokens,
     pub queue: SharedQueue,
     pub planner: Planner,
+    pub generator: Generator,
     /// Notified whenever a job or core may have become available.
     pub(super) wake: Notify,
     /// Cancelled when the daemon exits; runners keep running.
@@ -107,6 +109,7 @@ impl Daemon {
             tokens,
             queue: SharedQueue::default(),
             planner: Planner::default(),
+            generator: Generator::default(),
             wake: Notify::new(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use traind_job_file::Engine;
 
+use super::generator::GenerationError;
 use super::planner::{Change, Plan, PlanError};
 use crate::jobs::state::{IllegalTransition, JobState};
 use crate::jobs::store::StoreError;
@@ -43,6 +44,8 @@ pub enum Error {
         folder = .folder.display()
     )]
     Disk { wanted: u64, available: u64, folder: PathBuf },
+    #[error(transparent)]
+    Generation(#[from] GenerationError),
     #[error("plan the job: {0}")]
     Plan(PlanError),
     /// `field` of the job file names the folder.

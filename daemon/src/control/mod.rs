@@ -9,6 +9,7 @@ pub(crate) mod dispatch;
 mod eligibility;
 pub(crate) mod error;
 mod fork;
+pub(crate) mod generator;
 pub(crate) mod notifier;
 pub(crate) mod planner;
 mod queue;

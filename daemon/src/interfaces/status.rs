@@ -8,6 +8,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use traind_proto::reasons;
 
 use crate::control::error::{Error, FieldViolation};
+use crate::control::generator::GenerationError;
 
 /// The delay that clients of an overloaded daemon are to wait.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
@@ -44,6 +45,13 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Plugin { .. } => (Code::FailedPrecondition, reasons::PLUGIN_NOT_FOUND),
         Error::Memory { .. } => (Code::FailedPrecondition, reasons::MEMORY_EXCEEDED),
         Error::Disk { .. } => (Code::FailedPrecondition, reasons::DISK_EXCEEDED),
+        Error::Generation(GenerationError::Task(_)) => {
+            (Code::FailedPrecondition, reasons::MODEL_UNSUPPORTED)
+        }
+        Error::Generation(GenerationError::Refused { reason, .. }) => {
+            (Code::FailedPrecondition, reason)
+        }
+        Error::Generation(_) => (Code::FailedPrecondition, reasons::GENERATION_FAILED),
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::FolderInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
         Error::Denied(_) | Error::ForeignRun { .. } => {

@@ -54,6 +54,17 @@ impl Selection for ModelRequest {
     }
 }
 
+/// Returns the folder of a model that is in the cache of this host, of which `cache_dir` may have a part. Fetches
+/// nothing.
+pub fn cached_model(request: &ModelRequest, cache_dir: &Path) -> Result<PathBuf> {
+    let (target, caches) = (request.target(), Cache::all(Some(cache_dir)));
+    let cached = |cache: &Cache| request.cached(cache, &target.repository, target.revision());
+    caches
+        .iter()
+        .find_map(cached)
+        .ok_or_else(|| target.not_cached(&caches, "it is not fetched now"))
+}
+
 /// Returns the path and content of a model's `config.json`, from the cache or, where it
 /// `may_fetch`, from the hub. Writes nothing.
 pub fn model_config(

@@ -110,6 +110,15 @@ impl ChatTemplate {
         &self.file
     }
 
+    /// Renders a message of the user, and the beginning of its answer. The text has all special tokens.
+    pub fn render_prompt(&self, content: &str) -> Result<String> {
+        let field = |name: &str, text: &str| (name.to_owned(), Value::Text(text.to_owned()));
+        let message = Value::Struct(vec![field("role", "user"), field("content", content)]);
+        let options = ChatOptions { prompts: true, ..ChatOptions::default() };
+        let rendered = self.render(&[&message], &options);
+        Ok(rendered.map_err(|problem| Error::bad_template(&self.file, problem))?.text)
+    }
+
     /// Renders a conversation, which is a list of messages.
     pub(crate) fn render(
         &self,

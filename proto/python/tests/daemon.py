@@ -68,7 +68,7 @@ class Daemon(jobs_pb2_grpc.JobsServicer, cores_pb2_grpc.CoresServicer):
             answer.abort(context)
         return answer
 
-    CreateJob = ForkJob = PlanJob = GetJob = ListJobs = CancelJob = GetSamples = ListCores = _next
+    CreateJob = ForkJob = PlanJob = GetJob = ListJobs = CancelJob = GetSamples = GenerateTexts = ListCores = _next
 
     def WatchJob(self, request, context):
         for answer in self._next(request, context):

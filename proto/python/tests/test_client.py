@@ -195,6 +195,13 @@ class Looking(WithDaemon):
         with self.assertRaises(traind.JobNotFound):
             self.client.job("absent")
 
+    def test_texts_are_of_the_checkpoint_and_the_settings_asked_for(self):
+        texts = jobs_pb2.GeneratedTexts(step=3, texts=[jobs_pb2.GeneratedText(prompt="a", text="b")])
+        self.assertEqual(self.job(texts).generate("a", at=3, max_new_tokens=4, do_sample=True), ["b"])
+        request = self.daemon.requests[-1]
+        self.assertEqual((list(request.prompts), request.step, request.seed), (["a"], 3, 42))
+        self.assertEqual(dict(request.settings), {"max_new_tokens": "4", "do_sample": "true"})
+
     def test_samples_name_files_and_rows(self):
         samples = jobs_pb2.Samples(files=["a", "b"], samples=[jobs_pb2.Sample(file=1, row=3)])
         self.assertEqual(self.job(samples).samples(1), [("b", 3)])

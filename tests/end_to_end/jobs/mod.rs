@@ -3,6 +3,7 @@
 mod converting;
 mod core_metrics;
 mod forking;
+mod generating;
 mod notifying;
 mod outliving;
 mod planning;

@@ -9,6 +9,8 @@ use std::process::Command;
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host, JOB_FILE};
 
+use crate::tasks::causal_draft;
+
 /// A user id without an account, and a group that every system has.
 const ANN: u32 = 4242;
 const USERS: u32 = 100;
@@ -74,4 +76,37 @@ async fn a_job_runs_as_its_submitter_who_owns_the_output() {
     fs::set_permissions(draft.path("train.csv"), Permissions::from_mode(0o600)).unwrap();
     let refused = as_ann(&host, draft.folder(), &waits);
     assert!(refused.stderr.contains("user 4242 may not read"), "{refused:?}");
+}
+
+/// The process that generates has the rights of the job's user, and sees the roots, the cache and no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_generated_by_the_submitter_within_the_roots() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let mut host = open_host().await;
+    host.kill_daemon();
+    let root = host.path("").display().to_string();
+    host.add_options(&["--allow-root", &root]);
+    host.start().await;
+    let draft = causal_draft(&host, "anns");
+    let steps = "--set=train.max_steps=2";
+    fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
+    give(draft.folder());
+    let output = as_ann(&host, draft.folder(), &["submit", "job.yaml", steps, "--watch"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let id = output.stdout.trim();
+    let texts = as_ann(&host, draft.folder(), &["generate", "--job", id, "the good film"]);
+    assert_eq!(texts.code, Some(0), "{}", texts.stderr);
+    let executables = host.path("cache/users/4242/executables");
+    let files = fs::read_dir(&executables).unwrap().flatten();
+    let owners: Vec<u32> = files.map(|file| file.metadata().unwrap().uid()).collect();
+    assert!(owners.len() > 2 && owners.iter().all(|uid| *uid == ANN), "compiled by that user");
+
+    // A model that this user may not read.
+    let model = draft.path("out/model.safetensors");
+    chown(&model, Some(0), Some(0)).unwrap();
+    fs::set_permissions(&model, Permissions::from_mode(0o600)).unwrap();
+    let refused = as_ann(&host, draft.folder(), &["generate", "--job", id, "the good film"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("Permission denied"), "{refused:?}");
 }

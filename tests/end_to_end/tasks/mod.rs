@@ -15,6 +15,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use traind_tests::{Draft, Host, Output};
 
+/// A job that trains a small GPT-2.
+pub(crate) fn causal_draft(host: &Host, name: &str) -> Draft {
+    language_models::causal().draft(host, name)
+}
+
 type Metrics = BTreeMap<String, f64>;
 
 /// A task's section `data`, fixture and files, from which a draft is made.

@@ -81,3 +81,29 @@ async fn losses_are_those_of_trl() {
     assert!(!evaluated.is_empty());
     assert!(output.names().contains(&"chat_template.jinja".to_owned()));
 }
+
+/// A chat with the adapters of a job, with those of its folder, and with the merged model.
+#[tokio::test]
+async fn adapters_answer_as_the_merged_model_does() {
+    let run = fixture("sft/sft.json");
+    let host = Host::started(1).await;
+    let mut answers = Vec::new();
+    let ask = ["what is it?", "--chat", "--max-new-tokens", "4", "-o", "json"];
+    for (name, merge) in [("adapters", "false"), ("merged", "true")] {
+        let draft = draft(&host, name, "sft", &run)
+            .set("peft.method", "lora")
+            .set("peft.merge", merge)
+            .set("peft.target_modules", "all-linear")
+            .set("train.learning_rate", 3e-2);
+        host.complete(&draft).await;
+        let folder = draft.output("out").folder().to_owned();
+        answers.push(host.cli(&folder, &[&["generate", "."], &ask[..]].concat()));
+        answers.push(host.cli(&folder, &[&["generate", "--job", name], &ask[..]].concat()));
+    }
+    for answer in &answers {
+        assert_eq!((answer.code, &answer.stdout), (Some(0), &answers[0].stdout), "{answer:?}");
+    }
+    let untrained = host.path("adapters/model");
+    let before = host.cli(&untrained, &[&["generate", "."], &ask[..]].concat());
+    assert_ne!(before.stdout, answers[0].stdout, "adapters change the answer");
+}

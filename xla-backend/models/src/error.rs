@@ -82,7 +82,7 @@ pub enum Error {
     #[error("the weights have no {name}")]
     MissingWeight { name: String },
 
-    /// A file of adapters lacks one.
+    /// A file of adapters, or the folder of a model that is complete, lacks a tensor.
     #[error("{}: no tensor {name}", path.display())]
     MissingTensor { path: PathBuf, name: String },
 

@@ -6,6 +6,7 @@
 //!
 //! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `hosts`, `control` and `error`.
 
+mod complete;
 mod disk_space;
 mod folder;
 mod list;
@@ -31,6 +32,7 @@ use crate::progress::{Progress, Timetable};
 use crate::remote::{Mirror, Publication, Remote, Staged};
 use crate::session::Session;
 
+pub(crate) use complete::newest_complete;
 pub(crate) use disk_space::check_disk_space;
 pub(crate) use load::load_checked;
 pub(crate) use resume::{CheckpointSource, Resumed};

@@ -42,6 +42,7 @@ impl RunError {
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
             RunError::Output { path, .. }
             | RunError::CheckpointNotFound { folder: path }
+            | RunError::NoSuchCheckpoint { folder: path, .. }
             | RunError::CheckpointCorrupt { path, .. }
             | RunError::CheckpointMismatch { path, .. }
             | RunError::NotShared { path, .. }
@@ -50,6 +51,7 @@ impl RunError {
                 failure.field = Some("train.metric_for_best_model".to_owned());
             }
             RunError::Device(_)
+            | RunError::OnlyInBucket { .. }
             | RunError::MissingDevices { .. }
             | RunError::NoSuchInput { .. }
             | RunError::NoCache

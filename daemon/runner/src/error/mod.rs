@@ -77,6 +77,13 @@ pub(crate) enum RunError {
     #[error("{} holds no checkpoint to resume from", folder.display())]
     CheckpointNotFound { folder: PathBuf },
 
+    /// Texts were to be generated with a checkpoint that the job does not have.
+    #[error("{} has {}", folder.display(), missing_checkpoint(*step, .known))]
+    NoSuchCheckpoint { folder: PathBuf, step: Option<u64>, known: Vec<u64> },
+
+    #[error("the model is in {url} and no longer on this host: download it, and name its folder")]
+    OnlyInBucket { url: String },
+
     #[error("the checkpoint {} cannot be used: {problem}", path.display())]
     CheckpointCorrupt { path: PathBuf, problem: CheckpointProblem },
 
@@ -138,6 +145,14 @@ pub(crate) enum CheckpointProblem {
 
     #[error("it was saved with save_only_model and has no state to resume from")]
     ModelOnly,
+}
+
+fn missing_checkpoint(step: Option<u64>, known: &[u64]) -> String {
+    let listed = known.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    match step.filter(|_| !known.is_empty()) {
+        Some(step) => format!("no checkpoint of step {step}, but those of steps {listed}"),
+        None => "no complete checkpoint of the job yet".to_owned(),
+    }
 }
 
 /// At most 16 hosts by number.

@@ -44,7 +44,9 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         ) => reasons::EVENT_LOG_CORRUPT,
         RunError::MissingDevices { .. } => reasons::DEVICE_NOT_FOUND,
         RunError::NoSuchInput { .. } | RunError::Decode(_) => reasons::MODEL_UNSUPPORTED,
-        RunError::CheckpointNotFound { .. } => reasons::CHECKPOINT_NOT_FOUND,
+        RunError::CheckpointNotFound { .. }
+        | RunError::NoSuchCheckpoint { .. }
+        | RunError::OnlyInBucket { .. } => reasons::CHECKPOINT_NOT_FOUND,
         RunError::CheckpointCorrupt { .. } => reasons::CHECKPOINT_CORRUPT,
         RunError::CheckpointMismatch { .. } => reasons::CHECKPOINT_MISMATCH,
         RunError::DiskFull { .. } => reasons::DISK_FULL,

@@ -1,33 +1,46 @@
 //! `traind-runner generate`: continues prompts, or answers them with an encoder-decoder model.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes a [`Reply`] to standard output.
+//! Reads a [`Request`] as JSON from standard input and writes a [`Reply`] to standard output, or a [`Refusal`] if
+//! it fails.
 //!
-//! Imports `generation` and `session`.
+//! Imports `checkpoint`, `generation`, `session`, `model`, `remote` and `output`.
+
+mod source;
+mod weights;
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use traind_loader::{BatchAxis, BatchSizes, HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
-use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_loader::{
+    BatchAxis, BatchSizes, ChatTemplate, Error as LoaderError, HuggingFaceTokenizer, TextTokenizer,
+    TokenizerOptions,
+};
+use traind_models::Error as ModelError;
+use traind_proto::reasons;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice};
 
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 use crate::generation::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::session::open_plugin;
+use source::{Found, Source};
+use weights::Opened;
 
 /// Lengths are rounded up to a multiple of this, so that few programs serve all prompts.
 const LENGTH_STEP: usize = 32;
+/// How often a job may remove the newest checkpoint before it is read.
+const REMOVALS_MAX: usize = 20;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
-    /// A Hugging Face model folder.
-    model: PathBuf,
+    source: Source,
     prompts: Vec<String>,
+    /// Whether each prompt is a message of the user, for the model's chat template.
+    #[serde(default)]
+    chat: bool,
     /// Settings above those of the model, by the names of `generation_config.json`.
     #[serde(default)]
     settings: Map<String, Value>,
@@ -40,7 +53,16 @@ pub(crate) struct Request {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Reply {
+    /// The steps that the model was trained for, if they are known.
+    step: u64,
     texts: Vec<Text>,
+}
+
+/// Why there are no texts.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    reason: String,
+    message: String,
 }
 
 /// What was generated for a prompt.
@@ -56,19 +78,33 @@ struct Text {
 pub(crate) fn answer() -> anyhow::Result<()> {
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let reply = generate(&request)?;
-    serde_json::to_writer(io::stdout().lock(), &reply).context("write the texts")
+    match generate(&request) {
+        Ok(reply) => write(&reply),
+        Err(error) => {
+            let message = format!("{error:#}");
+            write(&Refusal { reason: reason(error), message: message.clone() })?;
+            Err(anyhow::Error::msg(message))
+        }
+    }
+}
+
+fn write(answer: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(io::stdout().lock(), answer).context("write the answer")
+}
+
+/// The machine-readable reason of an error.
+fn reason(error: anyhow::Error) -> String {
+    let of_model = |error: anyhow::Error| error.downcast::<ModelError>().map(RunError::from);
+    let of_loader = |error: anyhow::Error| error.downcast::<LoaderError>().map(RunError::from);
+    match error.downcast::<RunError>().or_else(of_model).or_else(of_loader) {
+        Ok(error) => error.failure().reason,
+        Err(_) => reasons::GENERATION_FAILED.to_owned(),
+    }
 }
 
 fn generate(request: &Request) -> anyhow::Result<Reply> {
-    let config = ModelConfig::load(&request.model, &Map::new())?;
-    let settings = GenerationSettings::of_model(&config, &request.model, &request.settings)?;
-    let task = writing_task(&config);
-    let model: Arc<dyn Model> = registry::build(config, task)?.into();
-    let tokenizer = HuggingFaceTokenizer::open(&request.model, &TokenizerOptions::default())?;
-    model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-    let prompts = encode(&tokenizer, &request.prompts)?;
-    let mut loaded = load(request, model, settings.num_beams)?;
+    let Ready { step, opened, settings, tokenizer, prompts } = read(request)?;
+    let mut loaded = load(request, opened, settings.num_beams)?;
     let generator = Generator::new(settings, &loaded.step, request.seed)?;
     let (sizes, rows) = batch(&generator, &loaded, &prompts)?;
     loaded.prepare(sizes)?;
@@ -78,34 +114,78 @@ fn generate(request: &Request) -> anyhow::Result<Reply> {
         let text = tokenizer.decode(&tokens).context("decode the tokens")?;
         Ok(Text { prompt: prompt.clone(), text, tokens })
     });
-    Ok(Reply { texts: texts.collect::<anyhow::Result<_>>()? })
+    Ok(Reply { step, texts: texts.collect::<anyhow::Result<_>>()? })
 }
 
-/// The task of a model that writes texts. Families that have another one name theirs in an error.
-fn writing_task(config: &ModelConfig) -> Task {
-    let has_source = registry::max_positions(config, Task::Seq2SeqLm).is_ok();
-    if has_source { Task::Seq2SeqLm } else { Task::CausalLm }
+/// All that the files of a folder determine.
+struct Ready {
+    step: u64,
+    opened: Opened,
+    settings: GenerationSettings,
+    tokenizer: HuggingFaceTokenizer,
+    /// The tokens of each prompt.
+    prompts: Vec<Vec<u32>>,
 }
 
-fn encode(tokenizer: &HuggingFaceTokenizer, prompts: &[String]) -> anyhow::Result<Vec<Vec<u32>>> {
-    let encode = |prompt: &String| {
-        let encoded = tokenizer.encode(prompt, None).context("tokenize the prompt")?;
-        anyhow::ensure!(!encoded.input_ids.is_empty(), "the prompt has no tokens");
-        Ok(encoded.input_ids)
+/// Finds the folder and reads it. A job that trains may remove a checkpoint meanwhile, which first gives it another
+/// name.
+fn read(request: &Request) -> anyhow::Result<Ready> {
+    for _ in 0..REMOVALS_MAX {
+        let found = request.source.find()?;
+        let ready = read_folder(request, &found);
+        if found.folder.exists() {
+            return ready;
+        }
+    }
+    anyhow::bail!("the job removed {REMOVALS_MAX} checkpoints while they were read")
+}
+
+fn read_folder(request: &Request, found: &Found<'_>) -> anyhow::Result<Ready> {
+    let folder = found.folder.as_path();
+    let opened = weights::open(found, &request.cache_dir)?;
+    let config = opened.model.config();
+    let settings = GenerationSettings::of_model(config, folder, &request.settings)?;
+    let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default())?;
+    opened.model.check_vocabulary(tokenizer.vocab_size() as usize)?;
+    let prompts = encode(request, folder, &tokenizer)?;
+    Ok(Ready { step: found.step, opened, settings, tokenizer, prompts })
+}
+
+/// The tokens of the prompts.
+fn encode(
+    request: &Request,
+    folder: &Path,
+    tokenizer: &HuggingFaceTokenizer,
+) -> anyhow::Result<Vec<Vec<u32>>> {
+    let template = match request.chat {
+        true => Some(
+            ChatTemplate::open(folder, None)?
+                .with_context(|| format!("{} has no chat template", folder.display()))?,
+        ),
+        false => None,
     };
-    prompts.iter().map(encode).collect()
+    let encode = |prompt: &String| {
+        let input_ids = match &template {
+            Some(template) => {
+                let text = template.render_prompt(prompt)?;
+                tokenizer.encode_as_it_is(&text).map(|spanned| spanned.encoded.input_ids)
+            }
+            None => tokenizer.encode(prompt, None).map(|encoded| encoded.input_ids),
+        };
+        let input_ids = input_ids.context("tokenize the prompt")?;
+        anyhow::ensure!(!input_ids.is_empty(), "the prompt has no tokens");
+        Ok(input_ids)
+    };
+    request.prompts.iter().map(encode).collect()
 }
 
 /// Puts the model on the first core of the platform.
-fn load(request: &Request, model: Arc<dyn Model>, beams: usize) -> anyhow::Result<LoadedModel> {
-    let weights::Loaded { arrays, report } = weights::load(&request.model, &*model, 0)?;
-    let missing: Vec<String> = report.initialized.into_iter().chain(report.missing).collect();
-    anyhow::ensure!(missing.is_empty(), "the weights lack {}", missing.join(", "));
+fn load(request: &Request, opened: Opened, beams: usize) -> RunResult<LoadedModel> {
     let mesh = Mesh::data_parallel(1)?;
     let cores = open_plugin(&request.plugin, &request.platform, 1, mesh)?;
     let cache = ExecutableCache::open(&request.cache_dir.join("executables"))?;
     let device = LazyDevice::new(cores, Some(cache), false);
-    Ok(LoadedModel::new(device, model, &arrays, beams)?)
+    LoadedModel::new(device, opened.model, &opened.arrays, beams)
 }
 
 /// The prompts as one batch, padded behind.

@@ -316,7 +316,8 @@ pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<Model
     Ok(with_labels(config, section))
 }
 
-fn request(section: &ModelSection, id: &str) -> ModelRequest {
+/// The request for a job's model of the hub.
+pub(crate) fn request(section: &ModelSection, id: &str) -> ModelRequest {
     ModelRequest {
         id: id.to_owned(),
         revision: section.revision.clone(),

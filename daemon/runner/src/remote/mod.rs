@@ -17,7 +17,7 @@ mod queue;
 use std::path::{Path, PathBuf};
 
 use traind_bucket::{Bucket, Location, Object, Problem};
-use traind_job_file::{DataFiles, RunSpec};
+use traind_job_file::{DataFiles, JobFile, RunSpec};
 use traind_loader::Error as LoaderError;
 
 use crate::control::{Journal, Stop};
@@ -61,12 +61,7 @@ impl Remote {
         };
         let (output, checkpoints) = (location(&job.output_dir)?, location(job.checkpoints())?);
         let (staged_max, pushes) = (job.staged_checkpoints_max(), PushRule::of(job));
-        if output.is_some() {
-            job.output_dir = run_dir.join(STAGING);
-        }
-        if checkpoints.is_some() {
-            job.checkpoint_dir = None;
-        }
+        stage(job, run_dir);
         Ok(Remote { output, checkpoints, staged_max, pushes, journal, stop })
     }
 
@@ -150,6 +145,17 @@ impl Remote {
     /// Whether requests are worth waiting for.
     fn keeps(&self) -> bool {
         self.stop.reason().is_none()
+    }
+}
+
+/// Puts local folders in the places of a bucket's: its output is staged in the run directory, and its checkpoints
+/// beside the output.
+pub(crate) fn stage(job: &mut JobFile, run_dir: &Path) {
+    if DataFiles::is_object(job.checkpoints()) {
+        job.checkpoint_dir = None;
+    }
+    if DataFiles::is_object(&job.output_dir) {
+        job.output_dir = run_dir.join(STAGING);
     }
 }
 

@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use traind_proto::v1;
 
 use crate::control::daemon::Daemon;
+use crate::control::generator::GENERATION_TIMEOUT;
 use crate::control::planner::SEARCH_TIMEOUT;
 use crate::interfaces::metrics::Calls;
 use crate::settings::Network;
@@ -82,7 +83,8 @@ pub(crate) async fn serve(
 
     let closing = daemon.closing.clone();
     let limits = daemon.settings.limits;
-    let served = builder(limits.request_timeout.max(SEARCH_TIMEOUT))
+    let longest = limits.request_timeout.max(SEARCH_TIMEOUT).max(GENERATION_TIMEOUT);
+    let served = builder(longest)
         // Outermost, so that refused calls count too.
         .layer(observe::Observe::new(calls.clone()))
         .layer(layer::Guard::new(daemon.clone(), calls))

@@ -78,6 +78,11 @@ impl TaskName {
         matches!(self, Self::Sft | Self::Dpo)
     }
 
+    /// Returns true if trained models generate texts.
+    pub fn generates_texts(self) -> bool {
+        matches!(self, Self::CausalLm | Self::Sft | Self::Dpo | Self::Seq2SeqLm)
+    }
+
     /// Returns true if the tokens are their own labels.
     pub fn is_language_model(self) -> bool {
         matches!(self, Self::MaskedLm | Self::CausalLm)

@@ -133,6 +133,9 @@ class Client:
         request = jobs_pb2.CancelJobRequest(job_id=job_id)
         return await repeat(lambda: self._jobs.CancelJob(request))
 
+    async def _generate_texts(self, request: jobs_pb2.GenerateTextsRequest) -> jobs_pb2.GeneratedTexts:
+        return await repeat(lambda: self._jobs.GenerateTexts(request))
+
     def _watch_job(self, job_id: str, from_sequence: int, timeout: float | None) -> Any:
         request = jobs_pb2.WatchJobRequest(job_id=job_id, from_sequence=from_sequence)
         return self._jobs.WatchJob(request, timeout=timeout)
@@ -207,6 +210,20 @@ class Job(JobView):
         """Asks the job to stop after the step it is in."""
         self._message = await self._client._cancel_job(self.id)
         return self
+
+    async def generate(
+        self,
+        prompts: str | Sequence[str],
+        *,
+        at: int | None = None,
+        chat: bool = False,
+        seed: int = 42,
+        **settings: Any,
+    ) -> list[str]:
+        """Returns texts that the job's model generates, as `traind.Job.generate`."""
+        several = [prompts] if isinstance(prompts, str) else prompts
+        request = job_file.generate_request(self.id, several, at, chat, seed, settings)
+        return [generated.text for generated in (await self._client._generate_texts(request)).texts]
 
 
 async def repeat(call: Callable[[], Awaitable[T]]) -> T:

@@ -163,6 +163,9 @@ class Client:
         request = jobs_pb2.GetSamplesRequest(job_id=job_id, step=step)
         return repeat(lambda: self._jobs.GetSamples(request))
 
+    def _generate_texts(self, request: jobs_pb2.GenerateTextsRequest) -> jobs_pb2.GeneratedTexts:
+        return repeat(lambda: self._jobs.GenerateTexts(request))
+
     def _watch_job(self, job_id: str, from_sequence: int, timeout: float | None) -> Any:
         request = jobs_pb2.WatchJobRequest(job_id=job_id, from_sequence=from_sequence)
         return self._jobs.WatchJob(request, timeout=timeout)

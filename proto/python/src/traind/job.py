@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from traind import job_file
 from traind.errors import JobCancelled, JobFailed
 from traind.event_text import describe
 from traind.history import Metrics
@@ -95,6 +96,24 @@ class Job(JobView):
         """Returns file and row of each training row of a step, in the order of the global batch."""
         found = self._client._get_samples(self.id, step)
         return [(found.files[sample.file], sample.row) for sample in found.samples]
+
+    def generate(
+        self,
+        prompts: str | Sequence[str],
+        *,
+        at: int | None = None,
+        chat: bool = False,
+        seed: int = 42,
+        **settings: Any,
+    ) -> list[str]:
+        """Returns texts that the job's newest checkpoint generates, or its model when it has completed.
+
+        `at` chooses the checkpoint after that many steps. With `chat`, prompts are messages of the user. `settings`
+        have the names of `generation_config.json`: `max_new_tokens=64`.
+        """
+        several = [prompts] if isinstance(prompts, str) else prompts
+        request = job_file.generate_request(self.id, several, at, chat, seed, settings)
+        return [generated.text for generated in self._client._generate_texts(request).texts]
 
     def _stream(self, from_sequence: int, deadline: float | None) -> Iterator[Event]:
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -50,6 +50,20 @@ def plan_request(
 ) -> jobs_pb2.PlanJobRequest:
     """The request that asks what a job would take."""
     return jobs_pb2.PlanJobRequest(job_file=text(job), base_dir=folder(base_dir), overrides=values(overrides))
+
+
+def generate_request(
+    reference: str, prompts: Sequence[str], step: int | None, chat: bool, seed: int, settings: Mapping[str, Any]
+) -> jobs_pb2.GenerateTextsRequest:
+    """The request for texts of a job's model; step 0 stands for its newest checkpoint, or its trained model."""
+    return jobs_pb2.GenerateTextsRequest(
+        job_id=reference,
+        step=step or 0,
+        prompts=prompts,
+        settings={name: json.dumps(value) for name, value in settings.items()},
+        seed=seed,
+        chat=chat,
+    )
 
 
 def text(job: JobSource) -> str:

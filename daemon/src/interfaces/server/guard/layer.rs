@@ -19,6 +19,7 @@ use crate::access::account::UserNames;
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::control::generator::GENERATION_TIMEOUT;
 use crate::control::planner::SEARCH_TIMEOUT;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
@@ -33,15 +34,18 @@ const HANDLED_MAX: usize = 64;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
 /// Calls that may take long, since they run a planner or sync the disk.
-const LONG: [&str; 4] = [
+const LONG: [&str; 5] = [
     "/traind.v1.Jobs/CreateJob",
     "/traind.v1.Jobs/ForkJob",
     "/traind.v1.Jobs/AdoptRun",
     "/traind.v1.Jobs/PlanJob",
+    GENERATES,
 ];
 const LONG_HANDLED_MAX: usize = 16;
 /// The call that may compare meshes.
 const SEARCHES: &str = "/traind.v1.Jobs/PlanJob";
+/// The call that runs a job's model.
+const GENERATES: &str = "/traind.v1.Jobs/GenerateTexts";
 
 /// Puts a [`Guarded`] in front of the services.
 #[derive(Clone)]
@@ -99,7 +103,11 @@ impl Guard {
     /// The time until a response must have begun.
     fn time_limit(&self, path: &str) -> Duration {
         let limit = self.daemon.settings.limits.request_timeout;
-        if path == SEARCHES { limit.max(SEARCH_TIMEOUT) } else { limit }
+        match path {
+            SEARCHES => limit.max(SEARCH_TIMEOUT),
+            GENERATES => limit.max(GENERATION_TIMEOUT),
+            _ => limit,
+        }
     }
 
     fn admit(&self, request: &Request<Body>) -> Result<(Caller, CallPermits, Duration), Error> {

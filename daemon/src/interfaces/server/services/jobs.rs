@@ -193,6 +193,21 @@ impl v1::jobs_server::Jobs for Jobs {
         Ok(Response::new(samples::of_step(&run_dir, step).await?))
     }
 
+    async fn generate_texts(
+        &self,
+        request: Request<v1::GenerateTextsRequest>,
+    ) -> Result<Response<v1::GeneratedTexts>, Status> {
+        self.admit()?;
+        let scope = peer::caller(&request)?.scope();
+        let request = request.into_inner();
+        let job = self.daemon.get(&request.job_id, scope).await?;
+        let (generator, settings) = (&self.daemon.generator, &self.daemon.settings);
+        tokio::select! {
+            texts = generator.generate(settings, &job, &request) => Ok(Response::new(texts?)),
+            () = self.daemon.closing.cancelled() => Err(Error::ShuttingDown.into()),
+        }
+    }
+
     async fn list_programs(
         &self,
         request: Request<v1::ListProgramsRequest>,

@@ -1,0 +1,121 @@
+//! Loads the model of a folder: its own weights, or adapters beside those of their base model.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use traind_hub::{ModelRequest, cached_model};
+use traind_job_file::{JobFile, ModelSource};
+use traind_models::tuning::{add_lora, load_adapter, load_lora, put_adapter};
+use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
+use traind_xla::runtime::HostArray;
+
+use super::source::{ADAPTER_CONFIG, Found};
+use crate::error::{RunError, RunResult};
+use crate::model::{request, tune};
+
+const BASE: &str = "base_model_name_or_path";
+
+/// A model with its weights, in the order of the parameters.
+pub(super) struct Opened {
+    pub model: Arc<dyn Model>,
+    pub arrays: Vec<HostArray>,
+}
+
+pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
+    let folder = &found.folder;
+    if !folder.join(ADAPTER_CONFIG).is_file() {
+        let config = ModelConfig::load(folder, &Map::new())?;
+        let model: Arc<dyn Model> = registry::build(config.clone(), task_of(&config))?.into();
+        let arrays = complete(folder, weights::load(folder, &*model, 0)?)?;
+        return Ok(Opened { model, arrays });
+    }
+    match found.job {
+        Some(job) => of_job(folder, job, cache_dir),
+        None => of_adapters(folder, cache_dir),
+    }
+}
+
+/// The adapters of a job, whose base model is the job's.
+fn of_job(folder: &Path, job: &JobFile, cache_dir: &Path) -> RunResult<Opened> {
+    let base = base_folder(&job.model.name_or_path, |id| request(&job.model, id), cache_dir)?;
+    let config = ModelConfig::load(&base, &job.model.config_overrides)?;
+    let task = task_of(&config);
+    let mut model = registry::build(config, task)?;
+    tune(model.as_mut(), job, task)?;
+    let loaded = match job.model.from_config {
+        true => weights::draw(&*model, job.train.seed)?,
+        false => weights::load(&base, &*model, job.train.seed)?,
+    };
+    with_adapters(folder, model, complete(&base, loaded)?)
+}
+
+/// Adapters whose `adapter_config.json` names their base model.
+fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
+    let of_main = |id: &str| {
+        let id = id.to_owned();
+        ModelRequest { id, revision: None, with_weights: true }
+    };
+    let base = base_folder(&named_base(folder)?, of_main, cache_dir)?;
+    let config = ModelConfig::load(&base, &Map::new())?;
+    let task = task_of(&config);
+    let mut model = registry::build(config, task)?;
+    add_lora(model.as_mut(), &load_lora(folder)?.with_head_of(task))?;
+    let loaded = weights::load(&base, &*model, 0)?;
+    with_adapters(folder, model, complete(&base, loaded)?)
+}
+
+fn with_adapters(
+    folder: &Path,
+    model: Box<dyn Model>,
+    mut arrays: Vec<HostArray>,
+) -> RunResult<Opened> {
+    put_adapter(&*model, &mut arrays, load_adapter(folder, &*model)?);
+    Ok(Opened { model: model.into(), arrays })
+}
+
+/// The base model of adapters: a folder, or a model of the hub.
+fn named_base(folder: &Path) -> RunResult<ModelSource> {
+    let path = folder.join(ADAPTER_CONFIG);
+    let read = |source| ModelError::Io { action: "read", path: path.clone(), source };
+    let text = std::fs::read(&path).map_err(read)?;
+    let keys: Map<String, Value> = serde_json::from_slice(&text)
+        .map_err(|source| ModelError::Json { path: path.clone(), source })?;
+    let base = keys.get(BASE).and_then(Value::as_str).map(str::to_owned);
+    let missing = || ModelConfig::new(path, keys).error(BASE, "expected the base model");
+    let base = base.ok_or_else(missing)?;
+    Ok(match Path::new(&base).is_dir() {
+        true => ModelSource::Folder(base.into()),
+        false => ModelSource::Hub(base),
+    })
+}
+
+/// The folder of a base model, which is fetched by no one now.
+fn base_folder(
+    source: &ModelSource,
+    request: impl FnOnce(&str) -> ModelRequest,
+    cache_dir: &Path,
+) -> RunResult<PathBuf> {
+    let field = "model.name_or_path";
+    match source {
+        ModelSource::Folder(path) => Ok(path.clone()),
+        ModelSource::Hub(id) => {
+            cached_model(&request(id), cache_dir).map_err(|source| RunError::Hub { field, source })
+        }
+    }
+}
+
+/// The task of a model that writes texts. Families that have another one name theirs in an error.
+fn task_of(config: &ModelConfig) -> Task {
+    let has_source = registry::max_positions(config, Task::Seq2SeqLm).is_ok();
+    if has_source { Task::Seq2SeqLm } else { Task::CausalLm }
+}
+
+/// The weights, if the folder has all of them.
+fn complete(folder: &Path, loaded: weights::Loaded) -> RunResult<Vec<HostArray>> {
+    let weights::Loaded { arrays, report } = loaded;
+    match report.initialized.into_iter().chain(report.missing).next() {
+        Some(name) => Err(ModelError::MissingTensor { path: folder.to_owned(), name }.into()),
+        None => Ok(arrays),
+    }
+}

@@ -1,0 +1,291 @@
+//! Texts of a job's model, while the job trains or later.
+//!
+//! A process with the rights of the job's user reads the checkpoint and generates: see `traind generator` for its
+//! limits. It uses the host's processor, whatever the platform of the job is, and one runs at a time.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
+use traind_job_file::{JobFile, TaskName};
+use traind_proto::{reasons, v1};
+
+use super::error::Error;
+use crate::host::plugins::plugin;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::state::JobState;
+use crate::jobs::store::Job;
+use crate::jobs::supervisor::environment::planner_environment;
+use crate::settings::Settings;
+
+/// The time for reading, compiling and generating.
+pub(crate) const GENERATION_TIMEOUT: Duration = Duration::from_secs(300);
+/// Every host has a plugin for it.
+const PLATFORM: &str = "cpu";
+const PROMPTS_MAX: usize = 32;
+const PROMPT_BYTES_MAX: usize = 64 << 10;
+/// Settings with an upper limit.
+const SETTINGS_MAX: [(&str, u64); 2] = [("max_new_tokens", 1024), ("num_beams", 16)];
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const MESSAGE_BYTES_MAX: u64 = 64 << 10;
+
+/// Runs generators, one at a time.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    free: Semaphore,
+}
+
+impl Default for Generator {
+    fn default() -> Generator {
+        Generator { free: Semaphore::new(1) }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GenerationError {
+    #[error("models of the task {0} generate no texts")]
+    Task(TaskName),
+    #[error("run the generator: {0}")]
+    Process(#[from] io::Error),
+    #[error("generating took longer than {} s", GENERATION_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the generator ended with {0}")]
+    Died(ExitStatus),
+    /// The runner's own error.
+    #[error("{message}")]
+    Refused { reason: &'static str, message: String },
+}
+
+/// What the runner reads.
+#[derive(Serialize)]
+struct Request<'a> {
+    source: Source<'a>,
+    prompts: &'a [String],
+    chat: bool,
+    settings: Map<String, Value>,
+    seed: u64,
+    platform: &'static str,
+    plugin: PathBuf,
+    cache_dir: PathBuf,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Source<'a> {
+    Job { id: &'a str, job: &'a JobFile, run_dir: PathBuf, completed: bool, step: Option<u64> },
+}
+
+/// What the runner writes.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Texts { step: u64, texts: Vec<Text> },
+    Refusal { reason: String, message: String },
+}
+
+#[derive(Deserialize)]
+struct Text {
+    prompt: String,
+    text: String,
+    tokens: Vec<u32>,
+}
+
+impl Generator {
+    /// Generates texts with the model of `job`. Dropping the future ends the process.
+    pub(crate) async fn generate(
+        &self,
+        settings: &Settings,
+        job: &Job,
+        asked: &v1::GenerateTextsRequest,
+    ) -> Result<v1::GeneratedTexts, Error> {
+        let resolved: JobFile = serde_json::from_str(&job.resolved).map_err(Error::Resolved)?;
+        if !resolved.model.task.generates_texts() {
+            return Err(GenerationError::Task(resolved.model.task).into());
+        }
+        check_prompts(&asked.prompts)?;
+        let known = plugin(PLATFORM).ok();
+        let library = known.and_then(|plugin| plugin.find(&settings.cache_dir));
+        let missing = || Error::Plugin {
+            platform: PLATFORM.to_owned(),
+            instructions: known.map_or_else(String::new, |plugin| plugin.instructions()),
+        };
+        let run_dir = RunDir::new(&settings.state_dir, &job.id);
+        let request = Request {
+            source: Source::Job {
+                id: &job.id,
+                job: &resolved,
+                run_dir: run_dir.path().to_owned(),
+                completed: job.state == JobState::Completed,
+                step: (asked.step > 0).then_some(asked.step),
+            },
+            prompts: &asked.prompts,
+            chat: asked.chat,
+            settings: parsed(asked)?,
+            seed: asked.seed,
+            platform: PLATFORM,
+            plugin: library.ok_or_else(missing)?,
+            cache_dir: settings.cache_dir_of(job.run_as),
+        };
+        let busy = |_| Error::Busy { what: "requests for texts" };
+        let _permit = self.free.try_acquire().map_err(busy)?;
+        let run = run(settings, job, &request, &run_dir);
+        let ended = tokio::time::timeout(GENERATION_TIMEOUT, run).await;
+        Ok(ended.unwrap_or(Err(GenerationError::Timeout))?)
+    }
+}
+
+fn check_prompts(prompts: &[String]) -> Result<(), Error> {
+    let refuse = |description| Err(Error::Request { field: "prompts", description });
+    if !(1..=PROMPTS_MAX).contains(&prompts.len()) {
+        return refuse(format!("there are {}; must be 1 to {PROMPTS_MAX}", prompts.len()));
+    }
+    match prompts.iter().map(String::len).find(|length| *length > PROMPT_BYTES_MAX) {
+        Some(length) => {
+            refuse(format!("one has {length} bytes; must be at most {PROMPT_BYTES_MAX}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The settings, whose values are JSON.
+fn parsed(asked: &v1::GenerateTextsRequest) -> Result<Map<String, Value>, Error> {
+    let refuse = |description| Error::Request { field: "settings", description };
+    let mut settings = Map::new();
+    for (name, text) in &asked.settings {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| refuse(format!("{name}: {text:?} is not JSON: {error}")))?;
+        let limit = SETTINGS_MAX.iter().find(|(limited, _)| limited == name);
+        if let Some((_, most)) = limit
+            && value.as_u64().is_none_or(|value| value > *most)
+        {
+            return Err(refuse(format!("{name} is {text}; must be a number up to {most}")));
+        }
+        settings.insert(name.clone(), value);
+    }
+    Ok(settings)
+}
+
+async fn run(
+    settings: &Settings,
+    job: &Job,
+    request: &Request<'_>,
+    run_dir: &RunDir,
+) -> Result<v1::GeneratedTexts, GenerationError> {
+    let mut child = spawn(settings, job, request, run_dir)?;
+    let input = serde_json::to_vec(request).map_err(io::Error::other)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A process that does not read its input says why.
+        let _ = pipe.write_all(&input).await;
+    }
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (out, err) = tokio::join!(read(out, ANSWER_BYTES_MAX), read(err, MESSAGE_BYTES_MAX));
+    let status = child.wait().await?;
+    match serde_json::from_slice(&out) {
+        Ok(Answer::Texts { step, texts }) if status.success() => {
+            Ok(v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect() })
+        }
+        Ok(Answer::Refusal { reason, message }) => {
+            Err(GenerationError::Refused { reason: known_reason(&reason), message })
+        }
+        _ => Err(died(status, &err)),
+    }
+}
+
+fn message(text: Text) -> v1::GeneratedText {
+    let Text { prompt, text, tokens } = text;
+    v1::GeneratedText { prompt, text, tokens }
+}
+
+/// The error of a process that gave no answer.
+fn died(status: ExitStatus, messages: &[u8]) -> GenerationError {
+    let messages = String::from_utf8_lossy(messages);
+    match messages.lines().last().filter(|_| status.code().is_some()) {
+        Some(message) => GenerationError::Refused {
+            reason: reasons::GENERATION_FAILED,
+            message: message.to_owned(),
+        },
+        None => GenerationError::Died(status),
+    }
+}
+
+/// One of the reasons that there are: the process has the rights of a user.
+fn known_reason(reason: &str) -> &'static str {
+    let known = reasons::ALL.iter().find(|(known, _)| *known == reason);
+    known.map_or(reasons::GENERATION_FAILED, |(known, _)| *known)
+}
+
+fn spawn(
+    settings: &Settings,
+    job: &Job,
+    request: &Request<'_>,
+    run_dir: &RunDir,
+) -> io::Result<Child> {
+    let option = |name: &str, value: PathBuf| {
+        let mut option = OsString::from(format!("--{name}="));
+        option.push(value);
+        option
+    };
+    let readable = [run_dir.path().to_owned(), request.plugin.clone()];
+    let environment = planner_environment(std::env::vars_os(), false, job.run_as.is_some());
+    Command::new("/proc/self/exe")
+        .arg("generator")
+        .args(settings.roots.paths().map(|path| option("allow-root", path.to_owned())))
+        .args(readable.into_iter().map(|path| option("readable", path)))
+        .arg(option("cache-dir", request.cache_dir.clone()))
+        .args(job.run_as.map(|account| format!("--run-as={account}")))
+        .args(settings.memory_per_job.map(|bytes| format!("--memory={bytes}")))
+        .arg(format!("--seconds={}", GENERATION_TIMEOUT.as_secs()))
+        .arg(&settings.runner)
+        .env_clear()
+        .envs(environment)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+}
+
+/// Reads a pipe to its end, or to `most` bytes.
+async fn read(pipe: Option<impl AsyncReadExt + Unpin>, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        let _ = pipe.take(most).read_to_end(&mut bytes).await;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(name: &str, value: &str) -> v1::GenerateTextsRequest {
+        let settings = [(name.to_owned(), value.to_owned())].into();
+        v1::GenerateTextsRequest { settings, ..Default::default() }
+    }
+
+    #[test]
+    fn settings_are_json_within_limits() {
+        let read = |name, value| parsed(&asked(name, value)).map_err(|error| error.to_string());
+        assert_eq!(read("max_new_tokens", "1024").unwrap()["max_new_tokens"], 1024);
+        assert_eq!(read("do_sample", "true").unwrap()["do_sample"], true);
+        let expect = "settings: max_new_tokens is 1025; must be a number up to 1024";
+        assert_eq!(read("max_new_tokens", "1025").unwrap_err(), expect);
+        assert!(read("num_beams", "-1").unwrap_err().contains("up to 16"));
+        assert!(read("top_p", "x").unwrap_err().contains("is not JSON"));
+    }
+
+    #[test]
+    fn the_number_and_length_of_prompts_are_limited() {
+        let check = |count, length| check_prompts(&vec!["x".repeat(length); count]).is_ok();
+        assert!(check(1, 0) && check(PROMPTS_MAX, PROMPT_BYTES_MAX));
+        assert!(!check(0, 0) && !check(PROMPTS_MAX + 1, 1) && !check(1, PROMPT_BYTES_MAX + 1));
+    }
+}
