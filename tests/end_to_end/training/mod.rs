@@ -10,6 +10,7 @@ mod fsdp;
 mod kernels;
 mod one_core;
 mod pipeline;
+mod schedule_free;
 mod sft;
 mod shards;
 mod tensor_parallel;

@@ -283,8 +283,11 @@ impl Resumed {
             let problem = format!("its optimizer is {}, not {}", stored.optim, recipe.optim);
             return Err(RunError::CheckpointMismatch { path: self.path.clone(), problem });
         }
-        let parameters = load_parameters(&self.path, model)?;
-        let slots = Some(load_slots(&self.path)?);
+        let mut parameters = load_parameters(&self.path, model)?;
+        let mut slots = load_slots(&self.path)?;
+        let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
+        slots.take_trained(saved.map(|spec| spec.name.as_str()), &mut parameters);
+        let slots = Some(slots);
         for difference in recipe.differences(stored) {
             let message = format!(
                 "steps after {} differ from those of an uninterrupted run: {difference}",

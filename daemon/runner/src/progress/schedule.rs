@@ -93,6 +93,15 @@ impl Timetable {
         self.schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
     }
 
+    /// The share of the learning rate that an optimizer uses which warms up itself, in the update that follows
+    /// `done` updates.
+    pub(crate) fn warmup_share(&self, done: u64) -> f64 {
+        match done < self.warmup_steps {
+            true => (done + 1) as f64 / self.warmup_steps as f64,
+            false => 1.0,
+        }
+    }
+
     /// The timetable of a run whose steps use the rows of the step that is `steps` steps before.
     pub(crate) fn with_data_lag(self, steps: u64) -> Timetable {
         Timetable { data_lag: steps, ..self }

@@ -138,6 +138,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
         let summary = save::train_summary(&trainer.timetable, &trainer.progress);
         trainer.progress.log_history.push(summary);
     }
+    session.begin_evaluation()?;
     load_best(context, &mut session, &prepared.open, &mut trainer.progress)?;
     evaluate_and_save(context, session, &prepared, trainer, publication.as_ref())
 }

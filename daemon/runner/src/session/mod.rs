@@ -7,6 +7,7 @@ mod builder;
 mod cores;
 mod costs;
 mod device;
+mod evaluated;
 mod flops;
 mod launch;
 mod passes;
@@ -54,6 +55,8 @@ pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
     queue: ProgramQueue<D::Compiler>,
     costs: HashMap<String, ProgramCosts>,
     compile_wait: Duration,
+    /// The saved parameters as they are trained, while the cores have others for an evaluation.
+    trained: Option<Vec<HostArray>>,
     reporter: Reporter,
 }
 
@@ -74,7 +77,8 @@ impl<D: ProgramDevice> Session<D> {
         };
         let queue = ProgramQueue::new(builder);
         let (costs, compile_wait) = (HashMap::new(), Duration::ZERO);
-        let session = Session { devices, programs, queue, costs, compile_wait, reporter };
+        let trained = None;
+        let session = Session { devices, programs, queue, costs, compile_wait, trained, reporter };
         session.report_memory();
         session
     }
@@ -282,11 +286,6 @@ impl Session {
         Ok(fetched?.of_cores(&first.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Copies to the host the parameters that are saved, in the model's order.
-    pub(crate) fn saved_parameters(&self) -> RunResult<Vec<HostArray>> {
-        self.values(self.saved())
-    }
-
     /// Copies the parameters to the host, in the model's order.
     pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
         self.values(0..self.programs.train.forward.model.parameters().len())
@@ -309,11 +308,24 @@ impl Session {
         places.filter_map(value).collect()
     }
 
-    /// Copies the optimizer's whole slots to the host.
+    /// Copies the optimizer's whole slots to the host, and the trained weights where they are not those that are
+    /// saved.
     pub(crate) fn slots(&self) -> RunResult<SlotArrays> {
+        let mut slots = self.slots_where(|_| true)?;
+        self.add_trained(&mut slots)?;
+        Ok(slots)
+    }
+
+    /// Copies one slot of each parameter to the host.
+    fn slots_named(&self, slot: &str) -> RunResult<SlotArrays> {
+        let suffix = format!(".{slot}");
+        self.slots_where(|name| name.ends_with(&suffix))
+    }
+
+    fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> RunResult<SlotArrays> {
         let mut slots = SlotArrays::new();
         for (state, device) in self.programs.states.iter().zip(&self.devices) {
-            slots.extend(state.slots(device)?);
+            slots.extend(state.slots(device, &wanted)?);
         }
         Ok(slots)
     }

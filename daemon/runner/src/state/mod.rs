@@ -43,7 +43,7 @@ pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;
-pub(crate) use slots::{SlotArrays, StoredSlots};
+pub(crate) use slots::{SlotArrays, StoredSlots, trained_name};
 pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
 
 /// The state of a training run on the cores of one stage: all of it where there is one.
@@ -323,11 +323,15 @@ impl TrainState {
         Ok(())
     }
 
-    /// Copies the optimizer's whole slots to the host.
-    pub(crate) fn slots(&self, device: &LazyDevice) -> RunResult<SlotArrays> {
+    /// Copies the optimizer's whole slots of `wanted` names to the host.
+    pub(crate) fn slots(
+        &self,
+        device: &LazyDevice,
+        wanted: &impl Fn(&str) -> bool,
+    ) -> RunResult<SlotArrays> {
         let mut arrays = SlotArrays::new();
         for parameter in &self.parameters {
-            parameter.read_slots(device, &mut arrays)?;
+            parameter.read_slots(device, wanted, &mut arrays)?;
         }
         Ok(arrays)
     }

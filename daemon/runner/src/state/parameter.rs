@@ -52,6 +52,8 @@ struct Training {
     /// Whether the sum is of reduced gradients, and not of those of the core's own rows.
     sums_reduced: bool,
     weight_decay: bool,
+    /// Whether a checkpoint has the trained value beside another one that is evaluated.
+    saves_trained: bool,
 }
 
 /// How the state of each parameter is declared.
@@ -193,10 +195,11 @@ impl ParameterState {
         self.distribution.whole_shape().size_bytes()
     }
 
-    /// The bytes of the whole slots.
+    /// The bytes of the whole slots in a checkpoint, which may have the trained value besides.
     pub(super) fn slot_bytes(&self) -> usize {
-        let slots = self.training.iter().flat_map(|training| &training.slots);
-        slots.map(|slot| slot.shape().size_bytes()).sum()
+        let Some(training) = &self.training else { return 0 };
+        let slots = training.slots.iter().map(|slot| slot.shape().size_bytes()).sum::<usize>();
+        slots + if training.saves_trained { self.size_bytes() } else { 0 }
     }
 
     /// The variables that only the update reads.
@@ -255,9 +258,14 @@ impl ParameterState {
         Some(sum.map(gradient).map_err(Into::into))
     }
 
-    pub(super) fn read_slots(&self, device: &LazyDevice, arrays: &mut SlotArrays) -> RunResult<()> {
+    pub(super) fn read_slots(
+        &self,
+        device: &LazyDevice,
+        wanted: &impl Fn(&str) -> bool,
+        arrays: &mut SlotArrays,
+    ) -> RunResult<()> {
         let Some(training) = &self.training else { return Ok(()) };
-        for slot in &training.slots {
+        for slot in training.slots.iter().filter(|slot| wanted(&slot.name)) {
             arrays.insert(slot.name.clone(), slot.read(device)?);
         }
         Ok(())
@@ -302,6 +310,7 @@ impl Training {
                 && spec.adds_gradients(declaration.divides_positions),
             sums_reduced,
             weight_decay: spec.weight_decay(),
+            saves_trained: is_owned && declaration.optimizer.evaluated_offset().is_some(),
             distribution,
         }
     }

@@ -15,6 +15,11 @@ use crate::error::{RunError, RunResult};
 /// Whole slots by `<parameter>.<slot>`.
 pub(crate) type SlotArrays = BTreeMap<String, HostArray>;
 
+/// The name among the slots of a checkpoint for a trained parameter, where the saved one is another.
+pub(crate) fn trained_name(parameter: &str) -> String {
+    format!("{parameter}.trained")
+}
+
 /// The slots of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct StoredSlots {
@@ -83,6 +88,19 @@ pub(super) fn declare(
 }
 
 impl StoredSlots {
+    /// Takes the trained parameters, where the saved ones are others; both are in the order of `names`.
+    pub(crate) fn take_trained<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a str>,
+        saved: &mut [HostArray],
+    ) {
+        for (name, array) in names.zip(saved) {
+            if let Some(trained) = self.arrays.remove(&trained_name(name)) {
+                *array = trained;
+            }
+        }
+    }
+
     fn find(&self, name: &str, shape: &Shape) -> RunResult<&HostArray> {
         let problem = match self.arrays.get(name) {
             Some(array) if array.shape() == shape => return Ok(array),

@@ -53,7 +53,7 @@ pub(crate) struct EvaluationsAndCheckpoints<'a> {
 }
 
 impl EvaluationsAndCheckpoints<'_> {
-    /// Evaluates after the newest step.
+    /// Evaluates after the newest step. The cores keep the evaluated weights.
     pub(crate) fn evaluate(
         &self,
         session: &mut Session,
@@ -62,6 +62,7 @@ impl EvaluationsAndCheckpoints<'_> {
     ) -> RunResult<Metrics> {
         let Some(evaluator) = self.evaluator else { return Ok(Metrics::new()) };
         let (step, epoch) = (progress.steps, self.timetable.epoch(progress.steps));
+        session.begin_evaluation()?;
         let evaluation = evaluator.run(session, "eval", step, epoch)?;
         let metrics = evaluation.metrics.clone();
         progress.evaluation = Some((step, evaluation));
@@ -98,6 +99,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
     ) -> RunResult<()> {
         if self.eval_on_start && progress.steps == 0 {
             self.evaluate(session, progress, log)?;
+            session.end_evaluation()?;
         }
         Ok(())
     }
@@ -118,6 +120,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
         if self.evaluation_is_due(steps) {
             let start = Instant::now();
             let metrics = self.evaluate(session, progress, log)?;
+            session.end_evaluation()?;
             progress.meter.exclude(start.elapsed());
             if let Some(rule) = &self.plateau_rule {
                 rule.observe(&mut progress.plateau, &metrics)?;

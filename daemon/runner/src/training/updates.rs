@@ -30,7 +30,8 @@ impl Updates {
     /// Returns the update that follows `done` updates and the evaluations of `plateau`.
     pub(crate) fn after(&self, done: u64, plateau: &Plateau) -> RunResult<Update> {
         let learning_rate = self.timetable.learning_rate(done, plateau);
-        let scalars = self.optimizer.scalars(done + 1, learning_rate);
+        let share = if self.optimizer.warms_up() { self.timetable.warmup_share(done) } else { 1.0 };
+        let scalars = self.optimizer.scalars(done + 1, learning_rate * share);
         Ok(Update { learning_rate, scalars: HostArray::from_f32(&[scalars.len()], &scalars)? })
     }
 }

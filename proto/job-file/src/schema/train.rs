@@ -49,7 +49,8 @@ section! {
         optim: Optim = Optim::AdamwTorch;
         /// Settings of the optimizer's own, a mapping or a text such as `momentum=0.9, nesterov=true`:
         /// `momentum`, `dampening` and `nesterov` of `sgd`; `alpha` (0.99), `eps` (1e-8), `momentum` and
-        /// `centered` of `rmsprop`; `lr_decay` and `eps` (1e-10) of `adagrad`.
+        /// `centered` of `rmsprop`; `lr_decay` and `eps` (1e-10) of `adagrad`; `weight_lr_power` (2) and
+        /// `r` (0) of `schedule_free_adamw`.
         optim_args: OptimArgs = OptimArgs::default();
         /// Schedule of the learning rate after warm-up. `reduce_lr_on_plateau` lowers the rate when
         /// evaluations stop to improve; its steps take a program of their own for the update.
@@ -201,6 +202,8 @@ spelled! {
         Lion = "lion_32bit" | "lion" | "paged_lion_32bit",
         /// RMSprop, as in PyTorch.
         RmsProp = "rmsprop" | "rmsprop_bnb" | "rmsprop_bnb_32bit",
+        /// Schedule-free AdamW, as in the package `schedulefree`.
+        ScheduleFreeAdamW = "schedule_free_adamw",
     }
 }
 
@@ -222,6 +225,9 @@ impl Optim {
             ],
             Self::Adagrad => {
                 vec![("lr_decay", Range::new(0.0..)), ("eps", Range::new(above(0.0)))]
+            }
+            Self::ScheduleFreeAdamW => {
+                vec![("weight_lr_power", Range::new(0.0..)), ("r", Range::new(0.0..))]
             }
             Self::AdamwTorch | Self::Adafactor | Self::Lion => Vec::new(),
         }

@@ -156,7 +156,6 @@ pub(crate) const OPTIMIZERS: &[(&[&str], &str)] = &[
             "lion_8bit",
             "paged_lion_8bit",
             "rmsprop_bnb_8bit",
-            "schedule_free_adamw",
             "schedule_free_radam",
             "schedule_free_sgd",
             "stable_adamw",

@@ -8,6 +8,7 @@ mod adagrad;
 mod adamw;
 mod lion;
 mod rmsprop;
+mod schedule_free_adamw;
 mod sgd;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ pub use adagrad::Adagrad;
 pub use adamw::AdamW;
 pub use lion::Lion;
 pub use rmsprop::RmsProp;
+pub use schedule_free_adamw::ScheduleFreeAdamW;
 pub use sgd::Sgd;
 
 /// The settings of an optimizer, under TrainingArguments' names.
@@ -75,6 +77,18 @@ pub trait Optimizer: Send + Sync {
     /// which holds for updates that are computed element by element.
     fn shardable(&self) -> bool {
         true
+    }
+
+    /// Returns whether the optimizer itself lowers the learning rate of the first `warmup_steps`, whatever the
+    /// schedule does.
+    fn warms_up(&self) -> bool {
+        false
+    }
+
+    /// Returns a slot and a factor: evaluations and saved models have the sum of each parameter and their product.
+    /// `None` where they have the parameter itself.
+    fn evaluated_offset(&self) -> Option<(&'static str, f64)> {
+        None
     }
 
     /// Traces the update of one parameter, or of a flat shard of one where that
@@ -134,6 +148,7 @@ const OPTIMIZERS: &[(&str, Build)] = &[
     ("adagrad", adagrad::build),
     ("lion_32bit", lion::build),
     ("rmsprop", rmsprop::build),
+    ("schedule_free_adamw", schedule_free_adamw::build),
 ];
 
 /// The optimizer that `optim` names.

@@ -14,6 +14,8 @@ use crate::support::{Program, check_close};
 /// The settings of `scripts/fixtures/optimizers.py`.
 const RATES: [f64; 5] = [1e-3, 2e-3, 3e-3, 1e-3, 5e-4];
 const WEIGHT_DECAY: f64 = 0.05;
+const NAMES: [&str; 7] =
+    ["adafactor", "adagrad", "adamw_torch", "lion_32bit", "rmsprop", "schedule_free_adamw", "sgd"];
 /// Name, dims and whether it is decayed.
 const PARAMETERS: [(&str, &[usize], bool); 3] =
     [("matrix", &[3, 4], true), ("stack", &[2, 3, 5], true), ("vector", &[6], false)];
@@ -53,10 +55,18 @@ fn rmsprop_is_that_of_pytorch() {
     check("rmsprop_centered", "rmsprop", &args);
 }
 
+#[test]
+fn schedule_free_adamw_is_that_of_its_package() {
+    check("schedule_free_adamw", "schedule_free_adamw", &[]);
+    check_evaluated("schedule_free_adamw", 0.9, &[]);
+    let args = [("weight_lr_power", 1.0), ("r", 0.5)];
+    check_evaluated("schedule_free_weights", 0.8, &args);
+}
+
 /// Adafactor's update of an element depends on all others.
 #[test]
 fn what_goes_element_by_element_can_be_sharded() {
-    for optim in ["adafactor", "adagrad", "adamw_torch", "lion_32bit", "rmsprop", "sgd"] {
+    for optim in NAMES {
         assert_eq!(build(optim, &[]).shardable(), optim != "adafactor", "{optim}");
     }
 }
@@ -75,7 +85,7 @@ fn adafactor_keeps_rows_and_columns_of_a_matrix() {
 #[test]
 fn unusable_settings_are_named() {
     let settings = Settings { weight_decay: -1.0, ..Settings::default() };
-    for optim in ["adafactor", "adagrad", "adamw_torch", "lion_32bit", "rmsprop", "sgd"] {
+    for optim in NAMES {
         let error = optimizers::build(optim, &settings).err().unwrap().to_string();
         assert_eq!(error, "weight_decay: expected a finite number of at least 0, found -1");
     }
@@ -101,6 +111,38 @@ fn check(expect: &str, optim: &str, args: &[(&str, f64)]) {
     }
 }
 
+/// Compares what is evaluated after each step, where the optimizer trains something else.
+fn check_evaluated(expect: &str, adam_beta1: f64, args: &[(&str, f64)]) {
+    let args = args.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let settings = Settings { weight_decay: WEIGHT_DECAY, adam_beta1, args, ..Settings::default() };
+    let optimizer = optimizers::build("schedule_free_adamw", &settings).unwrap();
+    let (slot, factor) = optimizer.evaluated_offset().unwrap();
+    let file = std::fs::read(folder_of("optimizers").join("expected.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let values = |part: &str, name: &str| floats(&tensors, &format!("{part}.{name}")).unwrap();
+    for (name, dims, weight_decay) in PARAMETERS {
+        let slots = optimizer.slots(&Shape::new(DType::F32, dims));
+        let place = slots.iter().position(|it| it.name == slot).unwrap();
+        let (start, gradients) = (values("start", name), values("gradients", name));
+        let states = states(&*optimizer, dims, weight_decay, &start, &gradients);
+        let got: Vec<f32> = states
+            .iter()
+            .flat_map(|state| {
+                let (parameter, slot) =
+                    (state[0].to_f32().unwrap(), state[1 + place].to_f32().unwrap());
+                let pairs = parameter.into_iter().zip(slot);
+                pairs.map(|(value, slot)| value + factor as f32 * slot).collect::<Vec<_>>()
+            })
+            .collect();
+        check_close(
+            &format!("{expect}.{name}"),
+            &got,
+            &values(&format!("{expect}.evaluated"), name),
+            2e-6,
+        );
+    }
+}
+
 /// The parameter after each step.
 fn train(
     optimizer: &dyn Optimizer,
@@ -109,6 +151,18 @@ fn train(
     start: &[f32],
     gradients: &[f32],
 ) -> Vec<f32> {
+    let states = states(optimizer, dims, weight_decay, start, gradients);
+    states.iter().flat_map(|state| state[0].to_f32().unwrap()).collect()
+}
+
+/// The parameter and the slots after each step.
+fn states(
+    optimizer: &dyn Optimizer,
+    dims: &[usize],
+    weight_decay: bool,
+    start: &[f32],
+    gradients: &[f32],
+) -> Vec<Vec<HostArray>> {
     let program = update(optimizer, dims, weight_decay);
     let array = |values: &[f32]| HostArray::from_f32(dims, values).unwrap();
     let slots = optimizer.slots(&Shape::new(DType::F32, dims));
@@ -122,7 +176,7 @@ fn train(
             vec![HostArray::from_f32(&[scalars.len()], &scalars).unwrap(), array(gradient)];
         arguments.extend(state);
         state = program.run(&arguments);
-        history.extend(state[0].to_f32().unwrap());
+        history.push(state.clone());
     }
     history
 }
