@@ -59,3 +59,21 @@ async fn losses_rewards_and_evaluations_are_those_of_trl() {
     host.complete(&resumed).await;
     check(&resumed, &fixture, "sigmoid");
 }
+
+/// Cores that share the trained model share the reference, too.
+#[tokio::test]
+async fn divided_models_and_references_learn_what_one_core_does() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(2).await;
+    for (name, key, value, rows) in
+        [("fsdp", "parallel.fsdp", "full_shard", 2), ("tensor", "parallel.tensor", "2", 4)]
+    {
+        let draft = pairs(&host, name, &fixture, "sigmoid")
+            .set("resources.cores", 2)
+            .set("train.per_device_train_batch_size", rows)
+            .set("train.save_strategy", "no")
+            .set(key, value);
+        host.complete(&draft).await;
+        check(&draft, &fixture, "sigmoid");
+    }
+}
