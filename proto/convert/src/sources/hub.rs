@@ -3,7 +3,9 @@
 /// Short name, today's id.
 const CANONICAL: &[(&str, &str)] = &[
     ("ag_news", "fancyzhx/ag_news"),
+    ("beans", "AI-Lab-Makerere/beans"),
     ("c4", "allenai/c4"),
+    ("cifar10", "uoft-cs/cifar10"),
     ("conll2003", "eriktks/conll2003"),
     ("emotion", "dair-ai/emotion"),
     ("glue", "nyu-mll/glue"),

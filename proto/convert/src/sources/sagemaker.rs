@@ -49,7 +49,6 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let parameters = inner.and_then(Value::as_object).unwrap_or(settings);
     let program = parameters.get("sagemaker_program").map(plain).unwrap_or_default();
     let script = examples::script_of(&shown(&unquoted(&program)));
-    let is_seq2seq = script.is_some_and(|script| script.task == "seq2seq-lm");
     if let Some(script) = script {
         if let Some(sentence) = script.unsupported {
             draft.refuse("sagemaker_program", sentence);
@@ -79,20 +78,13 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             }
             continue;
         }
-        match is_seq2seq {
-            true => apply(
-                &[TABLE, examples::SEQ2SEQ, examples::MODEL, examples::DATA],
-                key,
-                &value,
-                draft,
-            ),
-            false => apply(&[TABLE, examples::MODEL, examples::DATA], key, &value, draft),
-        }
+        let own = script.map_or(&[][..], examples::Script::arguments);
+        apply(&[TABLE, own, examples::MODEL, examples::DATA], key, &value, draft);
     }
-    if let Some(script) = script.filter(|_| is_seq2seq) {
+    if let Some(script) = script.filter(|script| script.unsupported.is_none()) {
         let plain: Map<String, Value> =
             parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
-        examples::read_seq2seq(script, &plain, draft);
+        script.read_own(&plain, draft);
     }
 }
 

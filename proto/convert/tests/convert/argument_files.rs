@@ -90,7 +90,15 @@ const FILES: &[(&str, Outcome)] = &[
         "examples/translation_wmt.sh",
         Accepted(&[("data.source_lang", "en"), ("data.target_lang", "ro")]),
     ),
-    ("examples/image_classification.sh", Denied(&[("run_image_classification", "images")])),
+    (
+        "examples/image_classification.sh",
+        Accepted(&[
+            ("model.task", "image-classification"),
+            ("model.name_or_path", "google/vit-base-patch16-224-in21k"),
+            ("data.train", "AI-Lab-Makerere/beans"),
+            ("data.label", "labels"),
+        ]),
+    ),
     ("examples/swag.sh", Denied(&[("run_swag", "multiple choice")])),
     ("examples/speech.sh", Denied(&[("run_audio_classification", "sound")])),
     (

@@ -160,14 +160,34 @@ fn causal_language_models() {
 
 #[test]
 fn scripts_of_what_is_not_supported_yet() {
-    let images = "run_image_classification.py --dataset_name beans --output_dir out --remove_unused_columns False";
     for (line, key, sentence) in [
         ("run_seq2seq_qa.py --do_train", "run_seq2seq_qa", "model.task: seq2seq-lm"),
-        (images, "run_image_classification", "images"),
         ("run_swag.py --do_train", "run_swag", "multiple choice"),
     ] {
         check_refused(command(line), &[(key, sentence)]);
     }
+}
+
+#[test]
+fn images_in_folders_or_data_sets() {
+    let line = format!("run_image_classification.py --output_dir out {RUN} --train_dir data/train");
+    check(
+        command(&format!("{line} --image_column_name picture --ignore_mismatched_sizes True")),
+        &[
+            ("model.task", "image-classification"),
+            ("model.name_or_path", "google/vit-base-patch16-224-in21k"),
+            ("model.ignore_mismatched_sizes", "true"),
+            ("data.image", "picture"),
+            ("data.validation_split", "0.15"),
+        ],
+        &[],
+    );
+    let quarter = command(&format!("{line} --train_val_split 0.25"));
+    check(quarter, &[("data.validation_split", "0.25")], &[]);
+    let evaluated = command(&format!("{line} --validation_dir data/dev"));
+    check(evaluated, &[("data.validation_split", "null")], &[]);
+    let processor = command(&format!("{line} --image_processor_name x/z"));
+    check_refused(processor, &[("image_processor_name", "preprocessor_config.json")]);
 }
 
 #[test]

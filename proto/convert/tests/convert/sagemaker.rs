@@ -52,8 +52,12 @@ fn a_training_jobs_buckets_are_folders() {
 
 #[test]
 fn a_script_that_is_not_supported_is_refused() {
-    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_image_classification.py", "model_name_or_path": "x/y"}}"#;
-    check_refused(text(Source::SageMaker, settings, &GIVEN), &[("sagemaker_program", "images")]);
+    let settings =
+        r#"{"hyperparameters": {"sagemaker_program": "run_swag.py", "model_name_or_path": "x/y"}}"#;
+    check_refused(
+        text(Source::SageMaker, settings, &GIVEN),
+        &[("sagemaker_program", "multiple choice")],
+    );
 }
 
 #[test]

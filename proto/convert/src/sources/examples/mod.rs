@@ -3,6 +3,7 @@
 mod arguments;
 mod command_line;
 mod glue;
+mod images;
 mod seq2seq;
 
 use serde_json::{Map, Value};
@@ -14,7 +15,6 @@ use crate::sources::hub;
 use crate::values::{is_off, shown};
 
 pub(crate) use arguments::{DATA, MODEL};
-pub(crate) use seq2seq::ARGUMENTS as SEQ2SEQ;
 
 /// An example script.
 pub(crate) struct Script {
@@ -35,8 +35,6 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
 
 const ANSWERS: &str = "answers that are written are not converted; write a job file with \
     model.task: seq2seq-lm, as docs/examples/summarization.yaml";
-const IMAGES: &str = "jobs of images are not converted; write a job file with model.task: \
-    image-classification, as docs/examples/image-classification.yaml";
 const MASKED_IMAGES: &str = "models of masked images are not supported";
 
 const SCRIPTS: &[Script] = &[
@@ -49,8 +47,8 @@ const SCRIPTS: &[Script] = &[
     script("run_clm", "causal-lm"),
     script("run_summarization", "seq2seq-lm"),
     script("run_translation", "seq2seq-lm"),
+    script("run_image_classification", "image-classification"),
     unsupported("run_seq2seq_qa", ANSWERS),
-    unsupported("run_image_classification", IMAGES),
     unsupported("run_mim", MASKED_IMAGES),
     unsupported(
         "run_audio_classification",
@@ -99,25 +97,37 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         draft.set("resources.cores", processes.into(), "processes of the launcher");
     }
     for (key, value) in &line.arguments {
-        match script.task {
-            "seq2seq-lm" => apply(&[FLAGS, seq2seq::ARGUMENTS, MODEL, DATA], key, value, draft),
-            _ => apply(&[FLAGS, MODEL, DATA], key, value, draft),
-        }
+        apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
     let arguments = Arguments(&line.arguments);
     phases(&arguments, draft);
     tokenizer(&arguments, draft);
     data(script, &arguments, draft);
-    match script.task {
-        "seq2seq-lm" => seq2seq::read(script.name, &arguments, draft),
-        _ => columns(script, &arguments, draft),
+    if !script.read_own(&line.arguments, draft) {
+        columns(script, &arguments, draft);
     }
     Ok(script.name)
 }
 
-/// Reads columns, languages and lengths of a script that writes texts from texts.
-pub(crate) fn read_seq2seq(script: &Script, arguments: &Map<String, Value>, draft: &mut Draft) {
-    seq2seq::read(script.name, &Arguments(arguments), draft);
+impl Script {
+    /// The arguments that other scripts do not have, or not with the same meaning.
+    pub(crate) fn arguments(&self) -> Table {
+        match self.task {
+            "seq2seq-lm" => seq2seq::ARGUMENTS,
+            "image-classification" => images::ARGUMENTS,
+            _ => &[],
+        }
+    }
+
+    /// Reads what these say together; returns false for a script that has none.
+    pub(crate) fn read_own(&self, arguments: &Map<String, Value>, draft: &mut Draft) -> bool {
+        match self.task {
+            "seq2seq-lm" => seq2seq::read(self.name, &Arguments(arguments), draft),
+            "image-classification" => images::read(&Arguments(arguments), draft),
+            _ => return false,
+        }
+        true
+    }
 }
 
 struct Arguments<'a>(&'a Map<String, Value>);
@@ -125,6 +135,10 @@ struct Arguments<'a>(&'a Map<String, Value>);
 impl Arguments<'_> {
     fn is_on(&self, key: &str) -> bool {
         self.0.get(key).is_some_and(|value| !is_off(value))
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.0.get(key).and_then(Value::as_f64)
     }
 
     fn text(&self, key: &str) -> Option<String> {
@@ -195,7 +209,7 @@ fn split(script: &Script, arguments: &Arguments, draft: &mut Draft) {
         return;
     }
     let key = "validation_split_percentage";
-    let percentage = arguments.0.get(key).and_then(Value::as_f64).unwrap_or(5.0);
+    let percentage = arguments.number(key).unwrap_or(5.0);
     draft.note(key, "a share of rows that are drawn, where the script takes the first");
     draft.set("data.validation_split", (percentage / 100.0).into(), key);
 }
