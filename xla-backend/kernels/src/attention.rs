@@ -5,7 +5,7 @@
 
 use crate::dispatch::vectorized;
 use crate::hash::{Dropout, PLACE_STRIDE, bits};
-use crate::math::{LANES, exp, sum_lanes};
+use crate::math::{LANES, exp, largest_of, sum_lanes};
 use crate::matrix::{Matrix, MatrixMut, multiply};
 use crate::scratch::with_scratch;
 
@@ -269,17 +269,6 @@ fn mask_row(at: &Rows<'_>, row: usize, scores: &mut [f32]) {
         *score = *score * at.scale + mask;
     }
     scores[positions..].fill(f32::NEG_INFINITY);
-}
-
-#[inline(always)]
-fn largest_of(row: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in row.chunks_exact(LANES) {
-        for lane in 0..LANES {
-            lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
-        }
-    }
-    lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 
 vectorized! {

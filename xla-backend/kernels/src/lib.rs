@@ -4,21 +4,25 @@
 //! - [`matrix`]: products of matrices in any layout.
 //! - [`attention`]: attention forward and backward, a head at a time.
 //! - [`gelu`]: the activation and its gradient.
+//! - [`norm`]: layer norm and its relatives, of a sum with dropout, and their gradients.
+//! - [`cross_entropy`]: the loss of classification and its gradient.
 //! - [`hash`]: the random bits of dropout.
 //!
 //! Slices of wrong lengths panic: what calls these functions has checked its shapes.
 
 pub mod attention;
+pub mod cross_entropy;
 pub mod gelu;
 pub mod hash;
 pub mod matrix;
+pub mod norm;
 
 mod dispatch;
 mod math;
 mod scratch;
 
 /// The version of the kernels' interface, which compiled programs depend on.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-1");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-2");
 
 /// Whether this processor has the instructions that make the kernels fast: fused
 /// multiply-add on vectors.

@@ -80,6 +80,19 @@ pub(crate) fn sum_lanes(lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
+/// The largest element, negative infinity if there is none. NaN is not compared.
+#[inline(always)]
+pub(crate) fn largest_of(row: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
+        }
+    }
+    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, f32::max)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,10 @@
-//! Times training steps of a BERT with random weights on CPU devices:
+//! Times training steps of a model with random weights on CPU devices:
 //!
 //! ```text
 //! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS]
 //! ```
 //!
-//! MODEL is `minilm` or `bert-base`; ROWS are those of one core. Steps with and without the
+//! MODEL is `minilm`, `bert-base` or `gpt2`; ROWS are those of one core. Steps with and without the
 //! kernels of traind alternate; prints medians of wall and of processor time, and their ratios.
 
 #![allow(clippy::print_stdout)]
@@ -13,7 +13,7 @@ use std::error::Error;
 use std::fs;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
 use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, ParameterTensors, Task};
 use traind_models::{clip, registry, weights};
@@ -73,25 +73,38 @@ fn median(list: &[f64]) -> f64 {
 }
 
 fn model(name: &str) -> Outcome<Box<dyn Model>> {
-    let (layers, hidden, inner) = match name {
-        "minilm" => (6, 384, 1536),
-        "bert-base" => (12, 768, 3072),
+    let (keys, task) = match name {
+        "minilm" => (bert(6, 384), Task::SequenceClassification),
+        "bert-base" => (bert(12, 768), Task::SequenceClassification),
+        "gpt2" => (gpt2(), Task::CausalLm),
         other => return Err(format!("no model {other}").into()),
     };
-    let keys = json!({
+    let keys = keys.as_object().cloned().unwrap_or_default();
+    Ok(registry::build(ModelConfig::new("config.json", keys), task)?)
+}
+
+fn bert(layers: usize, hidden: usize) -> Value {
+    json!({
         "model_type": "bert",
         "architectures": ["BertForSequenceClassification"],
         "vocab_size": 30522,
         "hidden_size": hidden,
         "num_hidden_layers": layers,
         "num_attention_heads": 12,
-        "intermediate_size": inner,
+        "intermediate_size": 4 * hidden,
         "num_labels": 2,
         "id2label": {"0": "a", "1": "b"},
         "label2id": {"a": 0, "b": 1},
-    });
-    let keys = keys.as_object().cloned().unwrap_or_default();
-    Ok(registry::build(ModelConfig::new("config.json", keys), Task::SequenceClassification)?)
+    })
+}
+
+/// The smallest of the published models, with its 124 million parameters.
+fn gpt2() -> Value {
+    json!({
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": 50257,
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -226,12 +239,13 @@ fn inputs(model: &dyn Model, size: Size) -> Outcome<Vec<(String, HostArray)>> {
         let count = dims.iter().product();
         let array = match spec.name {
             "attention_mask" => HostArray::from_s32(&dims, &vec![1; count])?,
-            "input_ids" => {
+            name if name == "input_ids" || (name == "labels" && model.is_generative()) => {
                 let words = (0..count as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 17) as i32);
                 HostArray::from_s32(&dims, &words.map(|word| word % 30000).collect::<Vec<_>>())?
             }
-            // Each row is one text.
+            // Each row is one text, without segments where those would be looked up as words.
             "position_ids" => continue,
+            "token_type_ids" if model.is_generative() => continue,
             "weights" => HostArray::from_f32(&dims, &vec![1.0; count])?,
             _ if spec.dtype == DType::S32 => HostArray::from_s32(&dims, &vec![0; count])?,
             _ => continue,

@@ -3,7 +3,9 @@
 //! contain the name alone, so that an executable from a cache runs this process's code.
 
 mod attention;
+mod cross_entropy;
 mod gelu;
+mod norm;
 mod product;
 
 use std::env;
@@ -16,7 +18,9 @@ use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 
 pub(crate) use attention::{AttentionBackward, AttentionForward};
+pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
+pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use product::TransposedProduct;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
@@ -93,6 +97,10 @@ fn register_all(client: &Client) -> bool {
         && register::<GeluForward>(client)
         && register::<GeluBackward>(client)
         && register::<TransposedProduct>(client)
+        && register::<NormForward>(client)
+        && register::<NormBackward>(client)
+        && register::<CrossEntropyForward>(client)
+        && register::<CrossEntropyBackward>(client)
 }
 
 /// A call of a kernel, as lowering writes it.
@@ -101,6 +109,8 @@ pub(crate) struct KernelUse {
     pub(crate) target: &'static str,
     /// `name = value : type`, separated by commas.
     pub(crate) attributes: String,
+    /// Results that are in the memory of operands: pairs of result and operand.
+    pub(crate) in_place: Vec<[usize; 2]>,
     /// The floating-point operations of its products.
     pub(crate) flops: f64,
 }
@@ -109,11 +119,16 @@ impl KernelUse {
     /// A reduction by MPI.
     pub(crate) fn across_hosts(reduction: Reduction) -> KernelUse {
         let attributes = format!("reduction = {} : i64", reduction as i64);
-        KernelUse { target: AllReduce::NAME, attributes, flops: 0.0 }
+        KernelUse { target: AllReduce::NAME, attributes, in_place: Vec::new(), flops: 0.0 }
     }
 
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {
-        KernelUse { target: K::NAME, attributes, flops: 0.0 }
+        KernelUse { target: K::NAME, attributes, in_place: Vec::new(), flops: 0.0 }
+    }
+
+    /// Result `n` is in the memory of operand `n`, for the first `results`.
+    pub(crate) fn in_place(self, results: usize) -> KernelUse {
+        KernelUse { in_place: (0..results).map(|index| [index; 2]).collect(), ..self }
     }
 
     pub(crate) fn with_flops(self, flops: f64) -> KernelUse {

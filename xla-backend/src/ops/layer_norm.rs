@@ -2,6 +2,7 @@
 //! Half precision is computed in f32, weights and all.
 
 use super::composite::Composite;
+use super::norm::Norm;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::Shape;
@@ -22,12 +23,20 @@ struct RmsStandardize {
 impl Tensor {
     /// `torch.nn.functional.layer_norm` over the last axis.
     pub fn layer_norm(&self, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.has_norm(&[weight, bias]) {
+            let norm = Norm { epsilon: eps, centered: true, residual: false, dropout: 0.0 };
+            return self.apply(norm, &[weight, bias]);
+        }
         let standard = self.widen()?.apply(Standardize { eps }, &[])?;
         standard.mul(&weight.widen()?)?.add(&bias.widen()?)?.convert(self.dtype())
     }
 
     /// Root-mean-square normalization over the last axis.
     pub fn rms_norm(&self, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.has_norm(&[weight]) {
+            let norm = Norm { epsilon: eps, centered: false, residual: false, dropout: 0.0 };
+            return self.apply(norm, &[weight]);
+        }
         let standard = self.widen()?.apply(RmsStandardize { eps }, &[])?;
         standard.mul(&weight.widen()?)?.convert(self.dtype())
     }

@@ -24,6 +24,7 @@ mod dynamic_slice;
 mod iota;
 mod layer_norm;
 mod matmul;
+mod norm;
 mod pad;
 mod part;
 pub mod random;
@@ -66,6 +67,7 @@ pub const NAMES: &[&str] = &[
     "convert",
     "cosine",
     "cross_entropy",
+    "cross_entropy_gradient",
     "divide",
     "dot_general",
     "dropout",
@@ -89,6 +91,8 @@ pub const NAMES: &[&str] = &[
     "minimum",
     "multiply",
     "negate",
+    "norm",
+    "norm_gradient",
     "not",
     "optimization_barrier",
     "or",

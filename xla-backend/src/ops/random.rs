@@ -86,6 +86,11 @@ impl Random {
         random
     }
 
+    /// Whether the places of a block count from 0, as [`block_bits`] counts them.
+    pub fn is_from_first_place(&self) -> bool {
+        self.first_places.iter().all(Option::is_none)
+    }
+
     /// The same source after `sites` draws, as a part of a model has it whose earlier parts are traced
     /// elsewhere.
     pub fn after_sites(self, sites: u32) -> Random {
@@ -118,7 +123,7 @@ impl Random {
     }
 
     /// What [`block_bits`] makes of these keys is what [`Random::bits`] would draw for `dims`, at
-    /// least three: u32 `[2, batch rows, blocks of a row]`.
+    /// least two, if its places count from 0: u32 `[2, batch rows, blocks of a row]`.
     pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {
         let site = self.site.replace(self.site.get() + 1);
         let by_row = self.dims_by_row(dims);

@@ -196,10 +196,11 @@ impl Emitter {
         let _ = writeln!(
             self.body,
             "    {name}{count} = stablehlo.custom_call @{}({}) {{api_version = 4 : i32, \
-             backend_config = {{{}}}, operand_layouts = [{}], result_layouts = [{}]}} : ({}) -> {}",
+             backend_config = {{{}}}{}, operand_layouts = [{}], result_layouts = [{}]}} : ({}) -> {}",
             kernel.target,
             names(&inputs),
             kernel.attributes,
+            aliases(&kernel.in_place, results.len()),
             row_major(&from),
             row_major(&to),
             types(&from),
@@ -294,6 +295,21 @@ fn live_nodes(graph: &Graph, roots: &[NodeId]) -> Vec<bool> {
 pub fn list(items: &[usize]) -> String {
     let items: Vec<String> = items.iter().map(usize::to_string).collect();
     format!("[{}]", items.join(", "))
+}
+
+fn aliases(in_place: &[[usize; 2]], results: usize) -> String {
+    if in_place.is_empty() {
+        return String::new();
+    }
+    let alias = |&[result, operand]: &[usize; 2]| {
+        let result = if results == 1 { String::new() } else { result.to_string() };
+        format!(
+            "#stablehlo.output_operand_alias<output_tuple_indices = [{result}], \
+             operand_index = {operand}, operand_tuple_indices = []>"
+        )
+    };
+    let aliases: Vec<String> = in_place.iter().map(alias).collect();
+    format!(", output_operand_aliases = [{}]", aliases.join(", "))
 }
 
 fn types(shapes: &[&Shape]) -> String {

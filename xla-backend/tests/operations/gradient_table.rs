@@ -198,6 +198,12 @@ pub(crate) const TABLE: &[Row] = &[
     row("layer_norm", &[any(&[2, 2, 4]), any(&[4]), any(&[4])], |_, x| {
         x[0].layer_norm(&x[1], &x[2], 1e-5)
     }),
+    row("add_norm", &[any(&[4, 6]), any(&[4, 6]), any(&[6]), any(&[6])], |t, x| {
+        let number = |value| t.scalar(value, DType::U32);
+        let random = Random::new(&number(4.0)?, &number(3.0)?, &number(8.0)?)?.with_rows(2);
+        let dropped = x[0].add_norm(&x[1], [&x[2], &x[3]], 1e-1, Some((0.4, &random)))?;
+        dropped.add(&x[0].add_norm(&x[1], [&x[2], &x[3]], 1e-1, None)?)
+    }),
     row("rms_norm", &[any(&[3, 4]), any(&[4])], |_, x| x[0].rms_norm(&x[1], 1e-6)),
     row("relu", ONE, |_, x| x[0].relu()),
     row("gelu", &[any(&[4, 3])], |_, x| x[0].gelu()),

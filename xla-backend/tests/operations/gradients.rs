@@ -12,8 +12,8 @@ use crate::gradient_table::{Row, TABLE};
 const STEP: f64 = 1e-5;
 
 /// A row's loss, a fixed weighting of its result's elements, and its inputs.
-fn trace_row(row: &Row) -> Result<(Tensor, Vec<Tensor>)> {
-    let trace = Trace::with_kernels(true);
+fn trace_row(row: &Row, kernels: bool) -> Result<(Tensor, Vec<Tensor>)> {
+    let trace = Trace::with_kernels(kernels);
     let parameter = |input: &crate::gradient_table::Input| {
         trace.parameter("", Shape::new(DType::F64, input.dims))
     };
@@ -41,8 +41,18 @@ fn objective(compiled: &Compiled, arguments: &[Vec<Numbers>]) -> f64 {
     compiled.run(arguments).iter().map(|outputs| outputs[0][0]).sum()
 }
 
-fn check(row: &Row) {
-    let (loss, inputs) = trace_row(row).unwrap_or_else(|e| panic!("{}: {e}", row.name));
+/// The names of the operations that a row and its gradients record.
+fn operations(row: &Row, kernels: bool) -> BTreeSet<&'static str> {
+    let (loss, inputs) = trace_row(row, kernels).unwrap_or_else(|e| panic!("{}: {e}", row.name));
+    let wrt: Vec<&Tensor> = inputs.iter().collect();
+    gradients(&loss, &wrt).unwrap_or_else(|e| panic!("{}: {e}", row.name));
+    let graph = loss.trace().graph();
+    verify(&graph).unwrap_or_else(|e| panic!("{}: {e}", row.name));
+    graph.nodes().map(|(_, node)| node.op.name()).collect()
+}
+
+fn check(row: &Row, kernels: bool) {
+    let (loss, inputs) = trace_row(row, kernels).unwrap_or_else(|e| panic!("{}: {e}", row.name));
     let wrt: Vec<&Tensor> = inputs.iter().collect();
     let gradients = gradients(&loss, &wrt).unwrap_or_else(|e| panic!("{}: {e}", row.name));
     let outputs: Vec<&Tensor> = std::iter::once(&loss).chain(&gradients).collect();
@@ -77,7 +87,10 @@ fn check(row: &Row) {
 fn gradients_equal_finite_differences() {
     let wanted = std::env::var("GRADIENT_ROW").unwrap_or_default();
     for row in TABLE.iter().filter(|row| row.name.contains(&wanted)) {
-        check(row);
+        check(row, true);
+        if operations(row, true) != operations(row, false) {
+            check(row, false);
+        }
     }
 }
 
@@ -85,10 +98,7 @@ fn gradients_equal_finite_differences() {
 fn every_operation_has_a_row() {
     let mut seen = BTreeSet::new();
     for row in TABLE {
-        let (loss, _) = trace_row(row).unwrap_or_else(|e| panic!("{}: {e}", row.name));
-        let graph = loss.trace().graph();
-        verify(&graph).unwrap_or_else(|e| panic!("{}: {e}", row.name));
-        seen.extend(graph.nodes().map(|(_, node)| node.op.name()));
+        seen.extend([true, false].iter().flat_map(|&kernels| operations(row, kernels)));
     }
     let listed: BTreeSet<&str> = ops::NAMES.iter().copied().collect();
     assert_eq!(listed.len(), ops::NAMES.len(), "a name is listed twice");

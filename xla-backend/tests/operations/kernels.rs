@@ -102,6 +102,76 @@ fn gradients_of_weights() {
     });
 }
 
+const NORM: [&str; 2] = ["traind.norm", "traind.norm_backward"];
+
+#[test]
+fn norms() {
+    check(&NORM, &[&[2, 5, 37], &[37], &[37]], |_, x| x[0].layer_norm(&x[1], &x[2], 1e-5));
+    check(&NORM, &[&[3, 4, 2, 16], &[16]], |_, x| x[0].rms_norm(&x[1], 1e-6));
+}
+
+#[test]
+fn a_norm_of_a_sum_drops_the_same_elements() {
+    for (rate, batch_rows) in [(0.0, None), (0.1, Some(3)), (0.5, None)] {
+        check(&NORM, &[&[12, 21], &[12, 21], &[21], &[21]], |trace, x| {
+            let scalar = |n: f64| trace.scalar(n, DType::U32);
+            let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?;
+            let random = batch_rows.map_or(random.clone(), |rows| random.with_rows(rows));
+            // The site is not the first one.
+            random.bits(&[12, 2])?;
+            x[0].add_norm(&x[1], [&x[2], &x[3]], 1e-5, Some((rate, &random)))
+        });
+    }
+}
+
+/// The kernels' graph and the plain one, which other devices get, draw the same bits.
+#[test]
+fn a_norm_of_a_sum_equals_its_parts() {
+    let sum = |kernels: bool| {
+        let trace = Trace::with_kernels(kernels);
+        let numbers = |series| {
+            let numbers = spread_numbers(6 * 8, series, -1.0, 2.0);
+            trace.constant(DType::F32, &[6, 8], &numbers).unwrap()
+        };
+        let (x, residual) = (numbers(1), numbers(2));
+        let parameter = numbers(3).slice(0, 0, 1).unwrap().reshape(&[8]).unwrap();
+        let scalar = |n: f64| trace.scalar(n, DType::U32).unwrap();
+        let random = Random::new(&scalar(1.0), &scalar(2.0), &scalar(3.0)).unwrap().with_rows(2);
+        let result = if kernels {
+            x.add_norm(&residual, [&parameter, &parameter], 1e-5, Some((0.4, &random)))
+        } else {
+            let sum = x.dropout(0.4, &random).unwrap().add(&residual).unwrap();
+            sum.layer_norm(&parameter, &parameter, 1e-5)
+        };
+        let compiled = match kernels {
+            true => Compiled::with_kernels(&[&result.unwrap()]),
+            false => Compiled::new(&[&result.unwrap()], 1),
+        };
+        compiled.run(&[vec![]])[0].remove(0)
+    };
+    for (got, expected) in sum(true).iter().zip(sum(false)) {
+        assert!((got - expected).abs() < 2e-6, "{got}, from parts {expected}");
+    }
+}
+
+#[test]
+fn cross_entropy() {
+    check(&["traind.cross_entropy", "traind.cross_entropy_backward"], &[&[5, 37]], |trace, x| {
+        let labels = [3.0, 0.0, -100.0, 36.0, 37.0];
+        x[0].cross_entropy(&trace.constant(DType::S32, &[5], &labels)?)
+    });
+}
+
+/// The gradient is computed in the memory of the logits, of which the result has its own.
+#[test]
+fn logits_outlive_their_gradient() {
+    check(&["traind.cross_entropy_backward"], &[&[3, 4], &[3, 4]], |trace, x| {
+        let logits = x[0].mul(&x[1])?;
+        let labels = trace.constant(DType::S32, &[3], &[1.0, 2.0, 0.0])?;
+        logits.mul(&logits.cross_entropy(&labels)?.unsqueeze(1)?)
+    });
+}
+
 #[test]
 fn half_precision_has_no_kernels() {
     let trace = Trace::new();

@@ -1,11 +1,11 @@
 //! `BertLayer`: attention and a feed-forward network, each added to its input
 //! and normalized after.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout};
+use crate::layers::{Activation, Attention, LayerNorm, Linear};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -63,7 +63,6 @@ impl Layer {
 
 impl Residual {
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
-        let x = dropout(cx, &self.dense.forward(cx, x)?, self.dropout)?;
-        self.norm.forward(cx, &x.convert(DType::F32)?.add(residual)?)
+        self.norm.forward_sum(cx, &self.dense.forward(cx, x)?, residual, self.dropout)
     }
 }

@@ -1,7 +1,9 @@
 //! `torch.nn.LayerNorm` over the last axis.
 
-use traind_xla::Tensor;
+use traind_xla::ops::Random;
+use traind_xla::{DType, Tensor};
 
+use super::dropout;
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Init, ParameterPath, Role};
@@ -24,5 +26,26 @@ impl LayerNorm {
     /// [..., width] to [..., width]: normalized over the last axis, scaled and shifted.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         Ok(x.layer_norm(&cx.parameter(&self.weight)?, &cx.parameter(&self.bias)?, self.epsilon)?)
+    }
+
+    /// `norm(residual + dropout(x))`, both [..., width], the residual in float32.
+    pub fn forward_sum(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        residual: &Tensor,
+        rate: f64,
+    ) -> Result<Tensor> {
+        let random = cx.random_of_positions()?;
+        let is_one_kernel = cx.trace.calls_kernels()
+            && x.dtype() == DType::F32
+            && random.as_ref().is_none_or(Random::is_from_first_place);
+        if !is_one_kernel {
+            let x = dropout(cx, x, rate)?;
+            return self.forward(cx, &x.convert(DType::F32)?.add(residual)?);
+        }
+        let parameters = [&cx.parameter(&self.weight)?, &cx.parameter(&self.bias)?];
+        let dropout = random.as_ref().map(|random| (rate, random));
+        Ok(x.add_norm(residual, parameters, self.epsilon, dropout)?)
     }
 }

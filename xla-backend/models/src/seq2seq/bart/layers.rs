@@ -85,15 +85,11 @@ impl Residual {
         x: &Tensor,
         part: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let inner = match self.normalizes_before {
-            true => part(&self.norm.forward(cx, x)?)?,
-            false => part(x)?,
-        };
-        let sum = x.add(&dropout(cx, &inner, self.dropout)?.convert(DType::F32)?)?;
-        match self.normalizes_before {
-            true => Ok(sum),
-            false => self.norm.forward(cx, &sum),
+        if !self.normalizes_before {
+            return self.norm.forward_sum(cx, &part(x)?, x, self.dropout);
         }
+        let inner = part(&self.norm.forward(cx, x)?)?;
+        Ok(x.add(&dropout(cx, &inner, self.dropout)?.convert(DType::F32)?)?)
     }
 }
 
