@@ -6,16 +6,20 @@
 //! - [`gelu`]: the activation and its gradient.
 //! - [`norm`]: layer norm and its relatives, of a sum with dropout, and their gradients.
 //! - [`cross_entropy`]: the loss of classification and its gradient.
+//! - [`adamw`]: the update of an optimizer.
+//! - [`mod@sum`]: the sum of squares.
 //! - [`hash`]: the random bits of dropout.
 //!
 //! Slices of wrong lengths panic: what calls these functions has checked its shapes.
 
+pub mod adamw;
 pub mod attention;
 pub mod cross_entropy;
 pub mod gelu;
 pub mod hash;
 pub mod matrix;
 pub mod norm;
+pub mod sum;
 
 mod dispatch;
 mod math;

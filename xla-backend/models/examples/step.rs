@@ -16,13 +16,13 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
 use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, ParameterTensors, Task};
-use traind_models::{clip, registry, weights};
+use traind_models::{clip, parameter_shards, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::Mesh;
 use traind_xla::ops::{Random, ReduceKind};
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, StepInput, Variable};
-use traind_xla::{DType, Shape, Tensor};
+use traind_xla::{DType, Shape, Tensor, Trace};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -195,9 +195,14 @@ impl std::fmt::Display for Failure {
 
 impl Error for Failure {}
 
-/// The variables of a parameter.
+/// Smaller parameters are whole on each core, as in a job with `shard_optimizer_state`.
+const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
+
+/// The variables of each parameter.
 struct State {
     parameters: Vec<Variable>,
+    /// What a core updates, where that is a shard.
+    shards: Vec<Option<Variable>>,
     slots: Vec<Vec<Variable>>,
     row_offset: Variable,
     cores: usize,
@@ -212,15 +217,60 @@ impl State {
         let values = weights::initialize(model.parameters(), 1)?;
         let parameters = values.iter().map(|value| device.variable(value));
         let parameters = parameters.collect::<Result<_, _>>()?;
-        let mut slots = Vec::new();
-        for spec in model.parameters() {
-            let of_one = optimizer.slots(&spec.shape).into_iter();
+        let cores = device.cores().len();
+        let (mut shards, mut slots) = (Vec::new(), Vec::new());
+        for (spec, value) in model.parameters().iter().zip(&values) {
+            let elements = spec.shape.element_count();
+            let is_sharded = cores > 1 && elements >= SHARDED_ELEMENTS_MIN;
+            let held = match is_sharded {
+                true => Shape::new(DType::F32, [elements.div_ceil(cores)]),
+                false => spec.shape.clone(),
+            };
+            shards.push(is_sharded.then(|| shard(device, value, &held)).transpose()?);
+            let of_one = optimizer.slots(&held).into_iter();
             let of_one = of_one.map(|slot| device.variable(&HostArray::zeros(slot.shape)));
             slots.push(of_one.collect::<Result<_, _>>()?);
         }
         let row_offset = device.variable(&HostArray::from_u32(&[], &[0])?)?;
-        Ok(State { parameters, slots, row_offset, cores: device.cores().len() })
+        Ok(State { parameters, shards, slots, row_offset, cores })
     }
+}
+
+/// A variable with a part of `value` on each core.
+fn shard(device: &mut LazyDevice, value: &HostArray, held: &Shape) -> Outcome<Variable> {
+    let cores = device.cores().len();
+    let mut values = value.to_f32()?;
+    values.resize(cores * held.dims[0], 0.0);
+    let parts = values.chunks(held.dims[0]).map(|part| HostArray::from_f32(&held.dims, part));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let variable = device.recorder_mut().declare("shard", held.clone());
+    device.set_per_core(variable, &parts.iter().collect::<Vec<_>>())?;
+    Ok(variable)
+}
+
+/// The sum of a gradient over all cores, or this core's shard of it.
+fn reduced(gradient: &Tensor, is_sharded: bool, cores: usize) -> traind_xla::Result<Tensor> {
+    let groups = vec![(0..cores).collect::<Vec<usize>>()];
+    if !is_sharded {
+        return gradient.all_reduce(ReduceKind::Sum, &groups);
+    }
+    let elements = gradient.shape().element_count();
+    let flat = gradient.reshape(&[elements])?;
+    let padding = elements.next_multiple_of(cores) - elements;
+    let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
+    padded.reduce_scatter(ReduceKind::Sum, 0, &groups)
+}
+
+/// The norm of all gradients.
+fn norm(trace: &Trace, state: &State, reduced: &[Tensor]) -> Outcome<Tensor> {
+    let of = |is_sharded: bool| {
+        let chosen = reduced.iter().zip(&state.shards);
+        let chosen = chosen.filter(move |(_, shard)| shard.is_some() == is_sharded);
+        clip::square_sum(trace, chosen.map(|(gradient, _)| gradient))
+    };
+    let groups = vec![(0..state.cores).collect::<Vec<usize>>()];
+    let shards = of(true)?.all_reduce(ReduceKind::Sum, &groups)?;
+    Ok(of(false)?.add(&shards)?.sqrt()?)
 }
 
 /// Random words, and no padding.
@@ -296,21 +346,35 @@ fn record(
     let wrt: Vec<&Tensor> = parameters.iter().collect();
     let reduced: Vec<Tensor> = gradients(&loss, &wrt)?
         .iter()
-        .map(|gradient| gradient.all_reduce(ReduceKind::Sum, &groups))
+        .zip(&state.shards)
+        .map(|(gradient, shard)| reduced(gradient, shard.is_some(), state.cores))
         .collect::<Result<_, _>>()?;
-    let clipped = clip::clip_by_global_norm(&reduced, &trace.scalar(1.0, DType::F32)?)?;
+    let norm = norm(&trace, state, &reduced)?;
+    let factor = clip::coefficient(&norm, &trace.scalar(1.0, DType::F32)?)?;
     let packed = at.input("scalars").cloned().ok_or_else(|| missing("scalars"))?;
     let scalars = Scalars::split(optimizer, &packed)?;
     for (index, spec) in model.parameters().iter().enumerate() {
         let slots = read(at, &state.slots[index])?;
-        let updated = optimizer.update(&Update {
-            parameter: &parameters[index],
-            gradient: &clipped.gradients[index],
+        let shard = state.shards[index].map(|shard| at.read(shard)).transpose()?;
+        let update = Update {
+            parameter: shard.as_ref().unwrap_or(&parameters[index]),
+            gradient: &reduced[index],
+            factor: Some(&factor),
             slots: &slots,
             scalars: &scalars,
             weight_decay: spec.weight_decay(),
-        })?;
-        at.assign(state.parameters[index], &updated.parameter)?;
+        };
+        let updated = optimizer.update(&update)?;
+        match state.shards[index] {
+            Some(shard) => {
+                at.assign(shard, &updated.parameter)?;
+                let whole = &parameters[index];
+                let gathered =
+                    parameter_shards::gather(&updated.parameter, whole.shape(), &groups)?;
+                at.assign(state.parameters[index], &gathered)?;
+            }
+            None => at.assign(state.parameters[index], &updated.parameter)?,
+        }
         for (&variable, slot) in state.slots[index].iter().zip(&updated.slots) {
             at.assign(variable, slot)?;
         }

@@ -6,6 +6,7 @@ mod attention;
 mod cross_entropy;
 mod gelu;
 mod norm;
+mod optimizer;
 mod product;
 
 use std::env;
@@ -21,6 +22,7 @@ pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use norm::{NormBackward, NormForward};
+pub(crate) use optimizer::{AdamW, SquareSum};
 pub(crate) use product::TransposedProduct;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
@@ -101,6 +103,8 @@ fn register_all(client: &Client) -> bool {
         && register::<NormBackward>(client)
         && register::<CrossEntropyForward>(client)
         && register::<CrossEntropyBackward>(client)
+        && register::<SquareSum>(client)
+        && register::<AdamW>(client)
 }
 
 /// A call of a kernel, as lowering writes it.
@@ -109,26 +113,29 @@ pub(crate) struct KernelUse {
     pub(crate) target: &'static str,
     /// `name = value : type`, separated by commas.
     pub(crate) attributes: String,
-    /// Results that are in the memory of operands: pairs of result and operand.
-    pub(crate) in_place: Vec<[usize; 2]>,
     /// The floating-point operations of its products.
     pub(crate) flops: f64,
+    /// Results that are in the memory of operands: pairs of result and operand.
+    pub(crate) in_place: Vec<[usize; 2]>,
 }
 
 impl KernelUse {
     /// A reduction by MPI.
     pub(crate) fn across_hosts(reduction: Reduction) -> KernelUse {
-        let attributes = format!("reduction = {} : i64", reduction as i64);
-        KernelUse { target: AllReduce::NAME, attributes, in_place: Vec::new(), flops: 0.0 }
+        KernelUse::new(AllReduce::NAME, format!("reduction = {} : i64", reduction as i64))
     }
 
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {
-        KernelUse { target: K::NAME, attributes, in_place: Vec::new(), flops: 0.0 }
+        KernelUse::new(K::NAME, attributes)
     }
 
-    /// Result `n` is in the memory of operand `n`, for the first `results`.
-    pub(crate) fn in_place(self, results: usize) -> KernelUse {
-        KernelUse { in_place: (0..results).map(|index| [index; 2]).collect(), ..self }
+    fn new(target: &'static str, attributes: String) -> KernelUse {
+        KernelUse { target, attributes, flops: 0.0, in_place: Vec::new() }
+    }
+
+    /// Each result of a pair is in the memory of its operand.
+    pub(crate) fn in_place(self, pairs: Vec<[usize; 2]>) -> KernelUse {
+        KernelUse { in_place: pairs, ..self }
     }
 
     pub(crate) fn with_flops(self, flops: f64) -> KernelUse {

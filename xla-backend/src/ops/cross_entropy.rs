@@ -139,7 +139,7 @@ impl Composite for CrossEntropyGradient {
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         let is_f32 = inputs[0].dtype == DType::F32;
-        is_f32.then(|| KernelUse::of::<CrossEntropyBackward>(String::new()).in_place(1))
+        is_f32.then(|| KernelUse::of::<CrossEntropyBackward>(String::new()).in_place(vec![[0, 0]]))
     }
 
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {

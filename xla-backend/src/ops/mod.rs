@@ -6,6 +6,7 @@
 use crate::graph::Shape;
 
 mod activation;
+mod adamw;
 mod argmax;
 mod attention;
 mod barrier;
@@ -35,12 +36,14 @@ mod scatter_add;
 mod select;
 mod slice;
 mod softmax;
+mod square_sum;
 mod take;
 mod take_along_axis;
 mod transpose;
 mod unary;
 
 pub use crate::graph::{Backward, Op, Participants, Problem, ResultStorage};
+pub use adamw::{AdamWScalars, AdamWUpdate};
 pub use attention::AttentionSpec;
 pub use collectives::ReduceKind;
 pub use dot_general::DotDims;
@@ -50,6 +53,7 @@ pub use random::Random;
 /// gradient to be checked for each.
 pub const NAMES: &[&str] = &[
     "abs",
+    "adamw",
     "add",
     "all_gather",
     "all_reduce",
@@ -121,6 +125,7 @@ pub const NAMES: &[&str] = &[
     "softmax",
     "splat",
     "sqrt",
+    "square_sum",
     "standardize",
     "stop_gradient",
     "subtract",

@@ -196,13 +196,13 @@ impl Emitter {
         let _ = writeln!(
             self.body,
             "    {name}{count} = stablehlo.custom_call @{}({}) {{api_version = 4 : i32, \
-             backend_config = {{{}}}{}, operand_layouts = [{}], result_layouts = [{}]}} : ({}) -> {}",
+             backend_config = {{{}}}, operand_layouts = [{}], result_layouts = [{}]{}}} : ({}) -> {}",
             kernel.target,
             names(&inputs),
             kernel.attributes,
-            aliases(&kernel.in_place, results.len()),
             row_major(&from),
             row_major(&to),
+            aliases(&kernel.in_place, results.len()),
             types(&from),
             if to.len() == 1 { to[0].mlir() } else { format!("({})", types(&to)) },
         );
@@ -297,6 +297,7 @@ pub fn list(items: &[usize]) -> String {
     format!("[{}]", items.join(", "))
 }
 
+/// The attribute by which results are in the memory of operands: pairs of result and operand.
 fn aliases(in_place: &[[usize; 2]], results: usize) -> String {
     if in_place.is_empty() {
         return String::new();

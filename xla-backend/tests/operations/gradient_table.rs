@@ -3,7 +3,7 @@
 //! constant around the inputs.
 
 use traind_xla::autodiff::gradients;
-use traind_xla::ops::{AttentionSpec, DotDims, Random, ReduceKind};
+use traind_xla::ops::{AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Random, ReduceKind};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 /// A differentiated f64 input, with numbers between `low` and `high`.
@@ -52,6 +52,28 @@ const ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 4]), any(&[6, 4])];
 const ONE: &[Input] = &[any(&[2, 3])];
 const TWO: &[Input] = &[any(&[2, 3]), any(&[2, 3])];
 
+/// An update by `gradient` of what has run for a while.
+pub(crate) fn adamw_update<T>(
+    [exp_avg, exp_avg_sq, gradient]: [&Tensor; 3],
+    decays: bool,
+    apply: impl FnOnce(&AdamWUpdate<'_>) -> Result<T>,
+) -> Result<T> {
+    let values = [0.7, 0.99, 0.1, 0.999, 0.001, 0.02, 0.3, 1e-6];
+    let scalars = values.map(|value| exp_avg.trace().scalar(value, exp_avg.dtype()));
+    let [a, b, c, d, e, f, g, h] = scalars;
+    let scalars = AdamWScalars {
+        factor: &a?,
+        decay_factor: &b?,
+        one_minus_beta1: &c?,
+        beta2: &d?,
+        one_minus_beta2: &e?,
+        step_size: &f?,
+        bias_correction2_sqrt: &g?,
+        epsilon: &h?,
+    };
+    apply(&AdamWUpdate { exp_avg, exp_avg_sq, gradient, scalars, decays })
+}
+
 pub(crate) const TABLE: &[Row] = &[
     // Values known while tracing.
     row("parameter", ONE, |_, x| Ok(x[0].clone())),
@@ -73,6 +95,12 @@ pub(crate) const TABLE: &[Row] = &[
         let attended = fixed.attention(&fixed, &fixed, &mask, spec, None)?;
         gradients(&attended.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])
     }),
+    row("adamw", ONE, |t, x| {
+        let fixed = t.iota(DType::F64, &[2, 3], 1)?;
+        let [parameter, ..] = adamw_update([&fixed; 3], true, |update| fixed.adamw(update))?;
+        parameter.mul(&x[0])
+    }),
+    row("square_sum", ONE, |_, x| x[0].sum_of_squares()),
     row("gelu_gradient", ONE, |t, x| {
         let fixed = t.iota(DType::F64, &[2, 3], 1)?;
         gradients(&fixed.gelu()?.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])

@@ -5,6 +5,7 @@ use traind_xla::ops::{AttentionSpec, DotDims, Random};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers, spread_numbers};
+use crate::gradient_table::adamw_update;
 
 fn f32(dims: &[usize]) -> Shape {
     Shape::new(DType::F32, dims)
@@ -170,6 +171,36 @@ fn logits_outlive_their_gradient() {
         let labels = trace.constant(DType::S32, &[3], &[1.0, 2.0, 0.0])?;
         logits.mul(&logits.cross_entropy(&labels)?.unsqueeze(1)?)
     });
+}
+
+#[test]
+fn sums_of_squares() {
+    check(&["traind.square_sum"], &[&[70, 33]], |_, x| x[0].sum_of_squares());
+    check(&["traind.square_sum"], &[&[5000]], |_, x| x[0].sum_of_squares());
+}
+
+/// Results of an update with kernels are those without; old values may be read after it.
+#[test]
+fn updates_in_place() {
+    for (dims, decays) in [([1, 1], true), ([3, 7], false), ([130, 127], true)] {
+        let trace = Trace::with_kernels(true);
+        let x: Vec<Tensor> = (0..4).map(|_| trace.parameter("x", f32(&dims)).unwrap()).collect();
+        let slots = [&x[1], &x[2], &x[3]];
+        let updated = adamw_update(slots, decays, |update| x[0].adamw(update)).unwrap();
+        let change = updated[0].sub(&x[0]).unwrap();
+        let outputs: Vec<&Tensor> = updated.iter().chain([&change]).collect();
+        let count = dims[0] * dims[1];
+        let arguments: Vec<Numbers> = (0..4)
+            .map(|index| spread_numbers(count, index, if index == 2 { 1e-3 } else { -0.9 }, 1.0))
+            .collect();
+        let called = Compiled::with_kernels(&outputs);
+        assert_eq!(called.program.text.matches("@traind.adamw(").count(), 1);
+        let got = called.run(std::slice::from_ref(&arguments)).remove(0);
+        let expected = Compiled::new(&outputs, 1).run(&[arguments]).remove(0);
+        for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((got - expected).abs() <= 1e-6, "{got}, without kernels {expected}");
+        }
+    }
 }
 
 #[test]

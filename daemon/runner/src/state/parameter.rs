@@ -459,26 +459,27 @@ impl<'a> Gradient<'a> {
         with: &ParameterUpdate<'_>,
     ) -> RunResult<()> {
         let (parameter, training) = (self.parameter, self.training);
-        let gradient = self.value.mul(factor)?;
-        let chosen = |new: &Tensor, old: &Tensor| match with.only_if {
-            Some(condition) => condition.select(new, old),
-            None => Ok(new.clone()),
-        };
         let value = at.read(parameter.value)?;
         let slots: Vec<Tensor> =
             training.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
         let held = training.shard.map(|shard| at.read(shard)).transpose()?;
-        let updated = with.optimizer.update(&Update {
+        let update = Update {
             parameter: held.as_ref().unwrap_or(&value),
-            gradient: &gradient,
+            gradient: &self.value,
+            factor: Some(factor),
             slots: &slots,
             scalars: with.scalars,
             weight_decay: training.weight_decay,
-        })?;
+        };
+        let updated = with.optimizer.update(&update)?;
+        let chosen = |new: &Tensor, old: &Tensor| match with.only_if {
+            Some(condition) => condition.select(new, old),
+            None => Ok(new.clone()),
+        };
         for ((slot, old), new) in training.slots.iter().zip(&slots).zip(&updated.slots) {
             at.assign(slot.variable, &chosen(new, old)?)?;
         }
-        let next = chosen(&updated.parameter, held.as_ref().unwrap_or(&value))?;
+        let next = chosen(&updated.parameter, update.parameter)?;
         let Some(shard) = training.shard else { return Ok(at.assign(parameter.value, &next)?) };
         at.assign(shard, &next)?;
         let groups = with.mesh.groups(&[Axis::Data]);

@@ -60,7 +60,8 @@ impl Optimizer for Adafactor {
     }
 
     fn update(&self, at: &Update<'_>) -> Result<Updated> {
-        let square = at.gradient.mul(at.gradient)?.add_scalar(EPSILON)?;
+        let gradient = at.scaled_gradient()?;
+        let square = gradient.mul(&gradient)?.add_scalar(EPSILON)?;
         let (slots, inverse_root) = match at.slots {
             [moment] => {
                 let moment = advance(at, moment, &square)?;
@@ -75,7 +76,7 @@ impl Optimizer for Adafactor {
             }
             _ => return Err(Error::MissingInput { name: "exp_avg_sq".to_owned() }),
         };
-        let change = clip(&at.gradient.mul(&inverse_root)?)?;
+        let change = clip(&gradient.mul(&inverse_root)?)?;
         let movement = change.mul(at.scalars.get("learning_rate")?)?;
         let parameter = match at.weight_decay {
             true => at.parameter.mul(at.scalars.get("decay_factor")?)?,

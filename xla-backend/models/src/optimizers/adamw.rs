@@ -2,6 +2,7 @@
 //! from the gradient, then Adam with bias correction.
 
 use traind_xla::Shape;
+use traind_xla::ops::{AdamWScalars, AdamWUpdate};
 
 use super::{
     NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_betas,
@@ -65,17 +66,23 @@ impl Optimizer for AdamW {
             return Err(Error::MissingInput { name: "exp_avg and exp_avg_sq".to_owned() });
         };
         let scalar = |name| at.scalars.get(name);
-        let change = at.gradient.sub(exp_avg)?.mul(scalar("one_minus_beta1")?)?;
-        let exp_avg = exp_avg.add(&change)?;
-        let square = at.gradient.mul(at.gradient)?.mul(scalar("one_minus_beta2")?)?;
-        let exp_avg_sq = exp_avg_sq.mul(scalar("beta2")?)?.add(&square)?;
-        let root = exp_avg_sq.sqrt()?.div(scalar("bias_correction2_sqrt")?)?;
-        let denominator = root.add(scalar("epsilon")?)?;
-        let movement = exp_avg.div(&denominator)?.mul(scalar("step_size")?)?;
-        let parameter = match at.weight_decay {
-            true => at.parameter.mul(scalar("decay_factor")?)?,
-            false => at.parameter.clone(),
-        };
-        Ok(Updated { parameter: parameter.sub(&movement)?, slots: vec![exp_avg, exp_avg_sq] })
+        let one = at.parameter.trace().scalar(1.0, at.gradient.dtype())?;
+        let [parameter, exp_avg, exp_avg_sq] = at.parameter.adamw(&AdamWUpdate {
+            exp_avg,
+            exp_avg_sq,
+            gradient: at.gradient,
+            scalars: AdamWScalars {
+                factor: at.factor.unwrap_or(&one),
+                decay_factor: scalar("decay_factor")?,
+                one_minus_beta1: scalar("one_minus_beta1")?,
+                beta2: scalar("beta2")?,
+                one_minus_beta2: scalar("one_minus_beta2")?,
+                step_size: scalar("step_size")?,
+                bias_correction2_sqrt: scalar("bias_correction2_sqrt")?,
+                epsilon: scalar("epsilon")?,
+            },
+            decays: at.weight_decay,
+        })?;
+        Ok(Updated { parameter, slots: vec![exp_avg, exp_avg_sq] })
     }
 }

@@ -46,9 +46,9 @@ impl Optimizer for Lion {
         let [exp_avg] = at.slots else {
             return Err(Error::MissingInput { name: "exp_avg".to_owned() });
         };
-        let scalar = |name: &str| at.scalars.get(name);
+        let (gradient, scalar) = (at.scaled_gradient()?, |name: &str| at.scalars.get(name));
         let mixed = |beta: &str, rest: &str| -> Result<Tensor> {
-            Ok(exp_avg.mul(scalar(beta)?)?.add(&at.gradient.mul(scalar(rest)?)?)?)
+            Ok(exp_avg.mul(scalar(beta)?)?.add(&gradient.mul(scalar(rest)?)?)?)
         };
         let direction = sign(&mixed("beta1", "one_minus_beta1")?)?;
         let parameter = match at.weight_decay {

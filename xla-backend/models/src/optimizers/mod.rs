@@ -101,11 +101,23 @@ pub trait Optimizer: Send + Sync {
 pub struct Update<'a> {
     pub parameter: &'a Tensor,
     pub gradient: &'a Tensor,
+    /// What the gradient is multiplied with first: 1 where it is absent.
+    pub factor: Option<&'a Tensor>,
     /// The state in the order of [`Optimizer::slots`].
     pub slots: &'a [Tensor],
     pub scalars: &'a Scalars,
     /// False for parameters that are not decayed.
     pub weight_decay: bool,
+}
+
+impl Update<'_> {
+    /// The gradient times its factor.
+    fn scaled_gradient(&self) -> Result<Tensor> {
+        match self.factor {
+            Some(factor) => Ok(self.gradient.mul(factor)?),
+            None => Ok(self.gradient.clone()),
+        }
+    }
 }
 
 /// One parameter after its update.
@@ -180,9 +192,10 @@ fn beta(number: f64) -> bool {
 
 /// Adds decay to the gradient, as optimizers do whose decay is not decoupled.
 fn decayed_gradient(at: &Update<'_>) -> Result<Tensor> {
+    let gradient = at.scaled_gradient()?;
     match at.weight_decay {
-        true => Ok(at.gradient.add(&at.parameter.mul(at.scalars.get("weight_decay")?)?)?),
-        false => Ok(at.gradient.clone()),
+        true => Ok(gradient.add(&at.parameter.mul(at.scalars.get("weight_decay")?)?)?),
+        false => Ok(gradient),
     }
 }
 

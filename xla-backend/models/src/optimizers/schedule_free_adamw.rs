@@ -95,11 +95,11 @@ impl Optimizer for ScheduleFreeAdamW {
                 name: "the slots of schedule-free AdamW".to_owned(),
             });
         };
-        let scalar = |name| at.scalars.get(name);
-        let square = at.gradient.mul(at.gradient)?.mul(scalar("one_minus_beta2")?)?;
+        let (gradient, scalar) = (at.scaled_gradient()?, |name| at.scalars.get(name));
+        let square = gradient.mul(&gradient)?.mul(scalar("one_minus_beta2")?)?;
         let exp_avg_sq = exp_avg_sq.mul(scalar("beta2")?)?.add(&square)?;
         let root = exp_avg_sq.div(scalar("bias_correction2")?)?.sqrt()?;
-        let direction = at.gradient.div(&root.add(scalar("epsilon")?)?)?;
+        let direction = gradient.div(&root.add(scalar("epsilon")?)?)?;
         let direction = match at.weight_decay {
             true => direction.add(&at.parameter.mul(scalar("weight_decay")?)?)?,
             false => direction,
@@ -110,7 +110,7 @@ impl Optimizer for ScheduleFreeAdamW {
         let weight = rate_weight_max.mul(scalar("step_weight")?)?;
         let weight_sum = weight_sum.add(&weight)?;
         // While the learning rate is 0, so are both.
-        let one = at.gradient.trace().scalar(1.0, DType::F32)?;
+        let one = gradient.trace().scalar(1.0, DType::F32)?;
         let divisor = weight_sum.gt_scalar(0.0)?.select(&weight_sum, &one)?;
         let share = weight.div(&divisor)?;
         let kept = one.sub(&share)?;

@@ -197,6 +197,7 @@ fn update(optimizer: &dyn Optimizer, dims: &[usize], weight_decay: bool) -> Prog
     let at = Update {
         parameter: &weight,
         gradient: &gradient,
+        factor: None,
         slots: &slots,
         scalars: &scalars,
         weight_decay,

@@ -73,6 +73,7 @@ impl Step {
             let update = Update {
                 parameter: &traced.weights[index],
                 gradient: &clipped.gradients[index],
+                factor: None,
                 slots: &tensors,
                 scalars: &scalars,
                 weight_decay: spec.weight_decay(),

@@ -1,0 +1,41 @@
+//! The update of AdamW (Loshchilov and Hutter 2017), in place and in one pass.
+
+use crate::dispatch::vectorized;
+
+/// What the updates of all elements share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scalars {
+    /// What gradients are multiplied with first.
+    pub factor: f32,
+    /// What parameters are multiplied with first; 1 where they do not decay.
+    pub decay_factor: f32,
+    pub one_minus_beta1: f32,
+    pub beta2: f32,
+    pub one_minus_beta2: f32,
+    pub step_size: f32,
+    pub bias_correction2_sqrt: f32,
+    pub epsilon: f32,
+}
+
+vectorized! {
+    /// Updates a parameter and both moments by a gradient. Each element is rounded alike wherever
+    /// it stands, so that an update in parts is that of the whole.
+    pub fn update(
+        parameter: &mut [f32],
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
+        gradient: &[f32],
+        at: Scalars,
+    ) {
+        let count = parameter.len();
+        assert_eq!([exp_avg.len(), exp_avg_sq.len(), gradient.len()], [count; 3]);
+        let state = parameter.iter_mut().zip(exp_avg).zip(exp_avg_sq);
+        for (((parameter, exp_avg), exp_avg_sq), &gradient) in state.zip(gradient) {
+            let gradient = gradient * at.factor;
+            *exp_avg += (gradient - *exp_avg) * at.one_minus_beta1;
+            *exp_avg_sq = *exp_avg_sq * at.beta2 + gradient * gradient * at.one_minus_beta2;
+            let denominator = exp_avg_sq.sqrt() / at.bias_correction2_sqrt + at.epsilon;
+            *parameter = *parameter * at.decay_factor - *exp_avg / denominator * at.step_size;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The optimizer's kernels against their plain definitions in f64, over random lengths and values.
+
+use traind_kernels::adamw::{self, Scalars};
+use traind_kernels::sum;
+
+/// Numbers between -1 and 1 that look random: SplitMix64.
+fn floats(count: usize, seed: u64) -> Vec<f32> {
+    let number = |index: u64| {
+        let mut x = (seed << 32 | index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 40) as f32 / 8_388_608.0 - 1.0
+    };
+    (0..count as u64).map(number).collect()
+}
+
+const LENGTHS: [usize; 12] = [0, 1, 3, 8, 15, 16, 31, 33, 100, 1023, 2049, 5000];
+
+const SCALARS: Scalars = Scalars {
+    factor: 0.37,
+    decay_factor: 0.9995,
+    one_minus_beta1: 0.1,
+    beta2: 0.999,
+    one_minus_beta2: 0.001,
+    step_size: 3e-3,
+    bias_correction2_sqrt: 0.06,
+    epsilon: 1e-8,
+};
+
+/// Parameter, first and second moment.
+type State = [Vec<f32>; 3];
+
+fn state(count: usize, seed: u64) -> State {
+    let squares = floats(count, seed + 2).into_iter().map(|x| x * x);
+    [floats(count, seed), floats(count, seed + 1), squares.collect()]
+}
+
+fn updated([mut parameter, mut exp_avg, mut exp_avg_sq]: State, gradient: &[f32]) -> State {
+    adamw::update(&mut parameter, &mut exp_avg, &mut exp_avg_sq, gradient, SCALARS);
+    [parameter, exp_avg, exp_avg_sq]
+}
+
+fn expected(state: [f32; 3], gradient: f32) -> [f64; 3] {
+    let [parameter, exp_avg, exp_avg_sq] = state.map(f64::from);
+    let at = SCALARS;
+    let gradient = f64::from(gradient) * f64::from(at.factor);
+    let exp_avg = exp_avg + (gradient - exp_avg) * f64::from(at.one_minus_beta1);
+    let square = gradient * gradient * f64::from(at.one_minus_beta2);
+    let exp_avg_sq = exp_avg_sq * f64::from(at.beta2) + square;
+    let root = exp_avg_sq.sqrt() / f64::from(at.bias_correction2_sqrt);
+    let movement = exp_avg / (root + f64::from(at.epsilon)) * f64::from(at.step_size);
+    [parameter * f64::from(at.decay_factor) - movement, exp_avg, exp_avg_sq]
+}
+
+#[test]
+fn adamw_is_that_of_f64() {
+    for (round, count) in LENGTHS.into_iter().enumerate() {
+        let seed = 10 * round as u64;
+        let (before, gradient) = (state(count, seed), floats(count, seed + 3));
+        let after = updated(before.clone(), &gradient);
+        for index in 0..count {
+            let expected =
+                expected([0, 1, 2].map(|slot: usize| before[slot][index]), gradient[index]);
+            for (slot, expected) in expected.into_iter().enumerate() {
+                let off = (f64::from(after[slot][index]) - expected).abs();
+                assert!(off <= 3e-7 * (expected.abs() + 0.1), "{slot} {index}: off by {off:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn adamw_in_parts_is_that_of_the_whole_to_the_bit() {
+    let (before, gradient) = (state(1000, 5), floats(1000, 9));
+    let whole = updated(before.clone(), &gradient);
+    for cut in [1, 7, 500, 993] {
+        let part = |range: std::ops::Range<usize>| {
+            let state = before.clone().map(|slot| slot[range.clone()].to_vec());
+            updated(state, &gradient[range])
+        };
+        let (mut first, second) = (part(0..cut), part(cut..1000));
+        first.iter_mut().zip(second).for_each(|(first, second)| first.extend(second));
+        assert_eq!(first, whole, "cut at {cut}");
+    }
+}
+
+#[test]
+fn odd_gradients_spoil_their_own_elements_and_no_others() {
+    let before = state(40, 1);
+    let mut gradient = floats(40, 4);
+    let expected = updated(before.clone(), &gradient);
+    gradient[3] = f32::NAN;
+    gradient[20] = f32::INFINITY;
+    gradient[39] = f32::MAX;
+    let after = updated(before, &gradient);
+    for slot in &after {
+        assert!(slot[3].is_nan(), "{slot:?}");
+    }
+    // Infinity over infinity, as in PyTorch.
+    assert!(
+        after[0][20].is_nan() && after[1][20] == f32::INFINITY && after[2][20] == f32::INFINITY
+    );
+    assert!(after[0][39].is_finite() && after[2][39] == f32::INFINITY);
+    let others = (0..40).filter(|index| ![3, 20, 39].contains(index));
+    for index in others {
+        assert_eq!(
+            [0, 1, 2].map(|slot: usize| after[slot][index]),
+            [0, 1, 2].map(|slot: usize| expected[slot][index])
+        );
+    }
+}
+
+#[test]
+fn square_sums_are_those_of_f64() {
+    for count in LENGTHS.into_iter().chain([300_000]) {
+        let x = floats(count, 2);
+        let expected: f64 = x.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
+        let got = f64::from(sum::square_sum(&x));
+        assert!((got - expected).abs() <= 4e-7 * expected, "{got}, expected {expected}");
+    }
+    assert!(sum::square_sum(&[1.0, f32::NAN, 2.0]).is_nan());
+    assert_eq!(sum::square_sum(&[1.0, f32::NEG_INFINITY]), f32::INFINITY);
+    assert_eq!(sum::square_sum(&[1e30; 20]), f32::INFINITY);
+}
