@@ -69,7 +69,8 @@ fn padded_logits(
 fn dropout_is_off_without_random_bits_or_rate() {
     let off = logits(0.5, false, 2, 0);
     assert_eq!(off, logits(0.0, true, 2, 0));
-    assert_eq!(off[..2], off[2..], "equal rows have equal logits");
+    // Up to rounding: an XLA product may add up the terms of different rows in different orders.
+    crate::support::check_close("equal rows", &off[..2], &off[2..], 1e-6);
 }
 
 #[test]
