@@ -95,7 +95,7 @@ const FILES: &[(&str, Outcome)] = &[
         Accepted(&[
             ("model.task", "image-classification"),
             ("model.name_or_path", "google/vit-base-patch16-224-in21k"),
-            ("data.train", "AI-Lab-Makerere/beans"),
+            ("data.train", "[\"hf://datasets/AI-Lab-Makerere/beans\"]"),
             ("data.label", "labels"),
         ]),
     ),
