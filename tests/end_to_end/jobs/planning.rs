@@ -96,14 +96,14 @@ async fn a_job_that_cannot_fit_is_rejected_with_the_change_that_makes_it_fit() {
             ["plan", "job.yaml"].into_iter().chain(given).chain(more.iter().copied()).collect();
         host.cli(draft.folder(), &all)
     };
-    let refused = plan(&["--set=train.per_device_train_batch_size=1024"]);
+    let refused = plan(&["--set=train.per_device_train_batch_size=2048"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let fits = "it fits with train.per_device_train_batch_size: ";
     let (_, advice) = refused.stderr.split_once(fits).unwrap_or_else(|| panic!("{refused:?}"));
     let rows: String = advice.chars().take_while(char::is_ascii_digit).collect();
     let taken = plan(&[&format!("--set=train.per_device_train_batch_size={rows}")]);
     assert_eq!(taken.code, Some(0), "what is advised is taken: {taken:?}");
-    let request = draft.set("train.per_device_train_batch_size", 1024);
+    let request = draft.set("train.per_device_train_batch_size", 2048);
     assert!(host.create(&request).await.unwrap_err().message().contains(fits), "submitting too");
     let found = host.create(&request.set("train.auto_find_batch_size", true)).await.unwrap();
     assert_eq!(found.warnings[0].code, "BATCH_SIZE_LOWERED");
