@@ -1,14 +1,12 @@
 //! `traind generator`: the process that the daemon spawns to generate texts with a job's model. It lowers its
 //! priority, sets limits, and executes `traind-runner generate`.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::Context;
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use rustix::process::{Resource, nice};
 
-use super::become_user::become_user;
+use super::confined::{execute, limit, processor_seconds};
 use super::exit::Exit;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
@@ -43,32 +41,15 @@ pub(crate) struct Generator {
 
 impl Generator {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.limit()?;
-        let mut generator = Command::new(&self.runner);
-        // Looked up before the sandbox, which excludes the user database.
-        let entry = self.run_as.map(Account::look_up).transpose().context("look up the user")?;
-        if !self.allow_root.is_empty() {
-            self.fence().enter()?;
-        }
-        if let Some(entry) = entry {
-            become_user(&entry, &mut generator)?;
-        }
-        let error = generator.arg("generate").exec();
-        Err(error).with_context(|| format!("start {}", self.runner.display()))
-    }
-
-    fn limit(&self) -> anyhow::Result<()> {
         nice(NICENESS).context("lower the priority")?;
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        let cpu = self.seconds * threads;
-        let limits = [(Resource::Core, Some(0)), (Resource::Cpu, Some(cpu))];
-        for (resource, most) in limits.into_iter().chain([(Resource::Data, self.memory)]) {
-            if most.is_some() {
-                let limit = Rlimit { current: most, maximum: most };
-                setrlimit(resource, limit).context("limit the generator")?;
-            }
-        }
-        Ok(())
+        let limits = [
+            (Resource::Core, Some(0)),
+            (Resource::Cpu, Some(processor_seconds(self.seconds))),
+            (Resource::Data, self.memory),
+        ];
+        limit(limits).context("limit the generator")?;
+        let fence = (!self.allow_root.is_empty()).then(|| self.fence());
+        execute(&self.runner, "generate", self.run_as, fence)
     }
 
     fn fence(&self) -> Fence {

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::Resource;
 use traind_job_file::RunSpec;
 
 use super::become_user::become_user;
+use super::confined::limit;
 use super::exit::Exit;
 use super::show::failure;
 use crate::access::account::Account;
@@ -57,7 +58,9 @@ impl Launch {
         if holder != own {
             bail!("another process has claimed this attempt");
         }
-        limit(self.memory).context("limit the runner")?;
+        // A core dump would contain users' data.
+        let limits = [(Resource::Core, Some(0)), (Resource::Data, self.memory)];
+        limit(limits).context("limit the runner")?;
         let mut runner = Command::new(&self.runner);
         // Looked up before the sandbox, which excludes the user database.
         let entry = self.run_as.map(Account::look_up).transpose().context("look up the user")?;
@@ -105,14 +108,4 @@ fn fail(error: io::Error, action: &'static str) -> anyhow::Result<Exit> {
     }
     failure::print(&error);
     Ok(Exit::DiskFailed)
-}
-
-/// Disables core dumps, which would contain users' data, and limits the memory.
-fn limit(memory: Option<u64>) -> rustix::io::Result<()> {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none)?;
-    match memory {
-        Some(_) => setrlimit(Resource::Data, Rlimit { current: memory, maximum: memory }),
-        None => Ok(()),
-    }
 }

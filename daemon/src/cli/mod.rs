@@ -5,6 +5,7 @@ mod adopt;
 mod become_user;
 mod cancel;
 mod completions;
+mod confined;
 mod connect;
 mod convert;
 mod cores;

@@ -1,14 +1,12 @@
 //! `traind planner`: the process that the daemon spawns to plan a job. It sets limits on CPU time,
 //! memory and files, and executes `traind-runner plan`.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::Context;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::Resource;
 
-use super::become_user::become_user;
+use super::confined::{execute, limit, processor_seconds};
 use super::exit::Exit;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
@@ -38,33 +36,21 @@ pub(crate) struct Planner {
     runner: PathBuf,
 }
 
-fn threads() -> u64 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
-}
-
 impl Planner {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let compiles = usize::from(self.compile);
         let limits = [
             (Resource::Core, 0),
-            (Resource::Cpu, self.seconds * threads()),
+            (Resource::Cpu, processor_seconds(self.seconds)),
             (Resource::Data, DATA[compiles]),
             (Resource::Fsize, FILE[compiles]),
         ];
-        for (resource, most) in limits {
-            let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            setrlimit(resource, limit).context("limit the planner")?;
-        }
-        let mut planner = Command::new(&self.runner);
-        let entry = self.run_as.map(Account::look_up).transpose().context("look up the user")?;
-        if !self.allow_root.is_empty() {
-            let readable = self.allow_root.iter().chain([&self.runner]).cloned().collect();
-            Fence { writable: Vec::new(), readable }.enter()?;
-        }
-        if let Some(entry) = entry {
-            become_user(&entry, &mut planner)?;
-        }
-        let error = planner.arg("plan").exec();
-        Err(error).with_context(|| format!("start {}", self.runner.display()))
+        limit(limits.map(|(resource, most)| (resource, Some(most))))
+            .context("limit the planner")?;
+        let fence = (!self.allow_root.is_empty()).then(|| Fence {
+            writable: Vec::new(),
+            readable: self.allow_root.iter().chain([&self.runner]).cloned().collect(),
+        });
+        execute(&self.runner, "plan", self.run_as, fence)
     }
 }

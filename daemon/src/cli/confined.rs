@@ -1,0 +1,51 @@
+//! Limits and a sandbox, which the processes that the daemon spawns enter before they execute another program.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::become_user::become_user;
+use super::exit::Exit;
+use crate::access::account::Account;
+use crate::jobs::supervisor::fence::Fence;
+
+/// Sets the limits that have a value, for good.
+pub(super) fn limit(
+    limits: impl IntoIterator<Item = (Resource, Option<u64>)>,
+) -> rustix::io::Result<()> {
+    for (resource, most) in limits {
+        if most.is_some() {
+            setrlimit(resource, Rlimit { current: most, maximum: most })?;
+        }
+    }
+    Ok(())
+}
+
+/// The processor time of so many seconds on each processor.
+pub(super) fn processor_seconds(seconds: u64) -> u64 {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    seconds * threads
+}
+
+/// Executes `subcommand` of the runner, inside the sandbox and as the user that are given.
+pub(super) fn execute(
+    runner: &Path,
+    subcommand: &str,
+    account: Option<Account>,
+    fence: Option<Fence>,
+) -> anyhow::Result<Exit> {
+    let mut program = Command::new(runner);
+    // Looked up before the sandbox, which excludes the user database.
+    let entry = account.map(Account::look_up).transpose().context("look up the user")?;
+    if let Some(fence) = fence {
+        fence.enter()?;
+    }
+    if let Some(entry) = entry {
+        become_user(&entry, &mut program)?;
+    }
+    let error = program.arg(subcommand).exec();
+    Err(error).with_context(|| format!("start {}", runner.display()))
+}
