@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::control::error::Error;
@@ -41,6 +42,33 @@ pub(super) fn channel<T>(capacity: usize) -> (Sender<T>, Messages<T>) {
         Sender { channel: sender, timed_out: timed_out.clone() },
         Messages { channel: receiver, timed_out },
     )
+}
+
+/// Creates a stream of what `feed` sends, until the client disconnects or the daemon closes.
+pub(super) fn fed<T, W>(
+    closing: CancellationToken,
+    capacity: usize,
+    feed: impl FnOnce(Sender<T>) -> W,
+) -> Messages<T>
+where
+    T: Clone + Send + 'static,
+    W: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    let (sender, receiver) = channel(capacity);
+    let fed = feed(sender.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            // The client has disconnected.
+            () = sender.closed() => {}
+            () = closing.cancelled() => {
+                let _ = sender.send(Err(Error::ShuttingDown.into())).await;
+            }
+            result = fed => if let Err(error) = result {
+                let _ = sender.send(Err(error.into())).await;
+            }
+        }
+    });
+    receiver
 }
 
 impl<T> Sender<T> {

@@ -33,20 +33,9 @@ pub(crate) fn events(
     host: u32,
     follow: bool,
 ) -> Messages<v1::Event> {
-    let (sender, receiver) = stream::channel(CHANNEL);
-    tokio::spawn(async move {
-        tokio::select! {
-            // The client has disconnected.
-            () = sender.closed() => {}
-            () = daemon.closing.cancelled() => {
-                let _ = sender.send(Err(Error::ShuttingDown.into())).await;
-            }
-            result = feed(&daemon, &job, host, follow, &sender) => if let Err(error) = result {
-                let _ = sender.send(Err(error.into())).await;
-            }
-        }
-    });
-    receiver
+    stream::fed(daemon.closing.clone(), CHANNEL, |sender| async move {
+        feed(&daemon, &job, host, follow, &sender).await
+    })
 }
 
 async fn feed(

@@ -29,20 +29,9 @@ pub(super) fn of_job(
     run_dir: RunDir,
     with_text: bool,
 ) -> Messages<ProgramPiece> {
-    let (sender, receiver) = stream::channel(CHANNEL);
-    tokio::spawn(async move {
-        tokio::select! {
-            // The client has disconnected.
-            () = sender.closed() => {}
-            () = daemon.closing.cancelled() => {
-                let _ = sender.send(Err(Error::ShuttingDown.into())).await;
-            }
-            result = feed(&run_dir, with_text, &sender) => if let Err(error) = result {
-                let _ = sender.send(Err(Error::Programs(error).into())).await;
-            }
-        }
-    });
-    receiver
+    stream::fed(daemon.closing.clone(), CHANNEL, |sender| async move {
+        feed(&run_dir, with_text, &sender).await.map_err(Error::Programs)
+    })
 }
 
 async fn feed(run_dir: &RunDir, with_text: bool, sender: &Sender<ProgramPiece>) -> io::Result<()> {

@@ -16,20 +16,9 @@ const CHANNEL: usize = 32;
 
 /// Streams the events of `job` from sequence `from` on, up to the one that ends the job.
 pub(crate) fn events(daemon: Arc<Daemon>, job: Job, from: u64) -> Messages<v1::Event> {
-    let (sender, receiver) = stream::channel(CHANNEL);
-    tokio::spawn(async move {
-        tokio::select! {
-            // The client has disconnected.
-            () = sender.closed() => {}
-            () = daemon.closing.cancelled() => {
-                let _ = sender.send(Err(Error::ShuttingDown.into())).await;
-            }
-            result = feed(&daemon, &job, from, &sender) => if let Err(error) = result {
-                let _ = sender.send(Err(error.into())).await;
-            }
-        }
-    });
-    receiver
+    stream::fed(daemon.closing.clone(), CHANNEL, |sender| async move {
+        feed(&daemon, &job, from, &sender).await
+    })
 }
 
 async fn feed(
