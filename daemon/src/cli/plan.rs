@@ -35,6 +35,9 @@ pub(crate) struct Plan {
     /// Number of cores of each host
     #[arg(long, requires = "auto")]
     cores: Option<u32>,
+    /// Also divide layers, stages and the optimizer's state over hosts, which no job does yet
+    #[arg(long, requires = "auto")]
+    across_hosts: bool,
     /// Price of an hour of all hosts together
     #[arg(long, requires = "auto")]
     price_per_hour: Option<f64>,
@@ -66,6 +69,7 @@ impl Plan {
             hosts: self.hosts.unwrap_or_default(),
             cores_per_host: self.cores.unwrap_or_default(),
             price_per_hour: self.price_per_hour.unwrap_or_default(),
+            across_hosts: self.across_hosts,
         })
     }
 }

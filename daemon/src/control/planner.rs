@@ -102,6 +102,8 @@ pub struct MeshPlan {
 pub(crate) struct Search {
     pub device: String,
     pub hosts: u32,
+    /// Whether layers, stages and shards may be divided over them.
+    pub across_hosts: bool,
     pub price_per_hour: f64,
     /// Whether the machines may be others than this host, whose memory then does not count.
     #[serde(skip)]

@@ -15,7 +15,7 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
         for pipeline in stages(job, of_stages, layers) {
             let data = cores / pipeline;
             let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
-            for fsdp in shardings(data, pipeline) {
+            for fsdp in shardings(data / job.resources.hosts, pipeline) {
                 for sequence_parallel in positions(job, tensor, pipeline) {
                     for gradient_checkpointing in [false, true] {
                         let mut changed = job.clone();
@@ -50,7 +50,7 @@ fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
     counts
 }
 
-/// In stages the optimizer's state alone, which costs nothing: parameters that are gathered for each
+/// The ways of `data` cores of a host. In stages the optimizer's state alone, which costs nothing: parameters that are gathered for each
 /// micro-batch would cost more than stages save.
 fn shardings(data: u32, pipeline: u32) -> &'static [Fsdp] {
     match (data, pipeline) {

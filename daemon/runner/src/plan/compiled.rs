@@ -16,7 +16,7 @@ const TIME: Duration = Duration::from_secs(40);
 /// Compilers take less than the estimate, and hardly less than half of it.
 const ESTIMATE_MAX: u64 = 2;
 
-/// The compiler of a search; `None` without a plugin, or where it does not know the device.
+/// The compiler of a search for the `cores` of a mesh; `None` without a plugin, or where it does not know the device.
 pub(super) fn compiler(search: &Search, cores: u32, per_host: u32) -> Option<AheadOfTime> {
     let gpu = GpuTarget::named(&search.device)?;
     let [hosts, per_host] = [cores / per_host, per_host].map(|count| count as usize);
@@ -37,7 +37,9 @@ pub(super) fn measure(
     for (job, plan) in found.iter_mut().filter(|(_, it)| may_fit(it.memory.bytes_per_core)) {
         let measure =
             |recorder: &Recorder, step: &RecordedStep| compiled_bytes(compiler, recorder, step);
-        let Ok(recordings) = Recordings::measured(job, planned, &measure) else { return };
+        let Ok(recordings) = Recordings::measured(&of_one_host(job), planned, &measure) else {
+            return;
+        };
         plan.memory = recordings.memory;
         plan.compiled = true;
         plan.fits = bytes_max.is_none_or(|most| plan.memory.bytes_per_core <= most);
@@ -45,6 +47,14 @@ pub(super) fn measure(
             return;
         }
     }
+}
+
+/// The part of a job on one of its hosts. Its programs exchange nothing with others, which takes no memory.
+fn of_one_host(job: &JobFile) -> JobFile {
+    let mut part = job.clone();
+    part.parallel.data = Some(job.host_data_parallel_size());
+    part.resources.hosts = 1;
+    part
 }
 
 /// The bytes that a program takes besides variables, as the compiler lays them out.

@@ -40,8 +40,11 @@ pub(super) struct Search {
     /// As in the table of devices; empty for the platform's first one.
     #[serde(default)]
     pub device: String,
-    /// Among which the job's cores are divided evenly.
+    /// Among which the job's cores are divided evenly, unless the job has several itself.
     pub hosts: u32,
+    /// Compare meshes whose layers, stages and shards are divided over hosts too, which no job can be.
+    #[serde(default)]
+    pub across_hosts: bool,
     /// Of all hosts together.
     #[serde(default)]
     pub price_per_hour: f64,
@@ -105,6 +108,7 @@ pub(super) fn search(
     bytes_per_core_max: Option<u64>,
 ) -> RunResult<Found> {
     let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
+    let job = &if search.across_hosts { on_one_host(job) } else { on_hosts(job, per_host) };
     let is_cpu = platform == Platform::Cpu;
     let processor = is_cpu.then(|| search.processor.unwrap_or_else(Processor::measured));
     let core = match &processor {
@@ -126,7 +130,7 @@ pub(super) fn search(
             Err(error) => refused = refused.or(Some(error)),
         }
     }
-    if let Some(compiler) = compiled::compiler(search, job.resources.total_cores(), per_host) {
+    if let Some(compiler) = compiled::compiler(search, job.resources.cores, per_host) {
         compiled::measure(&mut found, planned, &compiler, bytes_max);
     }
     rank(&mut found);
@@ -159,6 +163,19 @@ fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
         _ => return Ok(cores / hosts),
     };
     Err(RunError::Field { name: "resources.cores", value: cores.to_string(), problem })
+}
+
+/// The job with its cores on hosts of `per_host` each, which see different rows.
+fn on_hosts(job: &JobFile, per_host: u32) -> JobFile {
+    let mut changed = job.clone();
+    changed.resources.hosts = job.resources.total_cores() / per_host;
+    changed.resources.cores = per_host;
+    changed
+}
+
+/// The job with all of its cores in one mesh.
+fn on_one_host(job: &JobFile) -> JobFile {
+    on_hosts(job, job.resources.total_cores())
 }
 
 fn rank(found: &mut [(JobFile, MeshPlan)]) {
@@ -271,7 +288,7 @@ impl Machine {
             };
             *seconds += times * self.seconds(collective, mesh, sent.stage);
             let bytes = times * moved_bytes(collective);
-            if is_over(collective, mesh, Axis::Data) {
+            if is_over_hosts(collective) || is_over(collective, mesh, Axis::Data) {
                 traffic.data_bytes += bytes;
             } else if is_over(collective, mesh, Axis::Tensor) {
                 traffic.tensor_bytes += bytes;
@@ -290,15 +307,16 @@ impl Machine {
     }
 
     fn seconds(&self, collective: &Collective, mesh: &Mesh, stage: usize) -> f64 {
-        let (own, bytes) = (mesh.of_stage(), moved_bytes(collective));
-        let member =
-            |member| mesh.replica(Coordinates { pipeline: stage, ..own.coordinates(member) });
-        let members: Vec<usize> = collective.participants.first().into_iter().map(member).collect();
-        let latencies = match is_over(collective, mesh, Axis::Data) {
+        let (bytes, crosses) = (moved_bytes(collective), is_over_hosts(collective));
+        let latencies = match crosses || is_over(collective, mesh, Axis::Data) {
             true => (bytes / COMBINED_BYTES).min(1.0),
             false => 1.0,
         };
-        latencies * LATENCY + bytes / self.rate(&members)
+        let rate = match crosses {
+            true => self.core.network,
+            false => self.rate(&members(collective, mesh, stage)),
+        };
+        latencies * LATENCY + bytes / rate
     }
 
     /// The rate of the slowest link between neighbours of a group.
@@ -357,11 +375,23 @@ fn moved_bytes(collective: &Collective) -> f64 {
     let members = collective.participants.group_size() as f64;
     let others = (members - 1.0) / members;
     match collective.operation {
-        "all_reduce" => 2.0 * others * collective.operand_bytes as f64,
+        "all_reduce" | "all_reduce_hosts" => 2.0 * others * collective.operand_bytes as f64,
         "all_gather" => others * collective.result_bytes as f64,
         "collective_permute" => collective.operand_bytes as f64,
         _ => others * collective.operand_bytes as f64,
     }
+}
+
+/// The cores of the first group of a collective of a stage, among those of a host.
+fn members(collective: &Collective, mesh: &Mesh, stage: usize) -> Vec<usize> {
+    let own = mesh.of_stage();
+    let member = |member| mesh.replica(Coordinates { pipeline: stage, ..own.coordinates(member) });
+    collective.participants.first().into_iter().map(member).collect()
+}
+
+/// Whether a collective is between the same cores of several hosts.
+fn is_over_hosts(collective: &Collective) -> bool {
+    matches!(collective.participants, Participants::Hosts(_))
 }
 
 /// Whether a collective is over an axis: one over several counts for `data`.
@@ -425,8 +455,12 @@ mod tests {
     #[test]
     fn groups_over_several_hosts_take_the_network() {
         let one = plan(&job("resources: {cores: 4}"));
-        let two = plan(&job("resources: {cores: 8}"));
-        assert!(two.communication_seconds > 20.0 * one.communication_seconds, "{one:?} {two:?}");
+        let two = plan(&job("resources: {hosts: 2, cores: 4}"));
+        assert!(two.communication_seconds > 10.0 * one.communication_seconds, "{one:?} {two:?}");
+        // Of one core each, so that nothing is sent within a host.
+        let far = plan(&job("resources: {hosts: 2, cores: 1}\ntrain: {optim: sgd}"));
+        assert_eq!(far.data_axis_bytes, far.memory.weights_bytes + 8);
+        assert!(far.communication_seconds > far.data_axis_bytes as f64 / CORE.network);
     }
 
     #[test]
@@ -479,9 +513,22 @@ mod tests {
         assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
         // A small model's gradients cost less than dividing its layers.
         assert_eq!((found[0].tensor, found[0].gradient_checkpointing), (1, false));
-        // On several hosts, layers stay within one.
+        // Layers, stages and shards stay within a host, as in a job.
         let far = search(&job, &planned, &on(4), None).unwrap().meshes;
-        assert!(far.iter().all(|it| it.tensor == 1), "{far:?}");
+        let is_whole = |it: &MeshPlan| (it.tensor, it.pipeline, it.fsdp.as_str()) == (1, 1, "no");
+        assert!(far.iter().all(is_whole), "{far:?}");
+        let pairs = search(&job, &planned, &on(2), None).unwrap().meshes;
+        let sharded = pairs.iter().find(|it| it.fsdp == "full_shard").unwrap();
+        let of_two =
+            |fsdp: &str| found.iter().find(|it| it.tensor == 2 && it.fsdp == fsdp).unwrap();
+        assert_eq!((sharded.data, sharded.tensor), (4, 1));
+        assert!(sharded.memory.weights_bytes > of_two("full_shard").memory.weights_bytes);
+        let across = Search { across_hosts: true, ..on(4) };
+        let across = search(&job, &planned, &across, None).unwrap().meshes;
+        assert!(
+            across.iter().any(|it| it.pipeline == 2 && it.fsdp == "shard_optimizer"),
+            "{across:?}"
+        );
         let error = search(&job, &planned, &on(3), None).unwrap_err().to_string();
         assert!(error.contains("cannot be divided evenly among 3 hosts"), "{error}");
         // Without room for a whole copy, layers or parameters are divided.

@@ -255,7 +255,8 @@ fn known_state(number: i32) -> Result<JobState, Error> {
 
 /// The search that a request asks for. Its machines are overrides of the job's resources.
 fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) -> Search {
-    let v1::MeshSearch { platform, device, hosts, cores_per_host, price_per_hour } = asked;
+    let v1::MeshSearch { platform, device, hosts, cores_per_host, price_per_hour, across_hosts } =
+        asked;
     let hosts = hosts.max(1);
     let is_elsewhere =
         !platform.is_empty() || !device.is_empty() || hosts > 1 || cores_per_host > 0;
@@ -267,5 +268,5 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         overrides.insert("resources.cores".to_owned(), cores.to_string());
         overrides.insert("resources.hosts".to_owned(), "1".to_owned());
     }
-    Search { device, hosts, price_per_hour, is_elsewhere, processor: None, plugin: None }
+    Search { device, hosts, across_hosts, price_per_hour, is_elsewhere, ..Search::default() }
 }
