@@ -98,6 +98,7 @@ fn attentions(bencher: &mut Criterion) {
         rows: ROWS,
         positions: TOKENS / ROWS,
         heads: 12,
+        key_heads: 12,
         head_size: HIDDEN / 12,
         mask_queries: 1,
     };
@@ -110,6 +111,7 @@ fn attentions(bencher: &mut Criterion) {
         key: &key,
         value: &value,
         mask: &mask,
+        starts: None,
         scale: 0.2,
         dropout: Some((Dropout::new(0.1), &keys)),
     };

@@ -1,7 +1,10 @@
 //! Multi-head attention, forward and backward, a head and a block of queries at a time:
 //! scores live in scratch memory that stays in the cache, and nothing of S × S is kept.
+//! Where queries see no keys behind their own position, those are not computed.
 //!
-//! B rows, S positions, N heads, D head size, H = N D.
+//! B rows, S positions, N heads of queries, K of keys and values, D head size.
+
+use std::ops::Range;
 
 use crate::dispatch::vectorized;
 use crate::hash::{Dropout, PLACE_STRIDE, bits};
@@ -14,19 +17,23 @@ use crate::scratch::with_scratch;
 const BLOCK_ELEMENTS: usize = 1 << 15;
 /// Fewer queries than this make a slow product.
 const BLOCK_ROWS_MIN: usize = 16;
+/// With more queries in a block of causal attention, too many products of it are hidden.
+const CAUSAL_ROWS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Dims {
     pub rows: usize,
     pub positions: usize,
     pub heads: usize,
+    /// Of keys and values, each for as many consecutive heads of queries.
+    pub key_heads: usize,
     pub head_size: usize,
     /// 1 where all queries of a row share the mask, else S.
     pub mask_queries: usize,
 }
 
-/// Operands of both passes. Queries, keys and values are [B S, H], the mask that is added to
-/// scores [B, 1 or S, S].
+/// Operands of both passes. Queries are [B S, N D], keys and values [B S, K D], the mask that is
+/// added to scores [B, 1 or S, S].
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
     pub dims: Dims,
@@ -34,6 +41,9 @@ pub struct Operands<'a> {
     pub key: &'a [f32],
     pub value: &'a [f32],
     pub mask: &'a [f32],
+    /// In causal attention, the first key that each query sees, [B, S]; the last is at the query's
+    /// own position.
+    pub starts: Option<&'a [i32]>,
     /// Multiplies scores before the mask is added.
     pub scale: f32,
     /// Dropout of the shares, and the two keys of each head, [2, B, N].
@@ -46,31 +56,26 @@ pub fn statistics_len(dims: &Dims) -> usize {
     dims.rows * dims.heads * 2 * dims.positions
 }
 
-/// `output` [B S, H] and [`statistics_len`] `statistics`.
+/// `output` [B S, N D] and [`statistics_len`] `statistics`.
 pub fn forward(operands: &Operands<'_>, output: &mut [f32], statistics: &mut [f32]) {
     let dims = operands.check();
     assert_eq!(output.len(), operands.query.len());
     assert_eq!(statistics.len(), statistics_len(&dims));
-    let (columns, block_rows) = (dims.columns(), dims.block_rows());
-    with_scratch::<1>(block_rows * columns, |[scores]| {
+    with_scratch::<1>(operands.block_elements(), |[scores]| {
         for head in dims.heads() {
             let statistics = &mut statistics[head.statistics()];
             let (largest, sums) = statistics.split_at_mut(dims.positions);
-            for first in (0..dims.positions).step_by(block_rows) {
-                let block = Block { head, first, rows: block_rows.min(dims.positions - first) };
-                let scores = &mut scores[..block.rows * columns];
+            for block in operands.blocks(head) {
+                let scores = &mut scores[..block.elements()];
                 operands.scores(&block, scores);
-                let block_of = first..first + block.rows;
                 shares(
                     &operands.row_arguments(&block),
                     scores,
-                    &mut largest[block_of.clone()],
-                    &mut sums[block_of],
+                    &mut largest[block.queries.clone()],
+                    &mut sums[block.queries.clone()],
                 );
-                let shares = Matrix::new(scores, [block.rows, dims.positions], columns);
-                let to = &mut output[block.offset()..];
-                let to = MatrixMut::new(to, [block.rows, dims.head_size], dims.hidden());
-                multiply(to, shares, head.all(operands.value), false);
+                let to = block.queries_mut(output);
+                multiply(to, block.matrix(scores), block.keys_of(operands.value), false);
             }
         }
     });
@@ -85,64 +90,64 @@ pub struct Cotangent<'a> {
     pub cotangent: &'a [f32],
 }
 
-/// Gradients of queries, keys and values, each [B S, H].
+/// Gradients of queries, keys and values, in their shapes.
 pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f32]; 3]) {
     let dims = operands.check();
     let [to_query, to_key, to_value] = gradients;
-    for len in [at.output.len(), at.cotangent.len(), to_query.len(), to_key.len(), to_value.len()] {
+    for len in [at.output.len(), at.cotangent.len(), to_query.len()] {
         assert_eq!(len, operands.query.len());
     }
+    assert_eq!([to_key.len(), to_value.len()], [operands.key.len(); 2]);
     assert_eq!(at.statistics.len(), statistics_len(&dims));
-    let (columns, block_rows, hidden) = (dims.columns(), dims.block_rows(), dims.hidden());
-    let head_dims = [dims.positions, dims.head_size];
-    with_scratch::<2>(block_rows * columns, |[scores, slopes]| {
+    let begins_at_zero = operands.starts.is_some() || dims.key_heads < dims.heads;
+    if begins_at_zero {
+        to_key.fill(0.0);
+        to_value.fill(0.0);
+    }
+    with_scratch::<2>(operands.block_elements(), |[scores, slopes]| {
         for head in dims.heads() {
             let (largest, sums) = at.statistics[head.statistics()].split_at(dims.positions);
-            for first in (0..dims.positions).step_by(block_rows) {
-                let block = Block { head, first, rows: block_rows.min(dims.positions - first) };
-                let size = block.rows * columns;
-                let (scores, slopes) = (&mut scores[..size], &mut slopes[..size]);
+            for block in operands.blocks(head) {
+                let (scores, slopes) =
+                    (&mut scores[..block.elements()], &mut slopes[..block.elements()]);
                 operands.scores(&block, scores);
-                let cotangent = block.queries(at.cotangent);
-                let to = MatrixMut::new(slopes, [block.rows, dims.positions], columns);
-                multiply(to, cotangent, head.all(operands.value).transposed(), false);
-                let rows = first..first + block.rows;
+                let cotangent = block.queries_of(at.cotangent);
+                let values = block.keys_of(operands.value).transposed();
+                multiply(block.matrix_mut(slopes), cotangent, values, false);
                 let pass = BackwardRows {
-                    largest: &largest[rows.clone()],
-                    sums: &sums[rows],
+                    largest: &largest[block.queries.clone()],
+                    sums: &sums[block.queries.clone()],
                     output: &at.output[block.offset()..],
                     cotangent: &at.cotangent[block.offset()..],
                 };
                 score_slopes(&operands.row_arguments(&block), &pass, scores, slopes);
-                let shares = Matrix::new(scores, [block.rows, dims.positions], columns);
-                let slopes = Matrix::new(slopes, [block.rows, dims.positions], columns);
-                let later = first > 0;
-                let to = MatrixMut::new(&mut to_value[head.offset()..], head_dims, hidden);
-                multiply(to, shares.transposed(), cotangent, later);
-                let to = MatrixMut::new(&mut to_key[head.offset()..], head_dims, hidden);
-                multiply(to, slopes.transposed(), block.queries(operands.query), later);
-                let to = &mut to_query[block.offset()..];
-                let to = MatrixMut::new(to, [block.rows, dims.head_size], hidden);
-                multiply(to, slopes, head.all(operands.key), false);
+                let (shares, slopes) = (block.matrix(scores), block.matrix(slopes));
+                let adds = begins_at_zero || block.queries.start > 0;
+                multiply(block.keys_mut(to_value), shares.transposed(), cotangent, adds);
+                let queries = block.queries_of(operands.query);
+                multiply(block.keys_mut(to_key), slopes.transposed(), queries, adds);
+                multiply(block.queries_mut(to_query), slopes, block.keys_of(operands.key), false);
             }
         }
     });
 }
 
 impl Dims {
+    /// Of a row of queries.
     fn hidden(&self) -> usize {
         self.heads * self.head_size
     }
 
-    /// Of a row of scores in scratch memory.
-    fn columns(&self) -> usize {
-        self.positions.next_multiple_of(LANES)
+    /// Of a row of keys.
+    fn key_hidden(&self) -> usize {
+        self.key_heads * self.head_size
     }
 
-    fn block_rows(&self) -> usize {
-        let rows = BLOCK_ELEMENTS / self.columns().max(1);
+    /// Queries of a block, of at most `most`.
+    fn block_rows(&self, most: usize) -> usize {
+        let rows = (BLOCK_ELEMENTS / columns(self.positions).max(1)).clamp(BLOCK_ROWS_MIN, most);
         // Blocks of one size: 96 positions are two of 48, not one of 64 and one of 32.
-        let blocks = self.positions.div_ceil(rows.max(BLOCK_ROWS_MIN)).max(1);
+        let blocks = self.positions.div_ceil(rows).max(1);
         self.positions.div_ceil(blocks).max(1)
     }
 
@@ -150,6 +155,11 @@ impl Dims {
         let all = (0..self.rows).flat_map(move |row| (0..self.heads).map(move |head| (row, head)));
         all.map(move |(row, head)| Head { dims: self, row, head })
     }
+}
+
+/// Of a row of scores in scratch memory.
+fn columns(keys: usize) -> usize {
+    keys.next_multiple_of(LANES)
 }
 
 /// One head of one row.
@@ -161,55 +171,118 @@ struct Head {
 }
 
 impl Head {
-    /// Of its first element in [B S, H].
-    fn offset(&self) -> usize {
-        self.row * self.dims.positions * self.dims.hidden() + self.head * self.dims.head_size
-    }
-
     fn index(&self) -> usize {
         self.row * self.dims.heads + self.head
     }
 
-    fn statistics(&self) -> std::ops::Range<usize> {
+    fn statistics(&self) -> Range<usize> {
         let len = 2 * self.dims.positions;
         self.index() * len..(self.index() + 1) * len
     }
-
-    /// Its part of [B S, H], all positions.
-    fn all<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
-        let dims = [self.dims.positions, self.dims.head_size];
-        Matrix::new(&of[self.offset()..], dims, self.dims.hidden())
-    }
 }
 
-/// Consecutive queries of one head.
+/// Consecutive queries of one head, and the keys that any of them sees.
 struct Block {
     head: Head,
-    first: usize,
-    rows: usize,
+    queries: Range<usize>,
+    keys: Range<usize>,
 }
 
 impl Block {
+    /// Of its first query in [B S, N D].
     fn offset(&self) -> usize {
-        self.head.offset() + self.first * self.head.dims.hidden()
+        let (dims, head) = (&self.head.dims, &self.head);
+        let token = head.row * dims.positions + self.queries.start;
+        token * dims.hidden() + head.head * dims.head_size
     }
 
-    fn queries<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
-        let dims = self.head.dims;
-        Matrix::new(&of[self.offset()..], [self.rows, dims.head_size], dims.hidden())
+    /// Of its first key in [B S, K D].
+    fn key_offset(&self) -> usize {
+        let (dims, head) = (&self.head.dims, &self.head);
+        let token = head.row * dims.positions + self.keys.start;
+        token * dims.key_hidden() + head.head * dims.key_heads / dims.heads * dims.head_size
+    }
+
+    fn queries_of<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
+        let dims = &self.head.dims;
+        let shape = [self.queries.len(), dims.head_size];
+        Matrix::new(&of[self.offset()..], shape, dims.hidden())
+    }
+
+    fn queries_mut<'a>(&self, of: &'a mut [f32]) -> MatrixMut<'a> {
+        let dims = &self.head.dims;
+        let shape = [self.queries.len(), dims.head_size];
+        MatrixMut::new(&mut of[self.offset()..], shape, dims.hidden())
+    }
+
+    fn keys_of<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
+        let dims = &self.head.dims;
+        let shape = [self.keys.len(), dims.head_size];
+        Matrix::new(&of[self.key_offset()..], shape, dims.key_hidden())
+    }
+
+    fn keys_mut<'a>(&self, of: &'a mut [f32]) -> MatrixMut<'a> {
+        let dims = &self.head.dims;
+        let shape = [self.keys.len(), dims.head_size];
+        MatrixMut::new(&mut of[self.key_offset()..], shape, dims.key_hidden())
+    }
+
+    /// The scores of its queries in scratch memory.
+    fn matrix<'a>(&self, scores: &'a [f32]) -> Matrix<'a> {
+        Matrix::new(scores, [self.queries.len(), self.keys.len()], columns(self.keys.len()))
+    }
+
+    fn matrix_mut<'a>(&self, scores: &'a mut [f32]) -> MatrixMut<'a> {
+        MatrixMut::new(scores, [self.queries.len(), self.keys.len()], columns(self.keys.len()))
+    }
+
+    /// Of scratch memory.
+    fn elements(&self) -> usize {
+        self.queries.len() * columns(self.keys.len())
     }
 }
 
 /// What the passes over rows of scores need.
 struct Rows<'a> {
     dims: Dims,
-    columns: usize,
+    queries: Range<usize>,
+    keys: Range<usize>,
     scale: f32,
     /// Of the block's first query, and the distance to the next one's.
     mask: &'a [f32],
     mask_stride: usize,
+    /// Of the block's queries.
+    starts: Option<&'a [i32]>,
     dropout: Option<(Dropout, [u32; 2])>,
-    first: u32,
+}
+
+impl Rows<'_> {
+    fn columns(&self) -> usize {
+        columns(self.keys.len())
+    }
+
+    /// The keys that a query of the block sees, counted from the block's first.
+    fn visible(&self, row: usize) -> Range<usize> {
+        match self.starts {
+            None => 0..self.keys.len(),
+            Some(starts) => {
+                let query = self.queries.start + row;
+                let start = first_key(starts[row], query).max(self.keys.start);
+                start - self.keys.start..query + 1 - self.keys.start
+            }
+        }
+    }
+
+    /// The number that dropout gives to a query and the block's first key.
+    fn place(&self, row: usize) -> u32 {
+        let query = (self.queries.start + row) as u32;
+        query.wrapping_mul(PLACE_STRIDE).wrapping_add(self.keys.start as u32)
+    }
+}
+
+/// A query sees at least the key at its own position.
+fn first_key(start: i32, query: usize) -> usize {
+    usize::try_from(start).unwrap_or(0).min(query)
 }
 
 struct BackwardRows<'a> {
@@ -222,23 +295,57 @@ struct BackwardRows<'a> {
 impl<'a> Operands<'a> {
     fn check(&self) -> Dims {
         let dims = self.dims;
-        let elements = dims.rows * dims.positions * dims.hidden();
-        for len in [self.query.len(), self.key.len(), self.value.len()] {
-            assert_eq!(len, elements);
-        }
+        let tokens = dims.rows * dims.positions;
+        assert!(dims.key_heads > 0 && dims.heads.is_multiple_of(dims.key_heads));
+        assert_eq!(self.query.len(), tokens * dims.hidden());
+        assert_eq!([self.key.len(), self.value.len()], [tokens * dims.key_hidden(); 2]);
         assert!(dims.mask_queries == 1 || dims.mask_queries == dims.positions);
         assert_eq!(self.mask.len(), dims.rows * dims.mask_queries * dims.positions);
+        assert!(self.starts.is_none_or(|starts| starts.len() == tokens));
         if let Some((_, keys)) = self.dropout {
             assert_eq!(keys.len(), 2 * dims.rows * dims.heads);
         }
         dims
     }
 
-    /// Products of a block's queries with all keys.
+    fn block_rows(&self) -> usize {
+        self.dims.block_rows(if self.starts.is_some() { CAUSAL_ROWS_MAX } else { usize::MAX })
+    }
+
+    /// Of scratch memory for any block.
+    fn block_elements(&self) -> usize {
+        self.block_rows() * columns(self.dims.positions)
+    }
+
+    fn blocks(&self, head: Head) -> impl Iterator<Item = Block> {
+        let (rows, positions) = (self.block_rows(), self.dims.positions);
+        let firsts = (0..positions).step_by(rows);
+        firsts.map(move |first| {
+            let queries = first..positions.min(first + rows);
+            Block { head, keys: self.keys(head, &queries), queries }
+        })
+    }
+
+    /// The keys that any of some queries sees.
+    fn keys(&self, head: Head, queries: &Range<usize>) -> Range<usize> {
+        match self.starts_of(head, queries) {
+            None => 0..self.dims.positions,
+            Some(starts) => {
+                let firsts = starts.iter().map(|&start| first_key(start, queries.start));
+                firsts.min().unwrap_or(0)..queries.end
+            }
+        }
+    }
+
+    fn starts_of(&self, head: Head, queries: &Range<usize>) -> Option<&'a [i32]> {
+        let of_row = &self.starts?[head.row * self.dims.positions..];
+        Some(&of_row[queries.clone()])
+    }
+
+    /// Products of a block's queries with its keys.
     fn scores(&self, block: &Block, to: &mut [f32]) {
-        let dims = self.dims;
-        let to = MatrixMut::new(to, [block.rows, dims.positions], dims.columns());
-        multiply(to, block.queries(self.query), block.head.all(self.key).transposed(), false);
+        let keys = block.keys_of(self.key).transposed();
+        multiply(block.matrix_mut(to), block.queries_of(self.query), keys, false);
     }
 
     fn row_arguments(&self, block: &Block) -> Rows<'a> {
@@ -247,34 +354,37 @@ impl<'a> Operands<'a> {
         let shared = dims.mask_queries == 1;
         Rows {
             dims,
-            columns: dims.columns(),
+            queries: block.queries.clone(),
+            keys: block.keys.clone(),
             scale: self.scale,
-            mask: if shared { mask } else { &mask[block.first * dims.positions..] },
+            mask: if shared { mask } else { &mask[block.queries.start * dims.positions..] },
             mask_stride: if shared { 0 } else { dims.positions },
+            starts: self.starts_of(*head, &block.queries),
             dropout: self.dropout.map(|(dropout, keys)| {
                 let second = dims.rows * dims.heads + head.index();
                 (dropout, [keys[head.index()], keys[second]])
             }),
-            first: block.first as u32,
         }
     }
 }
 
-/// Scales scores, adds the mask, and fills up the row with what counts nothing.
+/// Scales scores, adds the mask, and replaces those that are hidden or fill up the row by what
+/// counts nothing.
 #[inline(always)]
 fn mask_row(at: &Rows<'_>, row: usize, scores: &mut [f32]) {
-    let positions = at.dims.positions;
-    let mask = &at.mask[row * at.mask_stride..][..positions];
-    for (score, &mask) in scores[..positions].iter_mut().zip(mask) {
+    let visible = at.visible(row);
+    let mask = &at.mask[row * at.mask_stride..][at.keys.clone()];
+    for (score, &mask) in scores[visible.clone()].iter_mut().zip(&mask[visible.clone()]) {
         *score = *score * at.scale + mask;
     }
-    scores[positions..].fill(f32::NEG_INFINITY);
+    scores[..visible.start].fill(f32::NEG_INFINITY);
+    scores[visible.end..].fill(f32::NEG_INFINITY);
 }
 
 vectorized! {
     /// From products to shares after dropout, in place, and the statistics of each row.
     fn shares(at: &Rows<'_>, scores: &mut [f32], largest: &mut [f32], sums: &mut [f32]) {
-        for (row, scores) in scores.chunks_exact_mut(at.columns).enumerate() {
+        for (row, scores) in scores.chunks_exact_mut(at.columns()).enumerate() {
             mask_row(at, row, scores);
             let most = largest_of(scores);
             let mut lanes = [0f32; LANES];
@@ -290,7 +400,7 @@ vectorized! {
             match at.dropout {
                 None => scores.iter_mut().for_each(|score| *score *= share),
                 Some((dropout, keys)) => {
-                    let start = (at.first + row as u32).wrapping_mul(PLACE_STRIDE);
+                    let start = at.place(row);
                     for (column, score) in scores.iter_mut().enumerate() {
                         let bits = bits(start.wrapping_add(column as u32), keys);
                         *score = *score * share * dropout.factor(bits);
@@ -309,10 +419,10 @@ vectorized! {
         slopes: &mut [f32],
     ) {
         let (head_size, hidden) = (at.dims.head_size, at.dims.hidden());
-        let rows = scores.chunks_exact_mut(at.columns).zip(slopes.chunks_exact_mut(at.columns));
+        let rows = scores.chunks_exact_mut(at.columns()).zip(slopes.chunks_exact_mut(at.columns()));
         for (row, (scores, slopes)) in rows.enumerate() {
             mask_row(at, row, scores);
-            slopes[at.dims.positions..].fill(0.0);
+            slopes[at.keys.len()..].fill(0.0);
             // The sum of each share times its cotangent: what the output is made of.
             let output = &pass.output[row * hidden..][..head_size];
             let cotangent = &pass.cotangent[row * hidden..][..head_size];
@@ -328,7 +438,7 @@ vectorized! {
                     }
                 }
                 Some((dropout, keys)) => {
-                    let start = (at.first + row as u32).wrapping_mul(PLACE_STRIDE);
+                    let start = at.place(row);
                     for (column, (score, slope)) in pairs.enumerate() {
                         let bits = bits(start.wrapping_add(column as u32), keys);
                         let factor = dropout.factor(bits);

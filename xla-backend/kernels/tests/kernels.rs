@@ -120,8 +120,10 @@ fn cdf(x: f64) -> f64 {
 
 struct Case {
     dims: Dims,
+    /// Query, key, value, and the cotangent of the output.
     tensors: [Vec<f32>; 4],
     mask: Vec<f32>,
+    starts: Option<Vec<i32>>,
     keys: Vec<u32>,
     dropout: Option<Dropout>,
 }
@@ -131,24 +133,31 @@ const SCALE: f32 = 0.3;
 impl Case {
     fn random(numbers: &mut Numbers) -> Case {
         let positions = [1, 2, 5, 16, 17, 48, 70, 130][numbers.below(8)];
+        let key_heads = 1 + numbers.below(3);
         let dims = Dims {
             rows: 1 + numbers.below(3),
             positions,
-            heads: 1 + numbers.below(3),
+            heads: key_heads * (1 + numbers.below(2)),
+            key_heads,
             head_size: [1, 4, 8, 21, 32][numbers.below(5)],
             mask_queries: [1, positions][numbers.below(2)],
         };
-        let elements = dims.rows * dims.positions * dims.heads * dims.head_size;
+        let tokens = dims.rows * positions;
+        let [of_queries, of_keys] = [dims.heads, key_heads].map(|it| tokens * it * dims.head_size);
+        // Before the first key, on it, after it, and behind the query.
+        let start = |numbers: &mut Numbers| numbers.below(positions + 3) as i32 - 2;
+        let starts = (0..tokens).map(|_| start(numbers)).collect();
+        let starts = (numbers.below(2) == 0).then_some(starts);
         let count = dims.rows * dims.mask_queries * positions;
         let hidden = (0..count).map(|_| numbers.below(4) == 0).collect::<Vec<_>>();
         let keys = (0..2 * dims.rows * dims.heads).map(|_| numbers.next() as u32).collect();
         Case {
-            tensors: std::array::from_fn(|_| {
-                numbers.floats(elements).into_iter().map(|x| 3.0 * x).collect()
-            }),
+            tensors: [of_queries, of_keys, of_keys, of_queries]
+                .map(|count| numbers.floats(count).into_iter().map(|x| 3.0 * x).collect()),
             mask: hidden.into_iter().map(|hidden| if hidden { f32::MIN } else { 0.0 }).collect(),
             dropout: (numbers.below(2) == 0).then(|| Dropout::new(0.3)),
             keys,
+            starts,
             dims,
         }
     }
@@ -161,6 +170,7 @@ impl Case {
             key,
             value,
             mask: &self.mask,
+            starts: self.starts.as_deref(),
             scale: SCALE,
             dropout: self.dropout.map(|dropout| (dropout, &self.keys[..])),
         }
@@ -169,9 +179,9 @@ impl Case {
     /// Output and gradients.
     fn run(&self) -> [Vec<f32>; 4] {
         let operands = self.operands();
-        let zeros = || vec![f32::NAN; self.tensors[0].len()];
+        let zeros = |of: usize| vec![f32::NAN; self.tensors[of].len()];
         let mut statistics = vec![f32::NAN; attention::statistics_len(&self.dims)];
-        let [mut output, mut query, mut key, mut value] = [zeros(), zeros(), zeros(), zeros()];
+        let [mut output, mut query, mut key, mut value] = [0, 0, 1, 2].map(zeros);
         attention::forward(&operands, &mut output, &mut statistics);
         let at =
             Cotangent { output: &output, statistics: &statistics, cotangent: &self.tensors[3] };
@@ -180,21 +190,29 @@ impl Case {
     }
 
     fn expected(&self) -> [Vec<f64>; 4] {
-        let Dims { rows, positions, heads, head_size, mask_queries } = self.dims;
-        let hidden = heads * head_size;
-        let mut results: [Vec<f64>; 4] = std::array::from_fn(|_| vec![0.0; self.tensors[0].len()]);
+        let Dims { rows, positions, heads, key_heads, head_size, mask_queries } = self.dims;
+        let mut results = [0, 0, 1, 2].map(|of: usize| vec![0.0; self.tensors[of].len()]);
         for (row, head) in (0..rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {
-            let at =
-                move |s: usize, d: usize| (row * positions + s) * hidden + head * head_size + d;
-            let [query, key, value, cotangent] =
-                std::array::from_fn(|i| move |s, d| f64::from(self.tensors[i][at(s, d)]));
+            let place = move |s: usize, d: usize, head: usize, heads: usize| {
+                ((row * positions + s) * heads + head) * head_size + d
+            };
+            let at = move |s, d| place(s, d, head, heads);
+            let at_key = move |t, d| place(t, d, head / (heads / key_heads), key_heads);
+            let [query, cotangent] =
+                [0, 3].map(|i: usize| move |s, d| f64::from(self.tensors[i][at(s, d)]));
+            let [key, value] =
+                [1, 2].map(|i: usize| move |t, d| f64::from(self.tensors[i][at_key(t, d)]));
             let keys = [row * heads + head, (rows + row) * heads + head].map(|i| self.keys[i]);
             let mut bits = vec![0; positions * positions];
             hash::fill_bits(&mut bits, positions, keys);
             for s in 0..positions {
                 let mask =
                     |t| self.mask[(row * mask_queries + s.min(mask_queries - 1)) * positions + t];
+                let first = self.starts.as_ref().map(|it| it[row * positions + s].min(s as i32));
                 let score = |t| {
+                    if first.is_some_and(|first| t > s || (t as i32) < first) {
+                        return f64::NEG_INFINITY;
+                    }
                     let dot: f64 = (0..head_size).map(|d| query(s, d) * key(t, d)).sum();
                     // Where nothing counts, all scores are the same float.
                     f64::from((dot * f64::from(SCALE)) as f32 + mask(t))
@@ -218,8 +236,8 @@ impl Case {
                     for d in 0..head_size {
                         results[0][at(s, d)] += share(t) * factor(t) * value(t, d);
                         results[1][at(s, d)] += to_score * key(t, d);
-                        results[2][at(t, d)] += to_score * query(s, d);
-                        results[3][at(t, d)] += share(t) * factor(t) * cotangent(s, d);
+                        results[2][at_key(t, d)] += to_score * query(s, d);
+                        results[3][at_key(t, d)] += share(t) * factor(t) * cotangent(s, d);
                     }
                 }
             }
@@ -231,7 +249,7 @@ impl Case {
 #[test]
 fn attention_and_its_gradients_are_those_of_f64() {
     let mut numbers = Numbers(7);
-    for _ in 0..30 {
+    for _ in 0..60 {
         let case = Case::random(&mut numbers);
         let names = ["output", "query", "key", "value"];
         for ((name, got), expected) in names.into_iter().zip(case.run()).zip(case.expected()) {
@@ -242,12 +260,13 @@ fn attention_and_its_gradients_are_those_of_f64() {
 
 #[test]
 fn a_nan_spoils_its_own_row_and_no_other() {
-    let dims = Dims { rows: 2, positions: 20, heads: 2, head_size: 8, mask_queries: 1 };
+    let dims =
+        Dims { rows: 2, positions: 20, heads: 2, key_heads: 2, head_size: 8, mask_queries: 1 };
     let mut case = Case { dims, ..Case::random(&mut Numbers(3)) };
     case.tensors = std::array::from_fn(|_| Numbers(5).floats(2 * 20 * 16));
     case.mask = vec![0.0; 2 * 20];
     case.keys = vec![1; 8];
-    case.dropout = None;
+    (case.dropout, case.starts) = (None, None);
     case.tensors[0][3] = f32::NAN;
     let [output, ..] = case.run();
     assert!(output[..8].iter().all(|x| x.is_nan()));

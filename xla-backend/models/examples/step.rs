@@ -4,7 +4,7 @@
 //! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS]
 //! ```
 //!
-//! MODEL is `minilm`, `bert-base` or `gpt2`; ROWS are those of one core. Steps with and without the
+//! MODEL is `minilm`, `bert-base`, `gpt2` or `llama`, one of 25 million parameters; ROWS are those of one core. Steps with and without the
 //! kernels of traind alternate; prints medians of wall and of processor time, and their ratios.
 
 #![allow(clippy::print_stdout)]
@@ -77,6 +77,7 @@ fn model(name: &str) -> Outcome<Box<dyn Model>> {
         "minilm" => (bert(6, 384), Task::SequenceClassification),
         "bert-base" => (bert(12, 768), Task::SequenceClassification),
         "gpt2" => (gpt2(), Task::CausalLm),
+        "llama" => (llama(), Task::CausalLm),
         other => return Err(format!("no model {other}").into()),
     };
     let keys = keys.as_object().cloned().unwrap_or_default();
@@ -104,6 +105,21 @@ fn gpt2() -> Value {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": 50257,
+    })
+}
+
+/// Twenty-five million parameters, with four heads of queries for each of keys.
+fn llama() -> Value {
+    json!({
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "vocab_size": 32000,
+        "hidden_size": 384,
+        "intermediate_size": 1024,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 3,
+        "max_position_embeddings": 8192,
     })
 }
 

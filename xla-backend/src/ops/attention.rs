@@ -2,7 +2,7 @@
 //! softmax, dropout, weighted values. Scores and softmax are float32 whatever the operands
 //! are.
 //!
-//! B rows, S positions, N heads, D head size, H = N D.
+//! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
 use super::composite::Composite;
 use super::random::block_bits;
@@ -22,50 +22,63 @@ pub struct AttentionSpec {
     pub dropout: f64,
 }
 
-/// Query, key and value [B S, H], mask f32[B, 1, 1 or S, S] and, where shares are dropped, the
-/// keys of the random bits u32[2, B, N] give [B S, H] and, as a second result, the statistics
-/// of each query's scores f32[B, N, 2, S]: the largest, and the sum of exponentials of how far
-/// the others are below it.
+/// Which keys the queries see.
 #[derive(Clone, Copy, Debug)]
-struct Attention(AttentionSpec);
+pub struct VisibleKeys<'a> {
+    /// Added to the scores, f32`[B, 1, 1 or S, S]`.
+    pub mask: &'a Tensor,
+    /// In causal attention, the first key that each query sees, s32`[B, S]`; the last one is at the
+    /// query's own position, which it sees always.
+    pub starts: Option<&'a Tensor>,
+}
+
+/// What attention is recorded with, and which operands it has besides queries, keys, values and mask.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    spec: AttentionSpec,
+    is_causal: bool,
+}
+
+/// Query [B S, N D], key and value [B S, K D], mask f32[B, 1, 1 or S, S], in causal attention the first
+/// visible keys s32[B, S] and, where shares are dropped, the keys of the random bits u32[2, B, N] give
+/// [B S, N D] and, as a second result, the statistics of each query's scores f32[B, N, 2, S]: the
+/// largest, and the sum of exponentials of how far the others are below it.
+#[derive(Clone, Copy, Debug)]
+struct Attention(Call);
 
 /// The same operands, then both results and the cotangent of the first, give the gradients of
 /// query, key and value.
 #[derive(Clone, Copy, Debug)]
-struct AttentionGradient(AttentionSpec);
+struct AttentionGradient(Call);
 
 impl Tensor {
-    /// Attention of these queries `[B S, H]` to keys and values of the same shape. `mask`
-    /// f32`[B, 1, 1 or S, S]` is added to the scores. With `random`, shares are dropped.
+    /// Attention of these queries `[B S, N D]` to keys and values `[B S, K D]`, where K divides N:
+    /// each key serves N / K consecutive heads. With `random`, shares are dropped.
     pub fn attention(
         &self,
         key: &Tensor,
         value: &Tensor,
-        mask: &Tensor,
+        visible: VisibleKeys<'_>,
         spec: AttentionSpec,
         random: Option<&Random>,
     ) -> Result<Tensor> {
-        let dropping = random.filter(|_| spec.dropout > 0.0);
-        let Some(random) = dropping else {
-            let spec = AttentionSpec { dropout: 0.0, ..spec };
-            return self.apply(Attention(spec), &[key, value, mask]);
-        };
+        let VisibleKeys { mask, starts } = visible;
+        let random = random.filter(|_| spec.dropout > 0.0);
         let [rows, positions] = [0, 3].map(|axis| mask.dims().get(axis).copied().unwrap_or(0));
-        let keys = random.keys(&[rows, spec.num_heads, positions, positions])?;
-        self.apply(Attention(spec), &[key, value, mask, &keys])
+        let square = [rows, spec.num_heads, positions, positions];
+        let keys = random.map(|random| random.keys(&square)).transpose()?;
+        let dropout = if keys.is_some() { spec.dropout } else { 0.0 };
+        let call = Call { spec: AttentionSpec { dropout, ..spec }, is_causal: starts.is_some() };
+        let operands = [Some(key), Some(value), Some(mask), starts, keys.as_ref()];
+        let operands: Vec<&Tensor> = operands.into_iter().flatten().collect();
+        self.apply(Attention(call), &operands)
     }
 }
 
-/// B, S and H of the operands, whose mask is the fourth.
-fn sizes(inputs: &[Shape]) -> [usize; 3] {
+/// B and S of the operands, whose mask is the fourth.
+fn sizes(inputs: &[Shape]) -> [usize; 2] {
     let mask = &inputs[3].dims;
-    [mask[0], mask[3], inputs[0].dims[1]]
-}
-
-fn statistics_shape(spec: AttentionSpec, inputs: &[Shape]) -> Shape {
-    let [rows, positions, _] = sizes(inputs);
-    let dtype = if inputs[0].dtype == DType::F64 { DType::F64 } else { DType::F32 };
-    Shape::new(dtype, [rows, spec.num_heads, 2, positions])
+    [mask[0], mask[3]]
 }
 
 /// What attention computes on the way, B N S S.
@@ -83,18 +96,12 @@ fn shapes(inputs: &[Tensor]) -> Vec<Shape> {
     inputs.iter().map(|input| input.shape().clone()).collect()
 }
 
-impl AttentionSpec {
+impl Call {
     fn check(self, inputs: &[Shape]) -> Result<(), Problem> {
-        let [query, key, value, mask, keys @ ..] = inputs else {
+        let [query, key, value, mask, rest @ ..] = inputs else {
             return Err("takes queries, keys, values and a mask".into());
         };
-        let of_one_shape = query == key && query == value && query.dtype.is_float();
-        if !of_one_shape || query.rank() != 2 {
-            return Err("takes queries, keys and values of one shape [B S, H]".into());
-        }
-        if !query.dims[1].is_multiple_of(self.num_heads.max(1)) {
-            return Err(format!("{} heads do not divide the hidden size", self.num_heads).into());
-        }
+        self.check_heads([query, key, value])?;
         let fits = match mask.dims[..] {
             [rows, 1, queries, positions] => {
                 (queries == 1 || queries == positions) && rows * positions == query.dims[0]
@@ -104,54 +111,108 @@ impl AttentionSpec {
         if !fits || mask.dtype != DType::F32 {
             return Err("takes a mask f32[B, 1, 1 or S, S]".into());
         }
-        let expected = Shape::new(DType::U32, [2, mask.dims[0], self.num_heads]);
-        match (keys, self.dropout > 0.0) {
-            ([], false) => Ok(()),
-            ([keys], true) if *keys == expected => Ok(()),
-            _ => Err("takes the keys of random bits where shares are dropped".into()),
+        let [rows, positions] = sizes(inputs);
+        let starts = self.is_causal.then(|| Shape::new(DType::S32, [rows, positions]));
+        let keys = Shape::new(DType::U32, [2, rows, self.spec.num_heads]);
+        let keys = (self.spec.dropout > 0.0).then_some(keys);
+        if !rest.iter().eq(starts.iter().chain(&keys)) {
+            return Err("takes first keys s32[B, S] where it is causal, and the keys of random \
+                        bits where shares are dropped"
+                .into());
         }
+        Ok(())
+    }
+
+    fn check_heads(self, [query, key, value]: [&Shape; 3]) -> Result<(), Problem> {
+        let (&[tokens, hidden], &[key_tokens, key_hidden]) = (&query.dims[..], &key.dims[..])
+        else {
+            return Err("takes queries [B S, N D]".into());
+        };
+        if key != value || key_tokens != tokens || query.dtype != key.dtype {
+            return Err("takes keys and values [B S, K D] of the queries' type".into());
+        }
+        let heads = self.spec.num_heads.max(1);
+        if !query.dtype.is_float() || !hidden.is_multiple_of(heads) {
+            return Err(format!("{heads} heads do not divide the hidden size").into());
+        }
+        let size = (hidden / heads).max(1);
+        let key_heads = (key_hidden / size).max(1);
+        if key_heads * size != key_hidden || !heads.is_multiple_of(key_heads) {
+            return Err(format!("keys of width {key_hidden} do not serve {heads} heads").into());
+        }
+        Ok(())
     }
 
     fn operand_count(self) -> usize {
-        if self.dropout > 0.0 { 5 } else { 4 }
+        4 + usize::from(self.is_causal) + usize::from(self.spec.dropout > 0.0)
     }
 
-    /// Attention of a query to key and value under a mask, whose shares pass through `dropped`.
-    fn attend(
-        self,
-        [query, key, value, mask]: [&Tensor; 4],
-        dropped: impl FnOnce(&Tensor) -> Result<Tensor>,
-    ) -> Result<Parts> {
-        let split = |x: &Tensor| self.split_heads(x, mask);
-        let (query, key, value) = (split(query)?, split(key)?, split(value)?);
+    fn statistics_shape(self, inputs: &[Shape]) -> Shape {
+        let [rows, positions] = sizes(inputs);
+        let dtype = if inputs[0].dtype == DType::F64 { DType::F64 } else { DType::F32 };
+        Shape::new(dtype, [rows, self.spec.num_heads, 2, positions])
+    }
+
+    /// What the operation computes, from its operands.
+    fn parts(self, inputs: &[Tensor]) -> Result<Parts> {
+        let [query, key, value] = self.split(inputs)?;
         let scores = query.dot_general(&key, scores_dims())?.widen()?;
-        let scores = scores.mul_scalar(self.scale)?.add(&mask.convert(scores.dtype())?)?;
+        let scores = scores.mul_scalar(self.spec.scale)?;
+        let scores = self.hide(&scores.add(&inputs[3].convert(scores.dtype())?)?, inputs)?;
         let shares = scores.softmax(3)?;
-        let dropped = dropped(&shares)?.convert(value.dtype())?;
+        let dropped = self.drop_by_keys(&shares, inputs)?.convert(value.dtype())?;
         let output = join_heads(&dropped.dot_general(&value, weighted_dims())?)?;
         Ok(Parts { scores, shares, dropped, output })
     }
 
-    /// [B S, H] to [B, S, N, D].
-    fn split_heads(self, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        let (&[tokens, hidden], Some(&rows)) = (x.dims(), mask.dims().first()) else {
-            return Ok(x.clone());
-        };
-        let (rows, heads) = (rows.max(1), self.num_heads.max(1));
-        x.reshape(&[rows, tokens / rows, heads, hidden / heads])
+    /// Queries, keys and values [B, S, N, D].
+    fn split(self, inputs: &[Tensor]) -> Result<[Tensor; 3]> {
+        let [query, key, value] = [0, 1, 2].map(|index| self.split_heads(&inputs[index], inputs));
+        Ok([query?, key?, value?])
     }
 
-    /// The same from the operands of the operation.
-    fn parts(self, inputs: &[Tensor]) -> Result<Parts> {
-        let operands = [&inputs[0], &inputs[1], &inputs[2], &inputs[3]];
-        self.attend(operands, |shares| self.drop_by_keys(shares, inputs))
+    /// [B S, N D] or, repeated for the heads that it serves, [B S, K D] to [B, S, N, D].
+    fn split_heads(self, x: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
+        let [rows, positions] = sizes(&shapes(inputs));
+        let (heads, hidden) = (self.spec.num_heads, inputs[0].dims()[1]);
+        let size = hidden / heads;
+        let own = (x.dims()[1] / size).max(1);
+        let apart = x.reshape(&[rows, positions, own, 1, size])?;
+        let repeated = apart.broadcast_to(&[rows, positions, own, heads / own, size])?;
+        repeated.reshape(&[rows, positions, heads, size])
+    }
+
+    /// The sum over the heads that a key serves: [B, N, S, D] to [B S, K D].
+    fn join_keys(self, x: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
+        let [rows, positions] = sizes(&shapes(inputs));
+        let (heads, width) = (self.spec.num_heads, inputs[1].dims()[1]);
+        let size = inputs[0].dims()[1] / heads;
+        let own = width / size;
+        let apart = x.swap_axes(1, 2)?.reshape(&[rows, positions, own, heads / own, size])?;
+        apart.sum(&[3])?.reshape(&[rows * positions, width])
+    }
+
+    /// Hides keys from the queries of causal attention.
+    fn hide(self, scores: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
+        if !self.is_causal {
+            return Ok(scores.clone());
+        }
+        let &[rows, _, positions, _] = scores.dims() else { return Ok(scores.clone()) };
+        let dims = [rows, 1, positions, positions];
+        let trace = scores.trace();
+        let (query, key) = (trace.iota(DType::S32, &dims, 2)?, trace.iota(DType::S32, &dims, 3)?);
+        let start = inputs[4].reshape(&[rows, 1, positions, 1])?.broadcast_to(&dims)?;
+        let visible = key.le(&query)?.and(&start.minimum(&query)?.le(&key)?)?;
+        let hidden = trace.scalar(f64::NEG_INFINITY, scores.dtype())?;
+        visible.broadcast_to(scores.dims())?.select(scores, &hidden)
     }
 
     fn drop_by_keys(self, shares: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
-        let [_, positions, _] = sizes(&shapes(inputs));
-        match inputs[..self.operand_count()].get(4) {
-            Some(keys) => shares.dropped(self.dropout, &block_bits(keys, [positions, positions])?),
-            None => Ok(shares.clone()),
+        let [_, positions] = sizes(&shapes(inputs));
+        let keys = &inputs[self.operand_count() - 1];
+        match self.spec.dropout > 0.0 {
+            true => shares.dropped(self.spec.dropout, &block_bits(keys, [positions, positions])?),
+            false => Ok(shares.clone()),
         }
     }
 
@@ -171,9 +232,11 @@ impl AttentionSpec {
         products: f64,
     ) -> Option<KernelUse> {
         let flops = products * 2.0 * (inputs[0].element_count() * sizes(inputs)[1]) as f64;
+        let AttentionSpec { num_heads, scale, dropout } = self.spec;
         let attributes = format!(
-            "dropout = {:?} : f64, heads = {} : i64, scale = {:?} : f64",
-            self.dropout, self.num_heads, self.scale
+            "causal = {} : i64, dropout = {dropout:?} : f64, heads = {num_heads} : i64, \
+             scale = {scale:?} : f64",
+            u8::from(self.is_causal)
         );
         (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes).with_flops(flops))
     }
@@ -247,11 +310,11 @@ impl Composite for Attention {
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let statistics = at.output.part(1, statistics_shape(self.0, &shapes(at.inputs)))?;
+        let statistics = at.output.part(1, self.0.statistics_shape(&shapes(at.inputs)))?;
         let mut rest: Vec<&Tensor> = at.inputs[1..].iter().collect();
         rest.extend([at.output, &statistics, at.cotangent]);
         let query = at.inputs[0].apply(AttentionGradient(self.0), &rest)?;
-        let [key, value] = [1, 2].map(|index| query.part(index, query.shape().clone()));
+        let [key, value] = [1, 2].map(|index| query.part(index, at.inputs[index].shape().clone()));
         let mut gradients = vec![Some(query), Some(key?), Some(value?)];
         gradients.resize(at.inputs.len(), None);
         Ok(gradients)
@@ -278,7 +341,7 @@ impl Composite for AttentionGradient {
         }
         self.0.check(&inputs[..count])?;
         let [output, statistics, cotangent] = [0, 1, 2].map(|index| &inputs[count + index]);
-        let expected = statistics_shape(self.0, inputs);
+        let expected = self.0.statistics_shape(inputs);
         if output != &inputs[0] || cotangent != output || *statistics != expected {
             return Err("takes both results and a cotangent of the first".into());
         }
@@ -291,20 +354,20 @@ impl Composite for AttentionGradient {
 
     /// The compiler merges the parts with those of the forward pass.
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let (spec, cotangent) = (self.0, &inputs[self.0.operand_count() + 2]);
-        let Parts { shares, dropped, .. } = spec.parts(inputs)?;
-        let split = |x: &Tensor| spec.split_heads(x, &inputs[3]);
-        let (query, key, value) = (split(&inputs[0])?, split(&inputs[1])?, split(&inputs[2])?);
-        let cotangent = split(cotangent)?;
+        let call = self.0;
+        let Parts { shares, dropped, .. } = call.parts(inputs)?;
+        let [query, key, value] = call.split(inputs)?;
+        let cotangent = call.split_heads(&inputs[call.operand_count() + 2], inputs)?;
         let to_dropped = cotangent.dot_general(&value, scores_dims())?.widen()?;
-        let to_shares = spec.drop_by_keys(&to_dropped, inputs)?;
+        let to_shares = call.drop_by_keys(&to_dropped, inputs)?;
         let along = shares.mul(&to_shares)?.sum_keep(&[3])?;
-        let to_scores = to_shares.sub(&along)?.mul(&shares)?.mul_scalar(spec.scale)?;
+        let to_scores = to_shares.sub(&along)?.mul(&shares)?.mul_scalar(call.spec.scale)?;
         let to_scores = to_scores.convert(query.dtype())?;
+        let of_keys = |x: &Tensor| call.join_keys(x, inputs);
         Ok(vec![
             join_heads(&to_scores.dot_general(&key, weighted_dims())?)?,
-            join_heads(&to_scores.dot_general(&query, gathered_dims())?)?,
-            join_heads(&dropped.dot_general(&cotangent, gathered_dims())?)?,
+            of_keys(&to_scores.dot_general(&query, gathered_dims())?)?,
+            of_keys(&dropped.dot_general(&cotangent, gathered_dims())?)?,
         ])
     }
 

@@ -3,7 +3,9 @@
 //! constant around the inputs.
 
 use traind_xla::autodiff::gradients;
-use traind_xla::ops::{AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Random, ReduceKind};
+use traind_xla::ops::{
+    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Random, ReduceKind, VisibleKeys,
+};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 /// A differentiated f64 input, with numbers between `low` and `high`.
@@ -49,6 +51,7 @@ const fn on_two(
 }
 
 const ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 4]), any(&[6, 4])];
+const GROUPED_ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 2]), any(&[6, 2])];
 const ONE: &[Input] = &[any(&[2, 3])];
 const TWO: &[Input] = &[any(&[2, 3]), any(&[2, 3])];
 
@@ -86,13 +89,26 @@ pub(crate) const TABLE: &[Row] = &[
         let random = Random::new(&scalar(1.0)?, &scalar(2.0)?, &scalar(0.0)?)?;
         let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.3 };
         let mask = t.constant(DType::F32, &[2, 1, 1, 3], &[0.0, -1.0, 0.0, 0.5, 0.0, -9.0])?;
-        x[0].attention(&x[1], &x[2], &mask, spec, Some(&random))
+        x[0].attention(&x[1], &x[2], VisibleKeys { mask: &mask, starts: None }, spec, Some(&random))
+    }),
+    row("attention", GROUPED_ATTENTION, |t, x| {
+        let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
+        let mask = t.full(0.0, Shape::new(DType::F32, [2, 1, 1, 3]))?;
+        let starts = t.constant(DType::S32, &[2, 3], &[0.0, -4.0, 1.0, 0.0, 1.0, 2.0])?;
+        let visible = VisibleKeys { mask: &mask, starts: Some(&starts) };
+        x[0].attention(&x[1], &x[2], visible, spec, None)
     }),
     row("attention_gradient", ATTENTION, |t, x| {
         let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
         let mask = t.full(0.0, Shape::new(DType::F32, [2, 1, 3, 3]))?;
         let fixed = t.iota(DType::F64, &[6, 4], 0)?;
-        let attended = fixed.attention(&fixed, &fixed, &mask, spec, None)?;
+        let attended = fixed.attention(
+            &fixed,
+            &fixed,
+            VisibleKeys { mask: &mask, starts: None },
+            spec,
+            None,
+        )?;
         gradients(&attended.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])
     }),
     row("adamw", ONE, |t, x| {

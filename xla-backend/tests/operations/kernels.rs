@@ -1,7 +1,7 @@
 //! Kernels against the plain lowering of the same operations.
 
 use traind_xla::autodiff::gradients;
-use traind_xla::ops::{AttentionSpec, DotDims, Random};
+use traind_xla::ops::{AttentionSpec, DotDims, Random, VisibleKeys};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers, spread_numbers};
@@ -67,7 +67,8 @@ fn attention(dims: [usize; 3], heads: usize, dropout: f64, causal: bool) {
         let mask: Numbers = (0..rows * queries * positions).map(hidden).collect();
         let mask = trace.constant(DType::F32, &[rows, 1, queries, positions], &mask)?;
         let spec = AttentionSpec { num_heads: heads, scale: 0.4, dropout };
-        x[0].attention(&x[1], &x[2], &mask, spec, Some(&random))
+        let visible = VisibleKeys { mask: &mask, starts: None };
+        x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
     });
 }
 
@@ -84,6 +85,27 @@ fn attention_drops_the_same_shares() {
 #[test]
 fn causal_attention_with_one_head() {
     attention([2, 18, 8], 1, 0.5, true);
+}
+
+#[test]
+fn causal_attention_to_keys_that_heads_share() {
+    const POSITIONS: usize = 70;
+    let (query, key): (&[usize], &[usize]) = (&[2 * POSITIONS, 16], &[2 * POSITIONS, 8]);
+    check(&ATTENTION, &[query, key, key], |trace, x| {
+        let scalar = |n: f64| trace.scalar(n, DType::U32);
+        let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?.with_rows(2);
+        let mask = trace.full(0.0, Shape::new(DType::F32, [2, 1, 1, POSITIONS]))?;
+        // A window of twenty keys, and texts that begin at each thirtieth.
+        let start = |index: usize| {
+            let query = index % POSITIONS;
+            query.saturating_sub(19).max(query / 30 * 30) as f64
+        };
+        let starts: Numbers = (0..2 * POSITIONS).map(start).collect();
+        let starts = trace.constant(DType::S32, &[2, POSITIONS], &starts)?;
+        let visible = VisibleKeys { mask: &mask, starts: Some(&starts) };
+        let spec = AttentionSpec { num_heads: 4, scale: 0.4, dropout: 0.2 };
+        x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
+    });
 }
 
 #[test]

@@ -8,7 +8,9 @@ use traind_xla::Tensor;
 use super::config::{DecoderAttentionConfig, DecoderConfig};
 use super::linear;
 use crate::error::Result;
-use crate::layers::{Heads, Linear, RmsNorm, RotaryTable, attend_heads, split_heads};
+use crate::layers::{
+    AttentionMask, Heads, Linear, RmsNorm, RotaryTable, attend_heads, split_heads,
+};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -42,15 +44,15 @@ impl Attention {
         Attention { config: attention.clone(), projections, norms, output }
     }
 
-    /// `x` [B S, H] attends to itself; `mask` f32[B, 1, S, S] is added to the scores.
+    /// `x` [B S, H] attends to itself.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
-        mask: &Tensor,
+        mask: &AttentionMask,
         rotary: &RotaryTable,
     ) -> Result<Tensor> {
-        let (rows, size) = (mask.dims()[0], self.config.head_dim);
+        let (rows, size) = (mask.rows(), self.config.head_dim);
         let projected = self.projections.forward(cx, &cx.fan_out(x)?, &self.config)?;
         // This core's heads.
         let split = |x: &Tensor| split_heads(x, rows, x.dims()[1] / size);

@@ -8,7 +8,7 @@ use super::attention::Attention;
 use super::config::DecoderConfig;
 use super::mlp::Mlp;
 use crate::error::Result;
-use crate::layers::{RmsNorm, RotaryTable, dropout};
+use crate::layers::{AttentionMask, RmsNorm, RotaryTable, dropout};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -38,7 +38,7 @@ impl Layer {
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
-        mask: &Tensor,
+        mask: &AttentionMask,
         rotary: &RotaryTable,
     ) -> Result<Tensor> {
         let normal = self.attention_norm.forward(cx, x)?;

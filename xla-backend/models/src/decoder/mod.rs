@@ -22,7 +22,8 @@ use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{
-    Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise, within_texts,
+    AttentionMask, Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise,
+    within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -70,17 +71,17 @@ impl Decoder {
         with_noise(cx, &scaled)
     }
 
-    /// A mask f32[B, 1, S, S] for each window that some of `layers` has.
+    /// A mask for each window that some of `layers` has.
     fn masks(
         &self,
         cx: &Forward<'_>,
         batch: &Batch,
         layers: Range<usize>,
-    ) -> Result<BTreeMap<Option<usize>, Tensor>> {
+    ) -> Result<BTreeMap<Option<usize>, AttentionMask>> {
         let (present, position_ids) =
             (batch.get("attention_mask")?, batch.optional("position_ids"));
         let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
-        let mask = |window| within_texts(&causal_mask(cx, present, window)?, position_ids);
+        let mask = |window| within_texts(causal_mask(cx, present, window)?, position_ids);
         windows.into_iter().map(|window| Ok((window, mask(window)?))).collect()
     }
 }

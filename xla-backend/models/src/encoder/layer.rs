@@ -5,7 +5,7 @@ use traind_xla::Tensor;
 
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, LayerNorm, Linear};
+use crate::layers::{Activation, Attention, AttentionMask, LayerNorm, Linear};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -51,8 +51,13 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] and the additive `mask` of attention.
-    pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    /// `x` [B S, H] to [B S, H].
+    pub(super) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+    ) -> Result<Tensor> {
         let attended = self.attention.forward(cx, x, mask)?;
         let x = self.attention_output.forward(cx, &attended, x)?;
         let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;

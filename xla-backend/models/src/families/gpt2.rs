@@ -15,8 +15,8 @@ use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{CausalLmHead, LastTokenClassifier, SPAN_SCORES, SpanHead, TokenClassifier};
 use crate::layers::{
-    Activation, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding, attend,
-    causal_mask, check_heads, dropout, flatten_tokens, with_noise, within_texts,
+    Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
+    attend, causal_mask, check_heads, dropout, flatten_tokens, with_noise, within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -187,7 +187,7 @@ impl Block {
         }
     }
 
-    fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let x = self.add(cx, x, &self.attend(cx, x, mask)?)?;
         let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;
         let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
@@ -195,7 +195,7 @@ impl Block {
     }
 
     /// [B S, H], projected.
-    fn attend(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    fn attend(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let normal = cx.fan_out(&self.attention_norm.forward(cx, x)?)?;
         let projected = self.projections.forward(cx, &normal)?;
         let hidden = projected.dims()[1] / 3;
@@ -291,7 +291,7 @@ impl Body for Gpt2 {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let mask = causal_mask(cx, batch.get("attention_mask")?, None)?;
-        let mask = within_texts(&mask, batch.optional("position_ids"))?;
+        let mask = within_texts(mask, batch.optional("position_ids"))?;
         let mut x = states.last;
         for index in layers {
             let layer = &self.blocks[index];

@@ -15,8 +15,8 @@ use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::FirstTokenClassifier;
 use crate::layers::{
-    Activation, Attention, AttentionConfig, ImageSizes, LayerNorm, Linear, PatchEmbedding, dropout,
-    flatten_tokens,
+    Activation, Attention, AttentionConfig, AttentionMask, ImageSizes, LayerNorm, Linear,
+    PatchEmbedding, dropout, flatten_tokens,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
@@ -240,7 +240,7 @@ impl Body for Vit {
     ) -> Result<HiddenStates> {
         let dims = [batch.rows()?, 1, 1, self.positions()];
         // Every token attends to all.
-        let mask = cx.trace.full(0.0, Shape::new(DType::F32, dims))?;
+        let mask = AttentionMask::constant(cx.trace.full(0.0, Shape::new(DType::F32, dims))?);
         let mut x = states.last;
         for index in layers {
             let layer = &self.layers[index];
@@ -356,8 +356,8 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] and the additive `mask` of attention.
-    fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    /// `x` [B S, H] to [B S, H].
+    fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let normal = self.attention_norm.forward(cx, x)?;
         let attended = self.attention.forward(cx, &normal, mask)?;
         let x = self.add(cx, x, &self.attention_output.forward(cx, &attended)?)?;

@@ -4,6 +4,7 @@
 
 mod activation;
 mod attention;
+mod attention_mask;
 mod conv1d;
 mod dropout;
 mod embedding;
@@ -17,9 +18,9 @@ mod rotary;
 
 pub use activation::Activation;
 pub use attention::{
-    Attention, AttentionConfig, Heads, additive_mask, attend, attend_heads, causal_mask,
-    check_heads, split_heads, states_of, within_texts,
+    Attention, AttentionConfig, Heads, attend, attend_heads, check_heads, split_heads, states_of,
 };
+pub use attention_mask::{AttentionMask, additive_mask, causal_mask, within_texts};
 pub use conv1d::Conv1d;
 pub use dropout::{dropout, dropout_of_all, dropout_of_features};
 pub use embedding::{Embedding, PositionEmbedding};

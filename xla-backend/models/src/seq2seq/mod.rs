@@ -12,7 +12,7 @@ use traind_xla::{DType, Tensor};
 
 use crate::body::Body;
 use crate::error::Result;
-use crate::layers::{additive_mask, causal_mask};
+use crate::layers::{AttentionMask, additive_mask, causal_mask};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 
 const SOURCE: &str = "input_ids";
@@ -33,15 +33,13 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
     /// Ids s32[B, T] to f32[B T, H].
     fn embed_target(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor>;
 
-    /// What is added to the scores of the encoder's attention, from the additive mask
-    /// f32[B, 1, 1, S].
-    fn encoder_scores(&self, _cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
+    /// What is added to the scores of the encoder's attention, from the mask of its padding.
+    fn encoder_scores(&self, _cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
         Ok(mask)
     }
 
-    /// What is added to the scores of the decoder's attention to itself, from the additive mask
-    /// f32[B, 1, T, T].
-    fn decoder_scores(&self, _cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
+    /// What is added to the scores of the decoder's attention to itself, from the causal mask.
+    fn decoder_scores(&self, _cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
         Ok(mask)
     }
 
@@ -51,7 +49,7 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
         cx: &Forward<'_>,
         layer: usize,
         x: &Tensor,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor>;
 
     /// What follows the last layer of the encoder.
@@ -64,7 +62,7 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
         layer: usize,
         x: &Tensor,
         source: &Source<'_>,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor>;
 
     /// What follows the last layer of the decoder.
@@ -82,8 +80,8 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
 pub(crate) struct Source<'a> {
     /// All positions f32[B S, H], fanned out to the cores that share layers; absent where the keys and values of all layers are cached.
     pub states: Option<&'a Tensor>,
-    /// f32[B, 1, 1, S], added to scores.
-    pub mask: &'a Tensor,
+    /// Of the source's padding.
+    pub mask: &'a AttentionMask,
 }
 
 /// The body of an encoder-decoder model. Its layers are those of the encoder, then those of the

@@ -100,11 +100,14 @@ fn check(folder: &Path, task: Task, gradient_checkpointing: bool) {
 }
 
 pub(crate) fn check_fixture(fixture: &Fixture, gradient_checkpointing: bool) {
-    let trace = Trace::with_kernels(true);
-    let traced = fixture.trace(&trace, gradient_checkpointing, DType::F32);
+    check_traced(fixture, &Trace::with_kernels(true), gradient_checkpointing);
+}
+
+fn check_traced(fixture: &Fixture, trace: &Trace, gradient_checkpointing: bool) {
+    let traced = fixture.trace(trace, gradient_checkpointing, DType::F32);
     let outputs: Vec<&Tensor> =
         [&traced.logits, &traced.loss].into_iter().chain(&traced.gradients).collect();
-    let results = Program::compile(&trace, &outputs).run(&fixture.arguments());
+    let results = Program::compile(trace, &outputs).run(&fixture.arguments());
     fixture.check_answers(&results[0], &results[1], &results[2..]);
 }
 
@@ -153,6 +156,18 @@ fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("gpt2-causal-lm"), Task::CausalLm, true);
     check(&folder_of("t5-gated-seq2seq-lm"), Task::Seq2SeqLm, true);
     check(&folder_of("vit-image-classification"), Task::ImageClassification, true);
+}
+
+/// What GPUs and NeuronCores compile.
+#[test]
+fn operations_without_kernels_are_those_of_transformers() {
+    for (folder, task) in [
+        ("bert-sequence-classification", Task::SequenceClassification),
+        ("mistral-packed-causal-lm", Task::CausalLm),
+    ] {
+        println!("{folder}");
+        check_traced(&Fixture::load(&folder_of(folder), task), &Trace::new(), false);
+    }
 }
 
 /// Families of one file, of which `initial.json` has the first alone.

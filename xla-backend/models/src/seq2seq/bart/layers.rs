@@ -7,7 +7,9 @@ use traind_xla::{DType, Tensor};
 
 use super::{BartConfig, Source, StackConfig};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, LayerNorm, Linear, dropout, dropout_of_features};
+use crate::layers::{
+    Activation, Attention, AttentionMask, LayerNorm, Linear, dropout, dropout_of_features,
+};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -33,7 +35,12 @@ impl EncoderLayer {
         }
     }
 
-    pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor, scores: &Tensor) -> Result<Tensor> {
+    pub(super) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        scores: &AttentionMask,
+    ) -> Result<Tensor> {
         let x = self.attention.to_itself(cx, x, scores)?;
         self.feed_forward.forward(cx, &x)
     }
@@ -54,7 +61,7 @@ impl DecoderLayer {
         cx: &Forward<'_>,
         x: &Tensor,
         source: &Source<'_>,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         let x = self.attention.to_itself(cx, x, scores)?;
         let x = self.source_attention.to_source(cx, &x, source)?;
@@ -121,7 +128,7 @@ impl AttentionPart {
         }
     }
 
-    fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &Tensor) -> Result<Tensor> {
+    fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &AttentionMask) -> Result<Tensor> {
         self.residual
             .around(cx, x, |x| self.output.forward(cx, &self.attention.forward(cx, x, scores)?))
     }

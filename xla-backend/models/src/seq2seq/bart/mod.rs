@@ -11,7 +11,9 @@ pub(crate) use config::{BartConfig, StackConfig};
 use super::{Source, Stacks};
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{Embedding, LayerNorm, PositionEmbedding, dropout, flatten_tokens};
+use crate::layers::{
+    AttentionMask, Embedding, LayerNorm, PositionEmbedding, dropout, flatten_tokens,
+};
 use crate::model::{Forward, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layers::{DecoderLayer, EncoderLayer};
@@ -137,7 +139,7 @@ impl Stacks for Bart {
         cx: &Forward<'_>,
         layer: usize,
         x: &Tensor,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         self.encoder[layer].forward(cx, x, scores)
     }
@@ -155,7 +157,7 @@ impl Stacks for Bart {
         layer: usize,
         x: &Tensor,
         source: &Source<'_>,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         self.decoder[layer].forward(cx, x, source, scores)
     }

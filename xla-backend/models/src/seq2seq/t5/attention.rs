@@ -6,7 +6,7 @@ use traind_xla::Tensor;
 
 use super::{Source, T5Config};
 use crate::error::Result;
-use crate::layers::{Heads, Linear, attend_heads, states_of};
+use crate::layers::{AttentionMask, Heads, Linear, attend_heads, states_of};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -34,15 +34,15 @@ impl Attention {
         }
     }
 
-    /// `x` [B S, H] attends to itself; `scores` f32[B, N, S, S] are added to the scores.
+    /// `x` [B S, H] attends to itself; learned `scores` f32[B, N, S, S] are added to its own.
     pub(super) fn to_itself(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
-        let keys = cx.with_cached(self.keys(cx, x, scores.dims()[0])?)?;
+        let keys = cx.with_cached(self.keys(cx, x, scores.rows())?)?;
         self.attend(cx, x, keys, scores)
     }
 
@@ -53,7 +53,7 @@ impl Attention {
         x: &Tensor,
         source: &Source<'_>,
     ) -> Result<Tensor> {
-        let rows = source.mask.dims()[0];
+        let rows = source.mask.rows();
         let keys = cx.with_source(|| self.keys(cx, states_of(source.states)?, rows))?;
         self.attend(cx, &cx.fan_out(x)?, keys, source.mask)
     }
@@ -70,10 +70,10 @@ impl Attention {
         cx: &Forward<'_>,
         x: &Tensor,
         [key, value]: [Tensor; 2],
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         let query = self.query.forward(cx, x)?;
-        let query = self.heads.split(cx, &query, scores.dims()[0])?;
+        let query = self.heads.split(cx, &query, scores.rows())?;
         let attended = attend_heads(cx, [&query, &key, &value], scores, &self.heads)?;
         self.output.forward(cx, &attended)
     }

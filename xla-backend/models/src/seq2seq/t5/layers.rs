@@ -8,7 +8,7 @@ use traind_xla::Tensor;
 use super::attention::Attention;
 use super::{Source, T5Config, add};
 use crate::error::Result;
-use crate::layers::{Activation, Linear, RmsNorm, dropout_of_features};
+use crate::layers::{Activation, AttentionMask, Linear, RmsNorm, dropout_of_features};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -33,7 +33,12 @@ impl EncoderLayer {
         }
     }
 
-    pub(super) fn forward(&self, cx: &Forward<'_>, x: &Tensor, scores: &Tensor) -> Result<Tensor> {
+    pub(super) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        scores: &AttentionMask,
+    ) -> Result<Tensor> {
         let x = self.attention.to_itself(cx, x, scores)?;
         self.feed_forward.forward(cx, &x)
     }
@@ -53,7 +58,7 @@ impl DecoderLayer {
         cx: &Forward<'_>,
         x: &Tensor,
         source: &Source<'_>,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         let x = self.attention.to_itself(cx, x, scores)?;
         let x = self.source_attention.to_source(cx, &x, source)?;
@@ -78,7 +83,7 @@ impl AttentionPart {
         }
     }
 
-    fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &Tensor) -> Result<Tensor> {
+    fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &AttentionMask) -> Result<Tensor> {
         let normal = self.norm.forward(cx, x)?;
         let attended = self.attention.to_itself(cx, &normal, scores)?;
         add(cx, x, &attended, self.dropout)

@@ -14,7 +14,7 @@ pub(crate) use config::T5Config;
 use super::{Source, Stacks};
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{Embedding, RmsNorm, dropout, flatten_tokens};
+use crate::layers::{AttentionMask, Embedding, RmsNorm, dropout, flatten_tokens};
 use crate::model::{Forward, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layers::{DecoderLayer, EncoderLayer};
@@ -102,19 +102,20 @@ impl Stacks for T5 {
     }
 
     /// f32[B, N, S, S].
-    fn encoder_scores(&self, cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
-        let positions = mask.dims()[3];
-        Ok(self.encoder_bias.forward(cx, [positions; 2])?.add(&mask)?)
+    fn encoder_scores(&self, cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
+        let positions = mask.keys();
+        let bias = self.encoder_bias.forward(cx, [positions; 2])?;
+        Ok(AttentionMask::learned(bias.add(mask.added())?))
     }
 
     /// f32[B, N, T, T].
-    fn decoder_scores(&self, cx: &Forward<'_>, mask: Tensor) -> Result<Tensor> {
-        let keys = mask.dims()[3];
+    fn decoder_scores(&self, cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
+        let keys = mask.keys();
         let bias = match cx.cached_positions() {
             Some(positions) => self.decoder_bias.of_queries(cx, positions, keys)?,
             None => self.decoder_bias.forward(cx, [keys; 2])?,
         };
-        Ok(bias.add(&mask)?)
+        Ok(AttentionMask::learned(bias.add(mask.added())?))
     }
 
     fn encoder_layer(
@@ -122,7 +123,7 @@ impl Stacks for T5 {
         cx: &Forward<'_>,
         layer: usize,
         x: &Tensor,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         self.encoder[layer].forward(cx, x, scores)
     }
@@ -137,7 +138,7 @@ impl Stacks for T5 {
         layer: usize,
         x: &Tensor,
         source: &Source<'_>,
-        scores: &Tensor,
+        scores: &AttentionMask,
     ) -> Result<Tensor> {
         self.decoder[layer].forward(cx, x, source, scores)
     }

@@ -1,0 +1,142 @@
+//! Which keys the queries of attention see, as what is added to their scores and, where that is less,
+//! as the first key of each query.
+//!
+//! B rows, S queries, T keys, N heads.
+
+use traind_xla::ops::VisibleKeys;
+use traind_xla::{DType, Shape, Tensor};
+
+use crate::error::Result;
+use crate::model::Forward;
+
+/// What is added to a score that must not count. Not infinity: where nothing
+/// counts, all are equal and softmax stays finite.
+const HIDDEN: f64 = f32::MIN as f64;
+
+/// Which keys the queries of a batch see.
+#[derive(Clone, Debug)]
+pub struct AttentionMask {
+    /// f32[B, 1 or N, 1 or S, T].
+    added: Tensor,
+    visible: Option<Visible>,
+}
+
+/// The same mask for kernels, a causal one without its S × S elements.
+#[derive(Clone, Debug)]
+struct Visible {
+    /// f32[B, 1, 1 or S, T].
+    mask: Tensor,
+    /// In causal attention, the first key that each query sees, s32[B, S].
+    starts: Option<Tensor>,
+}
+
+impl AttentionMask {
+    /// `added` f32[B, 1, 1 or S, T] is added to the scores of all heads.
+    pub fn constant(added: Tensor) -> AttentionMask {
+        let visible = Visible { mask: added.clone(), starts: None };
+        AttentionMask { added, visible: Some(visible) }
+    }
+
+    /// `scores` f32[B, N, S, T] that are learned are added to those of queries and keys.
+    pub fn learned(scores: Tensor) -> AttentionMask {
+        AttentionMask { added: scores, visible: None }
+    }
+
+    /// What is added to scores, f32[B, 1 or N, 1 or S, T].
+    pub fn added(&self) -> &Tensor {
+        &self.added
+    }
+
+    /// Of the batch.
+    pub fn rows(&self) -> usize {
+        self.added.dims()[0]
+    }
+
+    /// Keys of a row.
+    pub fn keys(&self) -> usize {
+        self.added.dims()[3]
+    }
+
+    /// None where attention as one operation cannot have the mask: learned scores have gradients.
+    pub(super) fn visible_keys(&self) -> Option<VisibleKeys<'_>> {
+        let Visible { mask, starts } = self.visible.as_ref()?;
+        Some(VisibleKeys { mask, starts: starts.as_ref() })
+    }
+}
+
+/// From a mask s32[B, T] of ones and, where padded, zeros: padding is hidden from all queries.
+pub fn additive_mask(mask: &Tensor) -> Result<AttentionMask> {
+    Ok(AttentionMask::constant(hidden_padding(mask)?))
+}
+
+/// f32[B, 1, 1, T].
+fn hidden_padding(mask: &Tensor) -> Result<Tensor> {
+    let hidden = mask.convert(DType::F32)?.sub_scalar(1.0)?;
+    Ok(hidden.mul_scalar(-HIDDEN)?.unsqueeze(1)?.unsqueeze(1)?)
+}
+
+/// The same where a token also sees none behind itself and, with a window, only so many
+/// up to itself. In a pass of one token a row, the keys are the slots of the cache up to that token's.
+pub fn causal_mask(
+    cx: &Forward<'_>,
+    mask: &Tensor,
+    window: Option<usize>,
+) -> Result<AttentionMask> {
+    let &[rows, positions] = mask.dims() else { return additive_mask(mask) };
+    if let (Some(query), Some(cache)) = (cx.cached_positions(), cx.cache) {
+        let dims = [rows, 1, 1, cache.slots()];
+        let key = cx.trace.iota(DType::S32, &dims, 3)?;
+        let query = query.reshape(&[rows, 1, 1, 1])?.broadcast_to(&dims)?;
+        return Ok(AttentionMask::constant(mask_of(&is_near(&query, &key, window)?)?));
+    }
+    let trace = mask.trace();
+    let square = [positions, positions];
+    let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
+    let present = mask.ne_scalar(0.0)?.reshape(&[rows, 1, 1, positions])?;
+    let dims = [rows, 1, positions, positions];
+    let near = is_near(&query, &key, window)?;
+    let added = mask_of(&near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?)?;
+    let starts = match window {
+        None => trace.full(0.0, Shape::new(DType::S32, [rows, positions]))?,
+        Some(window) => {
+            trace.iota(DType::S32, &[rows, positions], 1)?.sub_scalar(window as f64 - 1.0)?
+        }
+    };
+    let visible = Visible { mask: hidden_padding(mask)?, starts: Some(starts) };
+    Ok(AttentionMask { added, visible: Some(visible) })
+}
+
+/// The causal mask of rows that hold several texts, where no token sees those of another:
+/// `position_ids` s32[B, S] begin at 0 with each text.
+pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Result<AttentionMask> {
+    let Some(position_ids) = position_ids else { return Ok(mask) };
+    let &[rows, positions] = position_ids.dims() else { return Ok(mask) };
+    let AttentionMask { added, visible } = mask;
+    let trace = added.trace();
+    // The place where a token's text begins.
+    let start = trace.iota(DType::S32, &[rows, positions], 1)?.sub(position_ids)?;
+    let dims = [rows, 1, positions, positions];
+    let query = start.reshape(&[rows, 1, positions, 1])?.broadcast_to(&dims)?;
+    let key = start.reshape(&[rows, 1, 1, positions])?.broadcast_to(&dims)?;
+    let added = query.eq(&key)?.select(&added, &trace.scalar(HIDDEN, DType::F32)?)?;
+    let within = |visible: Visible| -> Result<Visible> {
+        let starts = visible.starts.map(|starts| starts.maximum(&start)).transpose()?;
+        Ok(Visible { starts, ..visible })
+    };
+    Ok(AttentionMask { added, visible: visible.map(within).transpose()? })
+}
+
+/// Whether a query sees a key, by their positions.
+fn is_near(query: &Tensor, key: &Tensor, window: Option<usize>) -> Result<Tensor> {
+    let near = key.le(query)?;
+    match window {
+        Some(window) => Ok(near.and(&query.sub(key)?.lt_scalar(window as f64)?)?),
+        None => Ok(near),
+    }
+}
+
+/// From which keys are visible to what is added to scores.
+fn mask_of(visible: &Tensor) -> Result<Tensor> {
+    let trace = visible.trace();
+    Ok(visible.select(&trace.scalar(0.0, DType::F32)?, &trace.scalar(HIDDEN, DType::F32)?)?)
+}
