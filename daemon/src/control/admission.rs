@@ -230,12 +230,13 @@ pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> R
         code: MESH_CHOSEN.to_owned(),
         message: format!(
             "parallel.auto: is data: {}, tensor: {}, sequence_parallel: {}, pipeline: {}, \
-             microbatches: {}, fsdp: {} with per_device_train_batch_size: {}, \
+             pipeline_interleave: {}, microbatches: {}, fsdp: {} with per_device_train_batch_size: {}, \
              gradient_accumulation_steps: {}, gradient_checkpointing: {}; {:.3} s a step by prediction",
             mesh.data,
             parallel.tensor,
             parallel.sequence_parallel,
             parallel.pipeline,
+            parallel.pipeline_interleave,
             mesh.microbatches,
             parallel.fsdp,
             train.per_device_train_batch_size,

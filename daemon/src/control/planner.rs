@@ -72,6 +72,7 @@ pub struct MeshPlan {
     pub data: u32,
     pub tensor: u32,
     pub pipeline: u32,
+    pub pipeline_interleave: u32,
     pub microbatches: u32,
     pub sequence_parallel: bool,
     pub fsdp: String,

@@ -101,6 +101,7 @@ fn mesh_plan(plan: MeshPlan) -> v1::MeshPlan {
         hours: plan.hours,
         price: plan.price,
         pipeline: plan.pipeline,
+        pipeline_interleave: plan.pipeline_interleave,
         microbatches: plan.microbatches,
         pipeline_axis_bytes: plan.pipeline_axis_bytes,
         idle_seconds: plan.idle_seconds,

@@ -4,10 +4,41 @@ use traind_job_file::{Fsdp, JobFile, TaskName};
 
 use crate::state::Pipeline;
 
+/// Most parts of the model on each stage. More of them send states more often than they save idle time.
+const INTERLEAVE_MAX: u32 = 4;
+
 /// The jobs with the same rows a step on other meshes. Layers are divided within a host alone, and over at
 /// most `layers` stages.
 pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFile> {
     let mut jobs = Vec::new();
+    for division in divisions(job, per_host, layers) {
+        for fsdp in shardings(division.data / job.resources.hosts, division.pipeline) {
+            for sequence_parallel in positions(job, division.tensor, division.pipeline) {
+                for gradient_checkpointing in [false, true] {
+                    let mut changed = division.of_job(job);
+                    let parallel = &mut changed.parallel;
+                    (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
+                    parallel.sequence_parallel = *sequence_parallel;
+                    changed.train.gradient_checkpointing = gradient_checkpointing;
+                    jobs.push(changed);
+                }
+            }
+        }
+    }
+    jobs
+}
+
+/// How cores divide layers and rows.
+struct Division {
+    data: u32,
+    tensor: u32,
+    pipeline: u32,
+    interleave: u32,
+    batch: Batch,
+}
+
+fn divisions(job: &JobFile, per_host: u32, layers: u32) -> Vec<Division> {
+    let mut divisions = Vec::new();
     for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
         let cores = job.resources.total_cores() / tensor;
         // The hosts of a job each have all stages.
@@ -15,28 +46,26 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
         for pipeline in stages(job, of_stages, layers) {
             let data = cores / pipeline;
             let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
-            for fsdp in shardings(data / job.resources.hosts, pipeline) {
-                for sequence_parallel in positions(job, tensor, pipeline) {
-                    for gradient_checkpointing in [false, true] {
-                        let mut changed = job.clone();
-                        let (parallel, train) = (&mut changed.parallel, &mut changed.train);
-                        (parallel.auto, parallel.data) = (false, Some(data));
-                        parallel.tensor = tensor;
-                        (parallel.pipeline, parallel.pipeline_interleave) = (pipeline, 1);
-                        parallel.microbatches = batch.microbatches;
-                        (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
-                        parallel.offload.activations &= pipeline > 1;
-                        parallel.sequence_parallel = *sequence_parallel;
-                        train.gradient_checkpointing = gradient_checkpointing;
-                        train.per_device_train_batch_size = batch.rows;
-                        train.gradient_accumulation_steps = batch.batches;
-                        jobs.push(changed);
-                    }
-                }
-            }
+            let of_interleave = |interleave| Division { data, tensor, pipeline, interleave, batch };
+            divisions.extend(interleaves(pipeline, layers, batch).into_iter().map(of_interleave));
         }
     }
-    jobs
+    divisions
+}
+
+impl Division {
+    fn of_job(&self, job: &JobFile) -> JobFile {
+        let mut changed = job.clone();
+        let (parallel, train) = (&mut changed.parallel, &mut changed.train);
+        (parallel.auto, parallel.data) = (false, Some(self.data));
+        (parallel.tensor, parallel.pipeline) = (self.tensor, self.pipeline);
+        parallel.pipeline_interleave = self.interleave;
+        parallel.microbatches = self.batch.microbatches;
+        parallel.offload.activations &= self.pipeline > 1;
+        train.per_device_train_batch_size = self.batch.rows;
+        train.gradient_accumulation_steps = self.batch.batches;
+        changed
+    }
 }
 
 /// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
@@ -50,13 +79,30 @@ fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
     counts
 }
 
-/// The ways of `data` cores of a host. In stages the optimizer's state alone, which costs nothing: parameters that are gathered for each
-/// micro-batch would cost more than stages save.
+/// The numbers of parts that stages can have, in which no stage gets more layers than with one part.
+/// Several wait for less only where micro-batches pass in whole groups of one for each stage.
+fn interleaves(pipeline: u32, layers: u32, batch: Batch) -> Vec<u32> {
+    let in_groups = batch.microbatches.is_some_and(|count| count.is_multiple_of(pipeline));
+    let most = if pipeline > 1 && in_groups { INTERLEAVE_MAX } else { 1 };
+    let largest = |interleave| largest_stage(pipeline, interleave, layers);
+    let counts = std::iter::successors(Some(1), |count| Some(2 * count));
+    let counts = counts.take_while(|count| *count <= most);
+    counts.filter(|count| largest(*count).is_some_and(|it| Some(it) <= largest(1))).collect()
+}
+
+/// The layers of the largest stage; `None` where a part of the model has none.
+fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
+    let [stages, interleave, layers] = [pipeline, interleave, layers].map(|count| count as usize);
+    Pipeline::of_layers(layers, stages, interleave).map(|it| it.largest_stage())
+}
+
+/// What the `data` cores of a host may divide. In stages at least the optimizer's state, which costs
+/// nothing.
 fn shardings(data: u32, pipeline: u32) -> &'static [Fsdp] {
     match (data, pipeline) {
         (1, _) => &[Fsdp::No],
         (_, 1) => &[Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard],
-        _ => &[Fsdp::ShardOptimizer],
+        _ => &[Fsdp::ShardOptimizer, Fsdp::FullShard],
     }
 }
 
@@ -71,6 +117,7 @@ fn positions(job: &JobFile, tensor: u32, pipeline: u32) -> &'static [bool] {
 }
 
 /// How a core's rows of a step are divided.
+#[derive(Clone, Copy)]
 struct Batch {
     rows: u32,
     batches: u32,
@@ -147,9 +194,27 @@ pub(super) mod tests {
         meshes.retain(|it| (it.data, it.pipeline) == (Some(2), 4));
         // 48 rows on each core: up to four micro-batches a stage.
         assert!(meshes.iter().all(|it| it.microbatches == Some(16)), "{meshes:?}");
+        assert!(meshes.iter().any(|it| it.fsdp == Fsdp::FullShard), "{meshes:?}");
         // A larger stage has as many layers with three stages as with two.
         assert_eq!(stages(&job, 6, 4), [1, 2]);
         let texts = self::job("resources: {cores: 8}\npeft: {method: lora}");
         assert!(candidates(&texts, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
+    }
+
+    #[test]
+    fn stages_get_several_parts_where_no_stage_grows() {
+        let of_rows = |microbatches| Batch { rows: 32, batches: 1, microbatches };
+        assert_eq!(interleaves(1, 16, of_rows(None)), [1]);
+        assert_eq!(interleaves(4, 16, of_rows(Some(16))), [1, 2, 4]);
+        assert_eq!(interleaves(4, 8, of_rows(Some(16))), [1, 2]);
+        assert_eq!(interleaves(4, 16, of_rows(Some(6))), [1], "the last group is not whole");
+        // Parts of 2 and 3 layers in turn make the second stage one of six layers.
+        assert_eq!(interleaves(2, 10, of_rows(Some(8))), [1]);
+        let job = job("resources: {cores: 8}\ntrain: {per_device_train_batch_size: 4}");
+        let found = candidates(&job, 8, 16);
+        assert!(found.iter().any(|it| it.parallel.pipeline_interleave == 4));
+        assert!(
+            found.iter().all(|it| it.parallel.pipeline_interleave == 1 || it.parallel.pipeline > 1)
+        );
     }
 }

@@ -20,7 +20,7 @@ use super::compiled;
 use super::devices::{self, Core, Processor};
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::{RunError, RunResult};
-use crate::state::mesh;
+use crate::state::{Pipeline, mesh};
 use crate::step::{Program, Schedule};
 
 /// Most meshes of an answer.
@@ -72,6 +72,8 @@ pub(super) struct MeshPlan {
     pub data: u32,
     pub tensor: u32,
     pub pipeline: u32,
+    /// Parts of the model on each stage.
+    pub pipeline_interleave: u32,
     /// Of each batch.
     pub microbatches: u32,
     pub sequence_parallel: bool,
@@ -222,6 +224,7 @@ impl Machine {
             data: job.data_parallel_size(),
             tensor: parallel.tensor,
             pipeline: parallel.pipeline,
+            pipeline_interleave: parallel.pipeline_interleave,
             microbatches: schedule.microbatches as u32,
             sequence_parallel: parallel.sequence_parallel,
             fsdp: parallel.fsdp.to_string(),
@@ -262,7 +265,8 @@ impl Machine {
         let rows = rows as usize * job.sequences_per_row();
         let forward = planned.model.forward_flops(rows, lengths);
         let layers = planned.model.num_layers().max(1);
-        let share = layers.div_ceil(parallel.pipeline as usize) as f64 / layers as f64;
+        let largest = Pipeline::of_job(job, planned.model.as_ref())?.largest_stage().max(1);
+        let share = largest as f64 / layers as f64;
         let again = u32::from(train.gradient_checkpointing)
             + u32::from(parallel.pipeline > 1)
             + u32::from(job.has_reference());

@@ -35,18 +35,26 @@ impl Pipeline {
     pub(crate) fn of_job(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
         let parallel = &job.parallel;
         let (stages, layers) = (parallel.pipeline as usize, model.num_layers());
-        let count = stages * parallel.pipeline_interleave as usize;
-        let chunks = Chunks::of_layers(layers, count).ok_or_else(|| RunError::Field {
-            name: "parallel.pipeline",
-            value: stages.to_string(),
-            problem: format!(
-                "the model has {layers} layers, and {count} parts of it (pipeline x \
-                 pipeline_interleave) need one each; the largest pipeline is {layers}"
-            ),
+        let interleave = parallel.pipeline_interleave as usize;
+        let pipeline = Pipeline::of_layers(layers, stages, interleave).ok_or_else(|| {
+            let count = stages * interleave;
+            RunError::Field {
+                name: "parallel.pipeline",
+                value: stages.to_string(),
+                problem: format!(
+                    "the model has {layers} layers, and {count} parts of it (pipeline x \
+                     pipeline_interleave) need one each; the largest pipeline is {layers}"
+                ),
+            }
         })?;
-        let default = Pipeline::MICROBATCHES_PER_STAGE * stages;
-        let microbatches = parallel.microbatches.map_or(default, |count| count as usize);
-        Ok(Pipeline { chunks, stages, microbatches })
+        let given = parallel.microbatches.map(|count| count as usize);
+        Ok(Pipeline { microbatches: given.unwrap_or(pipeline.microbatches), ..pipeline })
+    }
+
+    /// `stages` stages of `interleave` chunks each; `None` where a chunk would have no layer.
+    pub(crate) fn of_layers(layers: usize, stages: usize, interleave: usize) -> Option<Pipeline> {
+        let chunks = Chunks::of_layers(layers, stages * interleave)?;
+        Some(Pipeline { chunks, stages, microbatches: Pipeline::MICROBATCHES_PER_STAGE * stages })
     }
 
     /// Whether there are several stages.
@@ -61,6 +69,18 @@ impl Pipeline {
     /// The stage of the last chunk, which computes the loss.
     pub(crate) fn last_stage(&self) -> usize {
         self.stage_of(self.chunks.count() - 1)
+    }
+
+    /// The chunks of a stage, in their order.
+    pub(crate) fn chunks_of(&self, stage: usize) -> impl Iterator<Item = usize> + use<> {
+        (stage..self.chunks.count()).step_by(self.stages)
+    }
+
+    /// The layers of the largest stage.
+    pub(crate) fn largest_stage(&self) -> usize {
+        let layers =
+            |stage| self.chunks_of(stage).map(|chunk| self.chunks.layers(chunk).len()).sum();
+        (0..self.stages).map(layers).max().unwrap_or(0)
     }
 
     /// The number of chunks of a stage.

@@ -119,11 +119,12 @@ impl JobPrograms {
         parts.map(|part| ProgramShape { part, ..shape }).collect()
     }
 
-    /// The number of layers of a stage between others, if it has one chunk.
-    pub(crate) fn inner_layers(&self, stage: usize) -> Option<usize> {
-        let Pipeline { chunks, .. } = self.pipeline;
-        let is_inner = !chunks.is_first(stage) && !chunks.is_last(stage);
-        (is_inner && self.pipeline.chunks_per_stage() == 1).then(|| chunks.layers(stage).len())
+    /// The number of layers of each chunk of a stage, unless it has the first or the last one.
+    pub(crate) fn inner_layers(&self, stage: usize) -> Option<Vec<usize>> {
+        let chunks = &self.pipeline.chunks;
+        let is_inner = |chunk: usize| !chunks.is_first(chunk) && !chunks.is_last(chunk);
+        let of_stage = self.pipeline.chunks_of(stage);
+        of_stage.map(|chunk| is_inner(chunk).then(|| chunks.layers(chunk).len())).collect()
     }
 
     /// The bytes of the chunk inputs that a stage keeps for backward passes of a batch of `sizes`: on
@@ -140,14 +141,12 @@ impl JobPrograms {
     /// The bytes of states, and of gradients of states, that a core of a stage sends to others in a training
     /// batch of `sizes`.
     pub(crate) fn sent_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
-        let chunks = (0..self.pipeline.chunks.count())
-            .filter(|chunk| self.pipeline.stage_of(*chunk) == stage);
         let chunk_sends = |chunk| {
             let Pipeline { chunks, .. } = self.pipeline;
             u64::from(!chunks.is_last(chunk)) + u64::from(!chunks.is_first(chunk))
         };
-        let sends =
-            self.pipeline.microbatches(sizes.rows()) as u64 * chunks.map(chunk_sends).sum::<u64>();
+        let sends = self.pipeline.microbatches(sizes.rows()) as u64
+            * self.pipeline.chunks_of(stage).map(chunk_sends).sum::<u64>();
         if sends == 0 {
             return Ok(0);
         }

@@ -20,7 +20,7 @@ fn header() -> String {
     let of_core = ["per core", "weights", "gradients", "optimizer", "activations"];
     let of_core: String = of_core.iter().map(|name| format!("{name:>12}")).collect();
     format!(
-        "{:>4} {:>6} {:>8}  {:<54}{:>10}{:>10}{:>6}{:>6}{of_core}{:>12}{:>12}{:>14}",
+        "{:>4} {:>6} {:>8}  {:<68}{:>10}{:>10}{:>6}{:>6}{of_core}{:>12}{:>12}{:>14}",
         "data",
         "tensor",
         "pipeline",
@@ -49,7 +49,7 @@ fn line(mesh: &v1::MeshPlan) -> String {
     let unfit = if mesh.fits { "" } else { "  does not fit" };
     let unfit = format!("{}{unfit}", if mesh.compiled { "  compiled" } else { "" });
     format!(
-        "{:>4} {:>6} {:>8}  {:<54}{:>9.3}s{:>10.1}{:>5.0}%{:>5.0}%{of_core}{:>12}{:>12}{:>14}{unfit}",
+        "{:>4} {:>6} {:>8}  {:<68}{:>9.3}s{:>10.1}{:>5.0}%{:>5.0}%{of_core}{:>12}{:>12}{:>14}{unfit}",
         mesh.data,
         mesh.tensor,
         mesh.pipeline,
@@ -72,7 +72,10 @@ fn settings(mesh: &v1::MeshPlan) -> String {
     let positions = mesh.sequence_parallel.then_some("positions");
     let recomputed = mesh.gradient_checkpointing.then_some("recomputed");
     let parts = (mesh.pipeline > 1).then(|| format!("{} parts", mesh.microbatches));
-    let words = [Some(batch.as_str()), parts.as_deref(), sharded, positions, recomputed];
+    let chunks =
+        (mesh.pipeline_interleave > 1).then(|| format!("interleave {}", mesh.pipeline_interleave));
+    let words =
+        [Some(batch.as_str()), parts.as_deref(), chunks.as_deref(), sharded, positions, recomputed];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -112,6 +115,7 @@ mod tests {
             data: 4,
             tensor: 2,
             pipeline: 2,
+            pipeline_interleave: 2,
             microbatches: 8,
             sequence_parallel: true,
             fsdp: "full_shard".to_owned(),
@@ -131,12 +135,15 @@ mod tests {
     #[test]
     fn meshes_are_lines_with_the_cost_of_the_first_and_what_a_faster_one_needs() {
         let found = lines(&[mesh(2.0, 1 << 30, true), mesh(1.0, 4 << 30, false)]);
-        assert!(found[1].contains("8 x 2, 8 parts, full_shard, positions"), "{found:?}");
+        assert!(
+            found[1].contains("8 x 2, 8 parts, interleave 2, full_shard, positions"),
+            "{found:?}"
+        );
         assert!(found[1].contains("2.000s") && found[1].contains("25%   12%"), "{found:?}");
         assert!(found[2].ends_with("does not fit"), "{found:?}");
         assert_eq!(found[3], "whole job: 48.0 h, 2.0 days, price 96.00");
-        let expect = "with 4.0 GiB per core: data 4, tensor 2, pipeline 2, 8 x 2, 8 parts, full_shard, \
-                      positions, 1.000 s a step";
+        let expect = "with 4.0 GiB per core: data 4, tensor 2, pipeline 2, 8 x 2, 8 parts, interleave 2, \
+                      full_shard, positions, 1.000 s a step";
         assert_eq!(found[4], expect);
         assert!(lines(&[]).is_empty());
     }

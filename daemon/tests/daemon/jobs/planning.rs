@@ -99,7 +99,8 @@ async fn a_failing_planner_does_not_block_submission() {
 
 fn mesh() -> Value {
     json!({
-        "data": 4, "tensor": 2, "pipeline": 2, "microbatches": 8, "sequence_parallel": true, "fsdp": "full_shard",
+        "data": 4, "tensor": 2, "pipeline": 2, "pipeline_interleave": 2, "microbatches": 8,
+        "sequence_parallel": true, "fsdp": "full_shard",
         "gradient_checkpointing": false, "per_device_train_batch_size": 8,
         "gradient_accumulation_steps": 1, "weights_bytes": 1, "gradients_bytes": 2,
         "optimizer_bytes": 3, "activations_bytes": 4, "bytes_per_core": 10, "compiled": true, "fits": true,
@@ -120,7 +121,8 @@ async fn meshes_are_compared_for_machines_that_are_not_here() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("8 x 1, 8 parts, full_shard, positions") && text.contains("1.000s"),
+        text.contains("8 x 1, 8 parts, interleave 2, full_shard, positions")
+            && text.contains("1.000s"),
         "{text}"
     );
     let output = host.cli(&["plan", "job.yaml", "--hosts=2"]);
