@@ -133,10 +133,9 @@ impl Cluster {
         account: Option<Account>,
     ) -> Result<Option<ClusterJob>, ClusterError> {
         let (job_id, attempt) = (spec.job_id.as_str(), spec.attempt);
-        let namespace = &spec.job.kubernetes.namespace;
         let id = match self {
             Cluster::Slurm => slurm::find(job_id, attempt, account).await?,
-            Cluster::Kubernetes => kubernetes::find(job_id, attempt, namespace).await?,
+            Cluster::Kubernetes => kubernetes::find(spec).await?,
         };
         Ok(id.map(|id| ClusterJob { cluster: self, id }))
     }

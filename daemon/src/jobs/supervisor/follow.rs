@@ -128,7 +128,7 @@ impl Follower {
                 }
                 self.job = job;
             }
-            Err(error) => tracing::warn!(job = self.job.id, %error, "ask the cluster"),
+            Err(error) => tracing::error!(job = self.job.id, %error, "store the cluster's report"),
         }
     }
 
@@ -210,6 +210,9 @@ impl Follower {
             };
         if let Err(error) = signalled {
             tracing::error!(job = self.job.id, %error, "signal the runner");
+            if error.is_transient() {
+                self.stop.repeat_signal(Instant::now());
+            }
         }
     }
 

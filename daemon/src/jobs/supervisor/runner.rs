@@ -13,7 +13,7 @@ use crate::jobs::cluster::{ClusterError, End};
 #[derive(Debug)]
 pub(super) enum Runner {
     Process(RunnerProcess),
-    Cluster(ClusterRun),
+    Cluster(Box<ClusterRun>),
     Adopted(AdoptedRun),
 }
 
@@ -23,6 +23,13 @@ pub(super) enum SignalError {
     Process(#[from] io::Error),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+impl SignalError {
+    /// Whether the signal may arrive later.
+    pub(super) fn is_transient(&self) -> bool {
+        matches!(self, SignalError::Cluster(error) if error.is_transient())
+    }
 }
 
 impl Runner {

@@ -1,115 +1,263 @@
-//! Jobs that Kubernetes places, with a `kubectl` of a shell script that keeps the objects in a folder.
+//! Jobs that Kubernetes places, by a real `kubectl` and an API server of the tests.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::fs;
 
-use serde_json::Value;
-use traind_proto::v1::{Job, JobState};
+use serde_json::json;
+use traind_proto::v1::{Event, JobState, event::Kind};
 
-use crate::support::host::Host;
-use crate::support::runner::{STOPS_WHEN_ASKED, WAITS_FOR_GO};
+use crate::support::host::{Host, until, until_file};
+use crate::support::kubernetes::api::{Fault, Recorded};
+use crate::support::kubernetes::objects::UNSCHEDULED;
+use crate::support::kubernetes::{Cluster, kubectl};
+use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, WAITS_FOR_GO};
 
-/// Jobs begin when the test writes `pods`, and their state is that of the files `job` and `pods`.
-const KUBECTL: &str = r#"
-echo "$*" >> "$folder/calls"
-case $1 in
-create)
-    cat > "$folder/new"
-    kind=$(sed 's/.*"kind":"\([A-Za-z]*\)","metadata".*/\1/' "$folder/new")
-    mv "$folder/new" "$folder/$kind.json"
-    echo '{"metadata": {"name": "'"$(sed 's/.*"name":"\(traind-[a-z0-9-]*\)".*/\1/' "$folder/$kind.json")"'", "uid": "u-1"}}'
-    [ "$kind" = Job ] || exit 0
-    run_dir=$(grep -o '"[^"]*/void-1"' "$folder/Job.json" | tr -d '"'); run_dir=${run_dir%/void-1}
-    {
-        until [ -e "$folder/pods" ]; do sleep 0.02; done
-        cd "$run_dir" || exit 1
-        setsid sh -c 'echo $$ > "$0/pid"; exec "$0/../runner" "$1"' "$folder" "$run_dir"
-        case $? in 0) end=Complete ;; *) end=Failed ;; esac
-        [ -e "$folder/deleted" ] || echo '{"type": "'$end'", "status": "True"}' > "$folder/condition"
-        touch "$folder/ended"
-    } > /dev/null 2>&1 < /dev/null & ;;
-get)
-    [ ! -e "$folder/deleted" ] || [ ! -e "$folder/ended" ] || { echo '{"items": []}'; exit 0; }
-    condition=$(cat "$folder/condition" 2> /dev/null)
-    pods=$(cat "$folder/pods" 2> /dev/null || cat "$folder/pending")
-    echo '{"items": [{"kind": "Job", "spec": {"completions": 2}, "status": {"conditions": ['"$condition"']}}, '"$pods"']}' ;;
-delete)
-    touch "$folder/deleted"
-    [ -e "$folder/pid" ] && kill -TERM "$(cat "$folder/pid")" || touch "$folder/ended" ;;
-esac"#;
+/// The job's options in its file.
+const IMAGE: &str = "kubernetes: {image: traind}";
+/// All options.
+const ALL: &str = "kubernetes:
+  image: registry.example/traind:1
+  namespace: train
+  service_account: trainer
+  image_pull_secret: pull
+  node_selector: {topology.kubernetes.io/zone: b}
+  limits: {memory: 64Gi, vpc.amazonaws.com/efa: 4}
+";
+const JOBS: &str = "POST /apis/batch/v1/namespaces/default/jobs";
+const JOB: &str = "GET /apis/batch/v1/namespaces/default/jobs/";
+const PODS: &str = "GET /api/v1/namespaces/default/pods";
+const SERVICES: &str = "POST /api/v1/namespaces/default/services";
+const DELETE: &str = "DELETE /apis/batch/v1/namespaces/default/jobs/";
 
-const PENDING: &str = r#"{"kind": "Pod", "status": {"phase": "Pending", "conditions": [
-    {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]}}"#;
-const RUNNING: &str = r#"{"kind": "Pod", "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}},
-    {"kind": "Pod", "spec": {"nodeName": "n2"}, "status": {"phase": "Running"}}"#;
-
-struct Cluster {
-    host: Host,
-    folder: PathBuf,
-}
-
-impl Cluster {
-    async fn start(script: &str) -> Cluster {
-        let mut host = Host::new(1, script);
-        let folder = host.path("kubernetes");
-        fs::create_dir(&folder).unwrap();
-        let program = folder.join("kubectl");
-        fs::write(&program, format!("#!/bin/sh\nfolder={}\n{KUBECTL}\n", folder.display()))
-            .unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        fs::write(folder.join("pending"), PENDING).unwrap();
-        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-        host.environment.push(("PATH".to_owned(), path));
-        host.start().await;
-        Cluster { host, folder }
-    }
-
-    async fn submit(&self) -> Job {
-        let mut request = self.host.request("wide", 1);
-        let resources = "{cores: 4, hosts: 2, engine: kubernetes}\nkubernetes: {image: traind}";
-        request.job_file = request.job_file.replace("{cores: 1}", resources);
-        self.host.create(request).await.unwrap()
-    }
-
-    fn run_pods(&self) {
-        fs::write(self.folder.join("pods"), RUNNING).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
-    }
+fn waits(events: &[Event]) -> Vec<&str> {
+    let waiting = events.iter().filter_map(|event| match &event.kind {
+        Some(Kind::Waiting(waiting)) => Some(waiting.reason.as_str()),
+        _ => None,
+    });
+    waiting.collect()
 }
 
 #[tokio::test]
-async fn a_job_and_its_service_are_created_and_followed() {
-    let cluster = Cluster::start(WAITS_FOR_GO).await;
-    let (host, job) = (&cluster.host, cluster.submit().await);
+async fn a_job_is_created_followed_and_completed() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, WAITS_FOR_GO).await;
+    let (host, api) = (&cluster.host, &cluster.api);
+    let job = cluster.submit_with(", max_run_seconds: 600", ALL).await;
+    let name = cluster.until_created(&job, 1).await;
     let waiting = host.until(&job.id, |job| !job.waiting_reason.is_empty()).await;
-    let name = format!("traind-{}-1", job.id);
-    let expect = format!("Kubernetes job default/{name} waits: 0/3 nodes are available");
-    assert_eq!(waiting.waiting_reason, expect);
-    cluster.run_pods();
+    assert_eq!(waiting.waiting_reason, format!("Kubernetes job train/{name} waits: {UNSCHEDULED}"));
+    cluster.run_pods(&name);
     let running = host.until(&job.id, |job| !job.host_names.is_empty()).await;
     assert_eq!((running.host_names.as_str(), running.engine.as_str()), ("n1,n2", "kubernetes"));
-    fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    cluster.finish(&job);
     host.until_state(&job.id, JobState::Completed).await;
-    let [created, service]: [Value; 2] =
-        ["Job.json", "Service.json"].map(|file| serde_json::from_str(&cluster.read(file)).unwrap());
-    assert_eq!(created["metadata"]["name"], name.as_str());
-    assert_eq!(created["spec"]["completions"], 2);
-    assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "u-1");
+    let [created, service]: [Recorded; 2] = api.requests("POST").try_into().unwrap();
+    let validated = "?fieldValidation=Strict";
+    let expect = format!("POST /apis/batch/v1/namespaces/train/jobs{validated}");
+    assert_eq!((created.line, &created.body["spec"]["completions"]), (expect, &json!(2)));
+    let expect = format!("POST /api/v1/namespaces/train/services{validated}");
+    assert_eq!(service.line, expect);
+    assert_eq!(service.body["metadata"]["ownerReferences"][0]["uid"], "uid-1");
+    let (job, pods) = (format!("jobs/{name}"), format!("pods?labelSelector=traind%2Fjob%3D{name}"));
+    let others = api.requests("GET");
+    assert!(
+        others.iter().all(|it| it.line.ends_with(&job) || it.line.ends_with(&pods)),
+        "{others:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_deleted() {
-    let cluster = Cluster::start(STOPS_WHEN_ASKED).await;
-    let (host, job) = (&cluster.host, cluster.submit().await);
-    cluster.run_pods();
+async fn a_cancelled_job_is_deleted_with_all_that_it_owns() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, STOPS_WHEN_ASKED).await;
+    let (host, job) = (&cluster.host, cluster.submit(IMAGE).await);
+    let name = cluster.until_created(&job, 1).await;
+    cluster.run_pods(&name);
     host.until_state(&job.id, JobState::Running).await;
+    // The server refuses the first requests, and the next ones do not reach it.
+    let conflict = Fault::Answer(409, "Conflict", "the object has been modified");
+    cluster.api.plan(DELETE, conflict, 1);
+    cluster.api.plan(DELETE, Fault::Lost, 1);
     host.cancel(&job.id).await.unwrap();
+    cluster.terminate_deleted(&name).await;
     host.until_state(&job.id, JobState::Cancelled).await;
-    assert!(cluster.read("calls").contains(&format!("delete job traind-{}-1", job.id)));
+    assert!(cluster.api.has_failed());
+    let left = cluster.api.objects(|it| it.jobs.len() + it.pods.len() + it.services.len());
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_job_that_somebody_deletes_is_cancelled() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let (host, job) = (&cluster.host, cluster.submit(IMAGE).await);
+    let name = cluster.until_created(&job, 1).await;
+    host.until(&job.id, |job| !job.waiting_reason.is_empty()).await;
+    cluster.api.objects(|objects| objects.remove(&name));
+    let ended = host.until_state(&job.id, JobState::Cancelled).await;
+    assert_eq!(ended.cancel_reason, "cancelled in its cluster");
+}
+
+/// Trains until the test creates the file `fail`, and then ends without a word.
+const DIES: &str = "say started; until [ -e fail ]; do sleep 0.02; done; kill -9 $$";
+
+#[tokio::test]
+async fn pods_that_fail_are_explained_and_lost_hosts_are_replaced() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, DIES).await;
+    let host = &cluster.host;
+    let ended = async |status| {
+        let job = cluster.submit(IMAGE).await;
+        let name = cluster.until_created(&job, 1).await;
+        cluster.run_pods(&name);
+        host.until_state(&job.id, JobState::Running).await;
+        cluster.api.objects(|objects| objects.fail(&name, 1, status));
+        fs::write(host.run_dir(&job.id).join("fail"), "").unwrap();
+        job
+    };
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let job = ended(json!({"phase": "Failed", "containerStatuses": [{"state": killed}]})).await;
+    let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+    assert_eq!(failure.reason, "OUT_OF_MEMORY");
+    assert!(failure.message.contains("ran out of memory on n2"), "{failure:?}");
+    let job = ended(json!({"phase": "Failed", "reason": "NodeLost"})).await;
+    cluster.until_created(&job, 2).await;
+    let restarted = host.get(&job.id).await;
+    assert_eq!((restarted.attempt, restarted.failure), (2, None));
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_fails_with_its_reason() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let refused = async |of, code, reason, message| {
+        cluster.api.plan(of, Fault::Answer(code, reason, message), 1);
+        let job = cluster.submit(IMAGE).await;
+        let failure = cluster.host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
+        assert_eq!(failure.reason, "SUBMISSION_REFUSED");
+        failure.message
+    };
+    let message = "jobs.batch is forbidden: User \"a\" cannot create resource \"jobs\" in API group \"batch\"";
+    assert_eq!(
+        refused(JOBS, 403, "Forbidden", message).await,
+        format!(
+            "Kubernetes refused: {message}; the daemon's user needs the role of scripts/kubernetes/rbac.yaml"
+        )
+    );
+    let message = refused(JOBS, 404, "NotFound", "namespaces \"default\" not found").await;
+    assert_eq!(message, "Kubernetes refused: namespaces \"default\" not found");
+    let message = refused(JOBS, 409, "AlreadyExists", "jobs.batch \"traind\" already exists").await;
+    assert!(message.ends_with("has a job of this name; another daemon may use it"), "{message}");
+    // A Job without its service is removed.
+    let message = "services is forbidden: User \"a\" cannot create resource \"services\"";
+    assert!(refused(SERVICES, 403, "Forbidden", message).await.contains(message));
+    assert_eq!(cluster.api.objects(|objects| objects.jobs.len()), 0);
+}
+
+#[tokio::test]
+async fn a_submission_that_fails_for_now_is_repeated_and_runs_once() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let (host, api) = (&cluster.host, &cluster.api);
+    let quota = "jobs.batch \"x\" is forbidden: exceeded quota: gpus";
+    let cases = [
+        ("the server is full", JOBS, Fault::Answer(403, "Forbidden", quota), 2),
+        (
+            "the server is out of order",
+            JOBS,
+            Fault::Answer(500, "InternalError", "etcdserver: no leader"),
+            2,
+        ),
+        ("the request does not arrive", JOBS, Fault::Lost, 2),
+        ("the answer does not arrive", JOBS, Fault::LostAnswer, 1),
+        ("that for the service does not", SERVICES, Fault::LostAnswer, 1),
+        ("nor does the service", SERVICES, Fault::Lost, 1),
+    ];
+    for (case, of, fault, attempt) in cases {
+        api.plan(of, fault, 1);
+        let job = cluster.submit(IMAGE).await;
+        let name = cluster.until_created(&job, attempt).await;
+        cluster.run_pods(&name);
+        let ended = host.until_state(&job.id, JobState::Completed).await;
+        assert_eq!(ended.attempt, attempt, "{case}");
+        assert!(api.has_failed(), "{case}");
+        let own = format!("traind-{}-", job.id);
+        let is_own = |name: &serde_json::Value| name.as_str().unwrap().starts_with(&own);
+        let count = api.objects(|objects| {
+            objects.jobs.iter().filter(|it| is_own(&it["metadata"]["name"])).count()
+        });
+        assert_eq!(count, 1, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_arrived_although_it_was_given_up_is_removed() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let (host, api) = (&cluster.host, &cluster.api);
+    api.plan(JOBS, Fault::LostAnswer, 1);
+    api.plan(JOB, Fault::Lost, 1);
+    let job = cluster.submit(IMAGE).await;
+    let name = cluster.until_created(&job, 2).await;
+    let names = api.objects(|objects| {
+        objects.jobs.iter().map(|it| it["metadata"]["name"].clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(names, [name.as_str()], "the first attempt's is gone");
+    cluster.run_pods(&name);
+    host.until_state(&job.id, JobState::Completed).await;
+}
+
+#[tokio::test]
+async fn a_job_outlives_a_server_that_does_not_answer() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, WAITS_FOR_GO).await;
+    let (host, api) = (&cluster.host, &cluster.api);
+    let job = cluster.submit(IMAGE).await;
+    let name = cluster.until_created(&job, 1).await;
+    let forbidden = "pods is forbidden: User \"a\" cannot list resource \"pods\"";
+    let faults = [
+        (PODS, Fault::Answer(403, "Forbidden", forbidden), forbidden),
+        (JOB, Fault::Answer(410, "Expired", "The resourceVersion is too old"), "too old"),
+        (JOB, Fault::Lost, "EOF"),
+    ];
+    for (of, fault, words) in faults {
+        api.plan(of, fault, 1);
+        let told = format!("Kubernetes job default/{name} cannot be asked about");
+        host.until(&job.id, |job| {
+            job.waiting_reason.starts_with(&told) && job.waiting_reason.contains(words)
+        })
+        .await;
+        host.until(&job.id, |job| job.waiting_reason.contains(UNSCHEDULED)).await;
+    }
+    cluster.run_pods(&name);
+    host.until(&job.id, |job| job.state() == JobState::Running && !job.host_names.is_empty()).await;
+    for (of, fault, _) in faults {
+        api.plan(of, fault, 1);
+    }
+    until("requests have failed", || api.has_failed()).await;
+    cluster.finish(&job);
+    let ended = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!(ended.attempt, 1);
+    let events = host.events(&job.id, 1).await;
+    assert!(waits(&events).iter().any(|wait| wait.contains(forbidden)), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_daemon_that_died_between_two_requests_finds_its_job() {
+    let Some(kubectl) = kubectl() else { return };
+    let mut cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let job = cluster.submit(IMAGE).await;
+    let name = cluster.until_created(&job, 1).await;
+    let claim = cluster.host.records(&job.id).join("runner-1.json");
+    until_file(&claim).await;
+    cluster.host.kill_daemon();
+    // As if it had died before the service.
+    fs::remove_file(&claim).unwrap();
+    cluster.api.objects(|objects| objects.services.clear());
+    cluster.host.start().await;
+    cluster.until_created(&job, 1).await;
+    cluster.run_pods(&name);
+    let ended = cluster.host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((ended.attempt, cluster.api.requests(JOBS).len()), (1, 1));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 pub(crate) mod host;
 pub(crate) mod http;
+pub(crate) mod kubernetes;
 pub(crate) mod raw;
 pub(crate) mod runner;
 pub(crate) mod slurm;

@@ -5,8 +5,13 @@ use crate::host::readiness::{Check, Finding};
 use crate::jobs::cluster::program::find;
 
 /// Requests that the daemon makes.
-const NEEDED: [(&str, &str); 4] =
-    [("create", "jobs.batch"), ("delete", "jobs.batch"), ("create", "services"), ("list", "pods")];
+const NEEDED: [(&str, &str); 5] = [
+    ("create", "jobs.batch"),
+    ("get", "jobs.batch"),
+    ("delete", "jobs.batch"),
+    ("create", "services"),
+    ("list", "pods"),
+];
 
 /// Checks that this host can create jobs in the namespace of `kubectl`'s context.
 pub(crate) async fn checks() -> Vec<Check> {

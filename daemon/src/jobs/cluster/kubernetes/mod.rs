@@ -1,6 +1,10 @@
 //! Kubernetes, through `kubectl`, which has the user's contexts and the credential plugins of clouds. A
 //! job is an Indexed Job with a headless service, by which its pods find the first one.
+//!
+//! `kubectl` sends requests as they are (`--raw`), one a call: it asks for no list of the API's resources and for no
+//! schema, and needs no cache of those.
 
+mod answer;
 pub(crate) mod checks;
 mod manifest;
 mod status;
@@ -9,8 +13,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use serde_json::Value;
+use traind_job_file::RunSpec;
 
-use super::program::{Answer, Call, find as find_program};
+use self::answer::Problem;
+use super::program::{Call, find as find_program};
 use super::{ClusterError, Report, Submission};
 
 const PROGRAM: &str = "kubectl";
@@ -28,17 +34,11 @@ const PASSED: [&str; 11] = [
     "KUBERNETES_SERVICE_PORT",
     "NO_PROXY",
 ];
-/// Messages of an API server that does not answer now, or takes no more objects yet.
-const UNAVAILABLE: [&str; 8] = [
-    "Unable to connect to the server",
-    "connection refused",
-    "i/o timeout",
-    "TLS handshake timeout",
-    "exceeded quota",
-    "TooManyRequests",
-    "ServiceUnavailable",
-    "etcdserver",
-];
+const EXISTS: &str = "AlreadyExists";
+const ABSENT: &str = "NotFound";
+
+/// The result of a request; the outer error is one of `kubectl` itself.
+type Answered = Result<Result<Value, Problem>, ClusterError>;
 
 /// Checks that the program is there.
 pub(super) fn check() -> Result<(), ClusterError> {
@@ -47,75 +47,106 @@ pub(super) fn check() -> Result<(), ClusterError> {
 
 /// The manifests in YAML.
 pub(super) fn preview(job: &Submission<'_>) -> String {
-    let manifests = [manifest::job(job), manifest::service(job, None)];
+    let manifests = [manifest::job(job), manifest::service(job.spec, None)];
     let texts = manifests.iter().map(|it| serde_saphyr::to_string(it).unwrap_or_default());
     texts.collect::<Vec<_>>().join("---\n")
 }
 
 /// Creates the objects of a job. Returns "NAMESPACE/NAME".
 pub(super) async fn submit(job: &Submission<'_>) -> Result<String, ClusterError> {
-    let manifest = manifest::job(job);
-    let created = create(&manifest).await?;
-    let text = |pointer: &str| created.pointer(pointer).and_then(Value::as_str);
-    let (Some(name), Some(uid)) = (text("/metadata/name"), text("/metadata/uid")) else {
-        return Err(ClusterError::Answer { program: PROGRAM, text: created.to_string() });
-    };
-    let id = format!("{}/{name}", job.spec.job.kubernetes.namespace);
-    if let Err(error) = create(&manifest::service(job, Some(uid))).await {
+    let namespace = &job.spec.job.kubernetes.namespace;
+    let created = create(&jobs(namespace), &manifest::job(job)).await?;
+    let created = created.map_err(|problem| match problem.is(EXISTS) {
+        true => ClusterError::Refused {
+            program: PROGRAM,
+            message: format!(
+                "namespace {namespace} has a job of this name; another daemon may use it"
+            ),
+        },
+        false => problem.into_error(),
+    })?;
+    let id = id(job.spec);
+    match serve(job.spec, &created).await {
         // Without the service the pods do not find each other.
-        remove(&id).await?;
-        return Err(error);
+        Err(error) if !error.is_transient() => {
+            remove(&id).await?;
+            Err(error)
+        }
+        // The daemon looks for the job, and completes it.
+        served => served.map(|()| id),
     }
-    Ok(id)
 }
 
-/// Finds the job of an attempt, whose name follows from it.
-pub(super) async fn find(
-    job_id: &str,
-    attempt: u32,
-    namespace: &str,
-) -> Result<Option<String>, ClusterError> {
-    let id = format!("{namespace}/{}", manifest::name(job_id, attempt));
-    let found = objects(&id).await?;
-    Ok(status::has_job(&found).then_some(id))
+/// Finds the job of an attempt, whose name follows from it, and gives it its service if that is missing.
+pub(super) async fn find(spec: &RunSpec) -> Result<Option<String>, ClusterError> {
+    let id = id(spec);
+    let Some(job) = job(&id).await? else { return Ok(None) };
+    serve(spec, &job).await?;
+    Ok(Some(id))
 }
 
 /// Asks for a job's state, with that of its pods.
 pub(super) async fn report(id: &str) -> Result<Report, ClusterError> {
-    Ok(status::report(id, &objects(id).await?))
+    let (namespace, name) = split(id);
+    let Some(job) = job(id).await? else { return Ok(status::report(id, None, &[])) };
+    let pods = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={LABEL}%3D{name}");
+    let pods = get(&pods).await?.map_err(Problem::into_error)?;
+    let pods = pods["items"].as_array().map_or(&[][..], Vec::as_slice);
+    Ok(status::report(id, Some(&job), pods))
 }
 
-/// Deletes a job. Its pods get SIGTERM, and time to save a checkpoint.
+/// `manifest::LABEL` in the query of a request.
+const LABEL: &str = "traind%2Fjob";
+
+/// Deletes a job. Its pods get SIGTERM, and time to save a checkpoint; the Job stays until they have ended.
 pub(super) async fn remove(id: &str) -> Result<(), ClusterError> {
-    let (namespace, name) = split(id);
-    let call = call()
-        .arg("delete")
-        .arg("job")
-        .arg(name)
-        .arg(format!("--namespace={namespace}"))
-        .arg("--cascade=foreground")
-        .arg("--wait=false")
-        .arg("--ignore-not-found");
-    succeed(call.run().await?).map(drop)
+    let path = format!("{}?propagationPolicy=Foreground", path(id));
+    match send(call().arg("delete").arg("--raw").arg(path)).await? {
+        Err(problem) if !problem.is(ABSENT) => Err(problem.into_error()),
+        _ => Ok(()),
+    }
 }
 
-/// The job and its pods, as a list.
-async fn objects(id: &str) -> Result<Value, ClusterError> {
-    let (namespace, name) = split(id);
-    let call = call()
-        .arg("get")
-        .arg("job,pod")
-        .arg(format!("--namespace={namespace}"))
-        .arg(format!("--selector={}={name}", manifest::LABEL))
-        .arg("--output=json");
-    parse(succeed(call.run().await?)?)
+/// Creates the service of a Job, unless there is one.
+async fn serve(spec: &RunSpec, job: &Value) -> Result<(), ClusterError> {
+    let uid = job.pointer("/metadata/uid").and_then(Value::as_str);
+    let uid =
+        uid.ok_or_else(|| ClusterError::Answer { program: PROGRAM, text: job.to_string() })?;
+    let services = format!("/api/v1/namespaces/{}/services", spec.job.kubernetes.namespace);
+    match create(&services, &manifest::service(spec, Some(uid))).await? {
+        Err(problem) if !problem.is(EXISTS) => Err(problem.into_error()),
+        _ => Ok(()),
+    }
 }
 
-async fn create(manifest: &Value) -> Result<Value, ClusterError> {
+/// The Job; `None` if there is none.
+async fn job(id: &str) -> Result<Option<Value>, ClusterError> {
+    match get(&path(id)).await? {
+        Ok(job) => Ok(Some(job)),
+        Err(problem) if problem.is(ABSENT) => Ok(None),
+        Err(problem) => Err(problem.into_error()),
+    }
+}
+
+async fn get(path: &str) -> Answered {
+    send(call().arg("get").arg("--raw").arg(path)).await
+}
+
+async fn create(path: &str, manifest: &Value) -> Answered {
     let text = manifest.to_string();
-    let mut call = call().arg("create").arg("--filename=-").arg("--output=json");
-    call.input = &text;
-    parse(succeed(call.run().await?)?)
+    // Fields that the server does not know are an error, where its version can say so.
+    let path = format!("{path}?fieldValidation=Strict");
+    let call = call().arg("create").arg("--raw").arg(path).arg("--filename=-");
+    send(Call { input: &text, ..call }).await
+}
+
+async fn send(call: Call<'_>) -> Answered {
+    let answer = call.run().await?;
+    if !answer.success {
+        return Ok(Err(Problem::parse(&answer.errors)));
+    }
+    let parsed = serde_json::from_str(&answer.output);
+    parsed.map(Ok).map_err(|_| ClusterError::Answer { program: PROGRAM, text: answer.output })
 }
 
 fn call<'a>() -> Call<'a> {
@@ -124,19 +155,19 @@ fn call<'a>() -> Call<'a> {
     Call { environment, ..Call::new(PROGRAM, None) }
 }
 
+fn jobs(namespace: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs")
+}
+
+fn path(id: &str) -> String {
+    let (namespace, name) = split(id);
+    format!("{}/{name}", jobs(namespace))
+}
+
+fn id(spec: &RunSpec) -> String {
+    format!("{}/{}", spec.job.kubernetes.namespace, manifest::name(&spec.job_id, spec.attempt))
+}
+
 fn split(id: &str) -> (&str, &str) {
     id.split_once('/').unwrap_or(("default", id))
-}
-
-fn parse(answer: Answer) -> Result<Value, ClusterError> {
-    serde_json::from_str(&answer.output)
-        .map_err(|_| ClusterError::Answer { program: PROGRAM, text: answer.output })
-}
-
-fn succeed(answer: Answer) -> Result<Answer, ClusterError> {
-    if answer.success {
-        return Ok(answer);
-    }
-    let message = answer.errors.replace('\n', "; ");
-    Err(ClusterError::of_message(PROGRAM, message, &UNAVAILABLE))
 }

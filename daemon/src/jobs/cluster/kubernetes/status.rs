@@ -1,4 +1,4 @@
-//! A job's state by its Job and its pods, as `kubectl get job,pod --output=json` lists them.
+//! A job's state by its Job and its pods.
 
 use std::time::Duration;
 
@@ -13,42 +13,36 @@ const LOST: [&str; 5] = ["Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Ter
 /// Those of them for which the host is to blame.
 const FAILED: [&str; 3] = ["NodeLost", "NodeShutdown", "Shutdown"];
 
-/// Whether the list has a Job.
-pub(super) fn has_job(list: &Value) -> bool {
-    of_kind(list, "Job").next().is_some()
-}
+/// Where a pod says how its container ended.
+const ENDED_REASON: &str = "/status/containerStatuses/0/state/terminated/reason";
+const ENDED_CODE: &str = "/status/containerStatuses/0/state/terminated/exitCode";
+const ENDED_TIME: &str = "/status/containerStatuses/0/state/terminated/finishedAt";
 
-/// The job's state.
-pub(super) fn report(id: &str, list: &Value) -> Report {
-    let pods: Vec<&Value> = of_kind(list, "Pod").collect();
+/// The state of a job; `None` for a Job that is no longer there.
+pub(super) fn report(id: &str, job: Option<&Value>, pods: &[Value]) -> Report {
     let mut hosts: Vec<&str> = pods.iter().filter_map(|pod| text(pod, "/spec/nodeName")).collect();
     hosts.sort_unstable();
-    let elapsed = elapsed(&pods);
+    let elapsed = elapsed(pods);
     let end = |kind: EndKind, words: &str| {
         let description = format!("Kubernetes job {id} {words}");
         let failed = pods.iter().find(|pod| kind == EndKind::HostLost && has_failed_host(pod));
         let host = failed.map(|pod| host(pod).to_owned());
         Condition::Ended(End { kind, elapsed, description, host })
     };
-    let condition = match of_kind(list, "Job").next() {
+    let condition = match job {
         None => end(EndKind::Cancelled, "was deleted"),
         Some(job) if condition_of(job, "Complete").is_some() => {
             end(EndKind::Completed, "completed")
         }
         Some(job) => match condition_of(job, "Failed") {
             Some(failed) => {
-                let (kind, words) = failure(failed, &pods);
+                let (kind, words) = failure(failed, pods);
                 end(kind, &words)
             }
-            None => waiting(id, job, &pods).map_or(Condition::Running(elapsed), Condition::Waiting),
+            None => waiting(id, job, pods).map_or(Condition::Running(elapsed), Condition::Waiting),
         },
     };
     Report { condition, restarts: 0, hosts: hosts.join(",") }
-}
-
-fn of_kind<'a>(list: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-    let items = list["items"].as_array().into_iter().flatten();
-    items.filter(move |item| item["kind"] == kind)
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -62,7 +56,7 @@ fn condition_of<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// Time since the last pod started.
-fn elapsed(pods: &[&Value]) -> Duration {
+fn elapsed(pods: &[Value]) -> Duration {
     let times = pods.iter().filter_map(|pod| text(pod, "/status/startTime"));
     let started = times.filter_map(|time| time.parse::<Timestamp>().ok());
     let last = started.map(|time| clock::micros(&time)).max();
@@ -71,11 +65,14 @@ fn elapsed(pods: &[&Value]) -> Duration {
 }
 
 /// Why the job waits; `None` once all pods have started.
-fn waiting(id: &str, job: &Value, pods: &[&Value]) -> Option<String> {
+fn waiting(id: &str, job: &Value, pods: &[Value]) -> Option<String> {
     let wanted = job.pointer("/spec/completions").and_then(Value::as_u64).unwrap_or(1);
     let pending = pods.iter().find(|pod| pod.pointer("/status/phase") == Some(&"Pending".into()));
     let words = match pending {
         Some(pod) => pending_words(pod),
+        None if job.pointer("/spec/suspend") == Some(&Value::Bool(true)) => {
+            "it is suspended, as by a queue of the cluster".to_owned()
+        }
         None if (pods.len() as u64) < wanted => "its pods are being created".to_owned(),
         None => return None,
     };
@@ -104,7 +101,7 @@ fn pending_words(pod: &Value) -> String {
 }
 
 /// The kind of a failure, in words, by the first pod that explains it.
-fn failure(failed: &Value, pods: &[&Value]) -> (EndKind, String) {
+fn failure(failed: &Value, pods: &[Value]) -> (EndKind, String) {
     if text(failed, "/reason") == Some("DeadlineExceeded") {
         return (EndKind::TimeLimit, "reached its time limit".to_owned());
     }
@@ -112,34 +109,33 @@ fn failure(failed: &Value, pods: &[&Value]) -> (EndKind, String) {
         let reason = text(pod, "/status/reason").unwrap_or("disruption");
         return (EndKind::HostLost, format!("lost host {} ({reason})", host(pod)));
     }
-    for pod in pods {
-        let ended = pod.pointer("/status/containerStatuses/0/state/terminated");
-        let code = ended.and_then(|ended| ended["exitCode"].as_i64()).unwrap_or(0);
-        match ended.and_then(|ended| text(ended, "/reason")) {
-            Some("OOMKilled") => {
-                let words =
-                    format!("ran out of memory on {}; kubernetes.limits may have more", host(pod));
-                return (EndKind::OutOfMemory, words);
-            }
-            _ if code != 0 => {
-                let words =
-                    format!("failed on {}: its container exited with code {code}", host(pod));
-                return (EndKind::Failed, words);
-            }
-            _ => {}
-        }
+    if let Some(pod) = pods.iter().find(|pod| text(pod, ENDED_REASON) == Some("OOMKilled")) {
+        let words = format!("ran out of memory on {}; kubernetes.limits may have more", host(pod));
+        return (EndKind::OutOfMemory, words);
+    }
+    // The others end because they miss the first one.
+    let failed_pods = pods.iter().filter(|pod| exit_code(pod) != 0);
+    if let Some(pod) = failed_pods.min_by_key(|pod| text(pod, ENDED_TIME)) {
+        let (host, code) = (host(pod), exit_code(pod));
+        let words = format!("failed on {host}: its container exited with code {code}");
+        return (EndKind::Failed, words);
     }
     let message = text(failed, "/message").unwrap_or("no pod says why");
     (EndKind::Failed, format!("failed: {message}"))
 }
 
 /// A pod that lost its host, or was taken off it.
-fn lost<'a>(pods: &[&'a Value]) -> Option<&'a Value> {
-    let is_lost = |pod: &&&Value| {
+fn lost(pods: &[Value]) -> Option<&Value> {
+    let is_lost = |pod: &&Value| {
         text(pod, "/status/reason").is_some_and(|reason| LOST.contains(&reason))
             || condition_of(pod, "DisruptionTarget").is_some()
     };
-    pods.iter().find(is_lost).copied()
+    pods.iter().find(is_lost)
+}
+
+/// The code with which the pod's container ended; 0 if it runs.
+fn exit_code(pod: &Value) -> i64 {
+    pod.pointer(ENDED_CODE).and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// Whether the pod's host went down. It is not to blame where a pod of higher priority took its place.
@@ -167,15 +163,19 @@ mod tests {
         json!({"kind": "Pod", "spec": {"nodeName": host}, "status": status})
     }
 
+    /// The report about a Job, which comes first, and its pods.
+    fn reported(items: &Value) -> Report {
+        let items = items.as_array().unwrap();
+        report("a/b", items.first(), items.get(1..).unwrap_or_default())
+    }
+
     fn check_waiting(items: Value, expect: &str) {
-        let found = report("a/b", &json!({"items": items})).condition;
+        let found = reported(&items).condition;
         assert_eq!(found, Condition::Waiting(format!("Kubernetes job a/b waits: {expect}")));
     }
 
     fn check_end(items: Value, kind: EndKind, expect: &str) {
-        let Condition::Ended(end) = report("a/b", &json!({"items": items})).condition else {
-            panic!("{items}")
-        };
+        let Condition::Ended(end) = reported(&items).condition else { panic!("{items}") };
         assert_eq!((end.kind, end.description), (kind, format!("Kubernetes job a/b {expect}")));
     }
 
@@ -192,9 +192,10 @@ mod tests {
         let pulling =
             pod("n2", json!({"phase": "Pending", "containerStatuses": [{"state": state}]}));
         check_waiting(json!([job(json!([])), running, pulling]), "ImagePullBackOff: no such image");
-        let both =
-            json!({"items": [job(json!([])), pod("n2", json!({"phase": "Running"})), running]});
-        let found = report("a/b", &both);
+        let suspended = json!({"kind": "Job", "spec": {"completions": 2, "suspend": true}});
+        check_waiting(json!([suspended]), "it is suspended, as by a queue of the cluster");
+        let found =
+            reported(&json!([job(json!([])), pod("n2", json!({"phase": "Running"})), running]));
         assert!(matches!(found.condition, Condition::Running(elapsed) if elapsed.as_secs() > 0));
         assert_eq!(found.hosts, "n1,n2");
     }
@@ -228,14 +229,28 @@ mod tests {
             EndKind::OutOfMemory,
             "ran out of memory on n2; kubernetes.limits may have more",
         );
+        check_end(
+            json!([backoff(), ended("Error", 1), ended("OOMKilled", 137)]),
+            EndKind::OutOfMemory,
+            "ran out of memory on n2; kubernetes.limits may have more",
+        );
+        let at = |host: &str, second: u32| {
+            let finished = format!("2026-01-01T00:00:0{second}Z");
+            let state = json!({"terminated": {"exitCode": second, "finishedAt": finished}});
+            pod(host, json!({"phase": "Failed", "containerStatuses": [{"state": state}]}))
+        };
+        check_end(
+            json!([backoff(), at("n1", 7), at("n2", 4), at("n3", 8)]),
+            EndKind::Failed,
+            "failed on n2: its container exited with code 4",
+        );
         let evicted = pod("n3", json!({"phase": "Failed", "reason": "Evicted"}));
         check_end(
             json!([backoff(), ended("Error", 3), evicted]),
             EndKind::HostLost,
             "lost host n3 (Evicted)",
         );
-        let blamed = |pod: Value| match report("a/b", &json!({"items": [backoff(), pod]})).condition
-        {
+        let blamed = |pod: Value| match reported(&json!([backoff(), pod])).condition {
             Condition::Ended(end) => end.host,
             other => panic!("{other:?}"),
         };

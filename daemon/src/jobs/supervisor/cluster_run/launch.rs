@@ -27,17 +27,21 @@ pub(in crate::jobs::supervisor) async fn launch(
     let Some(prepared) = prepared else { return Ok(Found::Unclaimed) };
     job.log_offset = prepared.log_offset;
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    remove_void(cluster, job, &prepared.spec, &run_dir).await?;
     let submitted = submit(&supervisor.settings, cluster, job, &prepared.spec, &run_dir).await;
     let submitted = match submitted {
         Ok(submitted) => submitted,
-        Err(error) => {
-            give_up(&run_dir, job.attempt);
-            return Err(error.into());
-        }
+        Err(error) => match find_after(&error, cluster, job, &prepared.spec).await {
+            Some(submitted) => submitted,
+            None => {
+                give_up(&run_dir, job.attempt);
+                return Err(error.into());
+            }
+        },
     };
     tracing::info!(job = job.id, %submitted, "submitted");
     record(supervisor, &run_dir, job, submitted.clone()).await?;
-    Ok(Found::Alive(Runner::Cluster(ClusterRun::new(submitted, job.run_as))))
+    Ok(Found::Alive(Runner::Cluster(Box::new(ClusterRun::new(submitted, job.run_as)))))
 }
 
 async fn submit(
@@ -57,6 +61,40 @@ async fn submit(
         avoided: &job.avoided_hosts(),
     };
     cluster.submit(&submission).await
+}
+
+/// Finds the job of a submission that failed in between, as by a lost connection: it may have arrived.
+async fn find_after(
+    error: &ClusterError,
+    cluster: Cluster,
+    job: &Job,
+    spec: &RunSpec,
+) -> Option<ClusterJob> {
+    if !error.is_transient() {
+        return None;
+    }
+    cluster.find(spec, job.run_as).await.ok().flatten()
+}
+
+/// Removes the job of an attempt that was given up, in case that it arrived all the same.
+async fn remove_void(
+    cluster: Cluster,
+    job: &Job,
+    spec: &RunSpec,
+    run_dir: &RunDir,
+) -> Result<(), ClusterError> {
+    let attempt = job.attempt.saturating_sub(1);
+    if !run_dir.path().join(Submission::void_file(attempt)).exists() {
+        return Ok(());
+    }
+    let before = RunSpec { attempt, ..spec.clone() };
+    match cluster.find(&before, job.run_as).await? {
+        Some(arrived) => {
+            tracing::warn!(job = job.id, %arrived, "remove a job whose submission had seemed to fail");
+            arrived.remove(job.run_as).await
+        }
+        None => Ok(()),
+    }
 }
 
 /// Claims the attempt for a job in the cluster, and stores its id.
@@ -83,8 +121,9 @@ pub(in crate::jobs::supervisor) async fn attach(
     job: &Job,
 ) -> Result<Found, LaunchError> {
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
-    let found =
-        |job: ClusterJob, account| Found::Alive(Runner::Cluster(ClusterRun::new(job, account)));
+    let found = |job: ClusterJob, account| {
+        Found::Alive(Runner::Cluster(Box::new(ClusterRun::new(job, account))))
+    };
     match claim::read(&run_dir.claim(job.attempt)) {
         Ok(Claim::Cluster(submitted)) => return Ok(found(submitted, job.run_as)),
         Ok(Claim::Void | Claim::Runner(_) | Claim::Adopted) => return Ok(Found::Unclaimed),

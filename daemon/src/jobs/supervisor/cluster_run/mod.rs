@@ -27,13 +27,16 @@ pub(in crate::jobs::supervisor) struct ClusterRun {
     since: Option<Instant>,
     /// Its last event is known, so that its end is near.
     has_finished: bool,
+    /// Why the cluster could not be asked the last time; empty if it answered.
+    trouble: String,
 }
 
 impl ClusterRun {
     fn new(job: ClusterJob, account: Option<Account>) -> ClusterRun {
         let (report, asked, since) = (None, None, None);
         let (changed, has_finished) = (Instant::now(), false);
-        ClusterRun { job, account, report, asked, changed, since, has_finished }
+        let trouble = String::new();
+        ClusterRun { job, account, report, asked, changed, since, has_finished, trouble }
     }
 
     /// Asks the cluster, if it is time to. Returns the report if it differs from the one before.
@@ -46,6 +49,7 @@ impl ClusterRun {
         self.asked = Some(now);
         let report = self.job.report(self.account).await?;
         let before = self.report.replace(report.clone());
+        let had_trouble = !std::mem::take(&mut self.trouble).is_empty();
         if let Condition::Running(elapsed) = report.condition
             && self.since.is_none()
         {
@@ -54,7 +58,7 @@ impl ClusterRun {
         if matches!(report.condition, Condition::Waiting(_)) {
             self.since = None;
         }
-        if before.is_some_and(|before| is_same(&before, &report)) {
+        if !had_trouble && before.is_some_and(|before| is_same(&before, &report)) {
             return Ok(None);
         }
         self.changed = now;

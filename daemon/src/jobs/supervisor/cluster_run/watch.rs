@@ -6,21 +6,13 @@ use crate::jobs::cluster::{ClusterError, Condition, EndKind, Report};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 
-#[derive(Debug, thiserror::Error)]
-pub(in crate::jobs::supervisor) enum WatchError {
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl ClusterRun {
     /// Asks the cluster if it is time to, and stores changes. Returns the job if it changed.
     pub(in crate::jobs::supervisor) async fn watch(
         &mut self,
         store: &Store,
         job: &Job,
-    ) -> Result<Option<Job>, WatchError> {
+    ) -> Result<Option<Job>, StoreError> {
         if job.finished.is_some() && !self.has_finished {
             self.has_finished = true;
             self.hurry();
@@ -31,7 +23,11 @@ impl ClusterRun {
             let id = job.id.clone();
             return Ok(Some(store.run(move |store| store.cancel(&id, &reason)).await?));
         }
-        let Some(report) = self.refresh().await? else { return Ok(None) };
+        let report = match self.refresh().await {
+            Ok(Some(report)) => report,
+            Ok(None) => return Ok(None),
+            Err(error) => return self.note(store, job, &error).await,
+        };
         tracing::debug!(job = job.id, ?report, "asked the cluster");
         let (id, stored) = (job.id.clone(), store.clone());
         let changed = stored.run(move |store| carry_over(store, &id, report)).await;
@@ -41,6 +37,24 @@ impl ClusterRun {
             self.hurry();
         }
         Ok(Some(changed?))
+    }
+
+    /// Notes that the cluster cannot be asked, once for each reason. The job goes on meanwhile.
+    async fn note(
+        &mut self,
+        store: &Store,
+        job: &Job,
+        error: &ClusterError,
+    ) -> Result<Option<Job>, StoreError> {
+        let trouble = error.to_string();
+        if self.trouble == trouble {
+            return Ok(None);
+        }
+        tracing::warn!(job = job.id, %error, "ask the cluster; will ask again");
+        let reason = format!("{} cannot be asked about: {trouble}", self.job);
+        self.trouble = trouble;
+        let id = job.id.clone();
+        Ok(Some(store.run(move |store| store.wait_in_cluster(&id, &reason)).await?))
     }
 
     /// Whether the job has no hosts although its time to wait for the first ones is over.
