@@ -11,7 +11,7 @@ use super::exit::Exit;
 use super::show::follow;
 use super::submit::print_submitted;
 
-/// Follow a run that was started without the daemon, as a job
+/// Turn a run that was started without the daemon into a job that the daemon follows
 #[derive(clap::Args)]
 pub(crate) struct Adopt {
     /// The run's folder: `run` in its output folder

@@ -21,10 +21,10 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
     /// TrainingArguments or SageMaker's hyperparameters as JSON, axolotl's or LLaMA-Factory's YAML, or
-    /// a shell script (.sh) that runs an example of transformers; - is standard input
+    /// a shell script (.sh) that runs a transformers example script; - is standard input
     #[arg(required_unless_present = "command")]
     file: Option<PathBuf>,
-    /// The tool [default: recognized by the keys]
+    /// The tool [default: recognized by its keys]
     #[arg(long, value_enum, value_name = "TOOL")]
     from: Option<Tool>,
     /// Set a value of the job file, such as data.train=train.csv

@@ -12,13 +12,13 @@ use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text::{activity, bytes, printable};
 
-/// Show the cores of this host, and of jobs' other hosts, and their utilization
+/// Show the cores of this host, and of other hosts that jobs use, with their utilization
 #[derive(clap::Args)]
 pub(crate) struct Cores {
     /// Update every second
     #[arg(long, short)]
     watch: bool,
-    /// How to print them; with --watch, a list for each reading
+    /// Output format; with --watch, one list per reading
     #[arg(long, short, value_enum, default_value_t)]
     output: ListFormat,
 }

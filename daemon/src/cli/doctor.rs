@@ -11,7 +11,7 @@ use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, StoppedState};
 use crate::paths;
 
-/// Check the job store of a stopped daemon, rebuild it, or check the host for a platform
+/// Check or rebuild the job store of a stopped daemon, or check that the host is ready for a platform
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
     /// Check that this host has what a platform needs (cpu, cuda or neuron), without a daemon

@@ -9,7 +9,7 @@ use super::exit::Exit;
 /// Stop the daemon and its jobs, with checkpoints; the jobs resume when it is back
 #[derive(clap::Args)]
 pub(crate) struct Drain {
-    /// Reason, for the jobs' histories
+    /// Reason to record in the jobs' histories
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }

@@ -18,40 +18,40 @@ use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
 use crate::paths;
 
-/// Generate texts with a model folder or a job: continue prompts, or answer them with an encoder-decoder model
+/// Generate text with a model folder or a job's model
 #[derive(clap::Args)]
 pub(crate) struct Generate {
     /// A Hugging Face model folder, such as a job's output folder; with --job, the id of a job, a prefix of it, or its
     /// name
     model: PathBuf,
-    /// The texts to continue, or those to answer
+    /// Prompts to continue, or inputs of an encoder-decoder model
     #[arg(required = true)]
     prompt: Vec<String>,
-    /// Ask the daemon for texts of a job: of its newest checkpoint while it trains, of its model when it has completed
+    /// Have the daemon generate with a job's newest checkpoint while it trains, or with its model once it has completed
     #[arg(long, conflicts_with_all = ["platform", "cache_dir", "runner"])]
     job: bool,
-    /// Generate with the job's checkpoint after this many steps
+    /// Generate with the job's checkpoint of this step
     #[arg(long, value_name = "STEP", requires = "job", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// Treat each prompt as a message of the user, in the model's chat template
+    /// Treat each prompt as a user message in the model's chat template
     #[arg(long)]
     chat: bool,
-    /// Most tokens to generate for each prompt [default: the model's, or 20]
+    /// Maximum number of tokens to generate per prompt [default: the model's, or 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_new_tokens: Option<u32>,
-    /// Beams of a beam search; 1 for none [default: the model's, or 1]
+    /// Number of beams in beam search; 1 turns it off [default: the model's, or 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     num_beams: Option<u32>,
-    /// Draw tokens, with scores divided by this
+    /// Sample tokens, with scores divided by this temperature
     #[arg(long, value_name = "X")]
     temperature: Option<f64>,
-    /// Draw tokens from the N most likely ones; 0 for all [default: 50 where tokens are drawn]
+    /// Sample from the N most likely tokens; 0 for all [default: 50 when sampling]
     #[arg(long, value_name = "N")]
     top_k: Option<u32>,
-    /// Draw tokens from the most likely ones that have this share together
+    /// Sample from the most likely tokens whose probabilities add up to this
     #[arg(long, value_name = "X")]
     top_p: Option<f64>,
-    /// Seed of the draws
+    /// Seed for sampling
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Platform of the core to run on: cpu, cuda or neuron
@@ -60,7 +60,7 @@ pub(crate) struct Generate {
     /// Folder of plugins and compiled programs [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// The runner's program [default: traind-runner beside this program]
+    /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
     /// Output format

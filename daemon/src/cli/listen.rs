@@ -11,7 +11,7 @@ use crate::tls::{KeyPair, LiveServer, ServerFiles};
 
 #[derive(clap::Args)]
 pub(crate) struct Listen {
-    /// Serve on the network, too, with TLS. Needs --tls-cert, --tls-key, --access, --allow-root
+    /// Also serve on the network, with TLS; requires --tls-cert, --tls-key, --access, --allow-root
     /// and --tls-client-ca or --tokens
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,

@@ -17,7 +17,7 @@ pub(crate) struct Logs {
     /// Continue until the job ends
     #[arg(long, short)]
     follow: bool,
-    /// Print the events of one of the job's hosts, from 0; its warnings are also in the job's own
+    /// Print the log of one of the job's hosts, counted from 0; its warnings are also in the job's log
     #[arg(long, value_name = "NUMBER")]
     host: Option<u32>,
 }

@@ -11,7 +11,7 @@ use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text;
 
-/// List jobs, the newest first
+/// List jobs, newest first
 #[derive(clap::Args)]
 pub(crate) struct Ls {
     /// Only jobs in this state; may be given several times
@@ -20,7 +20,7 @@ pub(crate) struct Ls {
     /// List at most this many jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// How to print them
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     output: ListFormat,
 }

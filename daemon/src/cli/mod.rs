@@ -57,7 +57,7 @@ const IO_EVENTS_MAX: usize = 64;
 #[derive(Parser)]
 #[command(name = "traind", version, propagate_version = true, after_help = exit::HELP)]
 struct Cli {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Connection options")]
     global: Global,
     #[command(subcommand)]
     command: Command,
@@ -201,6 +201,26 @@ mod tests {
         super::Cli::command().debug_assert();
         for command in super::Cli::command().get_subcommands().filter(|it| !it.is_hide_set()) {
             assert!(command.get_about().is_some(), "{} has no description", command.get_name());
+        }
+    }
+
+    #[test]
+    fn help_separates_a_commands_own_options_from_groups_of_options() {
+        let mut cli = super::Cli::command();
+        cli.build();
+        for (command, option, heading) in [
+            ("logs", "follow", None),
+            ("logs", "socket", Some("Connection options")),
+            ("logs", "token_file", Some("Connection options")),
+            ("serve", "on_sigterm", None),
+            ("serve", "request_timeout", Some("Limits on callers")),
+            ("serve", "listen", Some("Network options")),
+            ("serve", "notify_states", Some("Notification options")),
+            ("serve", "price_per_hour", Some("Prices")),
+        ] {
+            let found = cli.find_subcommand(command).unwrap();
+            let found = found.get_arguments().find(|it| it.get_id() == option).unwrap();
+            assert_eq!(found.get_help_heading(), heading, "{command} {option}");
         }
     }
 }

@@ -20,25 +20,25 @@ pub(crate) struct Plan {
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Compare all meshes that the cores can form, the fastest first by prediction
+    /// Compare all meshes that the cores can form, fastest first according to the prediction
     #[arg(long)]
     auto: bool,
-    /// Kind of cores to compare meshes for, which this host need not have: neuron, cuda or cpu
+    /// Platform to compare meshes for, which this host need not have: neuron, cuda or cpu
     #[arg(long, requires = "auto")]
     platform: Option<String>,
-    /// Their device: trn1, trn2, h100, h200, a100-80, a100-40 or v100
+    /// Device of that platform: trn1, trn2, h100, h200, a100-80, a100-40 or v100
     #[arg(long, requires = "auto")]
     device: Option<String>,
     /// Number of hosts
     #[arg(long, requires = "auto")]
     hosts: Option<u32>,
-    /// Number of cores of each host
+    /// Number of cores per host
     #[arg(long, requires = "auto")]
     cores: Option<u32>,
-    /// Also divide layers, stages and the optimizer's state over hosts, which no job does yet
+    /// Also divide layers, stages and the optimizer state over hosts, which no job does yet
     #[arg(long, requires = "auto")]
     across_hosts: bool,
-    /// Price of an hour of all hosts together
+    /// Price per hour of all hosts together
     #[arg(long, requires = "auto")]
     price_per_hour: Option<f64>,
 }

@@ -6,7 +6,7 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 
-/// Print the rows that a step of a job trained on, as file and row in the order of the batch
+/// Print the rows that a step trained on, as file and row, in batch order
 #[derive(clap::Args)]
 pub(crate) struct Samples {
     /// The job's id, a prefix of it, or its name

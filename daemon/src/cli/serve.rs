@@ -54,18 +54,18 @@ pub(crate) struct Serve {
     /// uses them
     #[arg(long, value_name = "GIB", default_value_t = 200)]
     cache_limit: u32,
-    /// The runner's program [default: traind-runner beside this program]
+    /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
     /// Platform of the cores to schedule: cpu, cuda or neuron
     #[arg(long, default_value = "cpu")]
     platform: String,
-    /// Number of cores to schedule [default: those that are found]
+    /// Number of cores to schedule [default: all that are found]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
     #[command(flatten)]
     neuron: NeuronArgs,
-    /// Most cores that the jobs of one user may hold at a time [default: no limit]
+    /// Maximum number of cores that one user's jobs may hold at a time [default: no limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
     /// Seconds that a runner may take to exit after a stop signal
@@ -107,44 +107,45 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "GIB")]
     memory_per_core: Option<NonZeroU32>,
     /// The account that jobs run as: the daemon's or the submitter's, which requires root or the
-    /// capabilities that `scripts/systemd` lists [default: submitter if the daemon may switch
+    /// capabilities that `scripts/systemd` lists [default: submitter if the daemon can switch
     /// users, otherwise daemon]
     #[arg(long, value_enum)]
     run_as: Option<RunAs>,
-    #[command(flatten)]
-    limits: LimitsArgs,
     /// Group whose members may use the socket [default: the daemon's own]
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
-    #[command(flatten)]
-    listen: Listen,
-    /// Serve the web page at http://ADDRESS, on a loopback address such as 127.0.0.1:9401; log in
-    /// with `traind web` [default: not served]
-    #[arg(long, value_name = "ADDRESS")]
-    web_address: Option<SocketAddr>,
-    /// What SIGTERM does: leave the jobs running, or first stop them with checkpoints
+    /// On SIGTERM, leave the jobs running, or drain: save checkpoints and stop them first
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
-    #[command(flatten)]
-    notify: NotifyArgs,
-    #[command(flatten)]
-    prices: PriceArgs,
     /// Drain when EC2 announces that it will reclaim this instance
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = spot::BASE_URL)]
     ec2_notices: Option<String>,
     /// Folder with which tests make runs wait after selected steps
     #[arg(long, value_name = "DIR", hide = true)]
     test_step_gates: Option<PathBuf>,
+    // A heading holds for all options below it.
+    #[command(flatten, next_help_heading = "Limits on callers")]
+    limits: LimitsArgs,
+    #[command(flatten, next_help_heading = "Network options")]
+    listen: Listen,
+    /// Serve the web page at http://ADDRESS, on a loopback address such as 127.0.0.1:9401; log in
+    /// with `traind web` [default: not served]
+    #[arg(long, value_name = "ADDRESS")]
+    web_address: Option<SocketAddr>,
+    #[command(flatten, next_help_heading = "Notification options")]
+    notify: NotifyArgs,
+    #[command(flatten, next_help_heading = "Prices")]
+    prices: PriceArgs,
 }
 
 /// The cost of jobs.
 #[derive(clap::Args)]
 struct PriceArgs {
-    /// Price of this host for an hour, in any currency; a job without resources.price_per_hour costs
-    /// the share of its cores
+    /// Price of this host per hour, in any currency; a job without resources.price_per_hour is billed
+    /// for its share of the cores
     #[arg(long, value_name = "PRICE", value_parser = price)]
     price_per_hour: Option<f64>,
-    /// Price of this host for an hour if it were no spot instance, from which savings are computed
+    /// Regular price per hour of a host that is a spot instance, from which savings are computed
     #[arg(long, value_name = "PRICE", value_parser = price, requires = "price_per_hour")]
     on_demand_price_per_hour: Option<f64>,
 }
@@ -168,13 +169,13 @@ struct NotifyArgs {
     /// several times
     #[arg(long, value_name = "URL")]
     notify_webhook: Vec<String>,
-    /// File with the secret by which these requests are signed
+    /// File with the secret that signs these requests
     #[arg(long, value_name = "FILE")]
     notify_secret: Option<PathBuf>,
-    /// Program that gets the same JSON on its standard input; it runs as the daemon does
+    /// Program that gets the same JSON on its standard input and runs as the daemon's user
     #[arg(long, value_name = "PATH")]
     notify_command: Option<PathBuf>,
-    /// States to notify of
+    /// Job states that trigger notifications
     #[arg(
         long,
         value_name = "STATES",
@@ -199,13 +200,13 @@ impl NotifyArgs {
 /// Limits on callers.
 #[derive(clap::Args)]
 struct LimitsArgs {
-    /// Most connections of one user that are served at a time
+    /// Maximum number of connections per user
     #[arg(long, value_name = "N", default_value_t = 1024)]
     connections_per_user: usize,
-    /// Most calls of one user that are served at a time, including streams
+    /// Maximum number of concurrent calls per user, including streams
     #[arg(long, value_name = "N", default_value_t = 1024)]
     calls_per_user: usize,
-    /// Seconds that a call may take until its response begins
+    /// Seconds that a call may take before its response begins
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     request_timeout: u64,
 }

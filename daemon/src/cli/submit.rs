@@ -29,7 +29,7 @@ pub(crate) struct Submit {
     /// Submit at most once with this id: a repeated request returns the first one's job
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Show what the job's cluster would get, and submit nothing
+    /// Show what would be submitted to the job's cluster, and submit nothing
     #[arg(long, conflicts_with_all = ["watch", "request_id"])]
     dry_run: bool,
 }

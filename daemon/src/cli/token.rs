@@ -29,7 +29,7 @@ enum Action {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3650))]
         days: Option<u64>,
     },
-    /// List tokens, the newest first
+    /// List tokens, newest first
     Ls,
     /// Revoke a token
     Revoke {

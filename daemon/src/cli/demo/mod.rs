@@ -40,7 +40,7 @@ const CORES_DEFAULT: usize = 2;
 const OUTPUT: &str = "package-sections";
 const JOB_FILE: &str = "job.yaml";
 
-/// Fetch a small model and texts, and train a classifier, with a daemon that ends with this command
+/// Fetch a small model and some text, and train a classifier with a temporary daemon
 #[derive(clap::Args)]
 pub(crate) struct Demo {
     /// Folder for the texts, the job file and the trained model

@@ -25,7 +25,7 @@ use feed::Feed;
 /// How often the thread checks whether the screen was closed.
 const KEY_PERIOD: Duration = Duration::from_millis(200);
 
-/// Show cores and jobs on a screen that is updated live
+/// Show cores and jobs on a live screen
 #[derive(clap::Args)]
 pub(crate) struct Top {}
 
