@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpStream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -23,8 +24,13 @@ use crate::wire::rendezvous_server::RendezvousServer;
 /// The largest message: a part of every host.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 30;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Connections that may wait to be accepted, since all hosts may come at once. One beyond them, or beyond the
+/// system's own limit, is tried again by the host's kernel after a second.
+const BACKLOG: u32 = 4096;
 /// Handshakes that were accepted and wait for the server.
 const QUEUE: usize = 64;
+/// Files that a process opens besides the connections of hosts.
+const OTHER_FILES: u64 = 512;
 /// The time between two checks whether all others have left.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -49,6 +55,8 @@ impl Server {
         key: JobKey,
         settings: WatchSettings,
     ) -> Result<Server> {
+        // Accepting fails, and waits, where a limit that cannot be raised is reached.
+        let _ = setrlimit(Resource::Nofile, raised(getrlimit(Resource::Nofile), size));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("rendezvous")
@@ -56,7 +64,7 @@ impl Server {
             .build()
             .map_err(RendezvousError::Start)?;
         let port = address.map_or(0, |address| address.port);
-        let listener = runtime.block_on(listen(port, may_move))?;
+        let listener = runtime.block_on(async { listen(port, may_move) })?;
         let port = listener.local_addr().map_err(RendezvousError::Start)?.port();
         let service = Service::new(size, session(), settings);
         let tls = key.server_config()?;
@@ -97,25 +105,38 @@ impl Drop for Server {
     }
 }
 
+/// The limit of open files with room for a connection of each host, as far as the hard limit permits.
+fn raised(limit: Rlimit, size: u32) -> Rlimit {
+    let wanted = u64::from(size) + OTHER_FILES;
+    let permitted = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    let current = limit.current.map(|current| current.max(permitted));
+    Rlimit { current, ..limit }
+}
+
 /// A number that differs between starts.
 fn session() -> u64 {
     crate::client::random_number()
 }
 
 /// Listens on all interfaces, by IPv6 too where the host has it.
-async fn listen(port: u16, may_move: bool) -> Result<TcpListener> {
-    let bind = async |port: u16| {
-        let six = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await;
-        match six {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await,
-        }
+fn listen(port: u16, may_move: bool) -> Result<TcpListener> {
+    let bind_any = |port: u16| {
+        let six = bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+        six.or_else(|_| bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))))
     };
-    let listener = match bind(port).await {
-        Err(_) if may_move => bind(0).await,
+    let listener = match bind_any(port) {
+        Err(_) if may_move => bind_any(0),
         result => result,
     };
     listener.map_err(|source| RendezvousError::Listen { port, source })
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+    // Closed connections of a job that was here before keep the port for a minute.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The addresses at which others may reach this host, the likeliest first. A wrong one does no harm, since
@@ -167,5 +188,41 @@ async fn handshake(acceptor: TlsAcceptor, stream: TcpStream, sender: mpsc::Sende
     let _ = stream.set_nodelay(true);
     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
         let _ = sender.send(Ok(Connection(stream))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    /// Beyond the backlog that listeners have by themselves.
+    #[test]
+    fn all_hosts_may_come_at_once() {
+        const HOSTS: u32 = 1200;
+        let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        if text.trim().parse::<u32>().unwrap() < HOSTS {
+            return eprintln!("skipped: the system's own limit is {text}");
+        }
+        let _ = setrlimit(Resource::Nofile, raised(getrlimit(Resource::Nofile), 2 * HOSTS));
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = runtime.block_on(async { bind(any) }).unwrap();
+        let address = listener.local_addr().unwrap();
+        // Nobody accepts them.
+        let patience = Duration::from_secs(60);
+        let hosts = (0..HOSTS).map(|_| TcpStream::connect_timeout(&address, patience));
+        let hosts = hosts.collect::<std::io::Result<Vec<_>>>().unwrap();
+        assert_eq!(hosts.len(), HOSTS as usize);
+    }
+
+    #[test]
+    fn every_host_may_have_a_connection() {
+        let raised = |current, maximum, size| raised(Rlimit { current, maximum }, size).current;
+        assert_eq!(raised(Some(1024), Some(4096), 1024), Some(1536));
+        assert_eq!(raised(Some(1024), Some(1200), 1024), Some(1200), "no more than is permitted");
+        assert_eq!(raised(Some(4096), None, 1024), Some(4096), "enough already");
+        assert_eq!(raised(None, None, 1024), None);
     }
 }
