@@ -1,4 +1,4 @@
-"""Manual pages as text, and what the example `chat` makes of them."""
+"""Manual pages as text, and what the examples `chat` and `preferences` make of them."""
 
 import gzip
 import math
@@ -11,6 +11,7 @@ for folder in ("lib", "examples"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 import manual_model
+import preferences
 
 import chat
 import manuals
@@ -81,6 +82,15 @@ class Rows(unittest.TestCase):
         self.assertEqual({*train, *evaluated}, {*pages})
         self.assertEqual(len(train) + len(evaluated), len(pages))
         self.assertTrue(10 < len(evaluated) < 60)
+
+    def test_every_rejected_description_is_of_another_page(self):
+        pages = [page(name, f"about {name}") for name in "abcde"]
+        rows = list(preferences.pairs(pages))
+        self.assertEqual(len(rows), len(pages) * preferences.REJECTED)
+        for row in rows:
+            name = row["prompt"][0]["content"].removeprefix("What is ").removesuffix("?")
+            self.assertEqual(row["chosen"][0]["content"], f"about {name}")
+            self.assertNotEqual(row["rejected"], row["chosen"])
 
     def test_unigram_loss_of_tokens_by_their_share(self):
         rest = manual_model.VOCABULARY + 3
