@@ -92,7 +92,7 @@ fn rename(
     };
     let path = join(section, old);
     if entries.iter().any(|entry| entry.key == new) {
-        problems.violation(&path, format!("is another name of `{new}`; give one of them"));
+        problems.violation(&path, format!("is an alias of `{new}`; set only one of the two"));
         entries.remove(at);
     } else if let Err(wanted) = convert(&mut entries[at].node.value, meaning) {
         let found = entries[at].node.value.describe();

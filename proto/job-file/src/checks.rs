@@ -95,9 +95,9 @@ pub(crate) fn check_data_sets(job: &JobFile, problems: &mut Problems) {
     for (field, value) in given {
         let Some(value) = value else { continue };
         if !is_hub_name(value, usize::MAX) {
-            problems.violation(field, format!("`{value}` is no name of the hub"));
+            problems.violation(field, format!("`{value}` is not a valid name on the hub"));
         } else if !reads_data_set && !problems.is_wrong("data.") {
-            problems.violation(field, "applies to a data set of the hub, and there is none");
+            problems.violation(field, "applies only to data sets on the hub, and the job has none");
         }
     }
 }
@@ -209,8 +209,8 @@ fn check_options<'a>(
 fn unknown_option(owner: &str, known: &[(&str, Range)]) -> String {
     let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.is_empty() {
-        true => format!("is no option of `{owner}`, which has none"),
-        false => format!("is no option of `{owner}`, which has {}", names.join(" and ")),
+        true => format!("is not an option of `{owner}`, which has none"),
+        false => format!("is not an option of `{owner}`, which has {}", names.join(", ")),
     }
 }
 
@@ -319,7 +319,7 @@ fn check_auto(parallel: &Parallel, problems: &mut Problems) {
         ("fsdp", parallel.sharding() != Fsdp::No),
     ];
     for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
-        let description = "is chosen by the planner with parallel.auto; leave one of them out";
+        let description = "is chosen by the planner with parallel.auto; set only one of the two";
         problems.violation(&format!("parallel.{key}"), description);
     }
 }

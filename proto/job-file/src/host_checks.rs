@@ -91,7 +91,7 @@ fn check_kubernetes(job: &JobFile, problems: &mut Problems) {
         problems.violation("kubernetes.image", description);
     }
     if !is_dns_label(namespace) {
-        let description = format!("`{namespace}` is no name of a namespace");
+        let description = format!("`{namespace}` is not a namespace name");
         problems.violation("kubernetes.namespace", description);
     }
     if volume_claim.is_some() != mount_path.is_some() {

@@ -21,7 +21,7 @@ fn check_upload(job: &JobFile, problems: &mut Problems) {
     let id = job.hub_repository().unwrap_or_default();
     if !is_hub_name(&id, 2) {
         let description = match &train.hub_model_id {
-            Some(id) => format!("`{id}` is no name of a repository such as `org/name`"),
+            Some(id) => format!("`{id}` is not a repository name such as `org/name`"),
             None => {
                 "is required, since output_dir has no name that a repository can have".to_owned()
             }
@@ -29,7 +29,7 @@ fn check_upload(job: &JobFile, problems: &mut Problems) {
         problems.violation("train.hub_model_id", description);
     }
     if train.hub_revision.as_ref().is_some_and(|branch| !is_hub_name(branch, usize::MAX)) {
-        problems.violation("train.hub_revision", "is no name of a branch");
+        problems.violation("train.hub_revision", "is not a branch name");
     }
 }
 

@@ -10,12 +10,11 @@ use crate::schema::notify::STATES;
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let notify = &job.notify;
     for state in notify.states.iter().filter(|state| !STATES.contains(&state.as_str())) {
-        let description =
-            format!("`{state}` is no state of a job, which are {}", STATES.join(", "));
+        let description = format!("`{state}` is not a job state; known are {}", STATES.join(", "));
         problems.violation("notify.states", description);
     }
     for url in notify.webhooks.iter().filter(|url| !is_web_address(url)) {
-        let description = format!("`{url}` is no address such as https://example.com/hook");
+        let description = format!("`{url}` is not a URL such as https://example.com/hook");
         problems.violation("notify.webhooks", description);
     }
     let program = notify.command.first();

@@ -27,7 +27,8 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         problems.violation("peft.layers_to_transform", description);
     }
     if peft.method.is_some() && job.model.from_config && !peft.merge {
-        let description = "draws weights that adapters alone do not save; set peft.merge";
+        let description =
+            "initializes random weights, which adapters alone would not save; set peft.merge";
         problems.violation("model.from_config", description);
     }
     if peft.method.is_some() && !job.train.freeze.is_empty() {

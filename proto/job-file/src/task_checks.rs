@@ -100,7 +100,7 @@ fn check_problem_type(job: &JobFile, problems: &mut Problems) {
     let Some(problem_type) = job.model.problem_type else { return };
     let (task, num_labels) = (job.model.task, job.model.num_labels);
     if !matches!(task, TaskName::SequenceClassification | TaskName::ImageClassification) {
-        let description = format!("applies to one label a row, not to {task}");
+        let description = format!("applies to one label per row, not to {task}");
         problems.violation("model.problem_type", description);
     }
     match problem_type {
@@ -119,7 +119,7 @@ fn check_label_smoothing(job: &JobFile, problems: &mut Problems) {
     let one_class = job.model.num_labels != Some(1)
         && job.model.problem_type.is_none_or(|it| it == ProblemType::SingleLabelClassification);
     if job.train.label_smoothing_factor > 0.0 && !one_class {
-        let description = "applies to one class a row, not to numbers or several classes";
+        let description = "applies to one class per row, not to numbers or several classes";
         problems.violation("train.label_smoothing_factor", description);
     }
 }
@@ -142,7 +142,7 @@ fn check_seq2seq(job: &JobFile, problems: &mut Problems) {
         problems.violation("train.neftune_noise_alpha", description);
     }
     if data.max_length.is_some() {
-        let description = "applies to one text a row; seq2seq-lm has data.max_source_length";
+        let description = "applies to one text per row; seq2seq-lm has data.max_source_length";
         problems.violation("data.max_length", description);
     }
     match (&data.source_lang, &data.target_lang) {
@@ -207,7 +207,7 @@ fn check_conversations(job: &JobFile, problems: &mut Problems) {
             problems.violation("data.eos_token", format!("applies to sft and dpo, not to {task}"));
         }
     } else if job.train.do_predict {
-        let description = format!("is true, but {task} has nothing to predict a row");
+        let description = format!("is true, but {task} has nothing to predict per row");
         problems.violation("train.do_predict", description);
     }
 }
@@ -267,7 +267,7 @@ fn check_images(job: &JobFile, problems: &mut Problems) {
 fn check_language_model(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
     if job.train.do_predict && task.is_language_model() {
-        let description = format!("is true, but {task} has nothing to predict a row");
+        let description = format!("is true, but {task} has nothing to predict per row");
         problems.violation("train.do_predict", description);
     }
     if data.line_by_line && task != TaskName::MaskedLm {

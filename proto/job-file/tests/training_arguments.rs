@@ -157,7 +157,7 @@ fn the_configuration_of_fsdp_is_read() {
     assert_eq!(job["parallel"]["fsdp"], "shard_grad_op");
     assert_eq!(job["train"]["gradient_checkpointing"], true);
     let last = warnings.last().unwrap();
-    assert!(last.ends_with("no effect have transformer_layer_cls_to_wrap"), "{warnings:?}");
+    assert!(last.ends_with("without effect: transformer_layer_cls_to_wrap"), "{warnings:?}");
     let refused = parse("fsdp: full_shard, fsdp_config: {offload_params: true}").unwrap_err();
     assert!(refused[0].contains("offloading"), "{refused:?}");
 }

@@ -364,7 +364,7 @@ pub(crate) fn check_packing(job: &JobFile, model: &dyn Model) -> RunResult<()> {
         return Ok(());
     }
     let model_type = model.config().model_type()?;
-    let problem = format!("{model_type} reads one text a row; `wrapped` packs without positions");
+    let problem = format!("{model_type} reads one text per row; `wrapped` packs without positions");
     let (name, value) = ("data.packing_strategy", job.data.packing_strategy.to_string());
     Err(RunError::Field { name, value, problem })
 }

@@ -109,7 +109,7 @@ const TABLE: Table = &[
     ("wandb_run_id", Rule::Dropped(WANDB)),
     ("wandb_log_model", Rule::Dropped(WANDB)),
     ("mlflow_experiment_name", Rule::Dropped(WANDB)),
-    ("local_rank", Rule::Dropped("the runner starts one worker a core")),
+    ("local_rank", Rule::Dropped("the runner starts one worker per core")),
     ("strict", Rule::Dropped("config.json and weights are checked")),
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
     ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),

@@ -122,7 +122,7 @@ fn read_fsdp_config(root: &mut Node, config: &[Entry], problems: &mut Problems) 
     }
     if !unused.is_empty() {
         let text =
-            format!("each layer is gathered by itself; no effect have {}", unused.join(", "));
+            format!("each layer is gathered by itself; without effect: {}", unused.join(", "));
         problems.warning(FIELD_UNUSED, FSDP_CONFIG, text);
     }
 }

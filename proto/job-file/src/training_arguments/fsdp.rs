@@ -33,7 +33,7 @@ pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
     let Some(fsdp) = strategy(&train[at].node.value) else { return };
     let mut entry = train.remove(at);
     if has_key(root) {
-        problems.violation(OLD, format!("is another name of `{NEW}`; give one of them"));
+        problems.violation(OLD, format!("is an alias of `{NEW}`; set only one of the two"));
         return;
     }
     problems.warning(ALIAS_USED, OLD, format!("is read as `{NEW}: {fsdp}`"));

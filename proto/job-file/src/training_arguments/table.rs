@@ -66,7 +66,7 @@ const SAVING: &[Argument] = arguments! {
 };
 
 const HUB: &[Argument] = arguments! {
-    hub_token: "null", Refused("a job file is shown to others; set HF_TOKEN in the daemon's environment");
+    hub_token: "null", Refused("job files are visible to others; set HF_TOKEN in the daemon's environment");
 };
 
 const PREFETCHED: &str =
@@ -90,7 +90,7 @@ const DATA: &[Argument] = arguments! {
 const COLLECTIVES: &str = "cores exchange gradients inside the compiled step";
 
 const DISTRIBUTION: &[Argument] = arguments! {
-    accelerator_config: "null", NoEffect("per_device_train_batch_size counts the rows of a core");
+    accelerator_config: "null", NoEffect("per_device_train_batch_size is the number of rows per core");
     parallelism_config: "null", Refused("use the section parallel");
     ddp_find_unused_parameters: "null", NoEffect(COLLECTIVES);
     ddp_bucket_cap_mb: "null", NoEffect(COLLECTIVES);
@@ -101,7 +101,7 @@ const DISTRIBUTION: &[Argument] = arguments! {
     fsdp: "null", Refused("use full_shard or shard_grad_op, which are read as parallel.fsdp");
     fsdp_config: "null", Refused("give its content as a mapping, of which activation_checkpointing and reshard_after_forward are read; each layer is gathered by itself");
     deepspeed: "null", Refused("give its content as a mapping, of which ZeRO stages, precision, clipping and batch sizes are read, or use parallel.fsdp, and bf16 or fp16");
-    local_rank: "-1", NoEffect("the runner starts one worker a core");
+    local_rank: "-1", NoEffect("the runner starts one worker per core");
 };
 
 /// Of transformers 4.
@@ -119,15 +119,15 @@ const FORMER: &[Argument] = arguments! {
     jit_mode_eval: "false", NoEffect(COMPILED);
     use_ipex: "false", NoEffect(COMPILED);
     torchdynamo: "null", NoEffect(COMPILED);
-    ray_scope: "last", NoEffect("there is no search of hyperparameters");
+    ray_scope: "last", NoEffect("hyperparameter search is not supported");
     mp_parameters: "", Refused("use the section parallel");
     include_inputs_for_metrics: "false", NoEffect("the task decides which metrics are computed");
     include_tokens_per_second: "false", NoEffect("events count tokens in any case");
     dispatch_batches: "null", NoEffect(PREFETCHED);
-    split_batches: "null", NoEffect("per_device_train_batch_size counts the rows of a core");
+    split_batches: "null", NoEffect("per_device_train_batch_size is the number of rows per core");
     push_to_hub_model_id: "null", Refused("use hub_model_id");
     push_to_hub_organization: "null", Refused("use hub_model_id, which is ORG/NAME");
-    push_to_hub_token: "null", Refused("a job file is shown to others; set HF_TOKEN in the daemon's environment");
+    push_to_hub_token: "null", Refused("job files are visible to others; set HF_TOKEN in the daemon's environment");
 };
 
 /// Optimizers of transformers that are refused, with what to use instead.

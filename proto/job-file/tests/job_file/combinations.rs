@@ -101,7 +101,7 @@ fn neuron_cores_that_share_layers_are_neighbours() {
 fn the_planner_chooses_all_of_a_mesh_or_nothing() {
     check("parallel: auto", "");
     check("parallel: {auto: true, placement: spread}", "");
-    let chosen = "is chosen by the planner with parallel.auto; leave one of them out";
+    let chosen = "is chosen by the planner with parallel.auto; set only one of the two";
     check(
         "parallel: {auto: true, tensor: 2, fsdp: full_shard}\nresources: {cores: 2}",
         &format!("line 1: parallel.tensor: {chosen}\nline 1: parallel.fsdp: {chosen}"),
@@ -138,7 +138,7 @@ fn adapters_and_frozen_weights_that_do_not_fit() {
     );
     check(
         "model: {name_or_path: ./bert, task: masked-lm, from_config: true}\npeft: {method: lora}",
-        "line 1: model.from_config: draws weights that adapters alone do not save; set peft.merge",
+        "line 1: model.from_config: initializes random weights, which adapters alone would not save; set peft.merge",
     );
     check(
         "model: {name_or_path: ./bert, task: masked-lm, dtype: bfloat16}",
@@ -216,7 +216,7 @@ fn keys_of_conversations() {
     check_task(
         "sft",
         "data: {train: a.jsonl, test: b.jsonl}\ntrain: {do_predict: true}",
-        "line 3: train.do_predict: is true, but sft has nothing to predict a row",
+        "line 3: train.do_predict: is true, but sft has nothing to predict per row",
     );
     check_task(
         "sft",
@@ -243,7 +243,7 @@ fn keys_of_texts_to_write() {
     );
     check_task(
         "data: {train: a.csv, max_length: 64}",
-        "line 2: data.max_length: applies to one text a row; seq2seq-lm has data.max_source_length",
+        "line 2: data.max_length: applies to one text per row; seq2seq-lm has data.max_source_length",
     );
     check_task(
         "data: {train: a.csv, test: b.csv}\ntrain: {do_predict: true}",
@@ -327,7 +327,7 @@ fn fields_that_do_not_fit_the_task() {
     );
     check(
         &of_task("token-classification", ", problem_type: regression", ""),
-        "line 1: model.problem_type: applies to one label a row, not to token-classification",
+        "line 1: model.problem_type: applies to one label per row, not to token-classification",
     );
     check(
         &of_task("token-classification", "", "data: {train: a.csv, tokens: x, labels: x}"),
@@ -341,7 +341,7 @@ fn fields_that_do_not_fit_the_task() {
             ", num_labels: 1",
             "train: {label_smoothing_factor: 0.1}",
         ),
-        "line 2: train.label_smoothing_factor: applies to one class a row, \
+        "line 2: train.label_smoothing_factor: applies to one class per row, \
          not to numbers or several classes",
     );
     check(
@@ -368,7 +368,11 @@ fn settings_of_an_optimizer_fit_it() {
     said("rmsprop", "'alpha=0.9,centered=True'", "");
     let path = "line 1: train.optim_args";
     for (optim, args, expect) in [
-        ("lion_32bit", "{momentum: 1}", ".momentum: is no option of `lion_32bit`, which has none"),
+        (
+            "lion_32bit",
+            "{momentum: 1}",
+            ".momentum: is not an option of `lion_32bit`, which has none",
+        ),
         ("adagrad", "{eps: 0}", ".eps: must be above 0, not 0"),
         ("sgd", "momentum", ": must be name=value, not `momentum`"),
         (
@@ -396,9 +400,9 @@ fn options_of_a_schedule_fit_it() {
         (
             "polynomial",
             "num_cycles: 2",
-            "num_cycles: is no option of `polynomial`, which has `lr_end` and `power`",
+            "num_cycles: is not an option of `polynomial`, which has `lr_end`, `power`",
         ),
-        ("linear", "power: 2", "power: is no option of `linear`, which has none"),
+        ("linear", "power: 2", "power: is not an option of `linear`, which has none"),
         ("polynomial", "lr_end: 5e-5", "lr_end: must be below train.learning_rate"),
         ("inverse_sqrt", "timescale: 0", "timescale: must be above 0, not 0"),
         ("cosine", "num_cycles: many", "num_cycles: must be a number, not `many`"),
@@ -433,8 +437,8 @@ fn a_schedule_that_follows_evaluations_needs_some() {
         "power: 2",
         "epoch",
         &format!(
-            "{path}.power: is no option of `reduce_lr_on_plateau`, which has `factor` and `patience` and \
-         `threshold` and `cooldown` and `min_lr` and `eps`"
+            "{path}.power: is not an option of `reduce_lr_on_plateau`, which has `factor`, `patience`, \
+         `threshold`, `cooldown`, `min_lr`, `eps`"
         ),
     );
 }
@@ -515,8 +519,8 @@ fn uploads_to_the_hub_need_a_model_and_a_name() {
     check("train: {push_to_hub: true, hub_model_id: ann/tiny, hub_strategy: checkpoint}", "");
     check(
         "train: {push_to_hub: true, hub_model_id: ann/tiny/x, hub_revision: ../x}",
-        "line 1: train.hub_model_id: `ann/tiny/x` is no name of a repository such as `org/name`\n\
-         line 1: train.hub_revision: is no name of a branch",
+        "line 1: train.hub_model_id: `ann/tiny/x` is not a repository name such as `org/name`\n\
+         line 1: train.hub_revision: is not a branch name",
     );
     check(
         "output_dir: \"a b\"\ntrain: {push_to_hub: true}",
@@ -539,14 +543,14 @@ fn notifications_name_states_and_places() {
     check("notify: {webhooks: [\"https://example.com/hook?a=b\"], command: [/bin/true, x]}", "");
     check(
         "notify: {states: [done], webhooks: [\"example.com\"], command: [\"true\"]}",
-        "line 1: notify.states: `done` is no state of a job, which are pending, starting, running, \
+        "line 1: notify.states: `done` is not a job state; known are pending, starting, running, \
          cancelling, completed, failed, cancelled\n\
-         line 1: notify.webhooks: `example.com` is no address such as https://example.com/hook\n\
+         line 1: notify.webhooks: `example.com` is not a URL such as https://example.com/hook\n\
          line 1: notify.command: must begin with the absolute path of a program",
     );
     check(
         "notify: {webhooks: [\"http://ann@b/\"]}",
-        "line 1: notify.webhooks: `http://ann@b/` is no address such as https://example.com/hook",
+        "line 1: notify.webhooks: `http://ann@b/` is not a URL such as https://example.com/hook",
     );
     check(
         "notify: {secret_file: ./key}",

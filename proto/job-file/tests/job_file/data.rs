@@ -101,7 +101,7 @@ fn a_data_set_of_the_hub_is_an_id_or_an_address() {
     }
     check(
         "data: {train: a.csv, revision: main, dataset_config_name: ../x}",
-        "line 1: data.revision: applies to a data set of the hub, and there is none
-         line 1: data.dataset_config_name: `../x` is no name of the hub",
+        "line 1: data.revision: applies only to data sets on the hub, and the job has none
+         line 1: data.dataset_config_name: `../x` is not a valid name on the hub",
     );
 }

@@ -77,7 +77,7 @@ fn a_job_for_kubernetes_needs_an_image() {
     check(
         &kubernetes("image: a, namespace: A_b, volume_claim: v, limits: {cpu: 500m, memory: 4GB}"),
         "line 2: kubernetes.limits.memory: must be a number such as 8, 500m or 512Gi, not `4GB`
-         line 2: kubernetes.namespace: `A_b` is no name of a namespace
+         line 2: kubernetes.namespace: `A_b` is not a namespace name
          line 2: kubernetes.mount_path: is required with kubernetes.volume_claim",
     );
     let parsed = job(&kubernetes(

@@ -47,7 +47,7 @@ fn the_trainers_fsdp_is_read_as_that_of_the_cores() {
     );
     check(
         "parallel: {fsdp: no}\ntrain: {fsdp: full_shard}",
-        "line 2: train.fsdp: is another name of `parallel.fsdp`; give one of them",
+        "line 2: train.fsdp: is an alias of `parallel.fsdp`; set only one of the two",
     );
     check(
         "train: {fsdp: hybrid_shard auto_wrap}",
@@ -75,7 +75,7 @@ fn old_names_are_read_with_a_warning() {
     assert_eq!(train.train_sampling_strategy, TrainSamplingStrategy::GroupByLength);
     check(
         "train: {evaluation_strategy: epoch, eval_strategy: no}",
-        "line 1: train.evaluation_strategy: is another name of `eval_strategy`; give one of them",
+        "line 1: train.evaluation_strategy: is an alias of `eval_strategy`; set only one of the two",
     );
     check(
         "train: {warmup_ratio: 2}",
