@@ -130,6 +130,28 @@ async fn two_hosts_equal_one_with_all_cores_and_resume_when_one_dies() {
 }
 
 #[tokio::test]
+async fn mpirun_starts_the_runners_of_a_job() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let one = Draft::new(&host, "one");
+    start(&host, &one, 1).completed().await;
+    let two = Draft::new(&host, "two");
+    let mut runners = Runners::start_by_mpirun(&host, &two, &job_file(&two, 2), 2);
+    runners.completed().await;
+    let [first, second] = [0, 1].map(|rank| runners.finished(rank));
+    assert_eq!([first.outcome(), second.outcome()], [Outcome::Completed; 2]);
+    assert_close("loss", &series(&two, "loss"), &series(&one, "loss"), 1e-6);
+
+    let three = Draft::new(&host, "three");
+    let mut runners = Runners::start_by_mpirun(&host, &three, &job_file(&three, 2), 3);
+    assert!(!runners.ended().await[0].success());
+    let problem = "MPICH started 3; set resources.hosts to 3, or start 2";
+    assert!(runners.logs().contains(problem), "{}", runners.logs());
+}
+
+#[tokio::test]
 async fn a_host_that_waits_for_another_ends_when_it_is_asked_to_stop() {
     if is_skipped() {
         return;

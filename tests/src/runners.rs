@@ -43,7 +43,7 @@ impl Runners {
         fs::write(folder.join("job.yaml"), job_file).unwrap();
         let processes = (0..hosts).filter_map(|rank| {
             let log = File::create(folder.join(format!("host-{rank}.log"))).unwrap();
-            let mut command = Command::new(traind().with_file_name("traind-runner"));
+            let mut command = Command::new(runner());
             command.arg("job.yaml").current_dir(&folder).stderr(log);
             command.env("TRAIND_CACHE_DIR", host.path("cache"));
             command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
@@ -57,6 +57,18 @@ impl Runners {
         });
         let processes = processes.collect();
         Runners { folder, processes }
+    }
+
+    /// Lets MPI's `mpirun` start `count` runners of `job_file`. The only process is `mpirun`, whose log is that of host 0.
+    pub fn start_by_mpirun(host: &Host, draft: &Draft, job_file: &str, count: usize) -> Runners {
+        let (folder, library) = (draft.folder().to_owned(), mpi_library().unwrap());
+        fs::write(folder.join("job.yaml"), job_file).unwrap();
+        let log = File::create(folder.join("host-0.log")).unwrap();
+        let mut command = Command::new(library.with_file_name("../bin/mpirun"));
+        command.args(["-n", &count.to_string()]).arg(runner()).arg("job.yaml");
+        command.current_dir(&folder).stderr(log);
+        command.env("TRAIND_CACHE_DIR", host.path("cache")).env("TRAIND_PLUGIN_MPI", library);
+        Runners { folder, processes: vec![command.spawn().unwrap()] }
     }
 
     pub fn pid(&self, rank: usize) -> u32 {
@@ -123,6 +135,10 @@ impl Drop for Runners {
             let _ = process.wait();
         }
     }
+}
+
+fn runner() -> PathBuf {
+    traind().with_file_name("traind-runner")
 }
 
 /// The library that `traind plugins install mpi` installs.

@@ -13,6 +13,10 @@ use crate::session;
 
 /// The share of a device's peak that whole steps reach in their dots.
 const DOTS_EFFICIENCY: f64 = 0.5;
+/// Bytes a second of the network of a host with CPU devices: Ethernet of 10 Gbit/s.
+const HOST_NETWORK: f64 = 1.25e9;
+/// How often MPI's reduction copies what a core sends: out of the program's memory and back into it.
+const MPI_COPIES: f64 = 2.0;
 /// The share of the nominal memory and links that transfers reach.
 const TRANSFER_EFFICIENCY: f64 = 0.8;
 
@@ -114,12 +118,16 @@ impl Processor {
         Processor { flops, memory, threads }
     }
 
-    /// One of `cores` devices, which share the processor's threads and its memory.
+    /// One of `cores` devices, which share the processor's threads, its memory and the host's network. MPI moves
+    /// what hosts exchange.
     pub(super) fn core(&self, cores: u32) -> Core {
-        let share = (self.threads as f64 / f64::from(cores.max(1))).min(1.0);
+        let cores = f64::from(cores.max(1));
+        let share = (self.threads as f64 / cores).min(1.0);
         let memory = self.memory * share;
         let flops = DOTS_EFFICIENCY * self.flops * share;
-        Core { flops, memory, link: memory, network: memory, memory_bytes: None }
+        let wire = TRANSFER_EFFICIENCY * HOST_NETWORK / cores;
+        let network = 1.0 / (1.0 / wire + MPI_COPIES / memory);
+        Core { flops, memory, link: memory, network, memory_bytes: None }
     }
 }
 
@@ -172,6 +180,16 @@ mod tests {
     fn a_processor_is_measured() {
         let processor = Processor::measured();
         assert!(processor.flops > 1e8 && processor.memory > 1e8, "{processor:?}");
+    }
+
+    #[test]
+    fn hosts_of_cpu_devices_exchange_by_ethernet_and_mpi() {
+        let network = |memory: f64, cores: u32| {
+            Processor { flops: 1.0, memory, threads: 8 }.core(cores).network
+        };
+        assert!((network(1e15, 1) - 1e9).abs() < 1e4, "the wire's eight tenths");
+        assert!((network(1e15, 4) - 0.25e9).abs() < 1e4, "which the cores share");
+        assert!((network(2e9, 1) - 0.5e9).abs() < 1e4, "slow memory takes as long again");
     }
 
     #[test]
