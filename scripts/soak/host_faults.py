@@ -35,11 +35,15 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random.seed(arguments.seed)
+    # A run that is ended, as by `timeout`, leaves neither runners nor namespaces behind, and says how far it came.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     network = Network(arguments.hosts) if arguments.namespaces else None
-    with tempfile.TemporaryDirectory(prefix="traind-soak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="traind-soak-", ignore_cleanup_errors=True) as folder:
+        soak = Soak(arguments, Path(folder), network)
         try:
-            sys.exit(Soak(arguments, Path(folder), network).run())
+            sys.exit(soak.run())
         finally:
+            soak.stop()
             if network:
                 network.remove()
 
@@ -47,7 +51,13 @@ def main():
 class Soak:
     def __init__(self, arguments, folder, network):
         self.arguments, self.folder, self.network = arguments, folder, network
-        write_inputs(folder, arguments.model)
+        self.processes, self.count, self.longest, self.wrong = [], 0, 0.0, 0
+
+    def job(self, name):
+        return Job(self, name)
+
+    def prepare(self):
+        write_inputs(self.folder, self.arguments.model)
         # Compiles the programs.
         self.job("compile").end()
         self.whole = self.job("whole")
@@ -55,29 +65,38 @@ class Soak:
         self.whole.end()
         self.seconds = time.monotonic() - started
 
-    def job(self, name):
-        return Job(self, name)
-
     def run(self):
         """Returns 1 where a run hung, named no host or ended with other bits."""
+        self.prepare()
+        try:
+            self.suffer_all()
+        finally:
+            seen = f"all others ended within {self.longest:.1f} s, {self.wrong} wrong"
+            print(f"{self.count} faults: {seen}", flush=True)
+        return int(self.wrong > 0)
+
+    def suffer_all(self):
         faults = [kill, stop] + ([cut] if self.network else [])
-        longest, wrong = 0.0, 0
         for number in range(self.arguments.faults):
             job = self.job(f"faulty-{number}")
             fault = faults[number % len(faults)]
             rank = random.randrange(self.arguments.hosts)
             seconds, problem = job.suffer(fault, rank, random.uniform(0.5, 1.0) * self.seconds)
-            longest = max(longest, seconds)
+            self.longest = max(self.longest, seconds)
             job.end()
             if problem is None and job.weights() != self.whole.weights():
                 problem = "the resumed run has other weights"
             if problem:
-                wrong += 1
+                self.wrong += 1
                 print(f"{fault.__name__} host {rank}: {problem}", flush=True)
+            self.count += 1
             shutil.rmtree(job.folder)
-        count = self.arguments.faults
-        print(f"{count} faults: all others ended within {longest:.1f} s, {wrong} wrong", flush=True)
-        return int(wrong > 0)
+
+    def stop(self):
+        """Ends runners that a fault or an early end left."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
 
 class Job:
@@ -105,7 +124,9 @@ class Job:
             environment["TRAIND_COORDINATOR"] = f"{address(0)}:{PORT}"
             command = ["ip", "netns", "exec", namespace(rank), *command]
         log = open(self.folder / f"host-{rank}.log", "ab")
-        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+        self.soak.processes.append(process)
+        return process
 
     def end(self):
         """Runs the job to its end."""

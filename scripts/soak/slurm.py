@@ -207,9 +207,9 @@ def start_munge():
 class Daemon:
     """A daemon on this machine, with the command line for its jobs."""
 
-    def __init__(self, arguments, folder, slurm):
-        self.folder, self.traind = folder, arguments.programs / "traind"
-        self.environment = slurm.environment | {"TRAIND_SOCKET": str(folder / "socket")}
+    def __init__(self, arguments, folder, cluster, engine="slurm"):
+        self.folder, self.traind, self.engine = folder, arguments.programs / "traind", engine
+        self.environment = cluster.environment | {"TRAIND_SOCKET": str(folder / "socket")}
         self.whole = None
 
     def __enter__(self):
@@ -234,7 +234,7 @@ class Daemon:
         return ended
 
     def submit(self, name, steps=STEPS, **resources):
-        resources = {"engine": "slurm", "cores": CORES_PER_HOST, "max_restarts": 0, **resources}
+        resources = {"engine": self.engine, "cores": CORES_PER_HOST, "max_restarts": 0, **resources}
         job = {
             "name": name,
             "model": {"name_or_path": str(self.folder / "model"), "task": "sequence-classification", "num_labels": 3},
@@ -249,6 +249,8 @@ class Daemon:
             "resources": resources,
             "output_dir": str(self.folder / "out" / name),
         }
+        if resources["engine"] == "kubernetes":
+            job["kubernetes"] = {"image": "traind"}
         path = self.folder / f"{name}.yaml"
         path.write_text(json.dumps(job))
         self.cli("submit", str(path))
