@@ -26,7 +26,7 @@ pub struct MemoryEstimate {
 pub(crate) struct Assumptions {
     /// The size of a value in half precision.
     pub half_bytes: usize,
-    /// Whether programs call kernels, which keep nothing for a gradient.
+    /// Whether programs call kernels.
     pub kernels: bool,
 }
 
@@ -89,10 +89,14 @@ impl<'a> Values<'a> {
         let bytes = self.bytes(&node.shape);
         let is_value = self.written[index] && !self.elsewhere.contains(&index);
         // Its gradient reads the operand when it reads the intermediate value.
-        let kept = node.inputs.first().filter(|_| node.op.keeps_intermediate());
-        let kept = kept.filter(|_| !self.assumptions.kernels);
+        let kept = node.inputs.first().filter(|_| self.keeps_intermediate(node));
         let kept = kept.map(|operand| (bytes, ends[operand.index()]));
         is_value.then(|| (bytes, ends[index])).into_iter().chain(kept)
+    }
+
+    fn keeps_intermediate(&self, node: &Node) -> bool {
+        let shapes = node.inputs.iter().map(|input| self.nodes[input.index()].0.shape.clone());
+        node.op.keeps_intermediate(&shapes.collect::<Vec<_>>(), self.assumptions.kernels)
     }
 
     fn bytes(&self, shape: &Shape) -> u64 {
@@ -130,7 +134,7 @@ impl<'a> Values<'a> {
 /// Returns by index which results are in memory of their own.
 fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
     let mut written: Vec<bool> =
-        nodes.iter().map(|(node, _)| node.op.storage() == ResultStorage::Written).collect();
+        nodes.iter().map(|(node, _)| is_written(node.op.storage())).collect();
     for (reader, _) in nodes.iter().filter(|(node, is_needed)| *is_needed && node.op.reads_memory())
     {
         for input in &reader.inputs {
@@ -142,12 +146,18 @@ fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
     written
 }
 
+fn is_written(storage: ResultStorage) -> bool {
+    matches!(storage, ResultStorage::Written | ResultStorage::WrittenWithOperand)
+}
+
 /// Returns by index the node after which each one runs: itself, or the last of its inputs.
 fn ready(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<usize> {
     let mut ready: Vec<usize> = Vec::with_capacity(nodes.len());
     for (index, (node, _)) in nodes.iter().enumerate() {
         let inputs = node.inputs.iter().map(|input| ready[input.index()]).max();
-        ready.push(match written[index] && !shrinks(nodes, node) {
+        let is_early =
+            node.op.storage() == ResultStorage::WrittenWithOperand || shrinks(nodes, node);
+        ready.push(match written[index] && !is_early {
             true => index,
             false => inputs.unwrap_or(0),
         });

@@ -36,8 +36,9 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns whether an intermediate value of the result's shape, expensive to compute, stays in
-    /// memory until the gradient has read it too, if the program calls no kernels.
-    fn keeps_intermediate(&self) -> bool {
+    /// memory until the gradient has read it too. `kernels`: the program may call kernels.
+    fn keeps_intermediate(&self, inputs: &[Shape], kernels: bool) -> bool {
+        let _ = (inputs, kernels);
         false
     }
 
@@ -60,6 +61,8 @@ pub enum ResultStorage {
     Fused,
     /// Memory of its own.
     Written,
+    /// Memory of its own, from the time at which its operand is computed.
+    WrittenWithOperand,
     /// The memory of its first operand, under another shape.
     View,
 }

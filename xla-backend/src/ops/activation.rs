@@ -118,7 +118,7 @@ impl Composite for Activation {
         ResultStorage::Fused
     }
 
-    /// The error function, the tangent or the logistic function.
+    /// That of the error function, the tangent or the logistic function.
     fn keeps_intermediate(&self) -> bool {
         !matches!(self, Activation::Relu)
     }

@@ -20,7 +20,8 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// See [`Op::keeps_intermediate`].
+    /// Whether what [`expand`](Self::expand) gives for the operation keeps an intermediate value, as
+    /// [`Op::keeps_intermediate`] says. Kernels keep none.
     fn keeps_intermediate(&self) -> bool {
         false
     }
@@ -59,8 +60,9 @@ impl<C: Composite> Op for C {
         Composite::reads_memory(self)
     }
 
-    fn keeps_intermediate(&self) -> bool {
-        Composite::keeps_intermediate(self)
+    fn keeps_intermediate(&self, inputs: &[Shape], kernels: bool) -> bool {
+        let is_kernel = || kernels && self.kernel(inputs).is_some();
+        Composite::keeps_intermediate(self) && !is_kernel()
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -27,7 +27,7 @@ impl Op for Part {
     }
 
     fn storage(&self) -> ResultStorage {
-        ResultStorage::Written
+        ResultStorage::WrittenWithOperand
     }
 
     fn infer(&self, _inputs: &[Shape]) -> Result<Shape, Problem> {
