@@ -3,6 +3,7 @@
 //! contain the name alone, so that an executable from a cache runs this process's code.
 
 mod attention;
+pub(crate) mod attributes;
 mod cross_entropy;
 mod gelu;
 mod norm;
@@ -122,7 +123,10 @@ pub(crate) struct KernelUse {
 impl KernelUse {
     /// A reduction by MPI.
     pub(crate) fn across_hosts(reduction: Reduction) -> KernelUse {
-        KernelUse::new(AllReduce::NAME, format!("reduction = {} : i64", reduction as i64))
+        KernelUse::new(
+            AllReduce::NAME,
+            format!("reduction = {}", attributes::integer(reduction as usize)),
+        )
     }
 
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {

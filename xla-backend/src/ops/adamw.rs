@@ -5,6 +5,7 @@ use super::composite::Composite;
 use super::{Backward, Problem, ResultStorage};
 use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
+use crate::kernels::attributes::flag;
 use crate::kernels::{AdamW as AdamWKernel, KernelUse};
 use crate::tensor::Tensor;
 
@@ -108,7 +109,7 @@ fn updated(inputs: &[Tensor], decays: bool) -> Result<[Tensor; 3]> {
 }
 
 fn attributes(decays: bool) -> String {
-    format!("decays = {} : i64", i64::from(decays))
+    format!("decays = {}", flag(decays))
 }
 
 impl Composite for AdamW {

@@ -9,6 +9,7 @@ use super::random::block_bits;
 use super::{Backward, DotDims, Problem, Random, ResultStorage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
+use crate::kernels::attributes::{flag, integer, number};
 use crate::kernels::{AttentionBackward, AttentionForward, KernelUse};
 use crate::tensor::Tensor;
 
@@ -234,9 +235,11 @@ impl Call {
         let flops = products * 2.0 * (inputs[0].element_count() * sizes(inputs)[1]) as f64;
         let AttentionSpec { num_heads, scale, dropout } = self.spec;
         let attributes = format!(
-            "causal = {} : i64, dropout = {dropout:?} : f64, heads = {num_heads} : i64, \
-             scale = {scale:?} : f64",
-            u8::from(self.is_causal)
+            "causal = {}, dropout = {}, heads = {}, scale = {}",
+            flag(self.is_causal),
+            number(dropout),
+            integer(num_heads),
+            number(scale)
         );
         (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes).with_flops(flops))
     }

@@ -8,6 +8,7 @@ use super::random::block_bits;
 use super::{Backward, Problem, Random, ResultStorage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
+use crate::kernels::attributes::{flag, number};
 use crate::kernels::{KernelUse, NormBackward, NormForward};
 use crate::tensor::Tensor;
 
@@ -119,9 +120,6 @@ impl Norm {
     }
 
     fn attributes(self) -> String {
-        // As its bits: MLIR reads no 1e-5 without a point.
-        let number = |x: f64| format!("0x{:016X} : f64", x.to_bits());
-        let flag = |is_set: bool| format!("{} : i64", i64::from(is_set));
         format!(
             "centered = {}, dropout = {}, epsilon = {}, residual = {}",
             flag(self.centered),

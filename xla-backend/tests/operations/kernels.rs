@@ -83,6 +83,11 @@ fn attention_drops_the_same_shares() {
 }
 
 #[test]
+fn attention_drops_hardly_anything() {
+    attention([2, 12, 8], 2, 1e-5, false);
+}
+
+#[test]
 fn causal_attention_with_one_head() {
     attention([2, 18, 8], 1, 0.5, true);
 }
