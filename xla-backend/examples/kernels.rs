@@ -17,7 +17,7 @@ use traind_xla::autodiff::gradients;
 use traind_xla::kernels::register_kernels;
 use traind_xla::ops::Random;
 use traind_xla::runtime::with_platform_options;
-use traind_xla::stablehlo::{DotPrecision, Lowering, Output, lower};
+use traind_xla::stablehlo::{Lowering, Output, lower};
 use traind_xla::{DType, Shape, Tensor, Trace};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -117,7 +117,7 @@ fn program(client: &Client, case: &Case, kernels: bool) -> Outcome<(Executable, 
     let gradients = gradients(&loss, &wrt)?;
     let outputs: Vec<Output> =
         [&result].into_iter().chain(&gradients).map(|tensor| Output::new(tensor.node())).collect();
-    let lowering = Lowering { dots: DotPrecision::Platform, kernels };
+    let lowering = Lowering { kernels, ..Lowering::default() };
     let program = lower(&trace.graph(), "operation", &outputs, 1, lowering);
     let options = with_platform_options(CompileOptions::replicas(1), client.platform_name());
     let executable = client.compile(&program.text, &options)?;

@@ -73,7 +73,9 @@ pub enum Error {
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 
     /// Programs for a platform cannot reduce across hosts by MPI.
-    #[error("jobs of platform {platform} cannot have several hosts: MPI reaches CPU devices alone")]
+    #[error(
+        "jobs of platform {platform} cannot have several hosts: the plugin's programs cannot call MPI"
+    )]
     NoHosts { platform: String },
 
     #[error(transparent)]

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, Engine, JobFile, Parsed, Platform, Violation};
+use traind_job_file::{DataFiles, Engine, JobFile, Parsed, Violation};
 use traind_proto::v1;
 
 use super::error::{Error, FieldViolation};
@@ -299,24 +299,16 @@ pub(crate) fn check_machine(job: &JobFile, settings: &Settings) -> Result<(), Er
     check_count(job.resources.cores, settings)
 }
 
-/// Refuses several hosts with an engine that starts runners on its own host alone, or on a platform
-/// whose devices exchange data within a host alone.
+/// Refuses several hosts with an engine that starts runners on its own host alone.
 fn check_hosts(job: &JobFile) -> Result<(), Error> {
-    let (hosts, platform) = (job.resources.hosts, job.resources.platform);
-    if hosts == 1 {
+    let hosts = job.resources.hosts;
+    if hosts == 1 || Cluster::of(job.resources.engine).is_some() {
         return Ok(());
     }
-    let description = match Cluster::of(job.resources.engine) {
-        None => format!(
-            "is {hosts}, and `resources.engine: local` runs a job on the daemon's host alone; set the \
-             engine to slurm or kubernetes, or start traind-runner on each host yourself"
-        ),
-        Some(_) if platform != Platform::Cpu => format!(
-            "is {hosts}, and jobs of platform {platform} have one host: only cpu devices exchange data \
-             between hosts"
-        ),
-        Some(_) => return Ok(()),
-    };
+    let description = format!(
+        "is {hosts}, and `resources.engine: local` runs a job on the daemon's host alone; set the \
+         engine to slurm or kubernetes, or start traind-runner on each host yourself"
+    );
     let field = "resources.hosts".to_owned();
     Err(Error::JobFile { violations: vec![FieldViolation { field, description }] })
 }

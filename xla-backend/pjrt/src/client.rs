@@ -31,7 +31,15 @@ pub(crate) struct ClientInner {
     platform_name: String,
     platform_version: String,
     process_index: i32,
-    job_device_ids: Vec<i32>,
+    job_devices: Vec<JobDevice>,
+}
+
+/// A device of any process of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobDevice {
+    pub id: i32,
+    /// The process that it belongs to.
+    pub process_index: i32,
 }
 
 impl ClientInner {
@@ -72,7 +80,7 @@ impl Client {
         };
         Ok(Self(Arc::new(ClientInner {
             devices: read_devices(&handle)?,
-            job_device_ids: read_job_device_ids(&handle)?,
+            job_devices: read_job_devices(&handle)?,
             process_index: handle.query::<ClientProcessIndexArgs>()?.process_index,
             capabilities: OnceLock::new(),
             launch_failure: OnceLock::new(),
@@ -119,10 +127,10 @@ impl Client {
         self.0.process_index
     }
 
-    /// The ids of the devices of all processes that form the platform together; those
-    /// of [`Client::devices`] are among them.
-    pub fn job_device_ids(&self) -> &[i32] {
-        &self.0.job_device_ids
+    /// The devices of all processes that form the platform together; [`Client::devices`] are among
+    /// them.
+    pub fn job_devices(&self) -> &[JobDevice] {
+        &self.0.job_devices
     }
 }
 
@@ -176,7 +184,7 @@ fn read_devices(handle: &Handle<RawClient>) -> Result<Vec<DeviceRecord>> {
         .collect()
 }
 
-fn read_job_device_ids(handle: &Handle<RawClient>) -> Result<Vec<i32>> {
+fn read_job_devices(handle: &Handle<RawClient>) -> Result<Vec<JobDevice>> {
     let args = handle.query::<ClientDevicesArgs>()?;
     // SAFETY: the list comes with its length and lives as the client does.
     let pointers = unsafe { copy_slice(args.devices, args.num_devices) };
@@ -185,7 +193,7 @@ fn read_job_device_ids(handle: &Handle<RawClient>) -> Result<Vec<i32>> {
         .map(|pointer| {
             // SAFETY: the client owns the device, and the handle is dropped first.
             let raw = unsafe { Borrowed::new::<ClientDevicesArgs>(handle.plugin(), pointer) }?;
-            records::read_id(handle.plugin(), &raw)
+            records::read_job_device(handle.plugin(), &raw)
         })
         .collect()
 }

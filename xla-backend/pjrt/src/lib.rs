@@ -48,7 +48,7 @@ mod value;
 pub use api_version::ApiVersion;
 pub use buffer::{Buffer, HostCopy};
 pub use capabilities::Capabilities;
-pub use client::Client;
+pub use client::{Client, JobDevice};
 pub use create_options::CreateOptions;
 pub use device::{Device, DeviceMemoryStats};
 pub use dtype::{DType, Element, Shape};

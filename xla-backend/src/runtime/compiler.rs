@@ -105,7 +105,7 @@ impl Compiler {
 
     fn options(&self) -> CompileOptions {
         let job = self.cores.job();
-        let options = CompileOptions::replicas(job.mesh().replica_count())
+        let options = CompileOptions::replicas(job.device_ids().len())
             .on_devices(job.device_ids().iter().copied());
         with_platform_options(options, self.cores.client().platform_name())
     }

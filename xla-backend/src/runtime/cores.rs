@@ -3,19 +3,21 @@
 
 use std::sync::Arc;
 
-use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device};
+use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device, JobDevice};
 
 use super::HostArray;
+use super::platform::reach;
 use crate::error::{Error, Result};
 use crate::graph::DType;
 use crate::kernels::enable_hosts;
 use crate::mesh::{Coordinates, Mesh};
+use crate::stablehlo::Reach;
 
 /// One run's inputs: `[local core][input]`, in the order of the step's inputs.
 pub type CoreInputs = Vec<Vec<Buffer>>;
 
-/// All cores of a job, on every host that takes part: each runs one replica of
-/// a program.
+/// All cores that run a program together, each one replica of it: those of this host and, where
+/// programs span hosts, those of the others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobCores {
     mesh: Mesh,
@@ -23,10 +25,10 @@ pub struct JobCores {
 }
 
 impl JobCores {
-    /// `device_ids` has the platform's device of each replica of the mesh.
-    pub fn new(mesh: Mesh, device_ids: Vec<i32>) -> Result<JobCores> {
-        check_count("devices of the job", mesh.replica_count(), device_ids.len())?;
-        Ok(JobCores { mesh, device_ids })
+    /// `device_ids` has the platform's device of each replica of the mesh, and where programs span
+    /// hosts, of each host in turn.
+    pub fn new(mesh: Mesh, device_ids: Vec<i32>) -> JobCores {
+        JobCores { mesh, device_ids }
     }
 
     pub fn mesh(&self) -> &Mesh {
@@ -35,6 +37,17 @@ impl JobCores {
 
     pub fn device_ids(&self) -> &[i32] {
         &self.device_ids
+    }
+
+    /// The cores of one pipeline stage, a mesh of their own.
+    fn of_stage(&self, pipeline: usize) -> JobCores {
+        let stage = self.mesh.of_stage();
+        let replicas: Vec<usize> = (0..stage.replica_count())
+            .map(|it| self.mesh.replica(Coordinates { pipeline, ..stage.coordinates(it) }))
+            .collect();
+        let hosts = self.device_ids.chunks(self.mesh.replica_count());
+        let device_ids = hosts.flat_map(|ids| replicas.iter().map(|&replica| ids[replica]));
+        JobCores::new(stage, device_ids.collect())
     }
 }
 
@@ -56,14 +69,19 @@ struct LocalCore {
 
 impl LocalCores {
     /// Selects the job's cores that are devices of `client`, by ascending replica. A mesh of several
-    /// hosts needs [`World::start`](traind_mpi::World::start) before.
+    /// hosts needs [`World::start`](traind_mpi::World::start) before where programs do not span them.
     pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
-        enable_hosts(&client, &job.mesh)?;
-        let replicas = job.device_ids.iter().enumerate();
-        let cores: Vec<LocalCore> = replicas
-            .filter_map(|(replica, &id)| {
+        let replicas = job.mesh.replica_count();
+        let reach = reach(client.platform_name(), &job.mesh);
+        check_count("devices of the job", reach.hosts() * replicas, job.device_ids.len())?;
+        if reach == Reach::Host {
+            enable_hosts(&client, &job.mesh)?;
+        }
+        let places = job.device_ids.iter().enumerate();
+        let cores: Vec<LocalCore> = places
+            .filter_map(|(place, &id)| {
                 let device = client.devices().find(|device| device.id() == id)?;
-                Some(LocalCore { device, replica })
+                Some(LocalCore { device, replica: place % replicas })
             })
             .collect();
         if cores.is_empty() {
@@ -73,21 +91,20 @@ impl LocalCores {
         Ok(LocalCores { client, job: job.into(), cores: cores.into() })
     }
 
-    /// Takes the first devices of the client as all cores of the job.
+    /// Takes the first devices of the client, and where programs span hosts those of each other
+    /// process, as all cores of the job.
     pub fn of_host(client: Client, mesh: Mesh) -> Result<LocalCores> {
-        let ids = client.devices().map(|device| device.id()).take(mesh.replica_count()).collect();
-        LocalCores::new(client, JobCores::new(mesh, ids)?)
+        let count = mesh.replica_count();
+        let ids = match reach(client.platform_name(), &mesh) {
+            Reach::Host => client.devices().map(|device| device.id()).take(count).collect(),
+            Reach::Hosts(hosts) => first_of_each_host(client.job_devices(), hosts, count)?,
+        };
+        LocalCores::new(client, JobCores::new(mesh, ids))
     }
 
     /// The cores of one pipeline stage, a mesh of their own.
     pub fn of_stage(&self, pipeline: usize) -> Result<LocalCores> {
-        let (mesh, stage) = (self.mesh(), self.mesh().of_stage());
-        let device_id = |replica| {
-            let place = Coordinates { pipeline, ..stage.coordinates(replica) };
-            self.job.device_ids[mesh.replica(place)]
-        };
-        let device_ids = (0..stage.replica_count()).map(device_id).collect();
-        LocalCores::new(self.client.clone(), JobCores::new(stage, device_ids)?)
+        LocalCores::new(self.client.clone(), self.job.of_stage(pipeline))
     }
 
     /// The number of cores that this process drives.
@@ -110,6 +127,19 @@ impl LocalCores {
 
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The number by which all hosts know a launch of a program that spans them, other than those of
+    /// launches on other cores of this process; `None` where programs end at their host. `count`
+    /// counts from 1 on these cores.
+    pub(super) fn launch_id(&self, count: usize) -> Option<i32> {
+        if reach(self.client.platform_name(), self.mesh()) == Reach::Host {
+            return None;
+        }
+        let first = self.job.device_ids.iter().min().copied().unwrap_or(0);
+        let all = self.client.job_devices().len();
+        let number = count.wrapping_mul(all).wrapping_add(usize::try_from(first).unwrap_or(0));
+        Some((number & i32::MAX as usize) as i32)
     }
 
     /// The device of a local core.
@@ -156,6 +186,20 @@ impl LocalCores {
     }
 }
 
+/// The ids of the first `count` devices of each of `hosts`, by the process that they belong to: ids
+/// need not ascend with the processes.
+fn first_of_each_host(devices: &[JobDevice], hosts: usize, count: usize) -> Result<Vec<i32>> {
+    let of_host = |host: usize| {
+        let own = devices.iter().filter(|device| usize::try_from(device.process_index) == Ok(host));
+        let mut ids: Vec<i32> = own.map(|device| device.id).collect();
+        ids.sort_unstable();
+        ids.truncate(count);
+        check_count(&format!("devices of host {host}"), count, ids.len())?;
+        Ok(ids)
+    };
+    Ok((0..hosts).map(of_host).collect::<Result<Vec<_>>>()?.concat())
+}
+
 /// Refuses a number of things other than the expected one.
 pub(super) fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
     if expected == got {
@@ -180,5 +224,33 @@ fn pjrt_dtype(dtype: DType) -> PjrtDType {
         DType::BF16 => PjrtDType::Bf16,
         DType::F32 => PjrtDType::F32,
         DType::F64 => PjrtDType::F64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::Placement;
+
+    fn devices(of_processes: &[(i32, i32)]) -> Vec<JobDevice> {
+        let device = |&(id, process_index)| JobDevice { id, process_index };
+        of_processes.iter().map(device).collect()
+    }
+
+    #[test]
+    fn the_devices_of_all_hosts_are_in_the_order_of_hosts() {
+        let devices = devices(&[(4, 0), (0, 1), (5, 0), (1, 1), (2, 1), (3, 0)]);
+        assert_eq!(first_of_each_host(&devices, 2, 2).unwrap(), [3, 4, 0, 1]);
+        let error = first_of_each_host(&devices, 3, 2).unwrap_err().to_string();
+        assert!(error.contains("devices of host 2"), "{error}");
+    }
+
+    #[test]
+    fn a_stage_has_its_cores_of_every_host() {
+        let mesh = Mesh::new(1, 2, 2, Placement::Cluster).unwrap().on_hosts(2, 1).unwrap();
+        let job = JobCores::new(mesh, vec![10, 11, 12, 13, 20, 21, 22, 23]);
+        assert_eq!(job.of_stage(0).device_ids(), [10, 11, 20, 21]);
+        assert_eq!(job.of_stage(1).device_ids(), [12, 13, 22, 23]);
+        assert_eq!(job.of_stage(1).mesh().hosts(), 2);
     }
 }

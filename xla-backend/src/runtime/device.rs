@@ -26,6 +26,8 @@ pub struct LazyDevice {
     buffers: Vec<Vec<Buffer>>,
     on_host: HostVariables,
     steps: HashMap<String, Step>,
+    /// The number of programs launched so far.
+    launches: usize,
 }
 
 impl LazyDevice {
@@ -43,6 +45,7 @@ impl LazyDevice {
             buffers: Vec::new(),
             on_host: HostVariables::default(),
             steps: HashMap::new(),
+            launches: 0,
         }
     }
 
@@ -179,12 +182,15 @@ impl LazyDevice {
     /// The same with inputs `[local core][input]` that others keep.
     pub fn mark_step_with(&mut self, key: &str, inputs: &[Vec<&Buffer>]) -> Result<Pending> {
         let start = Instant::now();
+        self.launches += 1;
+        let options =
+            ExecuteOptions { launch_id: self.cores.launch_id(self.launches), ..Default::default() };
         let step = self.steps.get(key).ok_or_else(|| Error::NotPrepared { key: key.to_owned() })?;
         self.check_inputs(step, inputs)?;
         let loaded = self.load(step)?;
         let arguments = self.arguments(step, inputs, &loaded)?;
         let dispatch = start.elapsed();
-        let run = step.executable.execute(&arguments, &ExecuteOptions::default())?;
+        let run = step.executable.execute(&arguments, &options)?;
         let call = start.elapsed() - dispatch;
         let assigned = step.recorded.assigned.len();
         let fetched = step.recorded.fetched.len();

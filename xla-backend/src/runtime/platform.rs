@@ -2,7 +2,8 @@
 
 use traind_pjrt::{CompileOptions, OptionOverride};
 
-use crate::stablehlo::DotPrecision;
+use crate::mesh::Mesh;
+use crate::stablehlo::{DotPrecision, Reach};
 
 /// Left to itself, XLA rounds the operands of float32 dots to TensorFloat-32 on GPUs that have
 /// it, ten bits of mantissa. PyTorch does so only on request.
@@ -10,6 +11,15 @@ pub(super) fn dot_precision(platform: &str, tensor_float_32: bool) -> DotPrecisi
     match platform {
         "cuda" if !tensor_float_32 => DotPrecision::Highest,
         _ => DotPrecision::Platform,
+    }
+}
+
+/// The hosts of `mesh` that one program spans: the collectives of CPU devices end at their process.
+pub(super) fn reach(platform: &str, mesh: &Mesh) -> Reach {
+    match mesh.hosts() {
+        1 => Reach::Host,
+        _ if platform == "cpu" => Reach::Host,
+        hosts => Reach::Hosts(hosts),
     }
 }
 
@@ -32,9 +42,17 @@ const CPU_OFF: [&str; 3] = [
     "xla_cpu_enable_concurrency_optimized_scheduler",
 ];
 
+/// Switched off on GPUs: hosts that divide the search for the fastest kernels wait for one another,
+/// and so for ever where one of them finds the program in its cache.
+const CUDA_OFF: [&str; 1] = ["xla_gpu_shard_autotuning"];
+
 /// `options` with what `platform` (a client's platform name) needs.
 pub fn with_platform_options(options: CompileOptions, platform: &str) -> CompileOptions {
-    let off: &[&str] = if platform == "cpu" { &CPU_OFF } else { &[] };
+    let off: &[&str] = match platform {
+        "cpu" => &CPU_OFF,
+        "cuda" => &CUDA_OFF,
+        _ => &[],
+    };
     off.iter()
         .fold(options, |options, flag| options.with_override(*flag, OptionOverride::Bool(false)))
 }
@@ -42,6 +60,16 @@ pub fn with_platform_options(options: CompileOptions, platform: &str) -> Compile
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_span_the_hosts_except_those_of_cpu_devices() {
+        let mesh = Mesh::data_parallel(4).unwrap();
+        assert_eq!(reach("cuda", &mesh), Reach::Host);
+        let on_two = mesh.on_hosts(2, 1).unwrap();
+        assert_eq!(reach("cpu", &on_two), Reach::Host);
+        assert_eq!(reach("cuda", &on_two), Reach::Hosts(2));
+        assert_eq!(reach("neuron", &on_two), Reach::Hosts(2));
+    }
 
     #[test]
     fn float32_is_float32_on_gpus_unless_told() {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::platform::{dot_precision, half_bytes};
+use super::platform::{dot_precision, half_bytes, reach};
 use super::recording::{Argument, Recorded, Recording, StepInput};
 use super::variable::Variable;
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate};
@@ -60,7 +60,8 @@ impl Recorder {
     /// For cores of `platform`, a client's platform name. `tensor_float_32`: GPUs may round the
     /// operands of float32 dots. `kernels`: programs may call kernels of ours.
     pub fn new(mesh: Mesh, platform: &str, tensor_float_32: bool, kernels: bool) -> Recorder {
-        let lowering = Lowering { dots: dot_precision(platform, tensor_float_32), kernels };
+        let dots = dot_precision(platform, tensor_float_32);
+        let lowering = Lowering { dots, kernels, reach: reach(platform, &mesh) };
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use traind_mpi::Reduction;
 
-use super::{DotPrecision, Lowering};
+use super::{DotPrecision, Lowering, Reach};
 use crate::graph::{DType, Graph, NodeId, Shape};
 use crate::kernels::KernelUse;
 
@@ -49,14 +49,38 @@ pub struct Emitter {
     body: String,
     next: usize,
     lowering: Lowering,
+    /// The replicas of one host, by which the graph numbers them.
+    host_replicas: usize,
     kernel_flops: f64,
     /// The result of the last exchange with other hosts.
     exchanged: Option<Value>,
 }
 
 impl Emitter {
-    pub(super) fn new(lowering: Lowering) -> Emitter {
-        Emitter { body: String::new(), next: 0, lowering, kernel_flops: 0.0, exchanged: None }
+    pub(super) fn new(lowering: Lowering, host_replicas: usize) -> Emitter {
+        Emitter {
+            body: String::new(),
+            next: 0,
+            lowering,
+            host_replicas,
+            kernel_flops: 0.0,
+            exchanged: None,
+        }
+    }
+
+    /// Lists of replicas of one host, repeated for each host that the program spans.
+    pub(crate) fn on_every_host(&self, replicas: &[Vec<usize>]) -> Vec<Vec<usize>> {
+        let firsts = (0..self.lowering.reach.hosts()).map(|host| host * self.host_replicas);
+        let on_host =
+            |first| replicas.iter().map(move |list| list.iter().map(|it| first + it).collect());
+        firsts.flat_map(on_host).collect()
+    }
+
+    /// The groups of the same replica of all hosts, where the program spans them.
+    pub(crate) fn groups_over_hosts(&self) -> Option<Vec<Vec<usize>>> {
+        let Reach::Hosts(hosts) = self.lowering.reach else { return None };
+        let same = |replica| (0..hosts).map(|host| host * self.host_replicas + replica).collect();
+        Some((0..self.host_replicas).map(same).collect())
     }
 
     /// Whether operations may lower to kernels.

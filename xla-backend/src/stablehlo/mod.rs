@@ -36,6 +36,27 @@ pub enum DotPrecision {
     Highest,
 }
 
+/// The hosts that a program spans, in a job over several of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Each host runs a program of its own, and exchanges values with the others by MPI.
+    #[default]
+    Host,
+    /// All hosts, as many as given, run one program, whose replicas are those of the first host,
+    /// then those of the next.
+    Hosts(usize),
+}
+
+impl Reach {
+    /// The number of hosts that run one program together.
+    pub fn hosts(self) -> usize {
+        match self {
+            Reach::Host => 1,
+            Reach::Hosts(hosts) => hosts,
+        }
+    }
+}
+
 /// The choices that lowering leaves to the platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
@@ -43,11 +64,12 @@ pub struct Lowering {
     /// Operations that have a kernel lower to a call of it:
     /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may.
     pub kernels: bool,
+    pub reach: Reach,
 }
 
 impl From<DotPrecision> for Lowering {
     fn from(dots: DotPrecision) -> Lowering {
-        Lowering { dots, kernels: false }
+        Lowering { dots, ..Lowering::default() }
     }
 }
 
@@ -57,20 +79,25 @@ pub struct Program {
     pub text: String,
     pub parameters: Vec<Shape>,
     pub outputs: Vec<Shape>,
+    /// Those of all hosts that the program spans.
     pub num_replicas: usize,
     /// The floating-point operations of the kernels that it calls, which a compiler does not count.
     pub kernel_flops: f64,
 }
 
-/// Lowers the nodes that `outputs` depend on; others leave no trace.
+/// Lowers the nodes that `outputs` depend on; others leave no trace. The graph's replicas are the
+/// `host_replicas` of one host.
 pub fn lower(
     graph: &Graph,
     name: &str,
     outputs: &[Output],
-    num_replicas: usize,
+    host_replicas: usize,
     lowering: impl Into<Lowering>,
 ) -> Program {
-    let (body, kernel_flops) = lower_body(graph, outputs, lowering.into());
+    let lowering = lowering.into();
+    let num_replicas = lowering.reach.hosts() * host_replicas;
+    let emitter = Emitter::new(lowering, host_replicas);
+    let (body, kernel_flops) = lower_body(graph, outputs, emitter);
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -89,8 +116,7 @@ pub fn lower(
     Program { text, parameters, outputs: results, num_replicas, kernel_flops }
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output], lowering: Lowering) -> (String, f64) {
-    let mut emitter = Emitter::new(lowering);
+fn lower_body(graph: &Graph, outputs: &[Output], mut emitter: Emitter) -> (String, f64) {
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
     };

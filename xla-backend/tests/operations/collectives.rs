@@ -56,6 +56,66 @@ fn collectives_move_values_between_replicas() {
     );
 }
 
+/// The result of `build` on each of two replicas of each of two hosts, which run one program.
+fn on_two_hosts(inputs: [&[f64]; 4], build: impl Fn(&Tensor) -> Result<Tensor>) -> [Numbers; 4] {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::F32, [inputs[0].len()])).unwrap();
+    let result = build(&x).unwrap();
+    let arguments = inputs.map(|numbers| vec![numbers.to_vec()]);
+    let mut results = Compiled::of_hosts(&[&result], 2, 2).run(&arguments);
+    [0, 1, 2, 3].map(|replica: usize| results[replica].remove(0))
+}
+
+#[test]
+fn collectives_within_a_host_are_made_on_each_host() {
+    let inputs: [&[f64]; 4] = [&[0.0, 1.0], &[10.0, 11.0], &[20.0, 21.0], &[30.0, 31.0]];
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.all_reduce(ReduceKind::Sum, &[vec![0, 1]])),
+        [[10.0, 12.0], [10.0, 12.0], [50.0, 52.0], [50.0, 52.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.reduce_scatter(ReduceKind::Sum, 0, &[vec![0, 1]])),
+        [[10.0], [12.0], [50.0], [52.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.slice(0, 0, 1)?.all_gather(0, &[vec![0, 1]])),
+        [[0.0, 10.0], [0.0, 10.0], [20.0, 30.0], [20.0, 30.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.all_to_all(0, 0, &[vec![0, 1]])),
+        [[0.0, 10.0], [1.0, 11.0], [20.0, 30.0], [21.0, 31.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.collective_permute(&[(0, 1)])),
+        [[0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [20.0, 21.0]].map(|v| v.to_vec())
+    );
+}
+
+#[test]
+fn one_program_reduces_over_all_hosts() {
+    let inputs: [&[f64]; 4] = [&[1.0], &[10.0], &[100.0], &[1000.0]];
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.all_reduce_hosts(ReduceKind::Sum, 2)),
+        [[101.0], [1010.0], [101.0], [1010.0]].map(|v| v.to_vec())
+    );
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.all_reduce_hosts(ReduceKind::Max, 2)),
+        [[100.0], [1000.0], [100.0], [1000.0]].map(|v| v.to_vec())
+    );
+    let mesh = Mesh::data_parallel(2).unwrap().on_hosts(2, 1).unwrap();
+    assert_eq!(
+        on_two_hosts(inputs, |x| x.all_reduce_over(ReduceKind::Sum, &mesh, &[Axis::Data])),
+        [[1111.0]; 4].map(|v| v.to_vec())
+    );
+    // Large enough to be scattered within a host first, with a rest that is padded.
+    let large: [Numbers; 4] = [1.0, 10.0, 100.0, 1000.0].map(|value| vec![value; 4097]);
+    let sums = on_two_hosts(large.each_ref().map(Vec::as_slice), |x| {
+        x.all_reduce_over(ReduceKind::Sum, &mesh, &[Axis::Data])
+    });
+    assert!(sums.iter().flatten().all(|&sum| sum == 1111.0));
+    assert_eq!(sums[3].len(), 4097);
+}
+
 /// A data-parallel step: a mean loss, its gradient, and the mean of the
 /// gradients over the data axis.
 fn data_parallel_step(mesh: &Mesh) -> (Tensor, Tensor) {

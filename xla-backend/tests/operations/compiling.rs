@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{Compiler, ExecutableCache, ExecutableSource, LocalCores};
-use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, lower};
+use traind_xla::stablehlo::{DotPrecision, Output, Program, lower};
 use traind_xla::{DType, Shape, Trace};
 
 use crate::evaluator::CLIENT;
@@ -15,13 +15,7 @@ fn doubling() -> Program {
     let number = trace.parameter("number", Shape::scalar(DType::F32)).unwrap();
     let double = number.add(&number).unwrap();
     let outputs = [Output::new(double.node())];
-    lower(
-        &trace.graph(),
-        "test",
-        &outputs,
-        1,
-        Lowering { dots: DotPrecision::Highest, kernels: false },
-    )
+    lower(&trace.graph(), "test", &outputs, 1, DotPrecision::Highest)
 }
 
 fn compiler(cache: &Path) -> Compiler {

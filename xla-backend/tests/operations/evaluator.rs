@@ -10,7 +10,7 @@ use traind_pjrt::{
 };
 use traind_xla::kernels::register_kernels;
 use traind_xla::runtime::with_platform_options;
-use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, lower};
+use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, Reach, lower};
 use traind_xla::verify::verify;
 use traind_xla::{DType, Shape, Tensor};
 
@@ -42,15 +42,23 @@ impl Compiled {
     /// The same program with kernels where operations have them.
     pub(crate) fn with_kernels(outputs: &[&Tensor]) -> Compiled {
         assert!(register_kernels(&CLIENT), "the CPU plugin calls no kernels");
-        Compiled::lowered(outputs, 1, Lowering { dots: DotPrecision::Highest, kernels: true })
+        let dots = DotPrecision::Highest;
+        Compiled::lowered(outputs, 1, Lowering { dots, kernels: true, ..Lowering::default() })
     }
 
-    fn lowered(outputs: &[&Tensor], num_replicas: usize, lowering: Lowering) -> Compiled {
+    /// One program of `hosts` hosts with `host_replicas` each.
+    pub(crate) fn of_hosts(outputs: &[&Tensor], hosts: usize, host_replicas: usize) -> Compiled {
+        let (dots, reach) = (DotPrecision::Highest, Reach::Hosts(hosts));
+        let lowering = Lowering { dots, reach, ..Lowering::default() };
+        Compiled::lowered(outputs, host_replicas, lowering)
+    }
+
+    fn lowered(outputs: &[&Tensor], host_replicas: usize, lowering: Lowering) -> Compiled {
         let graph = outputs[0].trace().graph();
         verify(&graph).unwrap();
         let outputs: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
-        let program = lower(&graph, "test", &outputs, num_replicas, lowering);
-        let options = CompileOptions::replicas(num_replicas);
+        let program = lower(&graph, "test", &outputs, host_replicas, lowering);
+        let options = CompileOptions::replicas(program.num_replicas);
         let options = with_platform_options(options, CLIENT.platform_name());
         let executable = CLIENT
             .compile(&program.text, &options)

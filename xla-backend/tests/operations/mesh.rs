@@ -140,7 +140,7 @@ fn hosts_divide_batches_and_have_replicas_of_their_own() {
 fn local_cores_are_the_job_s_that_the_client_has() {
     let [first, second] = [0, 1].map(|index| CLIENT.device(index).unwrap().id());
     let mesh = Mesh::new(2, 2, 1, Placement::Spread).unwrap();
-    let job = JobCores::new(mesh, vec![901, second, 902, first]).unwrap();
+    let job = JobCores::new(mesh, vec![901, second, 902, first]);
     let cores = LocalCores::new(CLIENT.clone(), job).unwrap();
     assert_eq!(cores.len(), 2);
     assert_eq!([0, 1].map(|core| cores.device(core).id()), [second, first]);
@@ -161,7 +161,7 @@ fn a_job_over_hosts_needs_mpi() {
 #[test]
 fn a_job_without_a_core_here_or_with_too_few_is_refused() {
     let mesh = |cores| Mesh::data_parallel(cores).unwrap();
-    let elsewhere = JobCores::new(mesh(1), vec![901]).unwrap();
+    let elsewhere = JobCores::new(mesh(1), vec![901]);
     assert!(matches!(LocalCores::new(CLIENT.clone(), elsewhere), Err(Error::Count { .. })));
     assert!(matches!(LocalCores::of_host(CLIENT.clone(), mesh(99)), Err(Error::Count { .. })));
 }

@@ -10,17 +10,21 @@ mod arguments;
 mod environment;
 mod meeting;
 mod status_file;
+mod store;
 mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use traind_pjrt::KeyValueStore;
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
 use traind_rendezvous::{Client, Placement, RendezvousError, Server, Verdict, node_name};
 
 use crate::error::{RunError, RunResult};
+
+use store::RendezvousStore;
 
 pub(crate) use agreement::StopAgreement;
 pub(crate) use arguments::placement_of;
@@ -233,6 +237,12 @@ impl Hosts {
     pub(crate) fn serve_mpi(&self) -> RunResult<Option<std::os::unix::net::UnixStream>> {
         let client = self.client()?.cloned();
         Ok(client.map(traind_rendezvous::serve_pmi).transpose()?)
+    }
+
+    /// The store by which device clients of all hosts find each other.
+    pub(crate) fn store(&self) -> RunResult<Option<Arc<dyn KeyValueStore>>> {
+        let client = self.client()?.cloned();
+        Ok(client.map(|client| Arc::new(RendezvousStore(client)) as Arc<dyn KeyValueStore>))
     }
 
     /// `None` on one host. Fails where the hosts have not met, which is a defect of the caller.

@@ -37,7 +37,7 @@ pub(super) fn measure(
     for (job, plan) in found.iter_mut().filter(|(_, it)| may_fit(it.memory.bytes_per_core)) {
         let measure =
             |recorder: &Recorder, step: &RecordedStep| compiled_bytes(compiler, recorder, step);
-        let Ok(recordings) = Recordings::measured(&of_one_host(job), planned, &measure) else {
+        let Ok(recordings) = Recordings::measured(job, planned, &measure) else {
             return;
         };
         plan.memory = recordings.memory;
@@ -47,14 +47,6 @@ pub(super) fn measure(
             return;
         }
     }
-}
-
-/// The part of a job on one of its hosts. Its programs exchange nothing with others, which takes no memory.
-fn of_one_host(job: &JobFile) -> JobFile {
-    let mut part = job.clone();
-    part.parallel.data = Some(job.host_data_parallel_size());
-    part.resources.hosts = 1;
-    part
 }
 
 /// The bytes that a program takes besides variables, as the compiler lays them out.

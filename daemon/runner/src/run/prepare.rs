@@ -41,7 +41,7 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let mesh = state::mesh(&context.spec.job)?.on_hosts(hosts.size(), hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone()));
+        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
         let inputs = Inputs::read(context, mesh.clone())?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;

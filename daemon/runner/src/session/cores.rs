@@ -2,17 +2,27 @@
 
 use std::path::Path;
 
-use traind_job_file::RunSpec;
+use traind_job_file::{Platform, RunSpec};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
 use crate::error::{RunError, RunResult};
+use crate::hosts::Hosts;
 
-/// Opens the plugin and as many of its devices as the job has cores, which form `mesh`.
-pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh) -> RunResult<LocalCores> {
-    let platform = spec.job.resources.platform.to_string();
-    open_plugin(&spec.plugin, &platform, spec.cores.len(), mesh)
+/// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The
+/// GPUs of several hosts become one client's, once all hosts have called this.
+pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
+    let (platform, count) = (spec.job.resources.platform, spec.cores.len());
+    match hosts.store()?.filter(|_| platform == Platform::Cuda) {
+        None => open_plugin(&spec.plugin, &platform.to_string(), count, mesh),
+        Some(store) => {
+            let options = client_options(&platform.to_string(), count)
+                .with("node_id", hosts.rank() as i64)
+                .with("num_nodes", hosts.size() as i64);
+            cores_of(Client::with_store(Plugin::load(&spec.plugin)?, &options, store)?, count, mesh)
+        }
+    }
 }
 
 /// Opens a plugin for `platform` and its first `count` devices, which form `mesh`.
@@ -22,7 +32,10 @@ pub(crate) fn open_plugin(
     count: usize,
     mesh: Mesh,
 ) -> RunResult<LocalCores> {
-    let client = Client::new(Plugin::load(plugin)?, &client_options(platform, count))?;
+    cores_of(Client::new(Plugin::load(plugin)?, &client_options(platform, count))?, count, mesh)
+}
+
+fn cores_of(client: Client, count: usize, mesh: Mesh) -> RunResult<LocalCores> {
     check_devices(client.devices().count(), count)?;
     Ok(LocalCores::of_host(client, mesh)?)
 }

@@ -1,7 +1,7 @@
 //! The cores with the model on them: compiles the programs of the run in the order of their first use,
 //! and launches them.
 //!
-//! Imports `step`, `state`, `control` and `error`.
+//! Imports `step`, `state`, `hosts`, `control` and `error`.
 
 mod builder;
 mod cores;

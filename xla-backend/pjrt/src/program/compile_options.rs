@@ -12,7 +12,7 @@ pub struct CompileOptions {
     /// 1 or more, over all processes of the job.
     pub num_replicas: usize,
     /// The id of each replica's device, be it this process's or another's; `None` is
-    /// the first ones of [`Client::job_device_ids`].
+    /// the first ones of [`Client::job_devices`].
     pub device_ids: Option<Vec<i32>>,
     /// XLA flags by name, for this compilation. An unknown one is an error.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
@@ -55,7 +55,8 @@ impl CompileOptions {
     /// The options as the plugin reads them, checked against the job's devices.
     /// Equal options give equal bytes, so that they can be part of a cache key.
     pub fn encode(&self, client: &Client) -> Result<Vec<u8>> {
-        self.encode_for(client.job_device_ids())
+        let known: Vec<i32> = client.job_devices().iter().map(|device| device.id).collect();
+        self.encode_for(&known)
     }
 
     /// As [`CompileOptions::encode`], for devices with the ids `known`.

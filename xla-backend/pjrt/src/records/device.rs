@@ -11,7 +11,7 @@ use crate::ffi::{
 };
 use crate::handle::Borrowed;
 use crate::value::{self, Attributes};
-use crate::{Plugin, Result};
+use crate::{JobDevice, Plugin, Result};
 
 pub(crate) struct DeviceRecord {
     pub(crate) raw: Borrowed<RawDevice>,
@@ -43,9 +43,13 @@ pub(crate) fn read(plugin: Plugin, raw: Borrowed<RawDevice>) -> Result<DeviceRec
     })
 }
 
-/// The id of a device, which may be another process's.
-pub(crate) fn read_id(plugin: Plugin, raw: &Borrowed<RawDevice>) -> Result<i32> {
-    Ok(describe(plugin, raw)?.query::<DescriptionIdArgs>()?.id)
+/// Reads what is known of a device that may be another process's.
+pub(crate) fn read_job_device(plugin: Plugin, raw: &Borrowed<RawDevice>) -> Result<JobDevice> {
+    let description = describe(plugin, raw)?;
+    Ok(JobDevice {
+        id: description.query::<DescriptionIdArgs>()?.id,
+        process_index: description.query::<DescriptionProcessIndexArgs>()?.process_index,
+    })
 }
 
 fn describe(plugin: Plugin, raw: &Borrowed<RawDevice>) -> Result<Borrowed<RawDeviceDescription>> {

@@ -5,5 +5,5 @@
 mod device;
 mod memory;
 
-pub(crate) use device::{DeviceRecord, read, read_id};
+pub(crate) use device::{DeviceRecord, read, read_job_device};
 pub(crate) use memory::MemoryRecord;

@@ -12,7 +12,9 @@ fn a_client_has_the_devices_it_was_asked_for() {
     assert_eq!(client.process_index(), 0);
     let ids: BTreeSet<i32> = client.devices().map(|device| device.id()).collect();
     assert_eq!(ids.len(), 3);
-    assert_eq!(client.job_device_ids().iter().copied().collect::<BTreeSet<_>>(), ids);
+    let of_job: BTreeSet<i32> = client.job_devices().iter().map(|device| device.id).collect();
+    assert_eq!(of_job, ids);
+    assert!(client.job_devices().iter().all(|device| device.process_index == 0));
     assert!(client.device(3).is_none());
 }
 

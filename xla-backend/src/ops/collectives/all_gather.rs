@@ -70,7 +70,7 @@ impl Op for AllGather {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let groups = groups_attribute(&self.groups);
+        let groups = groups_attribute(emitter, &self.groups);
         let attributes = format!("all_gather_dim = {} : i64, {groups}", self.axis);
         emitter.generic("all_gather", &[&inputs[0]], &attributes, "", result)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ReduceKind, group_size, groups_attribute, storage};
+use super::{ReduceKind, emit_all_reduce, group_size, storage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
@@ -77,9 +77,8 @@ impl Op for AllReduce {
         })])
     }
 
-    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let attributes = groups_attribute(&self.groups);
-        let combine = Emitter::region(self.kind.operation(), result.dtype);
-        emitter.generic("all_reduce", &[&inputs[0]], &attributes, &combine, result)
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
+        let groups = emitter.on_every_host(&self.groups);
+        emit_all_reduce(emitter, self.kind, &inputs[0], &groups)
     }
 }

@@ -1,9 +1,10 @@
 //! The same replica of every host gets the sum, or an extreme, of all their values. XLA's programs for
-//! CPU devices end at their process: MPI carries this one.
+//! CPU devices end at their process, so that MPI carries this one; on other platforms one program
+//! spans all hosts.
 
 use traind_mpi::Reduction;
 
-use super::ReduceKind;
+use super::{ReduceKind, emit_all_reduce};
 use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::mesh::{Axis, Mesh};
@@ -104,9 +105,12 @@ impl Op for AllReduceHosts {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
-        match self.hosts {
-            1 => inputs[0].clone(),
-            _ => emitter.exchange_with_hosts(&inputs[0], self.reduction()),
+        if self.hosts == 1 {
+            return inputs[0].clone();
+        }
+        match emitter.groups_over_hosts() {
+            Some(groups) => emit_all_reduce(emitter, self.kind, &inputs[0], &groups),
+            None => emitter.exchange_with_hosts(&inputs[0], self.reduction()),
         }
     }
 }

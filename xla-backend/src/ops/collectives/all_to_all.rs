@@ -71,7 +71,7 @@ impl Op for AllToAll {
             "split_dimension = {} : i64, concat_dimension = {} : i64, split_count = {parts} : i64, {}",
             self.split_axis,
             self.concat_axis,
-            groups_attribute(&self.groups)
+            groups_attribute(emitter, &self.groups)
         );
         emitter.generic("all_to_all", &[&inputs[0]], &attributes, "", result)
     }

@@ -63,6 +63,7 @@ impl Op for CollectivePermute {
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let pairs: Vec<Vec<usize>> = self.pairs.iter().map(|&(from, to)| vec![from, to]).collect();
+        let pairs = emitter.on_every_host(&pairs);
         let attributes = format!("source_target_pairs = {}", dense_rows(&pairs));
         emitter.generic("collective_permute", &[&inputs[0]], &attributes, "", result)
     }

@@ -6,6 +6,7 @@
 //! with `fan_out`, `fan_in` and `join`.
 
 use super::{Problem, ResultStorage};
+use crate::stablehlo::{Emitter, Value};
 
 mod all_gather;
 mod all_reduce;
@@ -64,9 +65,25 @@ fn dense_rows(rows: &[Vec<usize>]) -> String {
     format!("dense<[{}]> : tensor<{}x{width}xi64>", text.join(", "), rows.len())
 }
 
-/// The attribute that every collective over groups has.
-fn groups_attribute(groups: &[Vec<usize>]) -> String {
+/// The attribute of a collective over groups of one host's replicas, on each host that the program spans.
+fn groups_attribute(emitter: &Emitter, groups: &[Vec<usize>]) -> String {
+    replica_groups(&emitter.on_every_host(groups))
+}
+
+fn replica_groups(groups: &[Vec<usize>]) -> String {
     format!("replica_groups = {}", dense_rows(groups))
+}
+
+/// Writes an all-reduce over `groups` of the program's replicas.
+fn emit_all_reduce(
+    emitter: &mut Emitter,
+    kind: ReduceKind,
+    input: &Value,
+    groups: &[Vec<usize>],
+) -> Value {
+    let shape = input.shape.clone();
+    let combine = Emitter::region(kind.operation(), shape.dtype);
+    emitter.generic("all_reduce", &[input], &replica_groups(groups), &combine, &shape)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Op for ReduceScatter {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let groups = groups_attribute(&self.groups);
+        let groups = groups_attribute(emitter, &self.groups);
         let attributes = format!("scatter_dimension = {} : i64, {groups}", self.axis);
         let combine = Emitter::region(self.kind.operation(), result.dtype);
         emitter.generic("reduce_scatter", &[&inputs[0]], &attributes, &combine, result)

@@ -131,7 +131,7 @@ struct Compiled {
 /// memory of a core, as estimated and as compiled.
 fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
-    let per_host = (job.resources.cores as usize).div_ceil(hosts);
+    let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);
     let compiler = AheadOfTime::for_gpus(plugin, gpu, hosts, per_host).unwrap();
     let planned = PlannedModel::of_job(job, false).unwrap();
     let programs: RefCell<Vec<Compiled>> = RefCell::default();
@@ -160,7 +160,9 @@ fn read(step: &RecordedStep, compiled: &CompiledProgram) -> Compiled {
     let instructions = compiled.optimized_program().unwrap().instructions().unwrap();
     let mut recorded: BTreeMap<String, u64> = BTreeMap::new();
     for it in step.collectives() {
-        *recorded.entry(it.operation.replace('_', "-")).or_default() += it.result_bytes;
+        // One program spans all hosts.
+        let kind = it.operation.trim_end_matches("_hosts").replace('_', "-");
+        *recorded.entry(kind).or_default() += it.result_bytes;
     }
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for it in instructions.iter().filter(|it| is_collective(it)) {
@@ -190,7 +192,7 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     let bytes = [&estimated, &measured].map(|it| it.bytes_per_core);
     println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
     for Compiled { collectives: [recorded, found], calls } in &programs {
-        check_collectives(recorded, found);
+        check_collectives(recorded, found, job.resources.hosts > 1);
         // Attention is dots and fused elementwise operations, and no call of cuDNN.
         assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
     }
@@ -199,13 +201,18 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     Some(measured)
 }
 
-/// The compiler adds no collectives. It merges equal ones, and gathers weights in half precision where
-/// they are converted afterwards.
-fn check_collectives(recorded: &BTreeMap<String, u64>, found: &BTreeMap<String, u64>) {
+/// The compiler adds no collectives. It merges equal ones, gathers weights in half precision where
+/// they are converted afterwards, and makes one of a reduction within hosts and one across them.
+fn check_collectives(
+    recorded: &BTreeMap<String, u64>,
+    found: &BTreeMap<String, u64>,
+    across_hosts: bool,
+) {
     println!("{recorded:?} {found:?}");
     assert!(recorded.keys().eq(found.keys()), "{recorded:?} {found:?}");
     for (kind, bytes) in recorded {
-        let least = if kind == "all-gather" { bytes / 2 } else { *bytes };
+        let shrinks = kind == "all-gather" || (across_hosts && kind == "all-reduce");
+        let least = if shrinks { bytes / 2 } else { *bytes };
         assert!((least..=*bytes).contains(&found[kind]), "{recorded:?} {found:?}");
     }
 }
@@ -278,6 +285,18 @@ fn meshes_compile_for_gpus() {
     ];
     for (gpus, hosts, parallel, train) in meshes {
         check(&folder.job(task, gpus, &train, &parallel), hosts);
+    }
+}
+
+/// One program spans the hosts of a job, each of which has the mesh.
+#[test]
+fn jobs_of_many_hosts_compile_for_gpus() {
+    let (folder, task) = Folder::of_family("gpt2");
+    let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
+    for hosts in [2, 16, 128] {
+        let mut job = folder.job(task, 8, &json!({"bf16": true}), &parallel);
+        job.resources.hosts = hosts;
+        check(&job, hosts as usize);
     }
 }
 

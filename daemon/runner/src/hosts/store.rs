@@ -1,0 +1,96 @@
+//! The rendezvous as the store by which the processes of one device client find each other.
+
+use std::time::Duration;
+
+use traind_pjrt::{ErrorCode, KeyValueStore, StoreError};
+use traind_rendezvous::{Client, RendezvousError};
+
+/// Before the keys of plugins, which must not meet those of others.
+const PREFIX: &str = "pjrt/";
+
+/// A store that all hosts share.
+#[derive(Debug)]
+pub(super) struct RendezvousStore(pub(super) Client);
+
+impl KeyValueStore for RendezvousStore {
+    fn get(&self, key: &str, wait: Duration) -> Result<Vec<u8>, StoreError> {
+        Ok(self.0.get(&prefixed(key), wait).map_err(Refusal)?)
+    }
+
+    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.try_get(&prefixed(key)).map_err(Refusal)?)
+    }
+
+    fn put(&self, key: &str, value: Vec<u8>) -> Result<(), StoreError> {
+        Ok(self.0.put(&prefixed(key), value).map_err(Refusal)?)
+    }
+}
+
+fn prefixed(key: &str) -> String {
+    format!("{PREFIX}{key}")
+}
+
+/// What plugins are told of an error of the rendezvous.
+struct Refusal(RendezvousError);
+
+impl From<Refusal> for StoreError {
+    fn from(Refusal(error): Refusal) -> StoreError {
+        let code = match error {
+            RendezvousError::NoValue { .. } => ErrorCode::DeadlineExceeded,
+            _ => ErrorCode::Unavailable,
+        };
+        StoreError { code, message: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_rendezvous::{JobKey, Meeting, Server, WatchSettings};
+
+    use super::*;
+
+    /// What two hosts have, the first of which serves.
+    fn stores() -> (Server, [RendezvousStore; 2]) {
+        let key = JobKey::generate().unwrap();
+        let server = Server::start(2, None, true, key.clone(), WatchSettings::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        server.ticket().write(folder.path()).unwrap();
+        let join = |rank| {
+            let meeting = Meeting {
+                rank,
+                size: 2,
+                host: format!("host-{rank}"),
+                coordinator: None,
+                folder: Some(folder.path().to_owned()),
+                key: None,
+                patience: Duration::from_secs(60),
+            };
+            RendezvousStore(Client::join(meeting).unwrap())
+        };
+        let stores = [0, 1].map(join);
+        (server, stores)
+    }
+
+    #[test]
+    fn a_value_of_one_host_reaches_the_other() {
+        let (_server, [first, second]) = stores();
+        assert_eq!(second.try_get("local_topology/0").unwrap(), None);
+        let value = vec![0, 159, 146, 150];
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| second.get("local_topology/0", Duration::from_secs(60)));
+            first.put("local_topology/0", value.clone()).unwrap();
+            assert_eq!(waiting.join().unwrap().unwrap(), value);
+        });
+        assert_eq!(second.try_get("local_topology/0").unwrap(), Some(value));
+        // Others do not see the keys of plugins.
+        assert_eq!(first.0.try_get("local_topology/0").unwrap(), None);
+    }
+
+    #[test]
+    fn a_value_that_nobody_gives_is_late() {
+        let (_server, [first, _]) = stores();
+        let error = first.get("nccl_id", Duration::from_millis(10)).unwrap_err();
+        assert_eq!(error.code, ErrorCode::DeadlineExceeded);
+        assert!(error.message.contains("nccl_id"), "{error}");
+    }
+}
