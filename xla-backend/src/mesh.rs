@@ -4,7 +4,6 @@
 //! A job over several hosts has the same grid on each, whose replicas run its programs.
 //! The hosts are the slowest factor of the `data` axis: each has a share of every batch.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -234,16 +233,21 @@ impl Mesh {
     /// This host's replicas that differ along `axes` alone, one group for each place
     /// on the other axes; groups and their members ascend.
     pub fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
-        // By the first member of each group.
-        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        // The place of a group, by its first member.
+        let mut places = vec![None; self.replica_count()];
         for replica in 0..self.replica_count() {
             let mut first = self.coordinates(replica);
             for &axis in axes {
                 *first.along_mut(axis) = 0;
             }
-            groups.entry(self.replica(first)).or_default().push(replica);
+            let place = *places[self.replica(first)].get_or_insert_with(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            groups[place].push(replica);
         }
-        groups.into_values().collect()
+        groups
     }
 }
 

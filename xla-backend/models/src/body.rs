@@ -20,6 +20,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
 
     fn num_layers(&self) -> usize;
 
+    /// [`Model::traces_alike`].
+    fn traces_alike(&self, _layer: usize, _other: usize) -> bool {
+        true
+    }
+
     /// [`Model::embeddings`].
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates>;
 
@@ -129,6 +134,10 @@ impl Model for HeadedModel {
 
     fn num_layers(&self) -> usize {
         self.body.num_layers()
+    }
+
+    fn traces_alike(&self, layer: usize, other: usize) -> bool {
+        self.body.traces_alike(layer, other)
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {

@@ -1,6 +1,7 @@
 //! A model in chunks of consecutive layers, each of which is traced by itself: those of a pipeline.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Shape, Trace};
@@ -11,27 +12,35 @@ use crate::parameters::{ParameterSpec, Stage};
 
 /// How the layers of a model are divided. The first chunk also has the embeddings, and the last one
 /// the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    layers: usize,
-    count: usize,
+    layers: Arc<[Range<usize>]>,
+    /// Whether some layers are in no chunk, so that the chunks compute something else than the model.
+    is_excerpt: bool,
 }
 
 impl Chunks {
     /// `count` chunks of as many layers each as the others, or one more. `None` where a chunk would
     /// have no layer.
     pub fn of_layers(layers: usize, count: usize) -> Option<Chunks> {
-        (count == 1 || (1..=layers).contains(&count)).then_some(Chunks { layers, count })
+        let first = |chunk| chunk * layers / count;
+        let layers_of = |chunk| first(chunk)..first(chunk + 1);
+        (count == 1 || (1..=layers).contains(&count))
+            .then(|| Chunks { layers: (0..count).map(layers_of).collect(), is_excerpt: false })
+    }
+
+    /// As many chunks with some of the layers of each.
+    pub(crate) fn with_layers(&self, layers: impl Iterator<Item = Range<usize>>) -> Chunks {
+        Chunks { layers: layers.collect(), is_excerpt: true }
     }
 
     pub fn count(&self) -> usize {
-        self.count
+        self.layers.len()
     }
 
     /// The layers of a chunk.
     pub fn layers(&self, chunk: usize) -> Range<usize> {
-        let first = |chunk| chunk * self.layers / self.count;
-        first(chunk)..first(chunk + 1)
+        self.layers[chunk].clone()
     }
 
     pub fn is_first(&self, chunk: usize) -> bool {
@@ -39,20 +48,26 @@ impl Chunks {
     }
 
     pub fn is_last(&self, chunk: usize) -> bool {
-        chunk + 1 == self.count
+        chunk + 1 == self.count()
     }
 
     /// The chunks that read a parameter, in their order.
     pub fn readers(&self, spec: &ParameterSpec) -> Vec<usize> {
-        (0..self.count).filter(|chunk| self.reads(*chunk, spec)).collect()
+        let chunks = spec.stages.iter().filter_map(|stage| match stage {
+            Stage::Embeddings => Some(0),
+            Stage::Layer(layer) => self.chunk_of(*layer),
+            Stage::Head => Some(self.count() - 1),
+        });
+        let mut readers: Vec<usize> = chunks.collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
     }
 
-    fn reads(&self, chunk: usize, spec: &ParameterSpec) -> bool {
-        spec.stages.iter().any(|stage| match stage {
-            Stage::Embeddings => self.is_first(chunk),
-            Stage::Layer(layer) => self.layers(chunk).contains(layer),
-            Stage::Head => self.is_last(chunk),
-        })
+    /// The chunk that a layer is in, if there is one.
+    fn chunk_of(&self, layer: usize) -> Option<usize> {
+        let chunk = self.layers.partition_point(|layers| layers.end <= layer);
+        self.layers.get(chunk).filter(|layers| layers.contains(&layer)).map(|_| chunk)
     }
 
     /// Traces a chunk but for the head. `states` are those of the chunk before; the first has none.
@@ -68,9 +83,10 @@ impl Chunks {
         model.layers(cx, self.layers(chunk), states, batch)
     }
 
-    /// The number of random draws that the chunks before one make, with or without noise on embeddings.
+    /// The number of random draws that the chunks before one make, with or without noise on embeddings. An
+    /// excerpt draws other numbers than the model.
     pub fn draws_before(&self, model: &dyn Model, chunk: usize, has_noise: bool) -> Result<u32> {
-        if self.is_first(chunk) {
+        if self.is_first(chunk) || self.is_excerpt {
             return Ok(0);
         }
         let trace = Trace::new();
@@ -106,7 +122,12 @@ fn untrained_states(
     random: Option<(&Random, bool)>,
 ) -> Result<HiddenStates> {
     let mut parameters = Vec::new();
-    for spec in model.parameters() {
+    let is_read = |stage: &Stage| match stage {
+        Stage::Embeddings => true,
+        Stage::Layer(layer) => *layer < layers,
+        Stage::Head => false,
+    };
+    for spec in model.parameters().iter().filter(|spec| spec.stages.iter().any(is_read)) {
         parameters.push((&spec.name, trace.parameter(&spec.name, spec.shape.clone())?));
     }
     let parameters = ParameterTensors::new(parameters);

@@ -26,6 +26,7 @@ pub mod config;
 mod decoder;
 mod encoder;
 pub mod error;
+mod excerpts;
 mod families;
 mod family;
 pub mod flops;
@@ -47,6 +48,7 @@ pub use cache::{CacheEntry, CacheKind, KeyValueCache};
 pub use chunks::Chunks;
 pub use config::{ModelConfig, PixelNormalization};
 pub use error::{Error, Result};
+pub use excerpts::{Excerpts, LongerExcerpt, runs_of_layers};
 pub use model::{
     Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, Lengths, LossSum, Model, Output,
     OutputKind, ParameterTensors,

@@ -48,6 +48,9 @@ pub trait Model: Send + Sync {
     /// The number of repeated layers.
     fn num_layers(&self) -> usize;
 
+    /// Whether two layers trace the same operations, if their parameters have the same shapes.
+    fn traces_alike(&self, layer: usize, other: usize) -> bool;
+
     /// Traces the first stage: one core's share of the batch as the first layer takes it.
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates>;
 

@@ -5,8 +5,10 @@
 //! dot, nor into a kernel. A value that replaces an argument takes over the argument's memory.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::needed;
+use super::profile::{MemoryProfile, Site};
 use crate::graph::{DType, Graph, Node, ResultStorage, Shape};
 use crate::stablehlo::Output;
 
@@ -45,6 +47,20 @@ pub(crate) fn memory(
     }
 }
 
+/// The bytes besides arguments at each operation of a program.
+pub(crate) fn profile(
+    graph: &Graph,
+    outputs: &[Output],
+    assumptions: Assumptions,
+) -> MemoryProfile {
+    let new = outputs.iter().filter(|output| output.aliases_parameter.is_none());
+    let results: u64 = new.map(|output| graph.node(output.node).shape.size_bytes() as u64).sum();
+    let values = Values::of(graph, outputs, assumptions);
+    let sites = values.alive().into_iter();
+    let site = |(index, alive)| Site { operation: values.operation(index), alive: results + alive };
+    MemoryProfile::new(sites.map(site).collect())
+}
+
 /// The values of a program, by node.
 struct Values<'a> {
     nodes: Vec<(&'a Node, bool)>,
@@ -68,19 +84,34 @@ impl<'a> Values<'a> {
 
     /// The most bytes alive at once.
     fn peak(&self) -> u64 {
+        self.alive().into_iter().map(|(_, bytes)| bytes).max().unwrap_or(0)
+    }
+
+    /// The nodes in the order in which they run, each with the bytes that are alive meanwhile.
+    fn alive(&self) -> Vec<(usize, u64)> {
         let order = self.order();
         let ends = self.ends(&order);
         let mut freed: Vec<u64> = vec![0; self.nodes.len()];
-        let (mut alive, mut most) = (0_u64, 0);
+        let (mut alive, mut found) = (0_u64, Vec::with_capacity(order.len()));
         for (position, &index) in order.iter().enumerate() {
             for (bytes, end) in self.allocated(index, &ends) {
                 alive += bytes;
                 freed[end.max(position)] += bytes;
             }
-            most = most.max(alive);
+            found.push((index, alive));
             alive -= freed[position];
         }
-        most
+        found
+    }
+
+    /// The same for nodes that do the same: by operation, shape, and the operations that compute the inputs.
+    fn operation(&self, index: usize) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let (node, inputs) = (self.nodes[index].0, &self.nodes[index].0.inputs);
+        for node in std::iter::once(node).chain(inputs.iter().map(|it| self.nodes[it.index()].0)) {
+            (node.op.name(), &node.shape).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The bytes that a node allocates, each with the position of its last reader.

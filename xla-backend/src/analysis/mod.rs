@@ -3,6 +3,7 @@
 
 mod collectives;
 mod memory;
+mod profile;
 
 use crate::graph::{Graph, Node};
 use crate::stablehlo::Output;
@@ -10,7 +11,8 @@ use crate::stablehlo::Output;
 pub use collectives::Collective;
 pub(crate) use collectives::collectives;
 pub use memory::MemoryEstimate;
-pub(crate) use memory::{Assumptions, memory};
+pub(crate) use memory::{Assumptions, memory, profile};
+pub use profile::MemoryProfile;
 
 /// The nodes of `graph`, each with whether `outputs` depend on it: lowering drops the others.
 fn needed<'a>(graph: &'a Graph, outputs: &[Output]) -> Vec<(&'a Node, bool)> {

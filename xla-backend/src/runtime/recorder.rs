@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::platform::{dot_precision, half_bytes, reach};
 use super::recording::{Argument, Recorded, Recording, StepInput};
 use super::variable::Variable;
-use crate::analysis::{self, Assumptions, Collective, MemoryEstimate};
+use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::kernels::are_kernels_expected;
@@ -130,9 +130,16 @@ impl Recorder {
 
     /// Estimates the memory on one core of a step that this recorder recorded.
     pub fn memory(&self, step: &RecordedStep) -> MemoryEstimate {
-        let assumptions =
-            Assumptions { half_bytes: self.half_bytes, kernels: self.lowering.kernels };
-        analysis::memory(&step.trace.graph(), &step.outputs, assumptions)
+        analysis::memory(&step.trace.graph(), &step.outputs, self.assumptions())
+    }
+
+    /// Estimates the memory on one core over the time of a step that this recorder recorded.
+    pub fn memory_profile(&self, step: &RecordedStep) -> MemoryProfile {
+        analysis::profile(&step.trace.graph(), &step.outputs, self.assumptions())
+    }
+
+    fn assumptions(&self) -> Assumptions {
+        Assumptions { half_bytes: self.half_bytes, kernels: self.lowering.kernels }
     }
 }
 

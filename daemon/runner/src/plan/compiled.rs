@@ -8,7 +8,8 @@ use traind_xla::runtime::{AheadOfTime, GpuTarget, RecordedStep, Recorder};
 
 use super::PlannedModel;
 use super::memory::{Recordings, estimated_bytes};
-use super::meshes::{MeshPlan, Search};
+use super::meshes::MeshPlan;
+use super::search::Search;
 use crate::error::RunResult;
 
 /// Time after which no further mesh is compiled for.

@@ -5,12 +5,13 @@ use serde::Serialize;
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::analysis::Collective;
-use traind_xla::mesh::Axis;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
+use super::declared::Declared;
+use super::stages::Stages;
 use crate::error::RunResult;
-use crate::state::{StateBytes, mesh};
+use crate::state::StateBytes;
 use crate::step::{JobPrograms, Program, ProgramShape, Schedule};
 
 /// Sizes in bytes.
@@ -42,84 +43,95 @@ pub(super) struct Recordings {
 /// What the cores of a stage send in a training step.
 pub(super) struct Traffic {
     pub stage: usize,
-    /// Of the programs of the stage.
-    pub collectives: Vec<(Program, Collective)>,
+    /// Of the programs of the stage, each with how often it is in a program.
+    pub collectives: Vec<(Program, Collective, u64)>,
     /// Bytes of a core to other stages with each batch.
     pub batch_bytes: u64,
     /// And at the end of the step.
     pub update_bytes: u64,
 }
 
+/// What a program takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProgramFigures {
+    /// Bytes besides variables.
+    pub bytes: u64,
+    /// Each with how often it is in the program.
+    pub collectives: Vec<(Collective, u64)>,
+}
+
 /// Returns the bytes that a recorded program takes besides variables.
 pub(super) type Measure<'a> = dyn Fn(&Recorder, &RecordedStep) -> RunResult<u64> + 'a;
 
 impl Recordings {
-    /// Estimates what programs take.
+    /// Estimates what programs take, from excerpts of the model where its layers are equal.
     pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Recordings> {
-        Recordings::measured(job, planned, &|recorder, step| Ok(estimated_bytes(recorder, step)))
+        let stages = Stages::in_excerpts(job, planned)?;
+        Recordings::with_figures(job, planned, &stages, &|shape| stages.figures(shape))
     }
 
-    /// As [`Recordings::of`], with the bytes that `measure` returns.
+    /// With the bytes that `measure` returns of programs, all of which are recorded whole.
     pub(super) fn measured(
         job: &JobFile,
         planned: &PlannedModel,
         measure: &Measure<'_>,
     ) -> RunResult<Recordings> {
-        let platform = job.resources.platform.to_string();
-        let mesh = mesh(job)?;
-        let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
-        let mut recorders: Vec<Recorder> =
-            (0..mesh.size(Axis::Pipeline)).map(|_| recorder()).collect();
-        let PlannedModel { model, inputs, readout, .. } = planned;
-        let programs = JobPrograms::declare(job, model, *inputs, *readout, &mut recorders)?;
-        let shapes = shapes(job, &programs, planned.positions(job)?);
-        let (mut stages, mut traffic) = (Vec::new(), Vec::new());
-        let (mut inner, mut optimizer_bytes_whole) = (Vec::new(), 0);
-        for (stage, recorder) in recorders.iter().enumerate() {
-            let state = programs.states[stage].bytes(recorder);
-            optimizer_bytes_whole += state.slots_whole;
-            // Of equal stages the first keeps the most inputs.
-            if let Some(layers) = programs.inner_layers(stage) {
-                let kind = (layers, state.parameters);
-                if inner.contains(&kind) {
-                    continue;
-                }
-                inner.push(kind);
-            }
-            let steps = stage_steps(&programs, &shapes, (recorder, stage), measure)?;
+        let stages = Stages::whole(job, planned)?;
+        Recordings::with_figures(job, planned, &stages, &|shape| {
+            let (recorder, step) = stages.declared()?.record(shape)?;
+            let bytes = measure(recorder, &step)?;
+            Ok(ProgramFigures { bytes, collectives: counted(step.collectives()) })
+        })
+    }
+
+    fn with_figures(
+        job: &JobFile,
+        planned: &PlannedModel,
+        stages: &Stages<'_>,
+        figures: &dyn Fn(ProgramShape) -> RunResult<ProgramFigures>,
+    ) -> RunResult<Recordings> {
+        let shapes = shapes(job, stages.programs(), planned.positions(job)?);
+        let (mut memories, mut traffic) = (Vec::new(), Vec::new());
+        let mut optimizer_bytes_whole = 0;
+        for (stage, count) in &stages.kinds {
+            let (state, variables) = stages.state(*stage)?;
+            optimizer_bytes_whole += count * state.slots_whole;
+            let steps = stage_steps(stages, &shapes, *stage, figures)?;
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
             let kept = steps.iter().map(|step| step.host_bytes).max().unwrap_or(0);
-            let memory = Memory::new(&state, recorder.variable_bytes() as u64, temporary);
-            stages.push(Memory { host_bytes: state.offloaded + kept, ..memory });
-            traffic.push(Traffic::of(&programs, &shapes, stage, steps)?);
+            let memory = Memory::new(&state, variables, temporary);
+            memories.push(Memory { host_bytes: state.offloaded + kept, ..memory });
+            traffic.push(Traffic::of(stages, &shapes, *stage, steps)?);
         }
-        let host_bytes = stages.iter().map(|stage| stage.host_bytes).max().unwrap_or(0);
-        let fullest = stages.into_iter().max_by_key(|stage| stage.bytes_per_core);
+        let host_bytes = memories.iter().map(|stage| stage.host_bytes).max().unwrap_or(0);
+        let fullest = memories.into_iter().max_by_key(|stage| stage.bytes_per_core);
         let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
         let memory = Memory { optimizer_bytes_whole, host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
-        let schedule = Schedule::of(&programs.pipeline, rows);
+        let schedule = Schedule::of(&stages.programs().pipeline, rows);
         Ok(Recordings { memory, stages: traffic, schedule })
     }
 }
 
 impl Traffic {
     fn of(
-        programs: &JobPrograms,
+        stages: &Stages<'_>,
         shapes: &[ProgramShape],
         stage: usize,
         steps: Vec<StageStep>,
     ) -> RunResult<Traffic> {
         let steps = steps.into_iter().filter(|step| step.program != Program::Evaluate);
         let collectives = steps.flat_map(|step| {
-            step.collectives.into_iter().map(move |collective| (step.program, collective))
+            let program = step.program;
+            step.collectives.into_iter().map(move |(it, count)| (program, it, count))
         });
         let batch = shapes.iter().find(|shape| shape.program == Program::Accumulate);
+        let sent = |batch: &ProgramShape| stages.programs().sent_bytes(batch.sizes, stage);
         Ok(Traffic {
             stage,
             collectives: collectives.collect(),
-            batch_bytes: batch.map_or(Ok(0), |it| programs.sent_bytes(it.sizes, stage))?,
-            update_bytes: programs.lent_bytes(stage),
+            batch_bytes: batch.map_or(Ok(0), sent)?,
+            update_bytes: stages.lent_bytes(stage)?,
         })
     }
 }
@@ -185,35 +197,49 @@ struct StageStep {
     temporary_bytes: u64,
     /// What a pipeline keeps in host memory between programs.
     host_bytes: u64,
-    collectives: Vec<Collective>,
+    collectives: Vec<(Collective, u64)>,
 }
 
 /// The programs of a stage.
 fn stage_steps(
-    programs: &JobPrograms,
+    stages: &Stages<'_>,
     shapes: &[ProgramShape],
-    (recorder, stage): (&Recorder, usize),
-    measure: &Measure<'_>,
+    stage: usize,
+    figures: &dyn Fn(ProgramShape) -> RunResult<ProgramFigures>,
 ) -> RunResult<Vec<StageStep>> {
     let mut steps = Vec::new();
     for shape in shapes {
-        let parts = programs.parts_of(*shape).into_iter();
-        for part in parts.filter(|part| programs.stage_of(part) == stage) {
-            let step = programs.record(recorder, part)?;
+        for part in stages.parts(*shape, stage)? {
+            let ProgramFigures { bytes, collectives } = figures(part)?;
             let [kept, host_bytes] = match part.program {
-                Program::Accumulate => programs.kept_bytes(shape.sizes, stage)?,
-                Program::Update => [programs.states[stage].bytes(recorder).loaded, 0],
+                Program::Accumulate => stages.programs().kept_bytes(shape.sizes, stage)?,
+                Program::Update => [stages.state(stage)?.0.loaded, 0],
                 _ => [0; 2],
             };
-            steps.push(StageStep {
-                program: shape.program,
-                temporary_bytes: measure(recorder, &step)? + kept,
-                host_bytes,
-                collectives: step.collectives(),
-            });
+            let (program, temporary_bytes) = (shape.program, bytes + kept);
+            steps.push(StageStep { program, temporary_bytes, host_bytes, collectives });
         }
     }
     Ok(steps)
+}
+
+/// Different collectives, each with how often it is among `all`.
+pub(super) fn counted(all: Vec<Collective>) -> Vec<(Collective, u64)> {
+    let mut found: Vec<(Collective, u64)> = Vec::new();
+    for collective in all {
+        match found.iter_mut().find(|(other, _)| *other == collective) {
+            Some((_, count)) => *count += 1,
+            None => found.push((collective, 1)),
+        }
+    }
+    found
+}
+
+/// Estimates what a program takes that is recorded whole.
+pub(super) fn estimated(declared: &Declared, shape: ProgramShape) -> RunResult<ProgramFigures> {
+    let (recorder, step) = declared.record(shape)?;
+    let bytes = estimated_bytes(recorder, &step);
+    Ok(ProgramFigures { bytes, collectives: counted(step.collectives()) })
 }
 
 /// The bytes that a program takes besides variables, by its graph.

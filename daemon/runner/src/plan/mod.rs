@@ -6,12 +6,17 @@
 //!
 //! Imports `model`, `data`, `tasks`, `state`, `step` and `session`.
 
+mod bound;
 mod candidates;
 mod compiled;
+mod declared;
 mod devices;
+mod excerpts;
 mod fitting;
 mod memory;
 mod meshes;
+mod search;
+mod stages;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,7 +37,8 @@ use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use devices::Processor;
 use memory::Memory;
-use meshes::{MeshPlan, Search};
+use meshes::MeshPlan;
+use search::Search;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
@@ -132,7 +138,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
     };
     let found = match &request.search {
         Some(search) => {
-            Some(meshes::search(&request.job, &planned, search, request.bytes_per_core_max)?)
+            Some(search::search(&request.job, &planned, search, request.bytes_per_core_max)?)
         }
         None => None,
     };

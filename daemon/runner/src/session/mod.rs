@@ -237,7 +237,7 @@ impl Session {
 
     fn uploader(&self, layout: &BatchLayout) -> Uploader {
         let cores = self.devices.iter().map(|device| device.cores().clone());
-        Uploader::new(cores.collect(), layout, self.programs.pipeline)
+        Uploader::new(cores.collect(), layout, self.programs.pipeline.clone())
     }
 
     /// Launches the programs for a training batch, which may still run on return.

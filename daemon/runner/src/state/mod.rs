@@ -36,11 +36,10 @@ use traind_xla::{DType, Shape, Tensor};
 use crate::error::RunResult;
 use distribution::Distribution;
 use layout::Layout;
-use parameter::Place;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
 pub(crate) use mesh::mesh;
-pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue};
+pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue, Place};
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;
 pub(crate) use slots::{SlotArrays, StoredSlots, trained_name};
@@ -107,6 +106,28 @@ pub(crate) struct StateBytes {
     pub slots_whole: u64,
 }
 
+impl StateBytes {
+    /// With what `longer` has besides `shorter`, so many times.
+    pub(crate) fn plus_growth(
+        &self,
+        shorter: &StateBytes,
+        longer: &StateBytes,
+        times: u64,
+    ) -> StateBytes {
+        let of = |size: fn(&StateBytes) -> u64| size(self) + times * (size(longer) - size(shorter));
+        StateBytes {
+            parameters: of(|it| it.parameters),
+            reference: of(|it| it.reference),
+            gradients: of(|it| it.gradients),
+            gradient_sums: of(|it| it.gradient_sums),
+            slots: of(|it| it.slots),
+            offloaded: of(|it| it.offloaded),
+            loaded: of(|it| it.loaded),
+            slots_whole: of(|it| it.slots_whole),
+        }
+    }
+}
+
 /// The values that training starts from.
 #[derive(Debug, Default)]
 pub(crate) struct StartValues {
@@ -143,13 +164,13 @@ impl StateSettings {
 }
 
 impl TrainState {
-    /// Declares the variables of `stage`.
+    /// Declares the variables of a stage with the parameters at `places`.
     pub(crate) fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,
         optimizer: &dyn Optimizer,
         settings: StateSettings,
-        (pipeline, stage): (&Pipeline, usize),
+        places: Vec<Place>,
     ) -> RunResult<TrainState> {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
@@ -160,18 +181,11 @@ impl TrainState {
         let declaration =
             parameter::Declaration { optimizer, fsdp, shards, accumulates, divides_positions };
         let mut parameters = Vec::new();
-        for (index, spec) in model.parameters().iter().enumerate() {
-            let readers = pipeline.readers(stage, spec);
-            if !readers.is_empty() {
-                let place = Place { index, readers, is_owned: pipeline.owner(spec) == stage };
-                let copies = settings.reference.is_some_and(|it| it.copies(model, spec));
-                let parameter = ParameterState::declare(recorder, spec, place, &declaration)?;
-                parameters.push(if copies {
-                    parameter.with_reference(recorder)
-                } else {
-                    parameter
-                });
-            }
+        for place in places {
+            let spec = &model.parameters()[place.index];
+            let copies = settings.reference.is_some_and(|it| it.copies(model, spec));
+            let parameter = ParameterState::declare(recorder, spec, place, &declaration)?;
+            parameters.push(if copies { parameter.with_reference(recorder) } else { parameter });
         }
         let accumulation =
             settings.accumulates.then(|| Accumulation::declare(recorder, settings.step_metrics));

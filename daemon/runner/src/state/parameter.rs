@@ -28,7 +28,7 @@ pub(crate) struct ParameterState {
 
 /// The place of a parameter in the model and in the pipeline.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Among the parameters of the model.
     pub index: usize,
     /// The chunks of the stage that read it.

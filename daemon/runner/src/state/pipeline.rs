@@ -1,15 +1,17 @@
 //! The stages of a pipeline, which hold a part of the model each, and the micro-batches that pass
 //! through them. A job without a pipeline has one stage.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use traind_job_file::JobFile;
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_models::{Chunks, Model, ParameterSpec};
 
+use super::parameter::Place;
 use crate::error::{RunError, RunResult};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pipeline {
     pub chunks: Chunks,
     /// Groups of cores. Chunk `c` is on the stage `c` modulo their number.
@@ -55,6 +57,11 @@ impl Pipeline {
     pub(crate) fn of_layers(layers: usize, stages: usize, interleave: usize) -> Option<Pipeline> {
         let chunks = Chunks::of_layers(layers, stages * interleave)?;
         Some(Pipeline { chunks, stages, microbatches: Pipeline::MICROBATCHES_PER_STAGE * stages })
+    }
+
+    /// The same stages with other layers.
+    pub(crate) fn with_chunks(&self, chunks: Chunks) -> Pipeline {
+        Pipeline { chunks, ..*self }
     }
 
     /// Whether there are several stages.
@@ -111,10 +118,25 @@ impl Pipeline {
         (0..count).map(move |micro| micro * size..(micro + 1) * size)
     }
 
-    /// The chunks of `stage` that read a parameter.
-    pub(super) fn readers(&self, stage: usize, spec: &ParameterSpec) -> Vec<usize> {
-        let readers = self.chunks.readers(spec).into_iter();
-        readers.filter(|chunk| self.stage_of(*chunk) == stage).collect()
+    /// By stage, the places of the parameters that it reads, in the model's order.
+    pub(crate) fn places(&self, model: &dyn Model) -> Vec<Vec<Place>> {
+        let mut places = vec![Vec::new(); self.stages];
+        for (index, spec) in model.parameters().iter().enumerate() {
+            let readers = self.chunks.readers(spec);
+            let owner = readers.first().map_or(0, |chunk| self.stage_of(*chunk));
+            for chunk in readers {
+                let stage = self.stage_of(chunk);
+                let of_stage: &mut Vec<Place> = &mut places[stage];
+                match of_stage.last_mut().filter(|place| place.index == index) {
+                    Some(place) => place.readers.push(chunk),
+                    None => {
+                        let readers = vec![chunk];
+                        of_stage.push(Place { index, readers, is_owned: stage == owner });
+                    }
+                }
+            }
+        }
+        places
     }
 
     /// The stage that updates a parameter: that of its first reader.
@@ -125,11 +147,12 @@ impl Pipeline {
     /// The trained parameters that several stages read.
     pub(crate) fn loans(&self, model: &dyn Model) -> Vec<Loan> {
         let mut loans = Vec::new();
-        for (parameter, spec) in model.parameters().iter().enumerate() {
-            let owner = self.owner(spec);
-            let borrowers = (0..self.stages).filter(|stage| {
-                *stage != owner && spec.trainable && !self.readers(*stage, spec).is_empty()
-            });
+        for (parameter, spec) in model.parameters().iter().enumerate().filter(|it| it.1.trainable) {
+            let readers = self.chunks.readers(spec);
+            let owner = readers.first().map_or(0, |chunk| self.stage_of(*chunk));
+            let stages: BTreeSet<usize> =
+                readers.into_iter().map(|chunk| self.stage_of(chunk)).collect();
+            let borrowers = stages.into_iter().filter(|stage| *stage != owner);
             loans.extend(borrowers.map(|borrower| Loan { parameter, owner, borrower }));
         }
         loans

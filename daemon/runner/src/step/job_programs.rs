@@ -14,7 +14,7 @@ use super::{
     TrainStep,
 };
 use crate::error::{RunError, RunResult};
-use crate::state::{Loan, ParameterState, Pipeline, StateSettings, TrainState, mesh};
+use crate::state::{Loan, ParameterState, Pipeline, Place, StateSettings, TrainState, mesh};
 
 pub(crate) struct JobPrograms {
     pub pipeline: Pipeline,
@@ -43,7 +43,20 @@ impl JobPrograms {
         recorders: impl IntoIterator<Item = &'a mut Recorder>,
     ) -> RunResult<JobPrograms> {
         let pipeline = Pipeline::of_job(job, model.as_ref())?;
-        let forward = ForwardPass::of_job(job, model, pipeline.chunks, inputs)?;
+        let places = pipeline.places(model.as_ref());
+        JobPrograms::declare_stages(job, model, (pipeline, places), (inputs, readout), recorders)
+    }
+
+    /// The same for `pipeline`, which may have other layers than the job's, and the parameters at `places`
+    /// of each stage, which may be fewer than it reads.
+    pub(crate) fn declare_stages<'a>(
+        job: &JobFile,
+        model: &Arc<dyn Model>,
+        (pipeline, places): (Pipeline, Vec<Vec<Place>>),
+        (inputs, readout): (ModelInputs, Readout),
+        recorders: impl IntoIterator<Item = &'a mut Recorder>,
+    ) -> RunResult<JobPrograms> {
+        let forward = ForwardPass::of_job(job, model, pipeline.chunks.clone(), inputs)?;
         let recorders: Vec<&mut Recorder> = recorders.into_iter().collect();
         // Only these know the hosts of the job.
         let stage = recorders.first().map(|recorder| recorder.mesh().of_stage());
@@ -53,11 +66,11 @@ impl JobPrograms {
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
         check_tensor_parallel(job, model.as_ref(), optimizer)?;
         check_fsdp(job, optimizer)?;
-        let declare = |(stage, recorder): (usize, &mut Recorder)| {
-            TrainState::declare(recorder, model.as_ref(), optimizer, settings, (&pipeline, stage))
+        let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
+            TrainState::declare(recorder, model.as_ref(), optimizer, settings, places)
         };
-        let recorders = recorders.into_iter().enumerate();
-        let states = recorders.map(declare).collect::<RunResult<Vec<_>>>()?;
+        let states = recorders.into_iter().zip(places).map(declare);
+        let states = states.collect::<RunResult<Vec<_>>>()?;
         let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
         let offload = job.parallel.offload;
         let horizon = job.parallel.activation_loading_horizon as usize;
@@ -119,14 +132,6 @@ impl JobPrograms {
         parts.map(|part| ProgramShape { part, ..shape }).collect()
     }
 
-    /// The number of layers of each chunk of a stage, unless it has the first or the last one.
-    pub(crate) fn inner_layers(&self, stage: usize) -> Option<Vec<usize>> {
-        let chunks = &self.pipeline.chunks;
-        let is_inner = |chunk: usize| !chunks.is_first(chunk) && !chunks.is_last(chunk);
-        let of_stage = self.pipeline.chunks_of(stage);
-        of_stage.map(|chunk| is_inner(chunk).then(|| chunks.layers(chunk).len())).collect()
-    }
-
     /// The bytes of the chunk inputs that a stage keeps for backward passes of a batch of `sizes`: on
     /// each core, and for it in host memory.
     pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<[u64; 2]> {
@@ -142,11 +147,11 @@ impl JobPrograms {
     /// batch of `sizes`.
     pub(crate) fn sent_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<u64> {
         let chunk_sends = |chunk| {
-            let Pipeline { chunks, .. } = self.pipeline;
+            let chunks = &self.pipeline.chunks;
             u64::from(!chunks.is_last(chunk)) + u64::from(!chunks.is_first(chunk))
         };
-        let sends = self.pipeline.microbatches(sizes.rows()) as u64
-            * self.pipeline.chunks_of(stage).map(chunk_sends).sum::<u64>();
+        let of_microbatch: u64 = self.pipeline.chunks_of(stage).map(chunk_sends).sum();
+        let sends = self.pipeline.microbatches(sizes.rows()) as u64 * of_microbatch;
         if sends == 0 {
             return Ok(0);
         }

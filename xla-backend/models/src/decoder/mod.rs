@@ -106,6 +106,10 @@ impl Body for Decoder {
         self.layers.len()
     }
 
+    fn traces_alike(&self, layer: usize, other: usize) -> bool {
+        self.config.windows[layer] == self.config.windows[other]
+    }
+
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
         let ids = batch.get("input_ids")?;
         let (positions, max_positions) = (ids.dims()[1], self.max_positions());

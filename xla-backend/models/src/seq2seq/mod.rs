@@ -173,6 +173,11 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         self.stacks.num_encoder_layers() + self.stacks.num_decoder_layers()
     }
 
+    fn traces_alike(&self, layer: usize, other: usize) -> bool {
+        let is_encoder = |layer: usize| layer < self.stacks.num_encoder_layers();
+        is_encoder(layer) == is_encoder(other)
+    }
+
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
         let encoder = match cx.cached_positions() {
             // The keys and values of the source are cached.

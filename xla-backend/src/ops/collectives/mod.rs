@@ -41,9 +41,9 @@ fn group_size(groups: &[Vec<usize>]) -> Result<usize, Problem> {
     if size == 0 || groups.iter().any(|group| group.len() != size) {
         return Err(format!("replica groups {groups:?} are empty or unequal").into());
     }
-    let mut replicas = groups.concat();
-    replicas.sort_unstable();
-    if replicas.windows(2).any(|pair| pair[0] == pair[1]) {
+    let last = groups.iter().flatten().max().copied().unwrap_or(0);
+    let mut seen = vec![false; last + 1];
+    if groups.iter().flatten().any(|replica| std::mem::replace(&mut seen[*replica], true)) {
         return Err(format!("replica groups {groups:?} share a replica").into());
     }
     Ok(size)

@@ -39,7 +39,7 @@ impl Session {
         program: Program,
         batch: &UploadedBatch,
     ) -> RunResult<Fetched> {
-        let pipeline = self.programs.pipeline;
+        let pipeline = self.programs.pipeline.clone();
         let mut passed = self.pass_batch(program, batch)?;
         let launched = passed.swap_remove(pipeline.last_stage());
         let schedule = self.schedule(batch);

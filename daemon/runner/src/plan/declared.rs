@@ -1,0 +1,51 @@
+//! The programs of a job with their variables, ready to be recorded without a device.
+
+use traind_job_file::JobFile;
+use traind_xla::mesh::Axis;
+use traind_xla::runtime::{RecordedStep, Recorder};
+
+use super::PlannedModel;
+use crate::error::RunResult;
+use crate::state::{Pipeline, StateBytes, mesh};
+use crate::step::{JobPrograms, ProgramShape};
+
+pub(super) struct Declared {
+    /// Of each stage.
+    pub recorders: Vec<Recorder>,
+    pub programs: JobPrograms,
+}
+
+impl Declared {
+    /// The job's programs for `pipeline`, which may have other layers than the job's. Only stages that are
+    /// `wanted` have variables.
+    pub(super) fn of(
+        job: &JobFile,
+        planned: &PlannedModel,
+        pipeline: Pipeline,
+        wanted: impl Fn(usize) -> bool,
+    ) -> RunResult<Declared> {
+        let (platform, mesh) = (job.resources.platform.to_string(), mesh(job)?);
+        let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
+        let mut recorders: Vec<Recorder> =
+            (0..mesh.size(Axis::Pipeline)).map(|_| recorder()).collect();
+        let PlannedModel { model, inputs, readout, .. } = planned;
+        let places = pipeline.places(model.as_ref()).into_iter().enumerate();
+        let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
+        let stages = (pipeline, places.collect());
+        let batches = (*inputs, *readout);
+        let programs = JobPrograms::declare_stages(job, model, stages, batches, &mut recorders)?;
+        Ok(Declared { recorders, programs })
+    }
+
+    /// What the state of a stage takes, and the bytes of all of its variables.
+    pub(super) fn state(&self, stage: usize) -> (StateBytes, u64) {
+        let recorder = &self.recorders[stage];
+        (self.programs.states[stage].bytes(recorder), recorder.variable_bytes() as u64)
+    }
+
+    /// Records a program, with the recorder of its stage.
+    pub(super) fn record(&self, shape: ProgramShape) -> RunResult<(&Recorder, RecordedStep)> {
+        let recorder = &self.recorders[self.programs.stage_of(&shape)];
+        Ok((recorder, self.programs.record(recorder, shape)?))
+    }
+}

@@ -1,0 +1,272 @@
+//! The search for the best mesh of a job. It plans meshes in the order of the time that they take at
+//! least, until no further one can be among the best.
+
+use std::path::PathBuf;
+
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use serde::Deserialize;
+use traind_job_file::{JobFile, Platform};
+
+use super::PlannedModel;
+use super::candidates::candidates;
+use super::compiled;
+use super::devices::{self, Processor};
+use super::meshes::{Machine, MeshPlan};
+use super::stages::Stages;
+use crate::error::{RunError, RunResult};
+
+/// Most meshes of an answer.
+const MESHES_MAX: usize = 16;
+/// Of these, those that do not fit.
+const MISFITS_MAX: usize = 4;
+const CORES_MAX: u32 = 8192;
+/// Meshes that are planned at one time. A number of threads here would make the answer depend on the host.
+const BATCH: usize = 16;
+
+/// Which machines the meshes are for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Search {
+    /// As in the table of devices; empty for the platform's first one.
+    #[serde(default)]
+    pub device: String,
+    /// Among which the job's cores are divided evenly, unless the job has several itself.
+    pub hosts: u32,
+    /// Compare meshes whose layers, stages and shards are divided over hosts too, which no job can be.
+    #[serde(default)]
+    pub across_hosts: bool,
+    /// Of all hosts together.
+    #[serde(default)]
+    pub price_per_hour: f64,
+    /// What an earlier search measured.
+    #[serde(default)]
+    pub processor: Option<Processor>,
+    /// Of GPUs that this host need not have, which then compiles for the fastest meshes.
+    #[serde(default)]
+    pub plugin: Option<PathBuf>,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The job on the first of the meshes.
+    pub job: JobFile,
+    pub meshes: Vec<MeshPlan>,
+    /// Present where the cores are CPU devices.
+    pub processor: Option<Processor>,
+}
+
+/// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
+/// model or the optimizer refuses all of them.
+pub(super) fn search(
+    job: &JobFile,
+    planned: &PlannedModel,
+    search: &Search,
+    bytes_per_core_max: Option<u64>,
+) -> RunResult<Found> {
+    let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
+    let job = &if search.across_hosts { on_one_host(job) } else { on_hosts(job, per_host) };
+    let is_cpu = platform == Platform::Cpu;
+    let processor = is_cpu.then(|| search.processor.unwrap_or_else(Processor::measured));
+    let core = match &processor {
+        Some(processor) => processor.core(per_host),
+        None => devices::core(platform, &search.device, &job.train)?,
+    };
+    let machine = Machine { core, per_host: per_host as usize, price: search.price_per_hour };
+    let bytes_max = bytes_per_core_max.or(core.memory_bytes);
+    let compiler = compiled::compiler(search, job.resources.cores, per_host);
+    let layers = planned.model.num_layers() as u32;
+    let comparison = Comparison { planned, machine, bytes_max, compiles: compiler.is_some() };
+    let mut found = comparison.plans(candidates(job, per_host, layers), job)?;
+    if let Some(compiler) = compiler {
+        compiled::measure(&mut found, planned, &compiler, bytes_max);
+    }
+    rank(&mut found);
+    let first = found.first().map(|(job, _)| job.clone()).ok_or_else(|| no_division(job))?;
+    let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
+    Ok(Found { job: first, meshes, processor })
+}
+
+/// What meshes are compared for.
+struct Comparison<'a> {
+    planned: &'a PlannedModel,
+    machine: Machine,
+    bytes_max: Option<u64>,
+    /// Whether a compiler measures the memory of those that are found.
+    compiles: bool,
+}
+
+/// A mesh before its programs are recorded.
+struct Draft {
+    job: JobFile,
+    /// The time that a step takes at least.
+    least_seconds: f64,
+    /// Whether the variables of each core fit.
+    may_fit: bool,
+}
+
+impl Comparison<'_> {
+    /// Plans the meshes that may be among the best, and a few that are faster and do not fit.
+    fn plans(&self, jobs: Vec<JobFile>, job: &JobFile) -> RunResult<Vec<(JobFile, MeshPlan)>> {
+        let drafts: Vec<_> = jobs.into_par_iter().map(|job| self.draft(job)).collect();
+        let (drafts, mut refused): (Vec<_>, Vec<_>) = drafts.into_iter().partition(Result::is_ok);
+        let mut drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
+        drafts.sort_by(|a, b| a.least_seconds.total_cmp(&b.least_seconds));
+        let (fitting, misfits): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|it| it.may_fit);
+        let mut found = Vec::new();
+        let misfits = misfits.chunks(MISFITS_MAX).take(1);
+        for batch in misfits.chain(fitting.chunks(BATCH)) {
+            let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
+            let batch: Vec<&Draft> = batch.iter().filter(wanted).collect();
+            let plan = |draft: &&Draft| {
+                let plan = self.machine.plan(&draft.job, self.planned, self.bytes_max)?;
+                Ok((draft.job.clone(), plan))
+            };
+            let plans: Vec<RunResult<_>> = batch.par_iter().map(plan).collect();
+            for plan in plans {
+                match plan {
+                    Ok(plan) => found.push(plan),
+                    Err(error) => refused.push(Err(error)),
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(refused
+                .into_iter()
+                .find_map(Result::err)
+                .unwrap_or_else(|| no_division(job)));
+        }
+        Ok(found)
+    }
+
+    fn draft(&self, job: JobFile) -> RunResult<Draft> {
+        let least_seconds = self.machine.least_seconds(&job, self.planned)?;
+        let bytes = Stages::in_excerpts(&job, self.planned)?.variable_bytes()?;
+        let may_fit = self.bytes_max.is_none_or(|most| bytes <= most);
+        Ok(Draft { job, least_seconds, may_fit })
+    }
+
+    /// Whether a mesh can be among those of the answer.
+    fn may_be_best(&self, draft: &Draft, found: &[(JobFile, MeshPlan)]) -> bool {
+        let fitting = || found.iter().filter(|(_, plan)| plan.fits);
+        // Recomputed activations cost time, and are worth it only where kept ones do not fit.
+        let keeps_activations = |(job, _): &(JobFile, MeshPlan)| {
+            !job.train.gradient_checkpointing && job.parallel == draft.job.parallel
+        };
+        let recomputes = draft.job.train.gradient_checkpointing;
+        if recomputes && !self.compiles && fitting().any(keeps_activations) {
+            return false;
+        }
+        let is_faster = |(_, plan): &(JobFile, MeshPlan)| plan.step_seconds <= draft.least_seconds;
+        fitting().filter(|it| is_faster(it)).count() < MESHES_MAX
+    }
+}
+
+/// The first meshes that fit, and the first of the others.
+fn shortest(ranked: impl Iterator<Item = MeshPlan>) -> Vec<MeshPlan> {
+    let (fitting, others): (Vec<_>, Vec<_>) = ranked.partition(|mesh| mesh.fits);
+    let count = MESHES_MAX - others.len().min(MISFITS_MAX);
+    fitting.into_iter().take(count).chain(others.into_iter().take(MISFITS_MAX)).collect()
+}
+
+fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
+    let cores = job.resources.total_cores();
+    let hosts = if job.resources.hosts > 1 { job.resources.hosts } else { hosts.max(1) };
+    let problem = match cores {
+        _ if cores > CORES_MAX => format!("is more than a search can compare, {CORES_MAX}"),
+        _ if !cores.is_multiple_of(hosts) => {
+            format!("cannot be divided evenly among {hosts} hosts")
+        }
+        _ => return Ok(cores / hosts),
+    };
+    Err(RunError::Field { name: "resources.cores", value: cores.to_string(), problem })
+}
+
+/// The job with its cores on hosts of `per_host` each, which see different rows.
+fn on_hosts(job: &JobFile, per_host: u32) -> JobFile {
+    let mut changed = job.clone();
+    changed.resources.hosts = job.resources.total_cores() / per_host;
+    changed.resources.cores = per_host;
+    changed
+}
+
+/// The job with all of its cores in one mesh.
+fn on_one_host(job: &JobFile) -> JobFile {
+    on_hosts(job, job.resources.total_cores())
+}
+
+fn rank(found: &mut [(JobFile, MeshPlan)]) {
+    found.sort_by(|(_, a), (_, b)| {
+        let by_time = a.step_seconds.total_cmp(&b.step_seconds);
+        let by_memory = a.memory.bytes_per_core.cmp(&b.memory.bytes_per_core);
+        b.fits.cmp(&a.fits).then(by_time).then(by_memory)
+    });
+}
+
+fn no_division(job: &JobFile) -> RunError {
+    RunError::Field {
+        name: "train.per_device_train_batch_size",
+        value: job.train.per_device_train_batch_size.to_string(),
+        problem: format!(
+            "a step of {} rows cannot be divided among the cores of any mesh",
+            job.total_train_batch_size()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::candidates::tests::job;
+    use crate::plan::meshes::tests::{plan, planned};
+
+    #[test]
+    fn what_fits_comes_first_and_then_what_is_faster() {
+        let job = job("resources: {cores: 2}");
+        let plan = |step_seconds: f64, bytes_per_core: u64, fits: bool| {
+            let mut plan = plan(&job);
+            (plan.step_seconds, plan.fits) = (step_seconds, fits);
+            plan.memory.bytes_per_core = bytes_per_core;
+            (job.clone(), plan)
+        };
+        let mut found =
+            vec![plan(1.0, 9, false), plan(3.0, 2, true), plan(2.0, 7, true), plan(2.0, 5, true)];
+        rank(&mut found);
+        let order: Vec<u64> = found.iter().map(|(_, it)| it.memory.bytes_per_core).collect();
+        assert_eq!(order, [5, 7, 2, 9]);
+    }
+
+    #[test]
+    fn the_search_tries_every_mesh_and_divides_hosts_evenly() {
+        let job = job("resources: {cores: 4, platform: cuda}\ntrain: {bf16: true}");
+        let planned = planned(&job);
+        let on = |hosts| Search { device: "h100".to_owned(), hosts, ..Search::default() };
+        let Found { job: first, meshes: found, .. } = search(&job, &planned, &on(1), None).unwrap();
+        assert_eq!(found.len(), MESHES_MAX);
+        assert_eq!(first.parallel.tensor, found[0].tensor);
+        assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
+        // A small model's gradients cost less than dividing its layers.
+        assert_eq!((found[0].tensor, found[0].gradient_checkpointing), (1, false));
+        // Layers, stages and shards stay within a host, as in a job.
+        let far = search(&job, &planned, &on(4), None).unwrap().meshes;
+        let is_whole = |it: &MeshPlan| (it.tensor, it.pipeline, it.fsdp.as_str()) == (1, 1, "no");
+        assert!(far.iter().all(is_whole), "{far:?}");
+        let pairs = search(&job, &planned, &on(2), None).unwrap().meshes;
+        let sharded = pairs.iter().find(|it| it.fsdp == "full_shard").unwrap();
+        let of_two =
+            |fsdp: &str| found.iter().find(|it| it.tensor == 2 && it.fsdp == fsdp).unwrap();
+        assert_eq!((sharded.data, sharded.tensor), (4, 1));
+        assert!(sharded.memory.weights_bytes > of_two("full_shard").memory.weights_bytes);
+        let across = Search { across_hosts: true, ..on(4) };
+        let across = search(&job, &planned, &across, None).unwrap().meshes;
+        assert!(
+            across.iter().any(|it| it.pipeline == 2 && it.fsdp == "shard_optimizer"),
+            "{across:?}"
+        );
+        let error = search(&job, &planned, &on(3), None).unwrap_err().to_string();
+        assert!(error.contains("cannot be divided evenly among 3 hosts"), "{error}");
+        // Without room for a whole copy, layers or parameters are divided.
+        let room = found[0].memory.bytes_per_core - 1;
+        let tight = search(&job, &planned, &on(1), Some(room)).unwrap().meshes;
+        assert!(tight[0].fits && tight[0].memory.bytes_per_core <= room);
+    }
+}

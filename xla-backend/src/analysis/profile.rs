@@ -1,0 +1,138 @@
+//! The memory of a program over time, and with it that of longer programs that repeat the same operations.
+//!
+//! A program that has a layer more runs the operations of that layer besides, in a few places: in the forward
+//! pass, in the backward pass and in the update. Between two repetitions everything stays the same, so the
+//! bytes at each operation grow by the same number with each layer: by one number at operations whose
+//! distance from the first layer is kept, and by another at those whose distance from the last one is. Of
+//! the operations of a layer, the first or the last repetition has the most bytes.
+
+use std::cmp::Reverse;
+
+/// The bytes besides arguments at each operation of a program, in the order in which they run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryProfile {
+    sites: Vec<Site>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Site {
+    /// The same for operations that do the same.
+    pub operation: u64,
+    pub alive: u64,
+}
+
+impl MemoryProfile {
+    pub(super) fn new(sites: Vec<Site>) -> MemoryProfile {
+        MemoryProfile { sites }
+    }
+
+    /// The most bytes at one time.
+    pub fn peak(&self) -> u64 {
+        self.sites.iter().map(|site| site.alive).max().unwrap_or(0)
+    }
+
+    /// The most bytes of a program that repeats what each of `longer` has besides this one so many times.
+    /// `None` where one of them is not this program with further operations.
+    pub fn extrapolated(&self, longer: &[(MemoryProfile, u64)]) -> Option<u64> {
+        let mut alive: Vec<i64> = self.sites.iter().map(|site| site.alive as i64).collect();
+        for (longer, times) in longer {
+            let growth = self.growth(longer)?;
+            alive.iter_mut().zip(growth).for_each(|(alive, more)| *alive += *times as i64 * more);
+        }
+        Some(alive.into_iter().max().unwrap_or(0).max(0) as u64)
+    }
+
+    /// By operation, the bytes that `longer` has more there, whichever of its repetitions stands for it.
+    fn growth(&self, longer: &MemoryProfile) -> Option<Vec<i64>> {
+        let operations = |it: &MemoryProfile| it.sites.iter().map(|site| site.operation).collect();
+        let [mut own, mut more]: [Vec<u64>; 2] = [operations(self), operations(longer)];
+        let from_start = places(&own, &more)?;
+        own.reverse();
+        more.reverse();
+        let from_end = places(&own, &more)?.into_iter().rev().map(|place| more.len() - 1 - place);
+        let alive = |site: &Site| site.alive as i64;
+        let growth = self.sites.iter().zip(from_start.into_iter().zip(from_end));
+        let growth = growth.map(|(site, (start, end))| {
+            let most = alive(&longer.sites[start]).max(alive(&longer.sites[end]));
+            most - alive(site)
+        });
+        Some(growth.collect())
+    }
+}
+
+/// The places of the items of `shorter` in `longer`, which has others between them. Of the items that could be
+/// left out at a place, those are with which the most items behind are the same.
+fn places(shorter: &[u64], longer: &[u64]) -> Option<Vec<usize>> {
+    let mut surplus = longer.len().checked_sub(shorter.len())?;
+    let (mut places, mut skipped) = (Vec::with_capacity(shorter.len()), 0);
+    loop {
+        let at = places.len();
+        let same = common(&shorter[at..], &longer[at + skipped..]);
+        places.extend(at + skipped..at + skipped + same);
+        let (rest, at) = (&shorter[places.len()..], places.len() + skipped);
+        if rest.is_empty() {
+            return Some(places);
+        }
+        let skips = (1..=surplus).map(|skip| (common(rest, &longer[at + skip..]), Reverse(skip)));
+        let (_, Reverse(skip)) = skips.max().filter(|(same, _)| *same > 0)?;
+        skipped += skip;
+        surplus -= skip;
+    }
+}
+
+/// The number of items that are the same from the start on.
+fn common(a: &[u64], b: &[u64]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A forward and a backward pass of layers that keep `kept` bytes each, between them a head that takes
+    /// `head`, and gradients of `gradient` that stay.
+    fn profile(layers: u64, [kept, head, gradient]: [u64; 3]) -> MemoryProfile {
+        let mut sites = vec![Site { operation: 1, alive: 0 }];
+        for layer in 1..=layers {
+            sites.push(Site { operation: 2, alive: kept * layer + 5 });
+            sites.push(Site { operation: 3, alive: kept * layer });
+        }
+        sites.push(Site { operation: 4, alive: kept * layers + head });
+        for layer in (1..=layers).rev() {
+            let gradients = gradient * (layers - layer + 1);
+            sites.push(Site { operation: 2, alive: kept * layer + gradients });
+            sites.push(Site { operation: 5, alive: kept * (layer - 1) + gradients });
+        }
+        sites.push(Site { operation: 6, alive: gradient * layers });
+        MemoryProfile::new(sites)
+    }
+
+    #[test]
+    fn a_longer_program_has_its_peak_where_it_has_most() {
+        // In the last layer, in the head, or at the end.
+        for sizes in [[10, 0, 1], [10, 40, 1], [10, 40, 11], [10, 1000, 11], [0, 100, 30]] {
+            for layers in 2..40 {
+                let (short, long) = (profile(2, sizes), profile(3, sizes));
+                let found = short.extrapolated(&[(long, layers - 2)]);
+                assert_eq!(found, Some(profile(layers, sizes).peak()), "{sizes:?} {layers}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_program_is_not_a_longer_one() {
+        let (short, other) = (profile(2, [10, 40, 1]), profile(3, [10, 40, 1]));
+        assert_eq!(other.extrapolated(&[(short.clone(), 1)]), None);
+        let mut changed = other.clone();
+        changed.sites.iter_mut().for_each(|site| site.operation += 1);
+        assert_eq!(short.extrapolated(&[(changed, 1)]), None);
+        assert_eq!(short.extrapolated(&[]), Some(short.peak()));
+    }
+
+    #[test]
+    fn items_are_found_between_others() {
+        assert_eq!(places(&[1, 2, 3, 4], &[1, 2, 3, 2, 3, 4]), Some(vec![0, 1, 2, 5]));
+        assert_eq!(places(&[1, 2, 3], &[1, 2, 3, 3]), Some(vec![0, 1, 2]));
+        assert_eq!(places(&[1, 2], &[2, 1]), None);
+    }
+}
