@@ -48,8 +48,11 @@ def dump(environment):
     return run.stdout if run.returncode == 0 else ""
 
 
-def fetch(folder):
-    """Fetches the index of the machine's package sources into `folder`; returns the environment to read it in."""
+def fetch(folder, *options):
+    """Fetches the index of the machine's package sources into `folder`; returns the environment to read it in.
+
+    `options` are further settings of apt, `NAME=VALUE`, which the machine's own do not override.
+    """
     (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     settings = {
         "Dir::State::lists": folder / "lists",
@@ -66,7 +69,7 @@ def fetch(folder):
     environment = {"APT_CONFIG": str(config)}
     print("fetching the package index", file=sys.stderr)
     subprocess.run(
-        ["apt-get", "update"],
+        ["apt-get", *(f"--option={option}" for option in options), "update"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=os.environ | environment,
