@@ -45,8 +45,6 @@ async fn invalid_job_files_are_refused_by_field_and_the_next_one_is_accepted() {
     let unavailable = (Code::FailedPrecondition, "PLATFORM_UNAVAILABLE", &[][..]);
     check(&host, "cores: 1", "cores: 1, platform: cuda", unavailable).await;
     check(&host, "cores: 1", "cores: 1, hosts: 2", invalid(&["resources.hosts"])).await;
-    let gpus = "cores: 1, hosts: 2, engine: slurm, platform: cuda";
-    check(&host, "cores: 1", gpus, invalid(&["resources.hosts"])).await;
     check(&host, "cores: 1", "cores: 1, engine: kubernetes", invalid(&["kubernetes.image"])).await;
     assert_eq!(host.submit("fine", 1).await.name, "fine");
 }
