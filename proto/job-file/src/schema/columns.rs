@@ -5,25 +5,25 @@ use crate::spelled::spelled;
 use crate::values::Mapping;
 
 section! {
-    /// Changes to the columns of all files before they are read, made in this order.
+    /// Changes to the columns of all files before they are read, applied in this order.
     pub struct Columns {
-        /// New names: `{sentence: text}`.
+        /// New column names: `{sentence: text}`.
         rename: Mapping<String> = Mapping::default();
-        /// Columns to leave out, by their new names.
+        /// Columns to drop, by their new names.
         drop: Vec<String> = Vec::new();
-        /// Types that values are converted to, by the new names: `{label: int64}`.
+        /// Types to convert values to, by new column name: `{label: int64}`.
         cast: Mapping<CastType> = Mapping::default();
     }
 }
 
 spelled! {
-    /// The type that a value is converted to, named as in `datasets`.
+    /// The type to convert a value to, named as in `datasets`.
     pub enum CastType {
-        /// A text.
+        /// Text.
         String = "string",
-        /// A whole number.
+        /// An integer.
         Int64 = "int64",
-        /// A number.
+        /// A floating-point number.
         Float64 = "float64",
         /// True or false.
         Bool = "bool",

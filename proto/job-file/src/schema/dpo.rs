@@ -9,15 +9,15 @@ use crate::spelled::spelled;
 section! {
     /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
     pub struct Dpo {
-        /// Loss of a pair, by how much more probable its completions are than to the reference.
+        /// Loss of a pair, based on how much more probable its completions are than under the
+        /// reference.
         loss_type: DpoLoss = DpoLoss::Sigmoid;
-        /// How much a difference from the reference counts; for `ipo` the strength of the
-        /// regularization, τ.
+        /// Weight of deviations from the reference; for `ipo`, the regularization strength τ.
         beta: f64 = 0.1, in above(0.0);
-        /// Probability that a pair has its completions the wrong way round, for `robust`.
+        /// Probability that the completions of a pair are swapped, for `robust`.
         label_smoothing: f64 = 0.0, in (Bound::Included(0.0), Bound::Excluded(0.5));
-        /// Train without dropout, so that the model differs from its reference by what it has learned
-        /// alone.
+        /// Train without dropout, so that the model differs from its reference only by what it has
+        /// learned.
         disable_dropout: bool = true;
     }
 }
@@ -25,13 +25,13 @@ section! {
 spelled! {
     /// The loss of a pair.
     pub enum DpoLoss {
-        /// That of direct preference optimization (Rafailov et al., 2023).
+        /// Direct preference optimization (Rafailov et al., 2023).
         Sigmoid = "sigmoid",
-        /// A margin beyond which nothing is learned (Zhao et al., 2023).
+        /// Hinge loss, with a margin beyond which nothing is learned (Zhao et al., 2023).
         Hinge = "hinge",
-        /// A distance from a margin, of means over tokens (Azar et al., 2023).
+        /// Distance from a margin, using means over tokens (Azar et al., 2023).
         Ipo = "ipo",
-        /// That of `sigmoid` for pairs some of which are the wrong way round (Chowdhury et al., 2024).
+        /// As `sigmoid`, for pairs of which some are swapped (Chowdhury et al., 2024).
         Robust = "robust",
     }
 }

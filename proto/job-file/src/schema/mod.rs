@@ -49,29 +49,28 @@ section! {
         name: String;
         /// The model to train.
         model: Model;
-        /// The rows to train and evaluate on.
+        /// The data to train and evaluate on.
         data: Data;
-        /// How to train, under the names of Hugging Face's TrainingArguments.
+        /// Training settings, under the names of Hugging Face's TrainingArguments.
         train: Train;
-        /// Adapters to train beside frozen weights, under the names of PEFT's LoraConfig.
+        /// Adapters to train on frozen weights, under the names of PEFT's LoraConfig.
         peft: Peft;
         /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
         dpo: Dpo;
         /// The devices to train on.
         resources: Resources;
-        /// How the cores share the work.
+        /// How the cores divide the work.
         parallel: Parallel;
-        /// Options of jobs that Slurm places.
+        /// Options for jobs scheduled by Slurm.
         slurm: Slurm;
-        /// Options of jobs that Kubernetes places.
+        /// Options for jobs scheduled by Kubernetes.
         kubernetes: Kubernetes;
         /// Webhooks and a command that are notified when the job enters a state.
         notify: Notify;
-        /// Folder to write the trained model to, created if it does not exist, or
-        /// `s3://BUCKET/PREFIX`: the model is then uploaded when it is complete, and checkpoints
-        /// while training continues.
+        /// Folder for the trained model, created if it does not exist, or `s3://BUCKET/PREFIX`: the
+        /// model is then uploaded when complete, and checkpoints while training continues.
         output_dir: PathBuf;
-        /// Folder or `s3://BUCKET/PREFIX` of the checkpoints; by default `output_dir`. From a bucket,
+        /// Folder or `s3://BUCKET/PREFIX` for checkpoints; defaults to `output_dir`. From a bucket,
         /// a job can resume on another host.
         checkpoint_dir: Option<PathBuf> = None;
     }

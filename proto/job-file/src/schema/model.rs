@@ -9,40 +9,38 @@ use crate::values::{FileSize, ModelSource};
 section! {
     /// The model to train.
     pub struct Model {
-        /// A Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id such as
-        /// `org/name`: the model is fetched from the hub (`HF_ENDPOINT`, `HF_TOKEN`,
-        /// `HF_HUB_OFFLINE`), unless the Hugging Face cache has it (`HF_HOME`,
-        /// `HF_HUB_CACHE`).
+        /// Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id such as
+        /// `org/name`: the model is downloaded from the hub (`HF_ENDPOINT`, `HF_TOKEN`,
+        /// `HF_HUB_OFFLINE`) unless it is in the Hugging Face cache (`HF_HOME`, `HF_HUB_CACHE`).
         name_or_path: ModelSource;
-        /// Revision of a hub id: a branch, a tag or a commit.
+        /// Revision of a model on the hub: a branch, tag or commit.
         revision: Option<String> = None;
-        /// Task that the model learns.
+        /// Task to train the model for.
         task: TaskName;
-        /// Kind of answer of sequence classification; by default that of `config.json`, or one
-        /// class per row. One label is regression.
+        /// Problem type for sequence classification; defaults to that in `config.json`, or one
+        /// class per row. A single label means regression.
         problem_type: Option<ProblemType> = None;
         /// Number of classes; by default counted in `data.label_map`, or without one in the
-        /// training data. 1 is regression. With `problem_type: regression`, the count of numbers
+        /// training data. 1 means regression. With `problem_type: regression`, the number of values
         /// per row.
         num_labels: Option<u32> = None, in 1.0..=1_000_000.0;
-        /// Start from random weights as `config.json` describes them, and load none.
+        /// Initialize the model from `config.json` with random weights, loading none.
         from_config: bool = false;
-        /// Begin with random values in place of weights whose shapes are not the model's, such as
-        /// those of a head for other classes.
+        /// Randomly initialize weights whose shapes do not match the model's, such as those of a
+        /// head for other classes.
         ignore_mismatched_sizes: bool = false;
-        /// Values that replace those of `config.json`, for example
-        /// `{hidden_dropout_prob: 0.0}`.
+        /// Values that override those in `config.json`, for example `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
-        /// Type in which weights that are not trained stay on the cores; trained ones are float32.
+        /// Data type of frozen weights on the cores; trained weights are float32.
         dtype: WeightDtype = WeightDtype::Float32;
-        /// Maximum size of a weights file in bytes, or text such as `5GB`, in `output_dir` and in
-        /// checkpoints. Larger models are saved in several files and an index of them.
+        /// Maximum size of a weights file in `output_dir` and in checkpoints, in bytes or as text
+        /// such as `5GB`. Larger models are saved as several files with an index.
         max_shard_size: FileSize = FileSize::gigabytes(50), in 1.0..;
     }
 }
 
 spelled! {
-    /// The kind of answer of sequence classification.
+    /// The problem type for sequence classification.
     pub enum ProblemType {
         /// One class per row.
         SingleLabelClassification = "single_label_classification",
@@ -54,7 +52,7 @@ spelled! {
 }
 
 spelled! {
-    /// The type of stored weights.
+    /// The data type of stored weights.
     pub enum WeightDtype {
         /// 32 bits.
         Float32 = "float32",
@@ -90,7 +88,7 @@ impl TaskName {
 }
 
 spelled! {
-    /// The task that a model learns.
+    /// The task to train a model for.
     pub enum TaskName {
         /// One class per row.
         SequenceClassification = "sequence-classification" | "text-classification",
@@ -106,7 +104,7 @@ spelled! {
         Sft = "sft",
         /// The better of two completions (direct preference optimization).
         Dpo = "dpo",
-        /// A text from a text.
+        /// An output text from an input text.
         Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
         /// One class per image.
         ImageClassification = "image-classification",

@@ -11,20 +11,20 @@ pub(crate) const STATES: [&str; 7] =
 section! {
     /// Webhooks and a command that are notified when the job enters a state.
     pub struct Notify {
-        /// The states: `pending`, `starting`, `running`, `cancelling`, `completed`, `failed`,
-        /// `cancelled`.
+        /// States to notify about: `pending`, `starting`, `running`, `cancelling`, `completed`,
+        /// `failed`, `cancelled`.
         states: Vec<String> =
             ["completed", "failed", "cancelled"].map(str::to_owned).to_vec();
-        /// URLs that get a POST request with JSON. The daemon tries again for a day where one does
-        /// not answer with success, also after it was restarted.
+        /// URLs that receive a POST request with JSON. If one does not respond with success, the
+        /// daemon retries for a day, even across its restarts.
         webhooks: Vec<String> = Vec::new();
-        /// File with the secret by which requests are signed: the header `X-Traind-Signature-256` is
-        /// `sha256=` and the HMAC-SHA-256 of the body in hexadecimal. The job's user must be able to
-        /// read it.
+        /// File with the secret that signs requests: the header `X-Traind-Signature-256` is
+        /// `sha256=` followed by the HMAC-SHA-256 of the body in hexadecimal. The job's user must
+        /// be able to read the file.
         secret_file: Option<PathBuf> = None;
-        /// Program with its arguments, which gets the same JSON on its standard input. It runs on the
-        /// daemon's host with the rights of the job's user, for at most a minute, and again later if
-        /// it fails.
+        /// Program and its arguments, which receives the same JSON on standard input. It runs on
+        /// the daemon's host with the rights of the job's user, for at most a minute, and is
+        /// retried later if it fails.
         command: Vec<String> = Vec::new();
     }
 }

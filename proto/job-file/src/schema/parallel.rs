@@ -8,55 +8,56 @@ use crate::values::Offload;
 pub(crate) const LOADING_HORIZON: u32 = 4;
 
 section! {
-    /// How the cores share the work: `data` x `tensor` x `pipeline` is their number.
+    /// How the cores divide the work: `data` x `tensor` x `pipeline` is their number.
     pub struct Parallel {
-        /// Let the planner choose the other keys but `placement` and those of offloading, and with them
-        /// `train.per_device_train_batch_size`, `gradient_accumulation_steps` and
-        /// `gradient_checkpointing`, when the job is submitted: the mesh that `traind plan --auto` puts
-        /// first, with as many rows a step. `parallel: auto` is the same. A warning of the job names the
-        /// choice, which later runs of the job keep.
+        /// Let the planner choose the other keys except `placement` and those for offloading, as
+        /// well as `train.per_device_train_batch_size`, `gradient_accumulation_steps` and
+        /// `gradient_checkpointing`, when the job is submitted: the mesh that `traind plan --auto`
+        /// lists first, with the same number of rows per step. `parallel: auto` is equivalent. A
+        /// warning on the job states the choice, which later runs of the job keep.
         auto: bool = false;
-        /// Cores that each see different rows of a batch; by default all that `tensor` and
-        /// `pipeline` leave.
+        /// Number of cores that see different rows of a batch (data parallelism); defaults to all
+        /// that `tensor` and `pipeline` leave.
         data: Option<u32> = None, in 1.0..=65536.0;
-        /// Cores that share each layer: each has some of its attention heads and inner features, and
-        /// some tokens of the vocabulary. They all see the same rows. Must divide the model's attention
-        /// heads and inner width.
+        /// Number of cores that share each layer (tensor parallelism): each has some of its
+        /// attention heads and inner features, and part of the vocabulary. They all see the same
+        /// rows. Must divide the model's attention heads and inner width.
         tensor: u32 = 1, in 1.0..=1024.0;
-        /// Divide the positions of each row between the layers that the cores of `tensor` share: norms,
-        /// dropout and sums are then computed once, for a part of the activations each. Without effect
-        /// if `tensor` is 1.
+        /// Between the layers that the cores of `tensor` share, divide the positions of each row
+        /// among them: each core then computes norms, dropout and sums only for its part of the
+        /// activations. No effect if `tensor` is 1.
         sequence_parallel: bool = false;
-        /// Stages: groups of cores that each hold some of the layers, through which the rows of a batch
-        /// pass one after the other. At most the number of the model's layers.
+        /// Number of pipeline stages: groups of cores that each hold some of the layers, through
+        /// which the rows of a batch pass in turn. At most the number of the model's layers.
         pipeline: u32 = 1, in 1.0..=1024.0;
-        /// Parts of the model on each stage, with layers of other places (virtual stages). More parts
-        /// keep stages idle for less time, and send states between stages more often.
+        /// Virtual stages per stage: parts of the model from different places. More of them reduce
+        /// the idle time of stages, but send activations between stages more often.
         pipeline_interleave: u32 = 1, in 1.0..=1024.0;
-        /// Parts of a batch that are in the pipeline at the same time. Must divide
-        /// `train.per_device_train_batch_size`. By default the largest number that divides it, up to 4
-        /// for each stage.
+        /// Number of micro-batches that a batch is split into for the pipeline. Must divide
+        /// `train.per_device_train_batch_size`. Defaults to the largest number that divides it, up
+        /// to 4 per stage.
         microbatches: Option<u32> = None, in 1.0..=65536.0;
-        /// Order in which the job's cores on the host are dealt to the axes, by the letters of `data`,
-        /// `pipeline` and `tensor`: cores of the last letter's axis are neighbours, those of the first
-        /// are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. Results do not depend on it, up
-        /// to rounding. On Neuron, the cores that share layers must be neighbours.
+        /// Order in which the job's cores on the host are assigned to the axes, by the initials of
+        /// `data`, `pipeline` and `tensor`: cores along the last axis are neighbours, those along
+        /// the first are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. Results do not
+        /// depend on it, up to rounding. On Neuron, the cores that share layers must be neighbours.
         placement: CorePlacement = CorePlacement::Cluster;
-        /// What cores of the `data` axis hold a part each of. `shard_optimizer`: the optimizer's state
+        /// State to shard over the cores of the `data` axis. `shard_optimizer`: the optimizer state
         /// (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`: also parameters
-        /// (stage 3), of which each layer's are gathered when it computes, and again in the backward
-        /// pass. Parameters of fewer than 16,384 elements, such as biases and norms, stay whole on
-        /// every core. `shard_grad_op` and `full_shard` work with every optimizer but `adafactor`.
+        /// (stage 3), which are gathered layer by layer for the forward pass and again for the
+        /// backward pass. Parameters of fewer than 16,384 elements, such as biases and norms, are
+        /// replicated on every core. `shard_grad_op` and `full_shard` work with every optimizer but
+        /// `adafactor`.
         fsdp: Fsdp = Fsdp::No;
-        /// Keep each part of the optimizer's state on one core of the `data` axis
-        /// instead of on all of them: `fsdp: shard_optimizer`.
+        /// Shard the optimizer state over the `data` axis instead of replicating it, as `fsdp:
+        /// shard_optimizer` does.
         shard_optimizer_state: bool = false;
-        /// Keep in the host's memory, until a program needs it: `optimizer`, the optimizer's state
-        /// between updates, which then run in parts; `activations`, the inputs that the stages of a
-        /// pipeline keep for backward passes. Results do not depend on it, up to rounding.
+        /// State to keep in host memory until a program needs it: `optimizer`, the optimizer state
+        /// between updates, which then run in parts; `activations`, the inputs that pipeline stages
+        /// keep for backward passes. Results do not depend on it, up to rounding.
         offload: Offload = Offload::default();
-        /// With `offload: activations`, the number of passes of a stage between the time at which an
-        /// input is back on the core and its backward pass. Inputs that are read sooner stay.
+        /// With `offload: activations`, how many passes of its stage before its backward pass an
+        /// input is loaded back to the core. Inputs needed sooner stay there.
         activation_loading_horizon: u32 = LOADING_HORIZON, in 1.0..=65536.0;
     }
 }
@@ -72,17 +73,18 @@ impl Parallel {
 }
 
 spelled! {
-    /// What the cores of the `data` axis share, under PyTorch's names where it has one.
+    /// The state that is sharded over the cores of the `data` axis, under PyTorch's names where it
+    /// has one.
     pub enum Fsdp {
         /// Nothing.
         No = "no",
-        /// The optimizer's state (ZeRO stage 1).
+        /// The optimizer state (ZeRO stage 1).
         ShardOptimizer = "shard_optimizer",
-        /// Also the gradients (stage 2): each batch's are scattered, which saves memory where a step
-        /// has several batches.
+        /// Also the gradients (stage 2): each batch's are reduce-scattered, which saves memory when
+        /// a step has several batches.
         ShardGradOp = "shard_grad_op" | "shard_grad_op auto_wrap",
-        /// Also the parameters (stage 3). Each layer's are gathered before it computes, and again in
-        /// the backward pass.
+        /// Also the parameters (stage 3), gathered layer by layer for the forward pass and again
+        /// for the backward pass.
         FullShard = "full_shard" | "full_shard auto_wrap",
     }
 }
@@ -100,7 +102,7 @@ impl Fsdp {
 }
 
 spelled! {
-    /// The order of the axes over a job's cores on a host, the slowest first.
+    /// The order of the axes over a job's cores on a host, slowest first.
     pub enum CorePlacement {
         /// `DPT`: cores that share layers are neighbours.
         Cluster = "cluster",

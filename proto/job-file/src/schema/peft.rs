@@ -8,43 +8,42 @@ use crate::spelled::spelled;
 use crate::values::{LayerNumbers, TargetModules};
 
 section! {
-    /// Adapters to train beside frozen weights, under the names of PEFT's LoraConfig.
+    /// Adapters to train on frozen weights, under the names of PEFT's LoraConfig.
     pub struct Peft {
-        /// The kind of adapters; without it all weights are trained. `output_dir` and checkpoints
-        /// then hold `adapter_config.json` and `adapter_model.safetensors`, which
+        /// Type of adapter; without it, all weights are trained. With it, `output_dir` and
+        /// checkpoints hold `adapter_config.json` and `adapter_model.safetensors`, which
         /// `PeftModel.from_pretrained` loads.
         method: Option<PeftMethod> = None;
         /// Rank of the adapters.
         r: u32 = 8, in 1.0..=65_536.0;
-        /// Scale of the adapters: their result is multiplied by `lora_alpha / r`.
+        /// Scale of the adapters: their output is multiplied by `lora_alpha / r`.
         lora_alpha: f64 = 8.0, in above(0.0);
-        /// Dropout of the adapters' inputs.
+        /// Dropout on the adapters' inputs.
         lora_dropout: f64 = 0.0, in 0.0..1.0;
-        /// Linear layers that get an adapter: a list of names or of their last parts, or
-        /// `all-linear` for all but the last; by default PEFT's for the family, such as
-        /// `[q_proj, v_proj]`.
+        /// Linear layers to adapt: a list of names or of their last parts, or `all-linear` for all
+        /// but the last; defaults to PEFT's for the model family, such as `[q_proj, v_proj]`.
         target_modules: Option<TargetModules> = None;
-        /// Modules that are trained whole and saved with the adapters. The new head of a
-        /// classification or of question answering always is.
+        /// Modules to train in full and save with the adapters. A new classification or
+        /// question-answering head is always included.
         modules_to_save: Vec<String> = Vec::new();
-        /// Multiply by `lora_alpha / √r` instead.
+        /// Scale by `lora_alpha / √r` instead (rsLoRA).
         use_rslora: bool = false;
-        /// Train the magnitude of each row of a weight apart from its direction (DoRA).
+        /// Train the magnitude of each weight row separately from its direction (DoRA).
         use_dora: bool = false;
-        /// Biases that are trained besides: none, all, or those of the layers with an adapter.
+        /// Biases to train as well: none, all, or those of the adapted layers.
         bias: PeftBias = PeftBias::None;
-        /// Numbers of the layers that get adapters; by default all.
+        /// Numbers of the layers to adapt; defaults to all.
         layers_to_transform: Option<LayerNumbers> = None;
-        /// Folder of adapters to start from. Its `adapter_config.json` takes the place of the keys
-        /// above but `method`.
+        /// Folder of adapters to start from. Its `adapter_config.json` replaces the keys above
+        /// except `method`.
         adapter_name_or_path: Option<PathBuf> = None;
-        /// Write a whole model to `output_dir`, with the adapters added to its weights.
+        /// Write a full model to `output_dir`, with the adapters merged into its weights.
         merge: bool = false;
     }
 }
 
 spelled! {
-    /// A kind of adapters.
+    /// A type of adapter.
     pub enum PeftMethod {
         /// Low-rank adaptation.
         Lora = "lora",
@@ -52,13 +51,13 @@ spelled! {
 }
 
 spelled! {
-    /// The biases that are trained beside adapters.
+    /// The biases to train along with adapters.
     pub enum PeftBias {
         /// No bias.
         None = "none",
         /// Every bias of the model.
         All = "all",
-        /// The biases of the layers that have an adapter.
+        /// The biases of the adapted layers.
         LoraOnly = "lora_only",
     }
 }

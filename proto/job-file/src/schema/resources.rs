@@ -8,32 +8,30 @@ section! {
     pub struct Resources {
         /// Kind of device.
         platform: Platform = Platform::Cpu;
-        /// Number of hosts, each with a runner.
+        /// Number of hosts, with one runner each.
         hosts: u32 = 1, in 1.0..=4096.0;
         /// Number of cores on each host. The job gets all of them at once or waits.
         cores: u32 = 1, in 1.0..=65536.0;
-        /// Starts the runners: the daemon itself on its own host, or a cluster's scheduler to which it
-        /// submits the job.
+        /// Engine that starts the runners: the daemon, on its own host, or a cluster's scheduler,
+        /// to which the daemon submits the job.
         engine: Engine = Engine::Local;
-        /// Jobs of higher priority start first.
+        /// Priority; higher-priority jobs start first.
         priority: i64 = 0, in -100.0..=100.0;
-        /// Seconds that the job may run at a time, after which it is stopped and fails. A job
-        /// with this limit may start before one that waits for more cores than are free. No limit
-        /// by default.
+        /// Maximum seconds per run, after which the job is stopped and fails. A job with this limit
+        /// may start ahead of one that waits for more cores than are free. No limit by default.
         max_run_seconds: Option<u64> = None, in 1.0..=31_536_000.0;
-        /// Seconds that the job may wait for its first start, after which it is cancelled. No
-        /// limit by default.
+        /// Maximum seconds to wait for the first start, after which the job is cancelled. No limit
+        /// by default.
         max_wait_seconds: Option<u64> = None, in 1.0..=31_536_000.0;
-        /// Id or name of another job of the same user that must complete first; if that one fails
-        /// or is cancelled, this one is cancelled too.
+        /// Id or name of another job of the same user that must complete first; if it fails or is
+        /// cancelled, this job is cancelled too.
         after: Option<String> = None;
-        /// Price of the job's cores for an hour, in any currency; by default their share of `serve
-        /// --price-per-hour`. The time for which the job has held its cores, and its cost, are shown
-        /// with the job.
+        /// Hourly price of the job's cores, in any currency; defaults to their share of `serve
+        /// --price-per-hour`. The job shows how long it has held its cores, and the cost.
         price_per_hour: Option<f64> = None, in 0.0..;
-        /// Restarts when the runner dies, hangs or loses its device. The job resumes from its
-        /// newest checkpoint, or starts over without one. Invalid data and settings fail at
-        /// once.
+        /// Maximum number of restarts when the runner dies, hangs or loses its device. The job
+        /// resumes from its newest checkpoint, or starts over without one. Invalid data and
+        /// settings fail immediately.
         max_restarts: u32 = 0, in 0.0..=1000.0;
     }
 }
@@ -51,7 +49,7 @@ pub fn cost(price_per_hour: f64, seconds: f64) -> f64 {
 }
 
 spelled! {
-    /// A starter of runners.
+    /// An engine that starts runners.
     pub enum Engine {
         /// The daemon, on its own host.
         Local = "local",

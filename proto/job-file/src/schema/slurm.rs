@@ -3,20 +3,20 @@
 use crate::section::section;
 
 section! {
-    /// Options of jobs that Slurm places, under the names of `sbatch`.
+    /// Options for jobs scheduled by Slurm, under the names of `sbatch`.
     pub struct Slurm {
-        /// Partition; by default the cluster's default one.
+        /// Partition; defaults to the cluster's default.
         partition: Option<String> = None;
-        /// Account to charge; by default the user's default one.
+        /// Account to charge; defaults to the user's default.
         account: Option<String> = None;
         /// Quality of service.
         qos: Option<String> = None;
         /// Features that hosts must have.
         constraint: Option<String> = None;
-        /// Hosts to avoid, such as `node[3-5,9]`.
+        /// Hosts to exclude, such as `node[3-5,9]`.
         exclude: Option<String> = None;
-        /// Further options of `sbatch`, such as `--reservation=night`. Each has the form `--NAME` or
-        /// `--NAME=VALUE`.
+        /// Additional options for `sbatch`, such as `--reservation=night`, each in the form
+        /// `--NAME` or `--NAME=VALUE`.
         options: Vec<String> = Vec::new();
     }
 }

@@ -6,36 +6,38 @@ use crate::spelled::spelled;
 use crate::values::{InputTokens, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio};
 
 section! {
-    /// How to train, under the names of Hugging Face's TrainingArguments.
+    /// Training settings, under the names of Hugging Face's TrainingArguments.
     pub struct Train {
-        /// Train the model. Otherwise it is evaluated, or predicts, as it is given.
+        /// Train the model. Otherwise, the given model is only evaluated or used to predict.
         do_train: bool = true;
-        /// Evaluate the model after training, and during training by `eval_strategy`; by default
-        /// if there are rows to evaluate on.
+        /// Evaluate the model after training, and during training according to `eval_strategy`; by
+        /// default, if there are rows to evaluate on.
         do_eval: Option<bool> = None;
-        /// Predict the rows of `data.test`, into `predictions.parquet` of the output folder.
+        /// Write predictions for the rows of `data.test` to `predictions.parquet` in the output
+        /// folder.
         do_predict: bool = false;
-        /// Passes over the training rows; may have a fraction.
+        /// Number of passes over the training rows; may be fractional.
         num_train_epochs: f64 = 3.0, in above(0.0);
-        /// Optimizer steps, in place of `num_train_epochs`; -1 for no such limit.
+        /// Number of optimizer steps, overriding `num_train_epochs`; -1 means no such limit.
         max_steps: i64 = -1, in -1.0..;
-        /// Training rows per core and batch. A step takes this times the number of cores that see
-        /// different rows, times `gradient_accumulation_steps`.
+        /// Training rows per core and batch. A step uses this many rows times the number of cores
+        /// that see different rows, times `gradient_accumulation_steps`.
         per_device_train_batch_size: u32 = 8, in 1.0..=1_048_576.0;
-        /// Lower `per_device_train_batch_size` by a tenth at a time until the job fits in the memory of a
-        /// core, as transformers does, but by the plan when the job is submitted. Other settings stay
-        /// as they are, `gradient_accumulation_steps` among them.
+        /// Lower `per_device_train_batch_size` by a tenth at a time until the job fits in a core's
+        /// memory, as transformers does, but using the plan at submission. Other settings,
+        /// including `gradient_accumulation_steps`, stay unchanged.
         auto_find_batch_size: bool = false;
         /// Evaluation rows per core and batch.
         per_device_eval_batch_size: u32 = 8, in 1.0..=1_048_576.0;
-        /// Batches whose gradients are added up for one optimizer step. Its loss is the mean over
-        /// the labels of all of them, as for one large batch: of rows, or of tokens if tokens
-        /// have labels; the Trainer of transformers 5 adds up the batches' means with classifiers.
+        /// Batches whose gradients are accumulated for one optimizer step. The step's loss is the
+        /// mean over the labels of all of them, as for one large batch: per row, or per token if
+        /// tokens have labels; with classifiers, the Trainer of transformers 5 adds up the batches'
+        /// means instead.
         gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
         /// Peak learning rate.
         learning_rate: f64 = 5e-5, in 0.0..;
-        /// Weight decay; biases and layer norms have none. Decoupled from the gradient, but part
-        /// of it with `sgd`, `rmsprop` and `adagrad`.
+        /// Weight decay, not applied to biases and layer norms. Decoupled from the gradient, except
+        /// for `sgd`, `rmsprop` and `adagrad`, where it is part of it.
         weight_decay: f64 = 0.0, in 0.0..;
         /// Decay rate of Adam's mean of gradients, and Lion's first rate.
         adam_beta1: f64 = 0.9, in 0.0..1.0;
@@ -43,144 +45,146 @@ section! {
         adam_beta2: f64 = 0.999, in 0.0..1.0;
         /// Added to Adam's denominator.
         adam_epsilon: f64 = 1e-8, in above(0.0);
-        /// Global norm that gradients are clipped to; 0 for no clipping.
+        /// Global norm to clip gradients to; 0 means no clipping.
         max_grad_norm: f64 = 1.0, in 0.0..;
-        /// The optimizer.
+        /// Optimizer.
         optim: Optim = Optim::AdamwTorch;
-        /// Settings of the optimizer's own, a mapping or a text such as `momentum=0.9, nesterov=true`:
-        /// `momentum`, `dampening` and `nesterov` of `sgd`; `alpha` (0.99), `eps` (1e-8), `momentum` and
-        /// `centered` of `rmsprop`; `lr_decay` and `eps` (1e-10) of `adagrad`; `weight_lr_power` (2) and
-        /// `r` (0) of `schedule_free_adamw`.
+        /// Optimizer-specific settings, as a mapping or as text such as `momentum=0.9,
+        /// nesterov=true`: `momentum`, `dampening` and `nesterov` for `sgd`; `alpha` (0.99), `eps`
+        /// (1e-8), `momentum` and `centered` for `rmsprop`; `lr_decay` and `eps` (1e-10) for
+        /// `adagrad`; `weight_lr_power` (2) and `r` (0) for `schedule_free_adamw`.
         optim_args: OptimArgs = OptimArgs::default();
-        /// Schedule of the learning rate after warm-up. `reduce_lr_on_plateau` lowers the rate when
-        /// evaluations stop to improve; its steps take a program of their own for the update.
+        /// Learning-rate schedule after warmup. `reduce_lr_on_plateau` lowers the rate when
+        /// evaluations stop improving; its steps use a separate program for the update.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
-        /// Options of the schedule: `num_cycles` of `cosine` (0.5: waves) and
-        /// `cosine_with_restarts` (1: half waves), `min_lr` or `min_lr_rate` of
-        /// `cosine_with_min_lr`, `power` (1) and `lr_end` (1e-7) of
-        /// `polynomial`, `timescale` of `inverse_sqrt` (the steps of warm-up, 10000 without),
-        /// `num_decay_steps`, `min_lr_ratio` (0) and `num_cycles` (0.5) of `warmup_stable_decay`; `mode`
-        /// (`min`, also for metrics of which more is better, as in transformers), `factor` (0.1),
-        /// `patience` (10), `threshold` (1e-4), `threshold_mode` (`rel`), `cooldown` (0), `min_lr` (0)
-        /// and `eps` (1e-8) of `reduce_lr_on_plateau`.
+        /// Options of the schedule: `num_cycles` for `cosine` (0.5, in waves) and
+        /// `cosine_with_restarts` (1, in half waves); `min_lr` or `min_lr_rate` for
+        /// `cosine_with_min_lr`; `power` (1) and `lr_end` (1e-7) for `polynomial`; `timescale` for
+        /// `inverse_sqrt` (the warmup steps, or 10000 without warmup); `num_decay_steps`,
+        /// `min_lr_ratio` (0) and `num_cycles` (0.5) for `warmup_stable_decay`; `mode` (`min`, even
+        /// for metrics where higher is better, as in transformers), `factor` (0.1), `patience`
+        /// (10), `threshold` (1e-4), `threshold_mode` (`rel`), `cooldown` (0), `min_lr` (0) and
+        /// `eps` (1e-8) for `reduce_lr_on_plateau`.
         lr_scheduler_kwargs: ScheduleKwargs = ScheduleKwargs::default();
-        /// Steps over which the learning rate rises from 0; below 1, a share of all steps.
+        /// Steps over which the learning rate rises from 0; below 1, a fraction of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
-        /// Share of a label that is spread over all classes.
+        /// Fraction of each label that is spread over all classes.
         label_smoothing_factor: f64 = 0.0, in 0.0..1.0;
-        /// Compute in bfloat16, with weights in float32.
+        /// Compute in bfloat16, keeping weights in float32.
         bf16: bool = false;
-        /// Compute in float16 with dynamic loss scaling, with weights in float32.
+        /// Compute in float16 with dynamic loss scaling, keeping weights in float32.
         fp16: bool = false;
-        /// Let NVIDIA GPUs round the operands of float32 dots to TensorFloat-32: faster, with
-        /// three digits.
+        /// Let NVIDIA GPUs round the operands of float32 dots to TensorFloat-32: faster, with three
+        /// digits of precision.
         tf32: bool = false;
-        /// Parameters that are not trained: full names, or runs of their dotted parts, such as
-        /// `[embeddings, encoder.layer.0]`. They have neither gradients nor optimizer state.
+        /// Parameters to freeze: full names, or runs of their dotted parts, such as `[embeddings,
+        /// encoder.layer.0]`. They have neither gradients nor optimizer state.
         freeze: Vec<String> = Vec::new();
-        /// Noise on the embeddings of training rows (NEFTune): uniform, up to this number divided by
-        /// the root of the batch's padded length times the width, as in transformers.
+        /// Noise on the embeddings of training rows (NEFTune): uniform, up to this value divided by
+        /// the square root of the batch's padded length times the width, as in transformers.
         neftune_noise_alpha: Option<f64> = None, in 0.0..;
-        /// Recompute activations in the backward pass instead of keeping them.
+        /// Recompute activations in the backward pass instead of storing them.
         gradient_checkpointing: bool = false;
-        /// Seed of new weights, of dropout and, without `data_seed`, of the order of rows.
+        /// Seed for new weights, dropout and, without `data_seed`, the order of rows.
         seed: u64 = 42, in 0.0..=4_294_967_295.0;
-        /// Seed of the order of rows.
+        /// Seed for the order of rows.
         data_seed: Option<u64> = None, in 0.0..=4_294_967_295.0;
-        /// Order in which training rows are seen.
+        /// Order of training rows.
         train_sampling_strategy: TrainSamplingStrategy = TrainSamplingStrategy::Random;
-        /// Drop the last batch of an epoch if it is not full.
+        /// Drop the last batch of an epoch if it is incomplete.
         dataloader_drop_last: bool = false;
-        /// Steps between two entries of the log: the mean loss since the last one, the norm of the
-        /// gradients before clipping and the learning rate of that step; below 1, a share of all
-        /// steps.
+        /// Steps between log entries; below 1, a fraction of all steps. An entry has the mean loss
+        /// since the previous one, and the step's gradient norm before clipping and learning rate.
         logging_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
-        /// When to log: every `logging_steps`, at the end of each epoch, or not before the end.
+        /// When to log: every `logging_steps`, at the end of each epoch, or only at the end.
         logging_strategy: LoggingStrategy = LoggingStrategy::Steps;
-        /// Log the first step too.
+        /// Also log the first step.
         logging_first_step: bool = false;
-        /// Count the tokens of training rows in `num_input_tokens_seen` of the log and of
-        /// `trainer_state.json`: all, with the padding of a batch, or those that are no padding.
+        /// Count the tokens of training rows in `num_input_tokens_seen` in the log and in
+        /// `trainer_state.json`: all of them, including a batch's padding, or only non-padding
+        /// tokens.
         include_num_input_tokens_seen: InputTokens = InputTokens::No;
-        /// Where to write metrics besides the job's events: `tensorboard`, files in `runs` of
-        /// `output_dir`; `mlflow`, a file store in `mlruns` there, which MLflow reads with
-        /// `MLFLOW_ALLOW_FILE_STORE=true` or `mlflow migrate-filestore`; both in a list, or `none`.
+        /// Where to write metrics in addition to the job's events: `tensorboard`, files in `runs`
+        /// in `output_dir`; `mlflow`, a file store in `mlruns` there, which MLflow reads with
+        /// `MLFLOW_ALLOW_FILE_STORE=true` or `mlflow migrate-filestore`; a list of both; or `none`.
         report_to: ReportTo = ReportTo::default();
-        /// When to evaluate while training.
+        /// When to evaluate during training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
-        /// Steps between two evaluations; below 1, a share of all steps; `logging_steps` by
-        /// default.
+        /// Steps between evaluations; below 1, a fraction of all steps; defaults to
+        /// `logging_steps`.
         eval_steps: Option<StepsOrRatio> = None, in above(0.0);
         /// Steps before the first evaluation, or epochs with `eval_strategy: epoch`.
         eval_delay: f64 = 0.0, in 0.0..;
         /// Evaluate before the first step.
         eval_on_start: bool = false;
-        /// Compute no metric of evaluations but the loss.
+        /// Compute only the loss in evaluations, and no other metric.
         prediction_loss_only: bool = false;
-        /// Generate a text for each row that is evaluated or predicted (seq2seq-lm). Evaluations then
-        /// have `rouge1`, `rouge2`, `rougeL`, `rougeLsum`, `bleu` and `gen_len`. The settings are those of
-        /// the model's `generation_config.json`, or of its `config.json` without one.
+        /// Generate a text for each row that is evaluated or predicted (seq2seq-lm). Evaluations
+        /// then report `rouge1`, `rouge2`, `rougeL`, `rougeLsum`, `bleu` and `gen_len`. The
+        /// settings come from the model's `generation_config.json`, or without one from its
+        /// `config.json`.
         predict_with_generate: bool = false;
-        /// The most tokens of a generated text, that with which the decoder starts counted; by default
-        /// the model's `max_length`, or 21.
+        /// Maximum length of a generated text in tokens, including the decoder's start token;
+        /// defaults to the model's `max_length`, or 21.
         generation_max_length: Option<u32> = None, in 2.0..=1_048_576.0;
-        /// Beams of a beam search for generated texts; by default the model's `num_beams`, or 1.
+        /// Number of beams in the beam search for generated texts; defaults to the model's
+        /// `num_beams`, or 1.
         generation_num_beams: Option<u32> = None, in 1.0..=1024.0;
         /// When to write a checkpoint, `checkpoint-<steps>` in `checkpoint_dir`. The trained model
-        /// is written to `output_dir` in any case.
+        /// is always written to `output_dir`.
         save_strategy: SaveStrategy = SaveStrategy::Steps;
-        /// Steps between two checkpoints; below 1, a share of all steps.
+        /// Steps between checkpoints; below 1, a fraction of all steps.
         save_steps: StepsOrRatio = StepsOrRatio::steps(500), in above(0.0);
-        /// Leave the state of the optimizer and of training out of checkpoints. A job that is
-        /// restarted then resumes only if it was asked to stop, and saved all of it.
+        /// Leave the optimizer and training state out of checkpoints. A restarted job then resumes
+        /// only if it was asked to stop, in which case it saved everything.
         save_only_model: bool = false;
-        /// Checkpoints to keep, the newest and the best among them; all by default.
+        /// Number of checkpoints to keep, including the newest and the best; defaults to all.
         save_total_limit: Option<u32> = None, in 1.0..;
-        /// Commit the trained model with its model card to a repository of the Hugging Face hub, and
-        /// checkpoints by `hub_strategy`. Training does not wait for uploads; the end of the job
-        /// does. The token is that of `HF_TOKEN` in the daemon's environment, and `HF_ENDPOINT` names
-        /// another hub.
+        /// Commit the trained model with its model card to a repository on the Hugging Face hub,
+        /// and checkpoints according to `hub_strategy`. Training does not wait for uploads; the end
+        /// of the job does. The token is that of `HF_TOKEN` in the daemon's environment, and
+        /// `HF_ENDPOINT` selects another hub.
         push_to_hub: bool = false;
-        /// Repository to commit to, `ORG/NAME`; without `ORG` it is that of the token's account. By
-        /// default the name of `output_dir`. It is created if the hub has none of that name.
+        /// Repository to commit to, `ORG/NAME`; without `ORG`, it belongs to the token's account.
+        /// Defaults to the name of `output_dir`. Created if it is not on the hub.
         hub_model_id: Option<String> = None;
-        /// When to commit to the hub: at the `end`; at `every_save` of a checkpoint, the model of that
-        /// step; with `checkpoint`, also the whole checkpoint, as `last-checkpoint`; with
-        /// `all_checkpoints`, each of them under its own name.
+        /// When to commit to the hub: `end`, at the end; `every_save`, the current model at each
+        /// checkpoint; `checkpoint`, also the whole checkpoint, as `last-checkpoint`;
+        /// `all_checkpoints`, also each checkpoint under its own name.
         hub_strategy: HubStrategy = HubStrategy::EverySave;
-        /// Create the repository as a private one, or as a public one; by default as the account's
-        /// settings have it.
+        /// Whether to create the repository as private or as public; defaults to the account's
+        /// setting.
         hub_private_repo: Option<bool> = None;
-        /// Branch to commit to, `main` by default. It is created if the repository has none of that
-        /// name.
+        /// Branch to commit to; defaults to `main`. Created if the repository does not have it.
         hub_revision: Option<String> = None;
-        /// Commit each saved checkpoint, also where the one before is still being uploaded. Otherwise it
-        /// is left out then.
+        /// Commit each saved checkpoint, even while the previous one is still uploading. Otherwise,
+        /// it is skipped in that case.
         hub_always_push: bool = false;
         /// End with the best checkpoint instead of the last.
         load_best_model_at_end: bool = false;
-        /// Metric of the evaluations that determines the best checkpoint, with or without the
-        /// prefix `eval_`; `loss` by default. For classes `accuracy`, `precision`,
-        /// `recall`, `f1` (these three also with `_macro`, `_micro`, `_weighted`) and
-        /// `matthews_correlation` (of one class per row); for regression `mse`, `mae`, `pearson`,
-        /// `spearmanr`; for words `precision`, `recall`, `f1` (of entities) and `accuracy`; for
-        /// answers `exact_match` (`exact` in version 2) and `f1`; for language models `accuracy`
-        /// and `perplexity`; for generated texts `rouge1`, `rouge2`, `rougeL`, `rougeLsum` and `bleu`.
+        /// Evaluation metric that determines the best checkpoint, with or without the prefix
+        /// `eval_`; defaults to `loss`. For classes, `accuracy`, `precision`, `recall`, `f1` (these
+        /// last three also with `_macro`, `_micro`, `_weighted`) and `matthews_correlation` (with
+        /// one class per row); for regression, `mse`, `mae`, `pearson` and `spearmanr`; for words,
+        /// `precision`, `recall`, `f1` (of entities) and `accuracy`; for answers, `exact_match`
+        /// (`exact` in version 2) and `f1`; for language models, `accuracy` and `perplexity`; for
+        /// generated texts, `rouge1`, `rouge2`, `rougeL`, `rougeLsum` and `bleu`.
         metric_for_best_model: Option<String> = None;
-        /// True if a larger value of that metric is better; by default for all but losses.
+        /// Whether a larger value of that metric is better; by default, true for all but losses.
         greater_is_better: Option<bool> = None;
-        /// Evaluations in a row without a better metric after which training ends.
+        /// Number of consecutive evaluations without improvement of the metric after which training
+        /// ends.
         early_stopping_patience: Option<u32> = None, in 1.0..;
-        /// Improvement of the metric below which an evaluation counts for
+        /// Improvement of the metric below which an evaluation counts toward
         /// `early_stopping_patience`.
         early_stopping_threshold: f64 = 0.0, in 0.0..;
-        /// Checkpoint to resume from: its folder, the output folder of another job, whose newest
-        /// checkpoint is taken, the `s3://` URL of either, `true` for the newest in `checkpoint_dir`, or
-        /// `auto` for the newest there if any, and the beginning otherwise. Settings may differ from
-        /// those that the checkpoint was made with, but for the model and the optimizer. A job that is
-        /// restarted always resumes from its own newest checkpoint.
+        /// Checkpoint to resume from: its folder; the output folder of another job, for its newest
+        /// checkpoint; the `s3://` URL of either; `true` for the newest in `checkpoint_dir`; or
+        /// `auto` for the newest there if any, and otherwise the beginning. Settings may differ
+        /// from the checkpoint's, except for the model and the optimizer. A restarted job always
+        /// resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
-        /// Start again with the first row of the epoch in which the checkpoint of
+        /// Restart from the first row of the epoch in which the checkpoint of
         /// `resume_from_checkpoint` was written, instead of continuing with the next row.
         ignore_data_skip: bool = false;
     }
@@ -235,27 +239,27 @@ impl Optim {
 }
 
 spelled! {
-    /// The schedule of the learning rate after warm-up.
+    /// The learning-rate schedule after warmup.
     pub enum LrSchedulerType {
         /// Linear decay to 0.
         Linear = "linear",
         /// Half a cosine, down to 0.
         Cosine = "cosine",
-        /// As `cosine`, down to a last rate.
+        /// As `cosine`, down to a minimum rate.
         CosineWithMinLr = "cosine_with_min_lr",
-        /// As `cosine`, several times.
+        /// As `cosine`, repeated.
         CosineWithRestarts = "cosine_with_restarts",
         /// Polynomial decay.
         Polynomial = "polynomial",
-        /// Constant, without warm-up.
+        /// Constant, without warmup.
         Constant = "constant",
-        /// Constant after warm-up.
+        /// Constant after warmup.
         ConstantWithWarmup = "constant_with_warmup",
-        /// Decay with the inverse square root of the steps.
+        /// Decay with the inverse square root of the step.
         InverseSqrt = "inverse_sqrt",
-        /// Unchanged after warm-up, and down in the last steps.
+        /// Constant after warmup, then decay over the last steps.
         WarmupStableDecay = "warmup_stable_decay",
-        /// Lower whenever evaluations have not improved for a while, as in PyTorch.
+        /// Lowered whenever evaluations have stopped improving, as in PyTorch.
         ReduceLrOnPlateau = "reduce_lr_on_plateau",
     }
 }
@@ -310,7 +314,7 @@ impl LrSchedulerType {
 }
 
 spelled! {
-    /// The order in which training rows are seen.
+    /// The order of training rows.
     pub enum TrainSamplingStrategy {
         /// Shuffled each epoch.
         Random = "random",
@@ -322,9 +326,9 @@ spelled! {
 }
 
 spelled! {
-    /// When to log while training.
+    /// When to log during training.
     pub enum LoggingStrategy {
-        /// Not at all.
+        /// Never.
         No = "no",
         /// Every `logging_steps`.
         Steps = "steps",
@@ -334,9 +338,9 @@ spelled! {
 }
 
 spelled! {
-    /// When to evaluate while training.
+    /// When to evaluate during training.
     pub enum EvalStrategy {
-        /// Not at all.
+        /// Never.
         No = "no",
         /// Every `eval_steps`.
         Steps = "steps",
@@ -346,9 +350,9 @@ spelled! {
 }
 
 spelled! {
-    /// When to write a checkpoint while training.
+    /// When to write a checkpoint during training.
     pub enum SaveStrategy {
-        /// Not at all.
+        /// Never.
         No = "no",
         /// Every `save_steps`.
         Steps = "steps",
