@@ -8,10 +8,10 @@ use crate::training_arguments::{self, Treatment};
 const INTRODUCTION: &str = "\
 # The job file
 
-What `traind submit` takes: YAML, with the keys of Hugging Face's TrainingArguments wherever one
-exists. A key that is not here is an error that names the nearest one; so is a value of the wrong
-type or out of range, and all that is wrong is reported at once. Relative paths start at the
-folder that `traind submit` is run in. `--set train.learning_rate=1e-4` replaces a value for one submission.
+The file that `traind submit` takes: YAML, with the keys of Hugging Face's TrainingArguments wherever
+one exists. Unknown keys, values of the wrong type and values out of range are errors, all reported at
+once; for an unknown key, the error names the nearest one. Relative paths are resolved against the folder
+that `traind submit` runs in. `--set train.learning_rate=1e-4` overrides a value for one submission.
 
 Generated from the declarations in `proto/job-file/src/schema`; the package's tests keep it true.
 ";
@@ -63,16 +63,16 @@ fn other_names() -> String {
 }
 
 fn other_arguments() -> String {
-    let mut text = "\n## Other TrainingArguments\n\nFields of TrainingArguments, and of its earlier \
-        versions, that are no keys above. Each may be given with its default. Another value holds \
-        in any case, has no effect and is warned about, or is refused.\n\n| field | default | with another value | |\n\
+    let mut text = "\n## Other TrainingArguments\n\nFields of TrainingArguments, including \
+        earlier versions, that are not keys above. Each may be given its default. Any other value is \
+        already in effect, is ignored with a warning, or is refused.\n\n| field | default | with another value | |\n\
         | --- | --- | --- | --- |\n"
         .to_owned();
     for argument in training_arguments::ALL.iter().copied().flatten() {
         let (effect, reason) = match argument.treatment {
             Treatment::NoEffect(reason) => ("no effect", reason),
-            Treatment::Always(reason) => ("holds in any case", reason),
-            Treatment::Only(_, advice) => ("names that hold in any case, or refused", advice),
+            Treatment::Always(reason) => ("always in effect", reason),
+            Treatment::Only(_, advice) => ("some are always in effect, others refused", advice),
             Treatment::Refused(advice) => ("refused", advice),
         };
         let (name, default) = (argument.name, argument.default);

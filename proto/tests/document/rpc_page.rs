@@ -32,7 +32,7 @@ Errors are `google.rpc.Status` messages. Their `ErrorInfo` has the domain `train
 reasons of [Troubleshooting](troubleshooting.md); `BadRequest` has a violation for each invalid field;
 `RetryInfo` states when to repeat a call that an overloaded daemon refused.
 
-*Role* is the least role that may make a call ([Roles](operating.md#roles)). Viewers and submitters see
+*Role* is the minimum role required for a call ([Roles](operating.md#roles)). Viewers and submitters see
 only their own jobs.
 
 Stubs that you generate for Python with `grpcio-tools` need one option on a unix socket, because gRPC

@@ -57,8 +57,8 @@ section! {
         /// Learning-rate schedule after warmup. `reduce_lr_on_plateau` lowers the rate when
         /// evaluations stop improving; its steps use a separate program for the update.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
-        /// Options of the schedule: `num_cycles` for `cosine` (0.5, in waves) and
-        /// `cosine_with_restarts` (1, in half waves); `min_lr` or `min_lr_rate` for
+        /// Options of the schedule: `num_cycles` for `cosine` and `cosine_with_min_lr` (0.5, in
+        /// waves) and `cosine_with_restarts` (1, in half waves); `min_lr` or `min_lr_rate` for
         /// `cosine_with_min_lr`; `power` (1) and `lr_end` (1e-7) for `polynomial`; `timescale` for
         /// `inverse_sqrt` (the warmup steps, or 10000 without warmup); `num_decay_steps`,
         /// `min_lr_ratio` (0) and `num_cycles` (0.5) for `warmup_stable_decay`; `mode` (`min`, even

@@ -91,7 +91,7 @@ class Client:
         return Job(self, await self._get_job(reference))
 
     async def jobs(self, *, states: Sequence[str] = (), limit: int | None = None) -> list[Job]:
-        """Lists jobs, the newest first."""
+        """Lists jobs, newest first."""
         wanted: list[Any] = [events_pb2.JobState.Value(f"JOB_STATE_{state.upper()}") for state in states]
         size = _PAGE if limit is None else max(1, min(limit, _PAGE))
         found: list[Job] = []

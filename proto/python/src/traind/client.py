@@ -108,7 +108,7 @@ class Client:
         return Job(self, self._get_job(reference))
 
     def jobs(self, *, states: Sequence[str] = (), limit: int | None = None) -> list[Job]:
-        """Lists jobs, the newest first: those in one of `states` ("running"), at most `limit`."""
+        """Lists jobs, newest first: those in one of `states` ("running"), at most `limit`."""
         wanted = [events_pb2.JobState.Value(f"JOB_STATE_{state.upper()}") for state in states]
         pages = self._pages(wanted, limit)
         return [Job(self, message) for message in itertools.islice(pages, limit)]
