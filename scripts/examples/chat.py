@@ -4,7 +4,6 @@ The score is the perplexity of the answers about pages that nothing was trained 
 before it has adapters, which has read manual pages but no question, and of the frequencies of the tokens of answers.
 """
 
-import argparse
 import collections
 import math
 import os
@@ -24,7 +23,7 @@ import small_models
 
 
 def main():
-    options = parse_arguments()
+    options = manual_model.parser(__doc__).parse_args()
     train, evaluated = manual_model.split(manuals.read(options.manuals))
     print(f"{len(train)} pages to train on, {len(evaluated)} to evaluate")
     with tempfile.TemporaryDirectory(prefix="chat.") as scratch:
@@ -44,16 +43,6 @@ def main():
         f"by the frequencies of tokens: {math.exp(frequencies):.1f}"
     )
     sys.exit(0 if after < min(before, frequencies) else "not better than the baselines")
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--manuals", required=True, type=Path, nargs="+", help="folders of unpacked packages")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--pretraining-epochs", type=float, default=2)
-    parser.add_argument("--chat-epochs", type=float, default=3)
-    return parser.parse_args()
 
 
 def tokens(tokenizer, pages):

@@ -3,6 +3,9 @@
 One page in ten is evaluated, and no part of it is trained on.
 """
 
+import argparse
+from pathlib import Path
+
 import rows
 import small_models
 
@@ -31,6 +34,17 @@ MODEL = {
     "max_position_embeddings": 512,
     "tie_word_embeddings": True,
 }
+
+
+def parser(documentation):
+    """The parser of the arguments that the examples on manual pages share; `documentation` is that of the example."""
+    parser = argparse.ArgumentParser(description=documentation.split("\n")[0])
+    parser.add_argument("--traind", required=True, type=Path)
+    parser.add_argument("--manuals", required=True, type=Path, nargs="+", help="folders of unpacked packages")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--pretraining-epochs", type=float, default=2)
+    parser.add_argument("--chat-epochs", type=float, default=3)
+    return parser
 
 
 def split(pages):

@@ -4,7 +4,6 @@ The score is the share of the pairs about pages that nothing was trained on in w
 reward: training has made it more probable, or less improbable, than the wrong one.
 """
 
-import argparse
 import hashlib
 import math
 import os
@@ -56,12 +55,7 @@ def main():
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--manuals", required=True, type=Path, nargs="+", help="folders of unpacked packages")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--pretraining-epochs", type=float, default=2)
-    parser.add_argument("--chat-epochs", type=float, default=3)
+    parser = manual_model.parser(__doc__)
     parser.add_argument("--epochs", type=float, default=1)
     return parser.parse_args()
 

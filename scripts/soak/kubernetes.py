@@ -1,47 +1,24 @@
 """Runs jobs on Kubernetes through the daemon and a real kubectl, with an API server of this script whose pods are real
 runners on this machine, and compares their losses with those of local jobs."""
 
-import argparse
 import contextlib
 import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from checkpoints import write_inputs
-from slurm import CORES_PER_HOST, LONG_STEPS, Daemon, compare, until
+from clusters import LONG_STEPS, compare, outlives_the_daemon, soak, trains, until
 
 OUTAGE_SECONDS = 15
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ["programs", "model"]:
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--hosts", type=int, default=2)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kubernetes-") as folder, Cluster(arguments, Path(folder)) as cluster:
-        write_inputs(Path(folder), arguments.model)
-        with Daemon(arguments, Path(folder), cluster, "kubernetes") as daemon:
-            for check in [trains, cancels, loses_a_pod, misses_the_server, outlives_the_daemon]:
-                started = time.monotonic()
-                seen = check(daemon, cluster, arguments.hosts)
-                print(f"{check.__name__:<20} {seen} ({time.monotonic() - started:.0f} s)", flush=True)
-
-
-def trains(daemon, _, hosts):
-    local = daemon.losses(
-        daemon.complete(daemon.submit("local", engine="local", hosts=1, cores=CORES_PER_HOST * hosts))
-    )
-    placed = daemon.complete(daemon.submit("placed", hosts=hosts))
-    difference = compare(local, daemon.losses(placed))
-    return f"{placed['cluster_job']} on {placed['host_names']}: {len(local)} losses differ by at most {difference:.1e}"
+    checks = [trains, cancels, loses_a_pod, misses_the_server, outlives_the_daemon]
+    soak("kubernetes", Cluster, checks, __doc__)
 
 
 def cancels(daemon, cluster, hosts):
@@ -68,18 +45,6 @@ def misses_the_server(daemon, cluster, hosts):
     cluster.answers = False
     time.sleep(OUTAGE_SECONDS)
     cluster.answers = True
-    job = daemon.complete(name)
-    assert job["attempt"] == 1, job
-    return f"one attempt; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"
-
-
-def outlives_the_daemon(daemon, _, hosts):
-    name = daemon.submit("outliving", hosts=hosts, steps=LONG_STEPS)
-    daemon.until_step(name, 100)
-    daemon.process.kill()
-    daemon.process.wait()
-    time.sleep(5)
-    daemon.start()
     job = daemon.complete(name)
     assert job["attempt"] == 1, job
     return f"one attempt; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"

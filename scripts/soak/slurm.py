@@ -1,25 +1,14 @@
 """Runs jobs in a real Slurm on this machine through the daemon, and compares their losses with those of local jobs."""
 
-import argparse
 import contextlib
-import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-from checkpoints import write_inputs
-
-CORES_PER_HOST = 2
-STEPS = 60
-LONG_STEPS = 4000
-LIMIT = 1e-6
-PATIENCE_SECONDS = 240
+from clusters import CORES_PER_HOST, LONG_STEPS, PATIENCE_SECONDS, compare, outlives_the_daemon, soak, trains, until
 
 CONFIGURATION = """\
 ClusterName=soak
@@ -47,27 +36,8 @@ PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ["programs", "model"]:
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--hosts", type=int, default=2)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="slurm-") as folder, Slurm(Path(folder)) as slurm:
-        write_inputs(Path(folder), arguments.model)
-        with Daemon(arguments, Path(folder), slurm) as daemon:
-            for check in [trains, waits, cancels, requeues, limits_time, drains, outlives_the_daemon]:
-                started = time.monotonic()
-                seen = check(daemon, slurm, arguments.hosts)
-                print(f"{check.__name__:<20} {seen} ({time.monotonic() - started:.0f} s)", flush=True)
-
-
-def trains(daemon, _, hosts):
-    local = daemon.losses(
-        daemon.complete(daemon.submit("local", engine="local", hosts=1, cores=CORES_PER_HOST * hosts))
-    )
-    placed = daemon.complete(daemon.submit("placed", hosts=hosts))
-    difference = compare(local, daemon.losses(placed))
-    return f"{placed['cluster_job']} on {placed['host_names']}: {len(local)} losses differ by at most {difference:.1e}"
+    checks = [trains, waits, cancels, requeues, limits_time, drains, outlives_the_daemon]
+    soak("slurm", lambda _, folder: Slurm(folder), checks, __doc__)
 
 
 def waits(daemon, _, hosts):
@@ -119,35 +89,6 @@ def drains(daemon, slurm, hosts):
     job = daemon.complete(name)
     assert job["attempt"] == 2, job
     return f"resumed as another Slurm job; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"
-
-
-def outlives_the_daemon(daemon, _, hosts):
-    name = daemon.submit("outliving", hosts=hosts, steps=LONG_STEPS)
-    daemon.until_step(name, 100)
-    daemon.process.kill()
-    daemon.process.wait()
-    time.sleep(5)
-    daemon.start()
-    job = daemon.complete(name)
-    assert job["attempt"] == 1, job
-    return f"one attempt; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"
-
-
-def compare(expected, found):
-    """The largest difference of the losses relative to the expected ones."""
-    assert expected.keys() == found.keys(), f"steps {sorted(expected)[-3:]} and {sorted(found)[-3:]}"
-    largest = max(abs(found[step] - loss) / abs(loss) for step, loss in expected.items())
-    assert largest <= LIMIT, f"losses differ by {largest}"
-    return largest
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            sys.exit(f"timed out waiting until {what}")
-        time.sleep(0.1)
-    return value
 
 
 class Slurm:
@@ -202,96 +143,6 @@ def start_munge():
     run.mkdir(exist_ok=True)
     shutil.chown(run, "munge", "munge")
     subprocess.run(["runuser", "-u", "munge", "--", "/usr/sbin/munged"], check=True)
-
-
-class Daemon:
-    """A daemon on this machine, with the command line for its jobs."""
-
-    def __init__(self, arguments, folder, cluster, engine="slurm"):
-        self.folder, self.traind, self.engine = folder, arguments.programs / "traind", engine
-        self.environment = cluster.environment | {"TRAIND_SOCKET": str(folder / "socket")}
-        self.whole = None
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
-
-    def start(self):
-        command = [self.traind, "serve", "--state-dir", self.folder / "daemon", "--cores", "4"]
-        log = open(self.folder / "daemon.log", "ab")
-        self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
-        until(lambda: self.cli("ls", check=False).returncode == 0, "the daemon answers")
-
-    def cli(self, *arguments, check=True):
-        command = [self.traind, *arguments]
-        ended = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
-        if check and ended.returncode != 0:
-            sys.exit(f"{arguments}: {ended.stdout}{ended.stderr}")
-        return ended
-
-    def submit(self, name, steps=STEPS, **resources):
-        resources = {"engine": self.engine, "cores": CORES_PER_HOST, "max_restarts": 0, **resources}
-        job = {
-            "name": name,
-            "model": {"name_or_path": str(self.folder / "model"), "task": "sequence-classification", "num_labels": 3},
-            "data": {"train": str(self.folder / "train.csv"), "text": "text", "label": "label"},
-            "train": {
-                "max_steps": steps,
-                "per_device_train_batch_size": 2,
-                "logging_steps": 5,
-                "save_steps": 500,
-                "save_total_limit": 1,
-            },
-            "resources": resources,
-            "output_dir": str(self.folder / "out" / name),
-        }
-        if resources["engine"] == "kubernetes":
-            job["kubernetes"] = {"image": "traind"}
-        path = self.folder / f"{name}.yaml"
-        path.write_text(json.dumps(job))
-        self.cli("submit", str(path))
-        return name
-
-    def get(self, name):
-        return json.loads(self.cli("get", name, "--output", "json").stdout)
-
-    def until(self, name, condition):
-        job = {}
-
-        def holds():
-            job.update(self.get(name))
-            if job["state"] == "failed" and not condition(job):
-                sys.exit(f"{name}: {job['failure']}")
-            return condition(job)
-
-        until(holds, f"job {name} is as wanted; the daemon's log:\n{(self.folder / 'daemon.log').read_text()[-3000:]}")
-        return self.get(name)
-
-    def until_step(self, name, step):
-        return self.until(
-            name, lambda job: job["state"] == "running" and job.get("progress", {}).get("step", 0) >= step
-        )
-
-    def complete(self, name):
-        return self.until(name, lambda job: job["state"] == "completed")
-
-    def cancel(self, name):
-        self.cli("cancel", name)
-        self.until(name, lambda job: job["state"] == "cancelled")
-
-    def losses(self, job):
-        history = json.loads((Path(job["output_dir"]) / "trainer_state.json").read_text())["log_history"]
-        return {entry["step"]: entry["loss"] for entry in history if "loss" in entry}
-
-    def long_losses(self, hosts):
-        """Those of an uninterrupted job, which is run once."""
-        if self.whole is None:
-            self.whole = self.losses(self.complete(self.submit("whole", hosts=hosts, steps=LONG_STEPS)))
-        return self.whole
 
 
 if __name__ == "__main__":
