@@ -50,12 +50,11 @@ fn listed(folder: &Path) -> RunResult<Listed> {
 }
 
 fn complete(checkpoints: &Listed, job_id: &str, step: Option<u64>) -> Option<(u64, PathBuf)> {
-    let is_whole = |path: &Path| Manifest::read(path).is_ok_and(|it| it.check(path).is_ok());
     let wanted = |found: u64| step.is_none_or(|step| step == found);
-    let is_it = |(found, path): &&(u64, PathBuf)| {
-        wanted(*found) && is_of_job(path, job_id) && is_whole(path)
+    let is_whole = |path: &Path| {
+        Manifest::read(path).is_ok_and(|it| it.job_id == job_id && it.check(path).is_ok())
     };
-    checkpoints.iter().find(is_it).cloned()
+    checkpoints.iter().find(|(found, path)| wanted(*found) && is_whole(path)).cloned()
 }
 
 fn is_of_job(path: &Path, job_id: &str) -> bool {

@@ -9,11 +9,9 @@ use super::PlannedModel;
 use super::memory::target_positions;
 use super::meshes::Machine;
 use crate::error::RunResult;
-use crate::state::{Pipeline, mesh};
+use crate::state::{Pipeline, SHARDED_ELEMENTS_MIN, mesh};
 use crate::step::Schedule;
 
-/// Elements below which what a core has of a parameter is whole on every core of the `data` axis.
-const SMALL_ELEMENTS: usize = 1 << 14;
 /// All-reduces of activations that cores which share a layer make at least, forward and backward.
 const SUMS_PER_LAYER: f64 = 4.0;
 /// Bytes of an element of gradients.
@@ -87,7 +85,8 @@ fn layer_elements(planned: &PlannedModel, tensor: usize) -> (f64, f64) {
     let mut elements = vec![[0; 2]; model.num_layers()];
     for spec in model.parameters() {
         let count = spec.shape.element_count();
-        if let ([Stage::Layer(layer)], true) = (&spec.stages[..], count >= SMALL_ELEMENTS * tensor)
+        if let ([Stage::Layer(layer)], true) =
+            (&spec.stages[..], count >= SHARDED_ELEMENTS_MIN * tensor)
         {
             elements[*layer][0] += count;
             elements[*layer][1] += if spec.trainable { count } else { 0 };

@@ -8,7 +8,7 @@ use traind_xla::{Shape, Tensor};
 use crate::error::RunResult;
 
 /// A smaller parameter is not worth two collectives of its own.
-const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
+pub(crate) const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Layout {

@@ -38,6 +38,7 @@ use distribution::Distribution;
 use layout::Layout;
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
+pub(crate) use layout::SHARDED_ELEMENTS_MIN;
 pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue, Place};
 pub(crate) use pipeline::{Loan, Pipeline};
