@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn a_status_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        let host = HostStatus { rank: 1, host: "n1".into(), cores: vec![0, 1], usage: None };
+        let host = HostStatus { rank: 1, host: "n1".into(), cores: vec![0, 1], usage: Vec::new() };
         for number in 1..3 {
             let status = RunStatus { number, attempt: 1, hosts: vec![host.clone()] };
             write(folder.path(), &status).unwrap();

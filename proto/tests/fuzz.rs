@@ -33,7 +33,7 @@ macro_rules! messages {
 }
 
 const MESSAGES: &[(&str, Check)] = messages! {
-    AdoptRunRequest CancelJobRequest ClassCount Collectives Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
+    AdoptRunRequest CancelJobRequest ClassCount Collectives Communication Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
     DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest
     GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
@@ -42,7 +42,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
     PlanJobRequest Plugin Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
-    Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
+    StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };
 

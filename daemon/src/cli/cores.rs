@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::show::core_view::CoreView;
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
-use crate::interfaces::text::{activity, bytes, printable};
+use crate::interfaces::text::{activity, bytes, communication, printable, stage};
 
 /// Show the cores of this host, and of other hosts that jobs use, with their utilization
 #[derive(clap::Args)]
@@ -55,15 +55,23 @@ impl Cores {
     }
 }
 
-const COLUMNS: usize = 12;
+const COLUMNS: usize = 14;
+/// The columns that are left out where no core has a value.
+const OPTIONAL: [usize; 2] = [11, 12];
 
 fn print_cores(cores: &[v1::Core]) {
     let header: [&str; COLUMNS] = [
         "CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "TFLOP/S", "MFU", "MEMORY",
-        "STEP", "DRIVER",
+        "STEP", "PIPELINE", "SENT", "DRIVER",
     ];
     let rows: Vec<Vec<String>> = cores.iter().map(row).collect();
-    print_table(&header, &rows);
+    let is_empty = |column: usize| rows.iter().all(|row| row[column].is_empty());
+    let shown = |column: &usize| !OPTIONAL.contains(column) || !is_empty(*column);
+    let columns: Vec<usize> = (0..COLUMNS).filter(shown).collect();
+    let header: Vec<&str> = columns.iter().map(|column| header[*column]).collect();
+    let of_columns =
+        |row: &Vec<String>| columns.iter().map(|column| row[*column].clone()).collect();
+    print_table(&header, &rows.iter().map(of_columns).collect::<Vec<_>>());
 }
 
 fn row(core: &v1::Core) -> Vec<String> {
@@ -85,12 +93,12 @@ fn row(core: &v1::Core) -> Vec<String> {
             known(usage.model_flops_utilization_percent, |percent| format!("{percent:.1} %")),
             bytes(usage.memory_used_bytes),
             usage.step.to_string(),
+            usage.stage.as_ref().map(stage).unwrap_or_default(),
+            usage.communication.as_ref().map(communication).unwrap_or_default(),
         ]);
     }
-    if let Some(figures) = &core.figures {
-        row.resize(COLUMNS - 1, String::new());
-        row.push(driver_statistics(figures));
-    }
+    row.resize(COLUMNS - 1, String::new());
+    row.push(core.figures.as_ref().map(driver_statistics).unwrap_or_default());
     row
 }
 

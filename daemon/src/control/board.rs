@@ -80,13 +80,13 @@ fn cores_elsewhere(state_dir: &Path, jobs: &[Job]) -> Vec<v1::Core> {
 
 fn cores_of(job: &Job, status: v1::HostStatus) -> impl Iterator<Item = v1::Core> {
     let v1::HostStatus { host, cores, usage, .. } = status;
-    cores.into_iter().map(move |core| v1::Core {
+    cores.into_iter().enumerate().map(move |(place, core)| v1::Core {
         core,
         platform: job.platform.clone(),
         device: String::new(),
         job_id: job.id.clone(),
         job_name: job.name.clone(),
-        usage: usage.map(|usage| v1::CoreUsage { core, ..usage }),
+        usage: usage.get(place).copied(),
         figures: None,
         host: host.clone(),
     })

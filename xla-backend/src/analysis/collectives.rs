@@ -17,14 +17,16 @@ pub struct Collective {
 }
 
 impl Collective {
-    /// The bytes that each core sends to other hosts if a reduction moves as few as it can: all but
-    /// one host's share of the operand, twice.
-    pub fn bytes_across_hosts(&self) -> u64 {
-        match self.participants {
-            Participants::Hosts(hosts) if hosts > 1 => {
-                2 * self.operand_bytes * (hosts as u64 - 1) / hosts as u64
-            }
-            _ => 0,
+    /// The bytes that each core sends if the members of its group form a ring, in which a reduction moves as few as
+    /// it can: all but one member's share of the operand, twice.
+    pub fn sent_bytes(&self) -> f64 {
+        let members = self.participants.group_size() as f64;
+        let others = (members - 1.0) / members;
+        match self.operation {
+            "all_reduce" | "all_reduce_hosts" => 2.0 * others * self.operand_bytes as f64,
+            "all_gather" => others * self.result_bytes as f64,
+            "collective_permute" => self.operand_bytes as f64,
+            _ => others * self.operand_bytes as f64,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod collectives;
 mod memory;
 mod profile;
+mod sent_bytes;
 
 use crate::graph::{Graph, Node};
 use crate::stablehlo::Output;
@@ -13,6 +14,7 @@ pub(crate) use collectives::collectives;
 pub use memory::MemoryEstimate;
 pub(crate) use memory::{Assumptions, memory, profile};
 pub use profile::MemoryProfile;
+pub use sent_bytes::SentBytes;
 
 /// The nodes of `graph`, each with whether `outputs` depend on it: lowering drops the others.
 fn needed<'a>(graph: &'a Graph, outputs: &[Output]) -> Vec<(&'a Node, bool)> {

@@ -1,6 +1,7 @@
 //! Results of a step that may still be running.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use traind_pjrt::{Buffer, Event, HostCopy};
@@ -76,6 +77,17 @@ impl Pending {
         self.completed.iter().try_for_each(|event| Ok(event.wait()?))
     }
 
+    /// Calls `callback` once when every core has run the step, on a thread of the plugin's or, if they have already,
+    /// on this one. It should be short, and must not panic.
+    pub fn on_completed(&self, callback: impl FnOnce() + Send + Sync + 'static) -> Result<()> {
+        let last = Arc::new(CallOnDrop(Some(callback)));
+        for event in &self.completed {
+            let last = Arc::clone(&last);
+            event.on_ready(move |_| drop(last))?;
+        }
+        Ok(())
+    }
+
     /// Waits, then copies the fetched values of every core.
     pub fn fetch(self) -> Result<Fetched> {
         self.wait()?;
@@ -88,6 +100,16 @@ impl Pending {
             }
         }
         Ok(Fetched { values })
+    }
+}
+
+struct CallOnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for CallOnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(callback) = self.0.take() {
+            callback();
+        }
     }
 }
 

@@ -170,6 +170,12 @@ impl RecordedStep {
         inputs.map(|input| input.shape.size_bytes() as u64).sum()
     }
 
+    /// Bytes of the values that the step sends from one core.
+    pub fn sent_bytes(&self) -> u64 {
+        let before = self.recorded.assigned.len() + self.recorded.fetched.len();
+        self.results().iter().skip(before).map(|shape| shape.size_bytes() as u64).sum()
+    }
+
     /// The variables that the step assigns.
     pub fn assigned(&self) -> &[Variable] {
         &self.recorded.assigned

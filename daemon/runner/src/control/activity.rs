@@ -1,13 +1,15 @@
 //! Live status of the runner: phase, step, memory and device utilization.
 //!
-//! The cores of a job work on the same batch, so they share one meter.
+//! The cores of a job work on the same batch, so they share one meter of utilization. Stages of a pipeline differ in
+//! how long they wait.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_proto::v1::{MemoryUsage, Phase};
+use traind_proto::v1::{MemoryUsage, Phase, StageUsage};
 
+use super::bubbles::{BubbleMeter, PipelineTime};
 use super::work::{Work, WorkMeter};
 
 /// The longest window of a rate.
@@ -31,7 +33,7 @@ pub(crate) struct Status {
     pub memory_total: u64,
     pub utilization_1s: f64,
     pub utilization_1m: f64,
-    /// FLOP/s averaged over the last minute.
+    /// Work per second, averaged over the last minute.
     pub work: Work,
     /// The peak FLOP/s of a core, 0 where unknown.
     pub peak_flops: f64,
@@ -49,6 +51,9 @@ struct Shared {
     peak_flops: f64,
     busy: BusyMeter,
     work: WorkMeter,
+    /// The pipeline stage of each core; empty without a pipeline.
+    stages: Vec<usize>,
+    bubbles: BubbleMeter,
 }
 
 impl Activity {
@@ -64,6 +69,8 @@ impl Activity {
             peak_flops: 0.0,
             busy: BusyMeter::new(Instant::now()),
             work: WorkMeter::new(Instant::now(), HISTORY),
+            stages: Vec::new(),
+            bubbles: BubbleMeter::new(HISTORY),
         };
         Activity { shared: Arc::new(Mutex::new(shared)) }
     }
@@ -98,6 +105,29 @@ impl Activity {
     /// Sets the peak FLOP/s of a core.
     pub(crate) fn set_peak_flops(&self, peak_flops: f64) {
         self.lock().peak_flops = peak_flops;
+    }
+
+    /// Sets the pipeline stage of each core.
+    pub(crate) fn set_stages(&self, stages: Vec<usize>) {
+        self.lock().stages = stages;
+    }
+
+    /// Counts a batch that has passed through the pipeline.
+    pub(crate) fn batch_passed(&self, time: PipelineTime) {
+        self.lock().bubbles.add(Instant::now(), time);
+    }
+
+    /// The pipeline stage of each core; empty without a pipeline.
+    pub(crate) fn stages(&self) -> Vec<StageUsage> {
+        let now = Instant::now();
+        let shared = self.lock();
+        let count = shared.stages.iter().max().map_or(0, |last| last + 1);
+        let usage = |stage: &usize| StageUsage {
+            stage: *stage as u32,
+            stages: count as u32,
+            bubble_percent: 100.0 * shared.bubbles.share(now, *stage),
+        };
+        shared.stages.iter().map(usage).collect()
     }
 
     /// Counts a program that was launched; `work` is what it does on each core.

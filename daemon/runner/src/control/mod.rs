@@ -4,6 +4,7 @@
 //! Imports `error` alone.
 
 mod activity;
+mod bubbles;
 mod downloads;
 mod echo;
 mod journal;
@@ -14,6 +15,7 @@ mod stop;
 mod work;
 
 pub(crate) use activity::Activity;
+pub(crate) use bubbles::PipelineTime;
 pub(crate) use downloads::Downloads;
 pub(crate) use journal::{Journal, print_line};
 pub(crate) use reporter::Reporter;

@@ -11,9 +11,10 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 use traind_proto::v1::runner_server::{Runner, RunnerServer};
 use traind_proto::v1::{
-    CoreUsage, GetStatusRequest, MemoryUsage, RunnerStatus, StopRequest, StopResponse,
-    WatchCoreUsageRequest,
+    Communication, CoreUsage, GetStatusRequest, MemoryUsage, RunnerStatus, StopRequest,
+    StopResponse, WatchCoreUsageRequest,
 };
+use traind_xla::analysis::SentBytes;
 
 use super::{Activity, Stop, StopReason, print_line};
 
@@ -65,8 +66,18 @@ fn total_bytes(memory: &MemoryUsage) -> u64 {
 }
 
 impl Activity {
-    /// Counters of each of the runner's cores. Its index is left out.
-    pub(crate) fn usage(&self) -> CoreUsage {
+    /// Counters of the runner's cores.
+    pub(crate) fn usages(&self, cores: &[u32]) -> Vec<CoreUsage> {
+        let (usage, stages) = (self.usage(), self.stages());
+        let of_core = |(place, core): (usize, &u32)| {
+            let stage = stages.get(place).copied();
+            CoreUsage { core: *core, stage, ..usage }
+        };
+        cores.iter().enumerate().map(of_core).collect()
+    }
+
+    /// Counters that the runner's cores share.
+    fn usage(&self) -> CoreUsage {
         let now = self.status();
         CoreUsage {
             core: 0,
@@ -83,14 +94,25 @@ impl Activity {
             memory: Some(now.memory),
             programs_compiled: now.programs_compiled as u32,
             programs_total: now.programs_total as u32,
+            stage: None,
+            communication: communication(now.work.sent),
         }
     }
 }
 
+fn communication(sent: SentBytes) -> Option<Communication> {
+    let SentBytes { data, tensor, pipeline, hosts } = sent;
+    (sent != SentBytes::default()).then_some(Communication {
+        data_bytes_per_second: data,
+        tensor_bytes_per_second: tensor,
+        pipeline_bytes_per_second: pipeline,
+        hosts_bytes_per_second: hosts,
+    })
+}
+
 impl RunnerService {
     fn usages(&self) -> Vec<CoreUsage> {
-        let usage = self.activity.usage();
-        self.cores.iter().map(|&core| CoreUsage { core, ..usage }).collect()
+        self.activity.usages(&self.cores)
     }
 
     /// Sends the usage of all cores every `period` until the client disconnects.

@@ -1,15 +1,39 @@
-//! Floating-point operations of programs, and their rate.
+//! Floating-point operations and communication of programs, and their rates.
 
 use std::collections::VecDeque;
+use std::ops::{AddAssign, Mul};
 use std::time::{Duration, Instant};
 
-/// FLOPs of one run of a program on one core, or FLOP/s.
+use traind_xla::analysis::SentBytes;
+
+/// The work of one run of a program on one core, or such work per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
-    /// Counted by the compiler in the executable; 0 where the plugin reports none.
+    /// FLOPs, as counted by the compiler in the executable; 0 where the plugin reports none.
     pub executed: f64,
-    /// The minimum for the model's dots, without recomputation.
+    /// The minimum of FLOPs for the model's dots, without recomputation.
     pub model: f64,
+    pub sent: SentBytes,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Work) {
+        self.executed += other.executed;
+        self.model += other.model;
+        self.sent += other.sent;
+    }
+}
+
+impl Mul<f64> for Work {
+    type Output = Work;
+
+    fn mul(self, factor: f64) -> Work {
+        Work {
+            executed: self.executed * factor,
+            model: self.model * factor,
+            sent: self.sent * factor,
+        }
+    }
 }
 
 /// The work of the programs launched in a window of time.
@@ -34,18 +58,16 @@ impl WorkMeter {
         self.launched.push_back((now, work));
     }
 
-    /// Returns the FLOP/s over the window, or since the first program if that is shorter.
+    /// Returns the work per second over the window, or since the first program if that is shorter.
     pub(super) fn rate(&self, now: Instant) -> Work {
         let seconds = self.window.min(now.duration_since(self.started)).as_secs_f64();
-        let recent = self.launched.iter().filter(|(at, _)| now.duration_since(*at) <= self.window);
-        let sum = recent.fold(Work::default(), |sum, (_, work)| Work {
-            executed: sum.executed + work.executed,
-            model: sum.model + work.model,
-        });
         if seconds <= 0.0 {
             return Work::default();
         }
-        Work { executed: sum.executed / seconds, model: sum.model / seconds }
+        let recent = self.launched.iter().filter(|(at, _)| now.duration_since(*at) <= self.window);
+        let mut sum = Work::default();
+        recent.for_each(|(_, work)| sum += *work);
+        sum * (1.0 / seconds)
     }
 
     fn evict(&mut self, now: Instant) {
@@ -65,7 +87,8 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut meter = WorkMeter::new(start, Duration::from_secs(60));
         assert_eq!(meter.rate(at(5)), Work::default());
-        let work = Work { executed: 30.0, model: 20.0 };
+        let sent = SentBytes { tensor: 8.0, ..SentBytes::default() };
+        let work = Work { executed: 30.0, model: 20.0, sent };
         for second in 100..=140 {
             meter.add(at(second), work);
         }
@@ -73,6 +96,7 @@ mod tests {
         assert!((soon.executed - 41.0 * 30.0 / 40.0).abs() < 1e-9, "{soon:?}");
         let later = meter.rate(at(190));
         assert!((later.model - 11.0 * 20.0 / 60.0).abs() < 1e-9, "{later:?}");
+        assert!((later.sent.tensor - 11.0 * 8.0 / 60.0).abs() < 1e-9, "{later:?}");
         assert_eq!(meter.rate(at(500)), Work::default());
     }
 }

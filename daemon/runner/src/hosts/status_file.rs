@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use traind_proto::run_status::{self, CANCEL, STOP_FILE};
-use traind_proto::v1::{CoreUsage, HostStatus, RunStatus};
+use traind_proto::v1::{HostStatus, RunStatus};
 use traind_rendezvous::HostReport;
 
 use super::Hosts;
@@ -53,7 +53,7 @@ impl Hosts {
             rank: self.rank,
             host: self.name(),
             cores: cores.clone(),
-            usage: Some(activity.usage()),
+            usage: activity.usages(cores),
         };
         let server = self.met.get().and_then(|met| met.server.as_ref());
         let reports = server.map(|server| server.reports()).unwrap_or_default();
@@ -74,7 +74,9 @@ fn take_request(run_dir: &Path) -> Option<StopReason> {
 
 fn of_report(report: HostReport) -> HostStatus {
     let HostReport { rank, name, cores, status } = report;
-    HostStatus { rank, host: name, cores, usage: CoreUsage::decode(status.as_slice()).ok() }
+    // A host that runs another version may report in a form of its own.
+    let usage = HostStatus::decode(status.as_slice()).unwrap_or_default().usage;
+    HostStatus { rank, host: name, cores, usage }
 }
 
 #[cfg(test)]

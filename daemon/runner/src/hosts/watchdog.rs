@@ -8,7 +8,7 @@ use prost::Message as _;
 use rustix::process::{Signal, getpid, kill_process};
 use traind_proto::reasons;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Failure, Finished, Outcome, Phase};
+use traind_proto::v1::{Failure, Finished, HostStatus, Outcome, Phase};
 use traind_rendezvous::{Client, HostState, Verdict, WatchSettings};
 
 use super::Hosts;
@@ -57,8 +57,12 @@ fn state(hosts: &Hosts, reporter: &Reporter, cores: &[u32], pace: &mut Pace) -> 
         step_seconds: pace.median(),
         cores: cores.to_vec(),
         warnings: if hosts.is_first() { Vec::new() } else { reporter.journal.take_warnings() },
-        status: reporter.activity.usage().encode_to_vec(),
+        status: own_status(reporter, cores).encode_to_vec(),
     }
+}
+
+fn own_status(reporter: &Reporter, cores: &[u32]) -> HostStatus {
+    HostStatus { usage: reporter.activity.usages(cores), ..HostStatus::default() }
 }
 
 /// The end of a host that was asked to stop, and whose step waits for others that do not come.

@@ -155,7 +155,7 @@ impl Machine {
             };
             let times = times * *count as f64;
             *seconds += times * self.seconds(collective, mesh, sent.stage);
-            let bytes = times * moved_bytes(collective);
+            let bytes = times * collective.sent_bytes();
             if is_over_hosts(collective) || is_over(collective, mesh, Axis::Data) {
                 traffic.data_bytes += bytes;
             } else if is_over(collective, mesh, Axis::Tensor) {
@@ -175,7 +175,7 @@ impl Machine {
     }
 
     fn seconds(&self, collective: &Collective, mesh: &Mesh, stage: usize) -> f64 {
-        let (bytes, crosses) = (moved_bytes(collective), is_over_hosts(collective));
+        let (bytes, crosses) = (collective.sent_bytes(), is_over_hosts(collective));
         let latencies = match crosses || is_over(collective, mesh, Axis::Data) {
             true => (bytes / COMBINED_BYTES).min(1.0),
             false => 1.0,
@@ -235,18 +235,6 @@ impl Traffic {
             passes_seconds: self.passes_seconds.max(other.passes_seconds),
             update_seconds: self.update_seconds.max(other.update_seconds),
         }
-    }
-}
-
-/// The bytes that each core sends in a ring of its group.
-fn moved_bytes(collective: &Collective) -> f64 {
-    let members = collective.participants.group_size() as f64;
-    let others = (members - 1.0) / members;
-    match collective.operation {
-        "all_reduce" | "all_reduce_hosts" => 2.0 * others * collective.operand_bytes as f64,
-        "all_gather" => others * collective.result_bytes as f64,
-        "collective_permute" => collective.operand_bytes as f64,
-        _ => others * collective.operand_bytes as f64,
     }
 }
 

@@ -7,7 +7,7 @@ use traind_cache::CacheFolders;
 use traind_job_file::{JobFile, Platform};
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
-use traind_xla::mesh::Axis;
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{ExecutableCache, HostMemory, LazyDevice, LocalCores};
 
 use super::first_uses::FirstUses;
@@ -144,6 +144,7 @@ impl Inputs {
             programs.declare_generation(writer.step(), devices[0].recorder_mut(), evaluated)?;
         }
         report_pipeline(context, &programs)?;
+        context.reporter.activity.set_stages(stages_of(cores.mesh()));
         for (state, device) in programs.states.iter().zip(&mut devices) {
             offload(job, state, device)?;
             state.start(device, &start)?;
@@ -165,6 +166,14 @@ impl Inputs {
         }
         self.open.report_resumed(journal, start)?;
         Ok(values)
+    }
+}
+
+/// The pipeline stage of each core; empty without a pipeline.
+fn stages_of(mesh: &Mesh) -> Vec<usize> {
+    match mesh.size(Axis::Pipeline) {
+        1 => Vec::new(),
+        _ => (0..mesh.replica_count()).map(|core| mesh.coordinates(core).pipeline).collect(),
     }
 }
 

@@ -26,7 +26,7 @@ impl ProgramCosts {
         let model = frozen + if trains { flops::training(forward) } else { forward };
         let memory = compiled.memory.unwrap_or_default();
         ProgramCosts {
-            work: Work { executed: compiled.flops, model },
+            work: Work { executed: compiled.flops, model, sent: compiled.sent },
             temporary_bytes: memory.temporary_bytes,
             code_bytes: memory.code_bytes,
         }

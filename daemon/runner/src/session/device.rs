@@ -4,6 +4,7 @@ use std::thread::available_parallelism;
 
 use traind_pjrt::{Executable, Value};
 use traind_proto::v1::{CompileSource, ProgramMemory};
+use traind_xla::analysis::SentBytes;
 use traind_xla::runtime::{
     CompiledStep, CoreInputs, ExecutableSource, LazyDevice, Pending, RecordedStep, Recorder,
     StepCompiler,
@@ -53,6 +54,8 @@ pub(crate) struct CompiledProgram<S> {
     pub flops: f64,
     /// `None` where the plugin reports none.
     pub memory: Option<ProgramMemory>,
+    /// Bytes that one run sends from each core to others.
+    pub sent: SentBytes,
 }
 
 impl ProgramDevice for LazyDevice {
@@ -91,8 +94,10 @@ impl ProgramCompiler for StepCompiler {
     }
 
     fn compile(&self, recorded: RecordedStep) -> RunResult<CompiledProgram<CompiledStep>> {
+        let sent = sent_bytes(self.recorder(), &recorded);
         let mut step = StepCompiler::compile(self, recorded)?;
         Ok(CompiledProgram {
+            sent,
             seconds: step.trace_seconds + step.compile.seconds,
             source: compile_source(step.compile.source),
             text: std::mem::take(&mut step.program),
@@ -101,6 +106,12 @@ impl ProgramCompiler for StepCompiler {
             step,
         })
     }
+}
+
+/// The bytes of collectives, and those of values that other stages of a pipeline read.
+fn sent_bytes(recorder: &Recorder, recorded: &RecordedStep) -> SentBytes {
+    let sent = SentBytes::of(&recorded.collectives(), recorder.mesh());
+    SentBytes { pipeline: sent.pipeline + recorded.sent_bytes() as f64, ..sent }
 }
 
 fn compile_source(source: ExecutableSource) -> CompileSource {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{CompileSource, Phase, ProgramMemory};
+use traind_xla::analysis::SentBytes;
 use traind_xla::runtime::{CoreInputs, RecordedStep, Recorder};
 
 use super::Session;
@@ -103,6 +104,7 @@ impl ProgramCompiler for RecordedCompiler {
         }
         state.compiled += 1;
         Ok(CompiledProgram {
+            sent: SentBytes::default(),
             step: (),
             seconds: 0.5,
             source: CompileSource::Compiled,

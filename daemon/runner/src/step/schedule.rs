@@ -23,6 +23,22 @@ pub(crate) enum Direction {
     Backward,
 }
 
+impl Pass {
+    /// The passes that have to end before this one starts.
+    pub(crate) fn needs(self, last_chunk: usize) -> Vec<Pass> {
+        let Pass { direction, chunk, micro } = self;
+        let forward = |chunk| Pass { direction: Direction::Forward, chunk, micro };
+        let mut needs = Vec::new();
+        if chunk > 0 && (direction == Direction::Forward || chunk == last_chunk) {
+            needs.push(forward(chunk - 1));
+        }
+        if direction == Direction::Backward && chunk < last_chunk {
+            needs.extend([forward(chunk), Pass { chunk: chunk + 1, ..self }]);
+        }
+        needs
+    }
+}
+
 /// The numbers that a schedule depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
@@ -142,20 +158,6 @@ mod tests {
         saved: usize,
     }
 
-    /// The passes that have to end before `pass` starts.
-    fn needs(pass: Pass, last: usize) -> Vec<Pass> {
-        let Pass { direction, chunk, micro } = pass;
-        let forward = |chunk| Pass { direction: Direction::Forward, chunk, micro };
-        let mut needs = Vec::new();
-        if chunk > 0 && (direction == Direction::Forward || chunk == last) {
-            needs.push(forward(chunk - 1));
-        }
-        if direction == Direction::Backward && chunk < last {
-            needs.extend([forward(chunk), Pass { chunk: chunk + 1, ..pass }]);
-        }
-        needs
-    }
-
     /// Runs each stage's passes in their order, each as soon as it can. Fails where none can.
     fn run(schedule: Schedule) -> Ticks {
         let last = schedule.stages * schedule.chunks_per_stage - 1;
@@ -168,7 +170,7 @@ mod tests {
             let mut moved = false;
             for stage in 0..schedule.stages {
                 let Some(&pass) = passes[stage].get(next[stage]) else { continue };
-                let needed = needs(pass, last).into_iter().map(|it| ends.get(&it).copied());
+                let needed = pass.needs(last).into_iter().map(|it| ends.get(&it).copied());
                 let Some(ready) = needed.collect::<Option<Vec<_>>>() else { continue };
                 let start = ready.into_iter().max().unwrap_or(0).max(free[stage]);
                 let ticks = match pass {

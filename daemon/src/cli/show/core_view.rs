@@ -36,6 +36,25 @@ struct UsageView {
     tflops: f64,
     model_tflops: f64,
     model_flops_utilization_percent: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<StageView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    communication: Option<CommunicationView>,
+}
+
+#[derive(Serialize)]
+struct StageView {
+    stage: u32,
+    stages: u32,
+    bubble_percent: f64,
+}
+
+#[derive(Serialize)]
+struct CommunicationView {
+    data_bytes_per_second: f64,
+    tensor_bytes_per_second: f64,
+    pipeline_bytes_per_second: f64,
+    hosts_bytes_per_second: f64,
 }
 
 /// What the device does not report is null.
@@ -79,6 +98,26 @@ impl From<&v1::CoreUsage> for UsageView {
             tflops: usage.tflops,
             model_tflops: usage.model_tflops,
             model_flops_utilization_percent: usage.model_flops_utilization_percent,
+            stage: usage.stage.map(StageView::from),
+            communication: usage.communication.map(CommunicationView::from),
+        }
+    }
+}
+
+impl From<v1::StageUsage> for StageView {
+    fn from(usage: v1::StageUsage) -> StageView {
+        let v1::StageUsage { stage, stages, bubble_percent } = usage;
+        StageView { stage, stages, bubble_percent }
+    }
+}
+
+impl From<v1::Communication> for CommunicationView {
+    fn from(sent: v1::Communication) -> CommunicationView {
+        CommunicationView {
+            data_bytes_per_second: sent.data_bytes_per_second,
+            tensor_bytes_per_second: sent.tensor_bytes_per_second,
+            pipeline_bytes_per_second: sent.pipeline_bytes_per_second,
+            hosts_bytes_per_second: sent.hosts_bytes_per_second,
         }
     }
 }

@@ -4,7 +4,10 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Core, CoreUsage, Event, Failure, Job, JobState, Phase, Step, StepTime};
+use traind_proto::v1::{
+    Communication, Core, CoreUsage, Event, Failure, Job, JobState, Phase, StageUsage, Step,
+    StepTime,
+};
 
 use super::app::{Action, App, Mode, Update};
 use super::draw::draw;
@@ -15,12 +18,14 @@ fn core(index: u32, job_name: &str, utilization: f64) -> Core {
         utilization_percent_1s: utilization,
         memory_used_bytes: 3 << 29,
         phase: Phase::Compute.into(),
+        stage: Some(StageUsage { stage: index, stages: 2, bubble_percent: f64::from(10 * index) }),
+        communication: Some(Communication { pipeline_bytes_per_second: 3e6, ..Default::default() }),
         ..Default::default()
     };
     Core {
         core: index,
         platform: "neuron".into(),
-        job_id: job_name.into(),
+        job_id: if job_name == "fast" { "a1".into() } else { job_name.into() },
         job_name: job_name.into(),
         usage: (!job_name.is_empty()).then_some(usage),
         ..Default::default()

@@ -3,6 +3,7 @@
 use traind_proto::v1::{Core, CoreUsage, DeviceFigures};
 
 use super::gauges::Gauges;
+use crate::interfaces::text;
 
 pub(super) fn describe(gauges: &mut Gauges, cores: &[Core]) {
     for core in cores {
@@ -65,6 +66,7 @@ fn usage_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
         set("traind_core_model_flops_utilization_ratio", help, share);
     }
     memory_metrics(gauges, labels, usage);
+    mesh_metrics(gauges, labels, usage);
     let phase = usage.phase().as_str_name().trim_start_matches("PHASE_").to_lowercase();
     let labels: Vec<_> = labels.iter().cloned().chain([("phase", phase)]).collect();
     gauges.set("traind_core_phase", "Current phase of the core; always 1", &labels, 1.0);
@@ -83,6 +85,23 @@ fn memory_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
         let labels: Vec<_> = labels.iter().cloned().chain([category]).collect();
         let help = "Memory that the job holds on the core, by category";
         gauges.set("traind_core_memory_bytes", help, &labels, bytes as f64);
+    }
+}
+
+fn mesh_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
+    if let Some(stage) = &usage.stage {
+        let index = ("stage", stage.stage.to_string());
+        let labels: Vec<_> = labels.iter().cloned().chain([index]).collect();
+        let help =
+            "Share of the pipeline's time in which the core's stage waited for others, 0 to 1";
+        gauges.set("traind_core_bubble_ratio", help, &labels, stage.bubble_percent / 100.0);
+    }
+    for (axis, rate) in usage.communication.iter().flat_map(text::axes) {
+        let axis = ("axis", axis.to_owned());
+        let labels: Vec<_> = labels.iter().cloned().chain([axis]).collect();
+        let help =
+            "Bytes that the core sends per second, by axis of the mesh, over the last minute";
+        gauges.set("traind_core_sent_bytes_per_second", help, &labels, rate);
     }
 }
 

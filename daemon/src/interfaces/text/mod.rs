@@ -1,6 +1,7 @@
 //! Human-readable text, shared by the command line and the web page.
 
 pub(crate) mod events;
+mod mesh;
 
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +9,7 @@ use prost_types::Timestamp;
 use traind_proto::v1::{CoreUsage, Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
+pub(crate) use mesh::{axes, communication, stage};
 
 /// Replaces the characters of untrusted text that would control a terminal or change the direction of
 /// text.

@@ -79,6 +79,9 @@ pub(super) fn core(core: &Core) -> Value {
         view.insert("step".to_owned(), json!(usage.step));
         view.insert("tflops".to_owned(), json!(usage.tflops));
         view.insert("mfu".to_owned(), json!(usage.model_flops_utilization_percent));
+        view.insert("stage".to_owned(), json!(usage.stage.as_ref().map(text::stage)));
+        let sent = usage.communication.as_ref().map(text::communication);
+        view.insert("communication".to_owned(), json!(sent));
     }
     if let Some(figures) = &core.figures {
         view.insert("temperature".to_owned(), json!(figures.temperature_celsius));

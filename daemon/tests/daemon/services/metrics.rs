@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use traind_proto::v1::{CoreUsage, JobState, Phase};
+use traind_proto::v1::{Communication, CoreUsage, JobState, Phase, StageUsage};
 
 use crate::support::answers::answer_as_runner;
 use crate::support::host::{Host, PATIENCE, until_logged};
@@ -101,9 +101,28 @@ async fn dashboard_and_alerts_query_existing_metrics() {
     let runs = host.submit("first", 1).await;
     host.submit("second", 2).await;
     host.until(&runs.id, |job| job.progress.is_some()).await;
-    let usage = CoreUsage { phase: Phase::Compute.into(), step: 20, ..Default::default() };
+    let usage = CoreUsage {
+        phase: Phase::Compute.into(),
+        step: 20,
+        stage: Some(StageUsage { stage: 1, stages: 2, bubble_percent: 25.0 }),
+        communication: Some(Communication {
+            tensor_bytes_per_second: 1e6,
+            pipeline_bytes_per_second: 2e6,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
     answer_as_runner(&host, &runs.id, usage);
     let exposition = get(&address(&host).await, "/metrics", "localhost").await.body;
+    let value = |metric: &str, label: &str| {
+        let mut lines = exposition.lines().filter(|line| line.starts_with(metric));
+        let line = lines.find(|line| line.contains(label))?;
+        line.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    assert_eq!(value("traind_core_bubble_ratio{", "stage=\"1\""), Some(0.25));
+    let sent =
+        |axis: &str| value("traind_core_sent_bytes_per_second{", &format!("axis=\"{axis}\""));
+    assert_eq!([sent("tensor"), sent("pipeline"), sent("data")], [Some(1e6), Some(2e6), None]);
     let declared = declared(&exposition);
     for file in ["rules.yaml", "grafana-dashboard.json"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/monitoring").join(file);

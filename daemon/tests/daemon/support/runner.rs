@@ -132,7 +132,7 @@ fn status() -> v1::RunStatus {
         rank,
         host: format!("n{}", rank + 1),
         cores: vec![0, 1],
-        usage: Some(usage),
+        usage: (0..2).map(|core| v1::CoreUsage { core, ..usage }).collect(),
     };
     v1::RunStatus { number: 1, attempt: 1, hosts: (0..2).map(host).collect() }
 }

@@ -5,6 +5,7 @@
 
 mod far_inputs;
 mod stage;
+mod timeline;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::ScopedJoinHandle;
@@ -22,6 +23,7 @@ use crate::state::{Loan, PARTS_IN_FLIGHT};
 use crate::step::{Direction, Pass, Program, ProgramShape, SUMS, Schedule};
 use far_inputs::FarInputs;
 use stage::{Message, Outbox, StageRun};
+use timeline::Timeline;
 
 /// The result of a stage's thread; `Err(None)` where another stage has failed.
 type Ended<T> = Result<T, Option<RunError>>;
@@ -82,12 +84,14 @@ impl Session {
         let (senders, inboxes): (Vec<Sender<_>>, Vec<Receiver<_>>) =
             cores.iter().map(|_| channel::<Message>()).unzip();
         let horizon = self.programs.loading_horizon.filter(|_| trains);
-        let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).enumerate();
-        let stages = stages.map(|(stage, ((device, inbox), inputs))| {
-            let passes = match trains {
-                true => schedule.training(stage),
-                false => schedule.evaluation(stage),
-            };
+        let order = (0..cores.len()).map(|stage| match trains {
+            true => schedule.training(stage),
+            false => schedule.evaluation(stage),
+        });
+        let order: Vec<Vec<Pass>> = order.collect();
+        let timeline = Timeline::new(order.clone(), last_chunk, self.reporter.activity.clone());
+        let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
+        let stages = stages.enumerate().map(|(stage, (((device, inbox), inputs), passes))| {
             let far_inputs = match horizon {
                 Some(horizon) => {
                     Some(FarInputs::new(HostMemory::of(&cores[stage])?, horizon, &passes))
@@ -102,6 +106,7 @@ impl Session {
                 trains,
                 last_chunk,
                 far_inputs,
+                timeline: timeline.clone(),
                 inbox,
                 outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },
             })
@@ -183,17 +188,22 @@ impl Session {
     fn ready_parts(&mut self, shape: ProgramShape, microbatches: usize) -> RunResult<()> {
         let parts = self.programs.parts_of(shape);
         let mut work = Work::default();
-        let each = microbatches as f64 / self.devices.len() as f64;
         for part in parts {
-            let part = self.ready(part)?;
-            work.executed += part.executed * each;
-            work.model += part.model * each;
+            work += self.ready(part)? * (microbatches as f64 / self.devices.len() as f64);
         }
-        self.reporter.activity.program_launched(work);
         if shape.program.ends_step() {
             self.queue.step_launched();
+            work.sent.pipeline += self.lent_bytes();
         }
+        self.reporter.activity.program_launched(work);
         Ok(())
+    }
+
+    /// The bytes of loans that a core sends at the end of a step, averaged over the stages.
+    fn lent_bytes(&self) -> f64 {
+        let stages = 0..self.devices.len();
+        let bytes: u64 = stages.clone().map(|stage| self.programs.lent_bytes(stage)).sum();
+        bytes as f64 / stages.len() as f64
     }
 
     fn micro_sizes(&self, sizes: BatchSizes) -> BatchSizes {

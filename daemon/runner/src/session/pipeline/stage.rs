@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
 
 use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
 
 use super::far_inputs::FarInputs;
+use super::timeline::Timeline;
 use crate::error::{RunError, RunResult};
 use crate::step::{Direction, Pass};
 
@@ -43,6 +45,7 @@ pub(super) struct StageRun<'a> {
     pub last_chunk: usize,
     /// Present where inputs are kept in host memory.
     pub far_inputs: Option<FarInputs>,
+    pub timeline: Timeline,
     pub inbox: Receiver<Message>,
     pub outbox: Outbox<'a>,
 }
@@ -102,7 +105,10 @@ impl StageRun<'_> {
         for tensor in tensors {
             inputs.iter_mut().zip(tensor).for_each(|(core, buffer)| core.push(buffer));
         }
-        Ok(self.device.mark_step_with(&(self.key)(pass), &inputs)?)
+        let start = Instant::now();
+        let launched = self.device.mark_step_with(&(self.key)(pass), &inputs)?;
+        self.timeline.follow(pass, start, &launched)?;
+        Ok(launched)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Renders the details of one job: progress, metrics, the loss curve and the newest events.
 
+use std::collections::BTreeMap;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Borders, Chart, Dataset, Gauge, GraphType, Paragraph};
-use traind_proto::v1::{Job, Step, StepTime};
+use traind_proto::v1::{CoreUsage, Job, Step, StepTime};
 
 use super::{placeholder, state_color};
 use crate::cli::top::app::{App, History, progress};
@@ -18,7 +20,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
         return placeholder(frame, area, "this job is no longer among the newest");
     };
     let history = app.histories.get(id);
-    let facts = facts(job);
+    let cores = app.cores.iter().filter(|core| core.job_id == id);
+    let usages: Vec<CoreUsage> = cores.filter_map(|core| core.usage).collect();
+    let facts = facts(job, &usages);
     let [top, gauge, middle, bottom] = Layout::vertical([
         Constraint::Length(facts.len() as u16),
         Constraint::Length(1),
@@ -33,7 +37,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, id: &str) {
     events(frame, bottom, history);
 }
 
-fn facts(job: &Job) -> Vec<Line<'static>> {
+fn facts(job: &Job, usages: &[CoreUsage]) -> Vec<Line<'static>> {
     let state = text::state(job.state());
     let mut lines = vec![Line::from(vec![
         Span::from(job.name.clone()).bold(),
@@ -54,6 +58,8 @@ fn facts(job: &Job) -> Vec<Line<'static>> {
     }
     lines.extend(job.progress.iter().flat_map(metrics));
     lines.extend(job.progress.as_ref().and_then(|step| step.time.as_ref()).map(breakdown));
+    lines.extend(stages(usages));
+    lines.extend(communication(usages));
     if !job.metrics.is_empty() {
         lines.push(Line::from(events::metrics(&job.metrics)));
     }
@@ -93,6 +99,24 @@ fn breakdown(time: &StepTime) -> Line<'static> {
         seconds => format!("; beside it, images were decoded for {:.0} %", share(seconds)),
     };
     Line::from(format!("step time: {}{beside}", texts.join(", ")))
+}
+
+/// The share of time that each pipeline stage waits for others.
+fn stages(usages: &[CoreUsage]) -> Option<Line<'static>> {
+    let bubbles: BTreeMap<u32, f64> = usages
+        .iter()
+        .filter_map(|usage| usage.stage)
+        .map(|it| (it.stage, it.bubble_percent))
+        .collect();
+    let texts = bubbles.iter().map(|(stage, percent)| format!("stage {stage} {percent:.0} %"));
+    let texts = texts.collect::<Vec<_>>().join(", ");
+    (!texts.is_empty()).then(|| Line::from(format!("pipeline bubble: {texts}")))
+}
+
+/// What each core sends to the others, which is alike on all.
+fn communication(usages: &[CoreUsage]) -> Option<Line<'static>> {
+    let sent = usages.iter().find_map(|usage| usage.communication)?;
+    Some(Line::from(format!("each core sends: {}", text::communication(&sent))))
 }
 
 fn progress_bar(job: &Job) -> Gauge<'static> {

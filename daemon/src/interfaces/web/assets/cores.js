@@ -20,10 +20,14 @@ function cell(core) {
   const cell = el(tag, { class: "core", title: title(core), ...target },
     el("span", { class: "dim" }, `${core.host ? `${core.host}/` : ""}${core.platform}:${core.core}`),
     el("b", { class: "num" }, value),
-    el("span", { class: "more dim" }, known ? `${core.phase}, ${bytes(core.memory_used_bytes)}` : ""),
+    el("span", { class: "more dim" }, known ? details(core) : ""),
     el("span", { class: "more" }, core.job_name));
   cell.style.setProperty("--heat", known ? 0.06 + (core.utilization_1s / 100) * 0.5 : 0);
   return cell;
+}
+
+function details(core) {
+  return [core.phase, bytes(core.memory_used_bytes), core.stage].filter(Boolean).join(", ");
 }
 
 function title(core) {
@@ -32,6 +36,8 @@ function title(core) {
   if (core.phase) parts.push(`${core.phase}, ${Math.round(core.utilization_1m)} % over the last minute`);
   if (core.tflops) parts.push(`${core.tflops.toPrecision(3)} TFLOP/s`);
   if (core.mfu) parts.push(`${core.mfu.toFixed(1)} % of its peak`);
+  if (core.stage) parts.push(core.stage);
+  if (core.communication) parts.push(`sends ${core.communication}`);
   if (core.temperature != null) parts.push(`${core.temperature} °C`);
   if (core.power != null) parts.push(`${core.power.toFixed(0)} W`);
   if (core.errors) parts.push(`${core.errors} errors`);
