@@ -23,6 +23,9 @@ pub(crate) struct Doctor {
     /// Check that this host can submit jobs to a cluster, without a daemon
     #[arg(long, value_name = "ENGINE", conflicts_with_all = ["state_dir", "rebuild", "platform"])]
     engine: Option<ClusterEngine>,
+    /// Kubernetes namespace of the jobs
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "engine")]
+    namespace: String,
     /// The daemon's state folder
     /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
     #[arg(long, value_name = "DIR")]
@@ -46,7 +49,9 @@ impl Doctor {
         }
         match self.engine {
             Some(ClusterEngine::Slurm) => return Ok(print(&slurm_checks().await)),
-            Some(ClusterEngine::Kubernetes) => return Ok(print(&kubernetes_checks().await)),
+            Some(ClusterEngine::Kubernetes) => {
+                return Ok(print(&kubernetes_checks(&self.namespace).await));
+            }
             None => {}
         }
         let state_dir = self.state_dir.or_else(paths::state_dir);

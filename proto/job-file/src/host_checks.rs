@@ -1,10 +1,11 @@
 //! Checks of what a cluster's scheduler needs to place a job's hosts.
 
-use crate::problems::{FIELD_UNUSED, Problems};
+use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
-use crate::schema::kubernetes::Kubernetes;
+use crate::schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 use crate::schema::resources::Engine;
 use crate::schema::slurm::Slurm;
+use crate::values::Mapping;
 
 /// Options of `sbatch` that the job file or the daemon decides.
 const RESERVED_OPTIONS: &[(&str, &str)] = &[
@@ -55,10 +56,13 @@ fn is_given(slurm: &Slurm) -> bool {
 }
 
 fn is_any_given(kubernetes: &Kubernetes) -> bool {
-    let Kubernetes { image, image_pull_secret, service_account, volume_claim, .. } = kubernetes;
-    let Kubernetes { node_selector, limits, .. } = kubernetes;
-    [image, image_pull_secret, service_account, volume_claim].into_iter().any(Option::is_some)
-        || node_selector.iter().next().is_some()
+    let Kubernetes { image, image_pull_secret, service_account, queue, .. } = kubernetes;
+    let Kubernetes { node_selector, labels, annotations, limits, .. } = kubernetes;
+    [image, image_pull_secret, service_account, queue, &kubernetes.volume_claim]
+        .into_iter()
+        .any(Option::is_some)
+        || [node_selector, labels, annotations].iter().any(|it| it.iter().next().is_some())
+        || !kubernetes.tolerations.is_empty()
         || limits.iter().next().is_some()
 }
 
@@ -104,6 +108,59 @@ fn check_kubernetes(job: &JobFile, problems: &mut Problems) {
     if mount_path.as_ref().is_some_and(|path| !path.is_absolute()) {
         problems.violation("kubernetes.mount_path", "must be absolute");
     }
+    check_names(&job.kubernetes, problems);
+    for (index, toleration) in job.kubernetes.tolerations.iter().enumerate() {
+        if let Some(description) = fault(toleration) {
+            problems.violation(&format!("kubernetes.tolerations[{index}]"), description);
+        }
+    }
+}
+
+/// Checks what becomes a label or an annotation.
+fn check_names(kubernetes: &Kubernetes, problems: &mut Problems) {
+    let Kubernetes { queue, node_selector, labels, annotations, .. } = kubernetes;
+    if let Some(queue) = queue.as_ref().filter(|queue| !is_label_part(queue)) {
+        problems.violation("kubernetes.queue", format!("`{queue}` is not the name of a queue"));
+    }
+    check_labels("kubernetes.node_selector", node_selector, problems);
+    check_labels("kubernetes.labels", labels, problems);
+    for (section, pairs) in [("kubernetes.labels", labels), ("kubernetes.annotations", annotations)]
+    {
+        for (key, _) in pairs.iter() {
+            let path = join(section, key);
+            if !is_label_key(key) {
+                problems.violation(&path, "is not the name of a label");
+            } else if key == Kubernetes::QUEUE_LABEL {
+                problems.violation(&path, "follows from `kubernetes.queue`");
+            } else if key.starts_with("traind/") {
+                problems.violation(&path, "is set by the daemon");
+            }
+        }
+    }
+}
+
+fn check_labels(section: &str, labels: &Mapping<String>, problems: &mut Problems) {
+    for (key, value) in labels.iter().filter(|(_, value)| !is_label_part(value)) {
+        let description = format!("`{value}` is not the value of a label");
+        problems.violation(&join(section, key), description);
+    }
+}
+
+/// Why the API server refuses a toleration.
+fn fault(toleration: &Toleration) -> Option<&'static str> {
+    let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
+    match operator {
+        Some(TolerationOperator::Exists) if value.is_some() => {
+            Some("has a `value`, which `operator: Exists` does not compare")
+        }
+        None | Some(TolerationOperator::Equal) if key.is_none() => {
+            Some("needs a `key`, or `operator: Exists` for all taints")
+        }
+        _ if toleration_seconds.is_some() && *effect != Some(TaintEffect::NoExecute) => {
+            Some("has `toleration_seconds`, which needs `effect: NoExecute`")
+        }
+        _ => None,
+    }
 }
 
 /// Whether `name` is a label of RFC 1123.
@@ -113,4 +170,21 @@ fn is_dns_label(name: &str) -> bool {
         && name.starts_with(is_letter)
         && name.ends_with(is_letter)
         && name.chars().all(|letter| is_letter(letter) || letter == '-')
+}
+
+/// Whether `key` is a name with an optional prefix, such as `topology.kubernetes.io/zone`.
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_label_part(name),
+        None => is_label_part(key),
+    }
+}
+
+/// Whether `text` can be the value of a label, or the name in its key.
+fn is_label_part(text: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric();
+    (1..=63).contains(&text.len())
+        && text.starts_with(is_letter)
+        && text.ends_with(is_letter)
+        && text.chars().all(|letter| is_letter(letter) || "-_.".contains(letter))
 }

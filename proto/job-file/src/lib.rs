@@ -42,7 +42,7 @@ pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, PackingStrategy};
 pub use schema::dpo::{Dpo, DpoLoss};
-pub use schema::kubernetes::Kubernetes;
+pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};

@@ -29,7 +29,7 @@ macro_rules! section {
             const IS_SECTION: bool = true;
 
             fn type_name() -> String {
-                "section".to_owned()
+                "mapping".to_owned()
             }
 
             fn read(

@@ -51,6 +51,8 @@ pub(crate) struct Report {
 pub(crate) enum Condition {
     /// Waits, for this reason.
     Waiting(String),
+    /// Waits, for this reason, and the cluster has stopped its runners if there were any.
+    Suspended(String),
     /// Has run for this long.
     Running(Duration),
     Ended(End),

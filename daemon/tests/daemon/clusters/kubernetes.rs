@@ -3,7 +3,8 @@
 use std::fs;
 
 use serde_json::json;
-use traind_proto::v1::{Event, JobState, event::Kind};
+use tokio::process::Command;
+use traind_proto::v1::{Event, Job, JobState, event::Kind};
 
 use crate::support::host::{Host, until, until_file};
 use crate::support::kubernetes::api::{Fault, Recorded};
@@ -21,6 +22,11 @@ const ALL: &str = "kubernetes:
   image_pull_secret: pull
   node_selector: {topology.kubernetes.io/zone: b}
   limits: {memory: 64Gi, vpc.amazonaws.com/efa: 4}
+  tolerations:
+    - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+    - {key: spot, value: yes-please, effect: NoExecute, toleration_seconds: 60}
+  labels: {team: a}
+  annotations: {example.com/owner: A B}
 ";
 const JOBS: &str = "POST /apis/batch/v1/namespaces/default/jobs";
 const JOB: &str = "GET /apis/batch/v1/namespaces/default/jobs/";
@@ -278,4 +284,56 @@ async fn a_dry_run_shows_what_a_cluster_would_get() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(show("{cores: 4}").contains("traind plan"));
+}
+
+#[tokio::test]
+async fn a_job_that_kueue_suspends_starts_again_from_its_queue() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, WAITS_FOR_GO).await;
+    let host = &cluster.host;
+    let job = cluster.submit("kubernetes: {image: traind, queue: team}").await;
+    let name = cluster.until_created(&job, 1).await;
+    let waits =
+        format!("Kubernetes job default/{name} waits: Kueue's queue team has not admitted it");
+    let is_running = |job: &Job| job.state() == JobState::Running && job.host_names == "n1,n2";
+    host.until(&job.id, |job| job.waiting_reason == waits).await;
+    let runs = async || {
+        cluster.api.objects(|objects| objects.suspend(&name, false));
+        cluster.run_pods(&name);
+        host.until(&job.id, is_running).await
+    };
+    runs().await;
+    cluster.suspend(&name).await;
+    let waiting = host.until(&job.id, |job| job.waiting_reason == waits).await;
+    assert_eq!((waiting.state(), waiting.host_names.as_str()), (JobState::Starting, ""));
+    runs().await;
+    cluster.finish(&job);
+    let ended = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((ended.attempt, cluster.api.requests(JOBS).len()), (1, 1));
+}
+
+#[tokio::test]
+async fn the_doctor_asks_which_rights_it_has() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, COMPLETES).await;
+    let doctor = async || {
+        // The server answers meanwhile.
+        let mut command = Command::from(cluster.host.traind());
+        command.envs(cluster.host.environment.iter().map(|(name, value)| (name, value)));
+        let options = ["doctor", "--engine", "kubernetes", "--namespace", "train"];
+        let output = command.args(options).output().await.unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = doctor().await;
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(text.matches("ok ").count(), 6, "{text}");
+    assert!(text.contains("ok       jobs: may delete in namespace train"), "{text}");
+    cluster.api.objects(|objects| objects.denied = &["list pods"]);
+    let (code, text) = doctor().await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("missing  pods: may not list in namespace train"), "{text}");
+    cluster.api.plan("selfsubjectaccessreviews", Fault::Lost, 5);
+    let (code, text) = doctor().await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("missing  jobs: Kubernetes: "), "{text}");
 }

@@ -270,3 +270,14 @@ async fn without_sbatch_a_job_is_refused_and_the_doctor_says_what_is_missing() {
     let text = String::from_utf8(doctor.stdout).unwrap();
     assert!(text.contains("missing  sbatch: not on the PATH; sbatch submits jobs"), "{text}");
 }
+
+#[tokio::test]
+async fn the_doctor_asks_slurms_controller() {
+    let mut host = Host::new(1, COMPLETES);
+    Slurm::install(&mut host);
+    let path = &host.environment.iter().find(|(name, _)| name == "PATH").unwrap().1;
+    let doctor = host.traind().args(["doctor", "--engine", "slurm"]).env("PATH", path).output();
+    let text = String::from_utf8(doctor.unwrap().stdout).unwrap();
+    assert!(text.contains("ok       sbatch: "), "{text}");
+    assert!(text.contains("ok       controller: Slurmctld(primary) at head is UP"), "{text}");
+}

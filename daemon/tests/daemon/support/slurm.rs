@@ -39,6 +39,7 @@ echo RUNNING > "$job/state"
     (
         "scontrol",
         r#"
+[ "$1" != ping ] || { echo "Slurmctld(primary) at head is UP"; exit; }
 job=$jobs/$3
 [ -e "$job/state" ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
 printf 'JobId=%s JobState=%s Reason=%s Restarts=%s ExitCode=%s RunTime=00:00:01 NodeList=n[1-2]\n' \

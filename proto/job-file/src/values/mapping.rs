@@ -57,9 +57,9 @@ impl<T: FieldType> FieldType for Mapping<T> {
     }
 }
 
-impl FieldType for Vec<String> {
+impl<T: FieldType> FieldType for Vec<T> {
     fn type_name() -> String {
-        "list of texts".to_owned()
+        format!("list of {}s", T::type_name())
     }
 
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
@@ -70,7 +70,7 @@ impl FieldType for Vec<String> {
         let read: Vec<_> = nodes
             .iter()
             .enumerate()
-            .map(|(index, node)| String::read(node, &format!("{path}[{index}]"), problems))
+            .map(|(index, node)| T::read(node, &format!("{path}[{index}]"), problems))
             .collect();
         read.into_iter().collect()
     }

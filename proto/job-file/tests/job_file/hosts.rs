@@ -80,9 +80,46 @@ fn a_job_for_kubernetes_needs_an_image() {
          line 2: kubernetes.namespace: `A_b` is not a namespace name
          line 2: kubernetes.mount_path: is required with kubernetes.volume_claim",
     );
+    check(
+        &kubernetes(
+            "image: a, queue: a b, labels: {traind/job: a, kueue.x-k8s.io/queue-name: b, zone: c d}, annotations: {a b: c}",
+        ),
+        "line 2: kubernetes.queue: `a b` is not the name of a queue
+         line 2: kubernetes.labels.zone: `c d` is not the value of a label
+         line 2: kubernetes.labels.traind/job: is set by the daemon
+         line 2: kubernetes.labels.kueue.x-k8s.io/queue-name: follows from `kubernetes.queue`
+         line 2: kubernetes.annotations.a b: is not the name of a label",
+    );
     let parsed = job(&kubernetes(
         "image: a, node_selector: {zone: b}, limits: {memory: 4Gi, vpc.amazonaws.com/efa: 8}",
     ));
     let limits: Vec<_> = parsed.kubernetes.limits.iter().map(|(k, v)| (k, v.as_str())).collect();
     assert_eq!(limits, [("memory", "4Gi"), ("vpc.amazonaws.com/efa", "8")]);
+}
+
+#[test]
+fn tolerations_are_those_that_kubernetes_accepts() {
+    let tolerations = |list: &str| {
+        format!(
+            "resources: {{engine: kubernetes}}\nkubernetes: {{image: a, tolerations: [{list}]}}"
+        )
+    };
+    check(
+        &tolerations(
+            "{operator: Exists}, {key: a, value: b, effect: NoSchedule}, \
+             {key: a, operator: Exists, effect: NoExecute, toleration_seconds: 60}",
+        ),
+        "",
+    );
+    check(
+        &tolerations("{key: a, effect: Never}, {keys: a, operator: Exists}"),
+        "line 2: kubernetes.tolerations[0].effect: must be one of NoSchedule, PreferNoSchedule, NoExecute, not `Never`
+         line 2: kubernetes.tolerations[1].keys: is not a known key; did you mean `kubernetes.tolerations[1].key`?",
+    );
+    check(
+        &tolerations("{key: a, operator: Exists, value: b}, {value: b}, {key: a, toleration_seconds: 1}"),
+        "line 2: kubernetes.tolerations[0]: has a `value`, which `operator: Exists` does not compare
+         line 2: kubernetes.tolerations[1]: needs a `key`, or `operator: Exists` for all taints
+         line 2: kubernetes.tolerations[2]: has `toleration_seconds`, which needs `effect: NoExecute`",
+    );
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use serde_json::{Map, Value, json};
-use traind_job_file::{Kubernetes, Platform, RunSpec};
+use traind_job_file::{Kubernetes, Platform, RunSpec, Toleration};
 
 use super::super::Submission;
 use crate::access::account::Account;
@@ -50,25 +50,34 @@ pub(super) fn job(submission: &Submission<'_>) -> Value {
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {
-            "metadata": {"labels": {LABEL: name}},
+            "metadata": metadata(kubernetes, &name),
             "spec": pod(submission, &name),
         },
     });
+    if kubernetes.queue.is_some() {
+        // Kueue starts the job once the queue admits it.
+        fields["suspend"] = json!(true);
+    }
     if let Some(seconds) = resources.max_run_seconds {
         // The daemon stops the job when its time is over; Kubernetes does if no daemon runs.
         fields["activeDeadlineSeconds"] = json!(seconds.saturating_add(2 * NOTICE_SECONDS));
     }
-    json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": kubernetes.namespace,
-            "labels": {LABEL: name},
-            "annotations": {"traind/name": spec.job.name},
-        },
-        "spec": fields,
-    })
+    let mut metadata = metadata(kubernetes, &name);
+    metadata["name"] = json!(name);
+    metadata["namespace"] = json!(kubernetes.namespace);
+    metadata["annotations"]["traind/name"] = json!(spec.job.name);
+    if let Some(queue) = &kubernetes.queue {
+        // Only here: Kueue would queue pods with this label one by one.
+        metadata["labels"][Kubernetes::QUEUE_LABEL] = json!(queue);
+    }
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": fields})
+}
+
+/// What the Job and its pods have in common.
+fn metadata(kubernetes: &Kubernetes, name: &str) -> Value {
+    let mut labels = texts(kubernetes.labels.iter());
+    labels.insert(LABEL.to_owned(), json!(name));
+    json!({"labels": labels, "annotations": texts(kubernetes.annotations.iter())})
 }
 
 /// The service, which goes with the Job of this `uid`.
@@ -113,6 +122,9 @@ fn pod(submission: &Submission<'_>, name: &str) -> Value {
     if !selected.is_empty() {
         spec["nodeSelector"] = selected.into();
     }
+    if !kubernetes.tolerations.is_empty() {
+        spec["tolerations"] = kubernetes.tolerations.iter().map(toleration).collect();
+    }
     if let Some(account) = &kubernetes.service_account {
         spec["serviceAccountName"] = json!(account);
     }
@@ -120,6 +132,18 @@ fn pod(submission: &Submission<'_>, name: &str) -> Value {
         spec["imagePullSecrets"] = json!([{"name": secret}]);
     }
     spec
+}
+
+fn toleration(given: &Toleration) -> Value {
+    let fields = [
+        ("key", given.key.as_ref().map(|key| json!(key))),
+        ("operator", given.operator.map(|operator| json!(operator.as_str()))),
+        ("value", given.value.as_ref().map(|value| json!(value))),
+        ("effect", given.effect.map(|effect| json!(effect.as_str()))),
+        ("tolerationSeconds", given.toleration_seconds.map(|seconds| json!(seconds))),
+    ];
+    let present = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect())
 }
 
 fn texts<'a>(pairs: impl Iterator<Item = (&'a str, &'a String)>) -> Map<String, Value> {
@@ -251,7 +275,13 @@ mod tests {
         let kubernetes = json!({
             "image": "registry/traind:1", "namespace": "train", "service_account": "trainer",
             "image_pull_secret": "pull", "volume_claim": "shared", "mount_path": "/data",
-            "node_selector": {"zone": "b"}, "limits": {"memory": "64Gi", "vpc.amazonaws.com/efa": 4},
+            "node_selector": {"zone": "b"}, "queue": "team", "labels": {"team": "a"},
+            "annotations": {"example.com/owner": "A B"},
+            "tolerations": [
+                {"key": "gpu", "operator": "Exists"},
+                {"key": "spot", "value": "b", "effect": "NoExecute", "toleration_seconds": 60},
+            ],
+            "limits": {"memory": "64Gi", "vpc.amazonaws.com/efa": 4},
         });
         spec("cuda", kubernetes)
     }
@@ -285,6 +315,25 @@ mod tests {
         let env: Vec<_> =
             container["env"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
         assert_eq!(env, ["NCCL_DEBUG", "TRAIND_HOSTS", "TRAIND_SUBDOMAIN", "TRAIND_NODE_NAME"]);
+    }
+
+    #[test]
+    fn labels_and_tolerations_are_those_of_the_job_file_and_the_queue_is_the_jobs_alone() {
+        let (full, plain) = (full(), spec("cpu", json!({"image": "i"})));
+        let job = [&full, &plain].map(|spec| job(&submission(spec, &[])));
+        let name = &job[0]["metadata"]["name"];
+        let pods = &job[0]["spec"]["template"];
+        assert_eq!(pods["metadata"]["labels"], json!({LABEL: name, "team": "a"}));
+        assert_eq!(pods["metadata"]["annotations"], json!({"example.com/owner": "A B"}));
+        let labels = json!({LABEL: name, "team": "a", "kueue.x-k8s.io/queue-name": "team"});
+        assert_eq!(job[0]["metadata"]["labels"], labels);
+        let tolerations = json!([
+            {"key": "gpu", "operator": "Exists"},
+            {"key": "spot", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60},
+        ]);
+        assert_eq!(pods["spec"]["tolerations"], tolerations);
+        let suspended = job.map(|job| job["spec"]["suspend"].clone());
+        assert_eq!(suspended, [json!(true), Value::Null]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use prost_types::Timestamp;
 use serde_json::Value;
+use traind_job_file::Kubernetes;
 
 use super::super::{Condition, End, EndKind, Report};
 use crate::clock;
@@ -20,7 +21,10 @@ const ENDED_TIME: &str = "/status/containerStatuses/0/state/terminated/finishedA
 
 /// The state of a job; `None` for a Job that is no longer there.
 pub(super) fn report(id: &str, job: Option<&Value>, pods: &[Value]) -> Report {
-    let mut hosts: Vec<&str> = pods.iter().filter_map(|pod| text(pod, "/spec/nodeName")).collect();
+    // Not those of before the Job was suspended, which may still be ending.
+    let is_kept = |pod: &&Value| pod.pointer("/metadata/deletionTimestamp").is_none();
+    let kept: Vec<&Value> = pods.iter().filter(is_kept).collect();
+    let mut hosts: Vec<&str> = kept.iter().filter_map(|pod| text(pod, "/spec/nodeName")).collect();
     hosts.sort_unstable();
     let elapsed = elapsed(pods);
     let end = |kind: EndKind, words: &str| {
@@ -39,7 +43,11 @@ pub(super) fn report(id: &str, job: Option<&Value>, pods: &[Value]) -> Report {
                 let (kind, words) = failure(failed, pods);
                 end(kind, &words)
             }
-            None => waiting(id, job, pods).map_or(Condition::Running(elapsed), Condition::Waiting),
+            None if job.pointer("/spec/suspend") == Some(&Value::Bool(true)) => {
+                Condition::Suspended(waits(id, &suspended_words(job)))
+            }
+            None => waiting(job, &kept)
+                .map_or(Condition::Running(elapsed), |words| Condition::Waiting(waits(id, &words))),
         },
     };
     Report { condition, restarts: 0, hosts: hosts.join(",") }
@@ -64,19 +72,26 @@ fn elapsed(pods: &[Value]) -> Duration {
     Duration::from_micros(elapsed.max(0).unsigned_abs())
 }
 
+fn waits(id: &str, words: &str) -> String {
+    format!("Kubernetes job {id} waits: {words}")
+}
+
+fn suspended_words(job: &Value) -> String {
+    match job["metadata"]["labels"][Kubernetes::QUEUE_LABEL].as_str() {
+        Some(queue) => format!("Kueue's queue {queue} has not admitted it"),
+        None => "it is suspended, as by a queue of the cluster".to_owned(),
+    }
+}
+
 /// Why the job waits; `None` once all pods have started.
-fn waiting(id: &str, job: &Value, pods: &[Value]) -> Option<String> {
+fn waiting(job: &Value, pods: &[&Value]) -> Option<String> {
     let wanted = job.pointer("/spec/completions").and_then(Value::as_u64).unwrap_or(1);
     let pending = pods.iter().find(|pod| pod.pointer("/status/phase") == Some(&"Pending".into()));
-    let words = match pending {
-        Some(pod) => pending_words(pod),
-        None if job.pointer("/spec/suspend") == Some(&Value::Bool(true)) => {
-            "it is suspended, as by a queue of the cluster".to_owned()
-        }
-        None if (pods.len() as u64) < wanted => "its pods are being created".to_owned(),
-        None => return None,
-    };
-    Some(format!("Kubernetes job {id} waits: {words}"))
+    match pending {
+        Some(pod) => Some(pending_words(pod)),
+        None if (pods.len() as u64) < wanted => Some("its pods are being created".to_owned()),
+        None => None,
+    }
 }
 
 fn pending_words(pod: &Value) -> String {
@@ -192,10 +207,22 @@ mod tests {
         let pulling =
             pod("n2", json!({"phase": "Pending", "containerStatuses": [{"state": state}]}));
         check_waiting(json!([job(json!([])), running, pulling]), "ImagePullBackOff: no such image");
-        let suspended = json!({"kind": "Job", "spec": {"completions": 2, "suspend": true}});
-        check_waiting(json!([suspended]), "it is suspended, as by a queue of the cluster");
-        let found =
-            reported(&json!([job(json!([])), pod("n2", json!({"phase": "Running"})), running]));
+        let check_suspended = |labels: Value, expect: &str| {
+            let spec = json!({"completions": 2, "suspend": true});
+            let job = json!({"kind": "Job", "metadata": {"labels": labels}, "spec": spec});
+            let expect = format!("Kubernetes job a/b waits: {expect}");
+            // Its pods may still be ending.
+            let found = reported(&json!([job, running])).condition;
+            assert_eq!(found, Condition::Suspended(expect));
+        };
+        check_suspended(json!({}), "it is suspended, as by a queue of the cluster");
+        let labels = json!({"kueue.x-k8s.io/queue-name": "team"});
+        check_suspended(labels, "Kueue's queue team has not admitted it");
+        let mut ending = running.clone();
+        ending["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:01Z"});
+        check_waiting(json!([job(json!([])), ending, running]), "its pods are being created");
+        let second = pod("n2", json!({"phase": "Running"}));
+        let found = reported(&json!([job(json!([])), second, running, ending]));
         assert!(matches!(found.condition, Condition::Running(elapsed) if elapsed.as_secs() > 0));
         assert_eq!(found.hosts, "n1,n2");
     }

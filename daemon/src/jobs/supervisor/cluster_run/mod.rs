@@ -55,7 +55,7 @@ impl ClusterRun {
         {
             self.since = Some(now.checked_sub(elapsed).unwrap_or(now));
         }
-        if matches!(report.condition, Condition::Waiting(_)) {
+        if matches!(report.condition, Condition::Waiting(_) | Condition::Suspended(_)) {
             self.since = None;
         }
         if !had_trouble && before.is_some_and(|before| is_same(&before, &report)) {
@@ -112,7 +112,7 @@ impl ClusterRun {
 
     fn is_waiting(&self) -> bool {
         let condition = self.report.as_ref().map(|report| &report.condition);
-        matches!(condition, Some(Condition::Waiting(_)))
+        matches!(condition, Some(Condition::Waiting(_) | Condition::Suspended(_)))
     }
 
     fn is_running(&self) -> bool {

@@ -71,8 +71,18 @@ fn carry_over(store: &Store, id: &str, report: Report) -> Result<Job, StoreError
         let cluster = job.cluster.as_ref().map(ToString::to_string).unwrap_or_default();
         job = store.restart_in_cluster(id, report.restarts, &format!("{cluster} was requeued"))?;
     }
+    if let Condition::Suspended(_) = report.condition
+        && !job.host_names.is_empty()
+        && job.state != JobState::Cancelling
+    {
+        let cluster = job.cluster.as_ref().map(ToString::to_string).unwrap_or_default();
+        let reason = format!("{cluster} was suspended");
+        job = store.restart_in_cluster(id, report.restarts, &reason)?;
+    }
     match report.condition {
-        Condition::Waiting(reason) => store.wait_in_cluster(id, &reason),
+        Condition::Waiting(reason) | Condition::Suspended(reason) => {
+            store.wait_in_cluster(id, &reason)
+        }
         Condition::Running(_) => store.begin_in_cluster(id, &report.hosts),
         Condition::Ended(end) if end.kind != EndKind::Completed && job.host_names.is_empty() => {
             store.begin_in_cluster(id, &report.hosts)

@@ -106,11 +106,23 @@ impl Cluster {
         let mut process = command.spawn().unwrap();
         let pid = Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
         self.processes.lock().unwrap().push((name.to_owned(), pid));
-        let (api, name) = (self.api.clone(), name.to_owned());
+        let (api, name, processes) =
+            (self.api.clone(), name.to_owned(), Arc::clone(&self.processes));
         tokio::spawn(async move {
             let code = process.wait().await.unwrap().code().unwrap_or(137);
             api.objects(|objects| objects.end(&name, code));
+            processes.lock().unwrap().retain(|(_, other)| *other != pid);
         });
+    }
+
+    /// Suspends a Job that runs, as Kueue does for another one, and waits for the end of its pods.
+    pub(crate) async fn suspend(&self, name: &str) {
+        self.api.objects(|objects| objects.suspend(name, true));
+        self.terminate(name);
+        until(&format!("the pods of {name} have ended"), || {
+            self.processes.lock().unwrap().iter().all(|(job, _)| job != name)
+        })
+        .await;
     }
 
     /// Sends SIGTERM to the pods of a Job once it is to be deleted, as the hosts of a cluster do.
@@ -122,8 +134,11 @@ impl Cluster {
             })
         })
         .await;
-        let processes = self.processes.lock().unwrap().clone();
-        for (_, pid) in processes.iter().filter(|(job, _)| job == name) {
+        self.terminate(name);
+    }
+
+    fn terminate(&self, name: &str) {
+        for (_, pid) in self.processes.lock().unwrap().iter().filter(|(job, _)| job == name) {
             let _ = kill_process(*pid, Signal::TERM);
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Objects {
     pub jobs: Vec<Value>,
     pub services: Vec<Value>,
     pub pods: Vec<Value>,
+    /// What the daemon's user may not do, such as `delete jobs`.
+    pub denied: &'static [&'static str],
     created: usize,
 }
 
@@ -45,9 +47,25 @@ impl Objects {
                     false => absent(name),
                 }
             }
+            ("POST", ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]) => {
+                self.review(body)
+            }
             ("GET", ["api", "v1", "namespaces", _, "pods"]) => (200, self.list_pods(query)),
             _ => (404, status(404, "NotFound", "the server could not find the requested resource")),
         }
+    }
+
+    /// Says whether the daemon's user has a right.
+    fn review(&self, mut review: Value) -> (u16, Value) {
+        let problems = schema::problems("SelfSubjectAccessReview", &review);
+        if !problems.is_empty() {
+            return (400, status(400, "BadRequest", &problems.join(", ")));
+        }
+        let asked = &review["spec"]["resourceAttributes"];
+        let [verb, resource] = ["verb", "resource"].map(|key| asked[key].as_str().unwrap());
+        let is_allowed = !self.denied.contains(&format!("{verb} {resource}").as_str());
+        review["status"] = json!({"allowed": is_allowed});
+        (201, review)
     }
 
     fn create(&mut self, kind: &'static str, namespace: &str, mut object: Value) -> (u16, Value) {
@@ -64,7 +82,7 @@ impl Objects {
         self.created += 1;
         object["metadata"]["uid"] = json!(format!("uid-{}", self.created));
         objects.push(object.clone());
-        if kind == "Job" {
+        if kind == "Job" && object["spec"]["suspend"] != true {
             self.make_pods(&name, &object);
         }
         (201, object)
@@ -129,6 +147,17 @@ impl Objects {
         }
     }
 
+    /// Suspends a Job, whose pods are removed, or lets it start, as a queue of the cluster does.
+    pub(crate) fn suspend(&mut self, name: &str, is_suspended: bool) {
+        let job = self.job(name).unwrap();
+        job["spec"]["suspend"] = json!(is_suspended);
+        let job = job.clone();
+        self.pods.retain(|pod| pod["metadata"]["labels"][LABEL] != name);
+        if !is_suspended {
+            self.make_pods(name, &job);
+        }
+    }
+
     /// Ends the pods of a Job that still run, and with them the Job.
     pub(crate) fn end(&mut self, name: &str, code: i32) {
         let (phase, condition) = match code {
@@ -140,6 +169,9 @@ impl Objects {
             pod["status"] = json!({"phase": phase, "containerStatuses": [{"state": ended}]});
         }
         let Some(job) = self.job(name) else { return };
+        if job["spec"]["suspend"] == true {
+            return;
+        }
         if job["metadata"]["deletionTimestamp"].is_string() {
             return self.remove(name);
         }

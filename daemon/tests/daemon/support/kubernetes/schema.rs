@@ -36,6 +36,7 @@ type Fields = &'static [(&'static str, Type)];
 
 const OF_POD: (i64, i64) = (0, i32::MAX as i64);
 const LABELS: Type = Map(&Qualified, &LabelValue);
+const ANNOTATIONS: Type = Map(&Qualified, &Text);
 
 /// The fields of a definition. Only those stand here that the daemon's manifests have.
 fn fields(definition: &str) -> Fields {
@@ -52,12 +53,24 @@ fn fields(definition: &str) -> Fields {
             ("metadata!", Object("ObjectMeta")),
             ("spec!", Object("ServiceSpec")),
         ],
+        "SelfSubjectAccessReview" => &[
+            ("apiVersion!", Is("authorization.k8s.io/v1")),
+            ("kind!", Is("SelfSubjectAccessReview")),
+            ("spec!", Object("SelfSubjectAccessReviewSpec")),
+        ],
+        "SelfSubjectAccessReviewSpec" => &[("resourceAttributes", Object("ResourceAttributes"))],
+        "ResourceAttributes" => &[
+            ("namespace", Label),
+            ("verb", OneOf(&["create", "delete", "get", "list"])),
+            ("group", OneOf(&["", "batch"])),
+            ("resource", OneOf(&["jobs", "pods", "services"])),
+        ],
         "ObjectMeta" => &[
             // Also of the pods' subdomain, and with an index of their host names.
             ("name!", Label),
             ("namespace!", Label),
             ("labels", LABELS),
-            ("annotations", Map(&Qualified, &Text)),
+            ("annotations", ANNOTATIONS),
             ("ownerReferences", List(&Object("OwnerReference"))),
         ],
         "OwnerReference" => &[
@@ -75,9 +88,10 @@ fn fields(definition: &str) -> Fields {
             ("backoffLimit", Whole(OF_POD.0, OF_POD.1)),
             ("activeDeadlineSeconds", Whole(1, i64::MAX)),
             ("ttlSecondsAfterFinished", Whole(OF_POD.0, OF_POD.1)),
+            ("suspend", Boolean),
         ],
         "PodTemplateSpec" => &[("metadata", Object("TemplateMeta")), ("spec!", Object("PodSpec"))],
-        "TemplateMeta" => &[("labels", LABELS)],
+        "TemplateMeta" => &[("labels", LABELS), ("annotations", ANNOTATIONS)],
         "PodSpec" => &[
             ("containers!", List(&Object("Container"))),
             // Jobs accept no other.
@@ -88,8 +102,16 @@ fn fields(definition: &str) -> Fields {
             ("affinity", Object("Affinity")),
             ("volumes", List(&Object("Volume"))),
             ("nodeSelector", LABELS),
+            ("tolerations", List(&Object("Toleration"))),
             ("serviceAccountName", Subdomain),
             ("imagePullSecrets", List(&Object("LocalObjectReference"))),
+        ],
+        "Toleration" => &[
+            ("key", Qualified),
+            ("operator", OneOf(&["Equal", "Exists"])),
+            ("value", LabelValue),
+            ("effect", OneOf(&["NoSchedule", "PreferNoSchedule", "NoExecute"])),
+            ("tolerationSeconds", Whole(i64::MIN, i64::MAX)),
         ],
         "PodSecurityContext" => &[
             ("fsGroup", Whole(OF_POD.0, OF_POD.1)),
