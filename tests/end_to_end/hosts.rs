@@ -1,5 +1,7 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+use std::path::Path;
+
 use traind_proto::v1::Outcome;
 use traind_tests::model::Weights;
 use traind_tests::{Draft, Host, Runners, TrainerState, terminate, until};
@@ -138,14 +140,14 @@ async fn mpirun_starts_the_runners_of_a_job() {
     let one = Draft::new(&host, "one");
     start(&host, &one, 1).completed().await;
     let two = Draft::new(&host, "two");
-    let mut runners = Runners::start_by_mpirun(&host, &two, &job_file(&two, 2), 2);
+    let mut runners = Runners::start_by_mpirun(&host, &two, &job_file(&two, 2), &["-n", "2"]);
     runners.completed().await;
     let [first, second] = [0, 1].map(|rank| runners.finished(rank));
     assert_eq!([first.outcome(), second.outcome()], [Outcome::Completed; 2]);
     assert_close("loss", &series(&two, "loss"), &series(&one, "loss"), 1e-6);
 
     let three = Draft::new(&host, "three");
-    let mut runners = Runners::start_by_mpirun(&host, &three, &job_file(&three, 2), 3);
+    let mut runners = Runners::start_by_mpirun(&host, &three, &job_file(&three, 2), &["-n", "3"]);
     assert!(!runners.ended().await[0].success());
     let problem = "MPICH started 3; set resources.hosts to 3, or start 2";
     assert!(runners.logs().contains(problem), "{}", runners.logs());
@@ -204,4 +206,24 @@ async fn a_signal_to_one_host_stops_all_after_the_same_step() {
     assert!(first.steps == second.steps && first.steps < STEPS, "{first:?} {second:?}");
     // What the next start resumes from.
     assert!(draft.path(&format!("out/checkpoint-{}/manifest.json", first.steps)).exists());
+}
+
+#[test]
+fn the_doctor_lets_processes_exchange_data() {
+    let host = Host::cold(1);
+    let doctor = |library: &Path| {
+        let mut command = host.traind();
+        let output = command.args(["doctor", "--engine", "mpi"]).env("TRAIND_PLUGIN_MPI", library);
+        let output = output.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = doctor(Path::new("/absent/libmpi_abi.so.1"));
+    assert_eq!(code, Some(1));
+    assert!(text.contains("missing  exchange: load the MPI library /absent/"), "{text}");
+    if is_skipped() {
+        return;
+    }
+    let (code, text) = doctor(&Runners::mpi_library().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(" GB/s between two processes of this host"), "{text}");
 }

@@ -1,5 +1,6 @@
 //! The runners of a job without a daemon, one for each of its hosts, all on this machine.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -22,7 +23,22 @@ pub struct Runners {
 impl Runners {
     /// Whether `traind plugins install mpi` was run.
     pub fn are_possible() -> bool {
-        mpi_library().is_some_and(|library| library.is_file())
+        Runners::mpi_library().is_some_and(|library| library.is_file())
+    }
+
+    /// The library that `traind plugins install mpi` installs.
+    pub fn mpi_library() -> Option<PathBuf> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let cache = variable("TRAIND_CACHE_DIR")
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(variable("XDG_CACHE_HOME")?).join("traind")))
+            .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache/traind")))?;
+        let installed =
+            fs::read_dir(cache.join("plugins")).ok()?.flatten().map(|entry| entry.path());
+        let mut found = installed.filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mpi-"))
+        });
+        Some(found.next()?.join("lib/libmpi_abi.so.1"))
     }
 
     /// Starts the runners of `job_file`, which is written into the draft's folder, on `hosts` hosts. They
@@ -48,7 +64,7 @@ impl Runners {
             command.env("TRAIND_CACHE_DIR", host.path("cache"));
             command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
             if hosts > 1 {
-                command.env("TRAIND_PLUGIN_MPI", mpi_library().unwrap());
+                command.env("TRAIND_PLUGIN_MPI", Runners::mpi_library().unwrap());
                 command.env("TRAIND_HOST_RANK", rank.to_string());
                 command.env("TRAIND_HOSTS", hosts.to_string());
                 command.env("TRAIND_NODE_NAME", format!("node{rank}"));
@@ -59,15 +75,21 @@ impl Runners {
         Runners { folder, processes }
     }
 
-    /// Lets MPI's `mpirun` start `count` runners of `job_file`. The only process is `mpirun`, whose log is that of host 0.
-    pub fn start_by_mpirun(host: &Host, draft: &Draft, job_file: &str, count: usize) -> Runners {
-        let (folder, library) = (draft.folder().to_owned(), mpi_library().unwrap());
+    /// Lets MPI's `mpirun` start runners of `job_file` as its `options` say. The only process is `mpirun`, whose log is
+    /// that of host 0.
+    pub fn start_by_mpirun(
+        host: &Host,
+        draft: &Draft,
+        job_file: &str,
+        options: &[impl AsRef<OsStr>],
+    ) -> Runners {
+        let (folder, library) = (draft.folder().to_owned(), Runners::mpi_library().unwrap());
         fs::write(folder.join("job.yaml"), job_file).unwrap();
         let log = File::create(folder.join("host-0.log")).unwrap();
         let mut command = Command::new(library.with_file_name("../bin/mpirun"));
-        command.args(["-n", &count.to_string()]).arg(runner()).arg("job.yaml");
-        command.current_dir(&folder).stderr(log);
+        command.args(options).arg(runner()).arg("job.yaml").current_dir(&folder).stderr(log);
         command.env("TRAIND_CACHE_DIR", host.path("cache")).env("TRAIND_PLUGIN_MPI", library);
+        command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
         Runners { folder, processes: vec![command.spawn().unwrap()] }
     }
 
@@ -118,12 +140,11 @@ impl Runners {
 
     /// The output of all runners.
     pub fn logs(&self) -> String {
-        let hosts = 0..self.processes.len();
         let log = |rank| {
-            let text = fs::read_to_string(self.folder.join(format!("host-{rank}.log")));
-            format!("host {rank}:\n{}", text.unwrap_or_default())
+            let text = fs::read_to_string(self.folder.join(format!("host-{rank}.log"))).ok()?;
+            Some(format!("host {rank}:\n{text}"))
         };
-        hosts.map(log).collect()
+        (0..).map_while(log).collect()
     }
 }
 
@@ -139,18 +160,4 @@ impl Drop for Runners {
 
 fn runner() -> PathBuf {
     traind().with_file_name("traind-runner")
-}
-
-/// The library that `traind plugins install mpi` installs.
-fn mpi_library() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let cache = variable("TRAIND_CACHE_DIR")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(variable("XDG_CACHE_HOME")?).join("traind")))
-        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache/traind")))?;
-    let installed = fs::read_dir(cache.join("plugins")).ok()?.flatten().map(|entry| entry.path());
-    let mut found = installed.filter(|path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mpi-"))
-    });
-    Some(found.next()?.join("lib/libmpi_abi.so.1"))
 }

@@ -1,6 +1,7 @@
 //! `traind-runner RUN_DIR` runs one job on this host: the daemon starts it with a `run.json` in the run directory
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
-//! its memory, and `traind-runner generate` generates texts with a model.
+//! its memory, `traind-runner measure-mpi` measures MPI on this host, and `traind-runner generate` generates texts
+//! with a model.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
     };
     if run_dir == Path::new(PLAN) {
         return exit_code(plan::answer());
+    }
+    if run_dir == Path::new(plan::MEASURE_MPI) {
+        return exit_code(plan::measure_mpi());
     }
     if run_dir == Path::new(GENERATE) {
         return exit_code(generate::answer());

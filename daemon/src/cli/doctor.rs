@@ -6,6 +6,8 @@ use anyhow::Context;
 
 use super::Global;
 use super::exit::Exit;
+use super::serve::runner_beside_this_program;
+use crate::control::mpi;
 use crate::host::readiness::{self, Check, Finding, HostFiles};
 use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, StoppedState};
@@ -20,10 +22,10 @@ pub(crate) struct Doctor {
     /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR", requires = "platform")]
     cache_dir: Option<PathBuf>,
-    /// Check that this host can submit jobs to a cluster, without a daemon
+    /// Check that this host can submit jobs to a cluster, or exchange data by MPI, without a daemon
     #[arg(long, value_name = "ENGINE", conflicts_with_all = ["state_dir", "rebuild", "platform"])]
-    engine: Option<ClusterEngine>,
-    /// Kubernetes namespace of the jobs
+    engine: Option<CheckedEngine>,
+    /// The namespace of the jobs, with `--engine kubernetes`
     #[arg(long, value_name = "NAME", default_value = "default", requires = "engine")]
     namespace: String,
     /// The daemon's state folder
@@ -35,11 +37,25 @@ pub(crate) struct Doctor {
     rebuild: bool,
 }
 
-/// An engine whose client programs can be checked.
+/// Programs that place jobs on several hosts, or exchange their data.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum ClusterEngine {
+enum CheckedEngine {
     Slurm,
     Kubernetes,
+    Mpi,
+}
+
+impl CheckedEngine {
+    async fn checks(self, namespace: &str) -> anyhow::Result<Vec<Check>> {
+        Ok(match self {
+            CheckedEngine::Slurm => slurm_checks().await,
+            CheckedEngine::Kubernetes => kubernetes_checks(namespace).await,
+            CheckedEngine::Mpi => {
+                let cache_dir = paths::cache_dir().context("no cache folder: HOME is not set")?;
+                mpi::checks(&runner_beside_this_program()?, &cache_dir)
+            }
+        })
+    }
 }
 
 impl Doctor {
@@ -47,12 +63,8 @@ impl Doctor {
         if let Some(platform) = &self.platform {
             return check_host(platform, self.cache_dir);
         }
-        match self.engine {
-            Some(ClusterEngine::Slurm) => return Ok(print(&slurm_checks().await)),
-            Some(ClusterEngine::Kubernetes) => {
-                return Ok(print(&kubernetes_checks(&self.namespace).await));
-            }
-            None => {}
+        if let Some(engine) = self.engine {
+            return Ok(print(&engine.checks(&self.namespace).await?));
         }
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;

@@ -1,12 +1,13 @@
 //! `traind submit --dry-run`: shows what a cluster would get, without a daemon.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use traind_job_file::{JobFile, Parsed, RunSpec};
 
 use super::exit::Exit;
+use super::serve::runner_beside_this_program;
 use crate::host::plugins;
 use crate::jobs::cluster::{Cluster, Submission};
 use crate::jobs::run_dir::RunDir;
@@ -40,7 +41,7 @@ pub(super) fn run(
     let (spec, run_dir) = (spec(job)?, RunDir::new(&state_dir, ID));
     let submission = Submission {
         spec: &spec,
-        runner: &runner()?,
+        runner: &runner_beside_this_program()?,
         run_dir: run_dir.path(),
         log: run_dir.runner_log(),
         environment: cluster_environment(std::env::vars_os(), &spec),
@@ -64,10 +65,4 @@ fn spec(job: JobFile) -> anyhow::Result<RunSpec> {
         cache_bytes_max: None,
         device_kind: String::new(),
     })
-}
-
-/// The runner beside this program.
-fn runner() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("find this program")?;
-    Ok(own.with_file_name("traind-runner"))
 }

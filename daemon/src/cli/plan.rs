@@ -101,5 +101,7 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
         ("on disk", text::bytes(plan.disk_bytes)),
     ];
     let is_offloaded = plan.host_bytes_per_core > 0;
-    lines.into_iter().chain(is_offloaded.then_some(on_host)).collect()
+    let between_hosts = ("between hosts", plan.network.clone());
+    let lines = lines.into_iter().chain(is_offloaded.then_some(on_host));
+    lines.chain((!plan.network.is_empty()).then_some(between_hosts)).collect()
 }

@@ -1,5 +1,5 @@
 //! `traind planner`: the process that the daemon spawns to plan a job. It sets limits on CPU time,
-//! memory and files, and executes `traind-runner plan`.
+//! memory and files, and executes `traind-runner plan` or `traind-runner measure-mpi`.
 
 use std::path::PathBuf;
 
@@ -29,6 +29,9 @@ pub(crate) struct Planner {
     /// Allow what the compiler of a plugin takes
     #[arg(long)]
     compile: bool,
+    /// Measure MPI instead of planning
+    #[arg(long)]
+    measure_mpi: bool,
     /// Seconds on each processor
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -38,12 +41,14 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let compiles = usize::from(self.compile);
+        // MPI has files for memory that its processes share.
+        let [data, file] = [(DATA, self.compile), (FILE, self.compile || self.measure_mpi)];
+        let most = |(limits, more): ([u64; 2], bool)| limits[usize::from(more)];
         let limits = [
             (Resource::Core, 0),
             (Resource::Cpu, processor_seconds(self.seconds)),
-            (Resource::Data, DATA[compiles]),
-            (Resource::Fsize, FILE[compiles]),
+            (Resource::Data, most(data)),
+            (Resource::Fsize, most(file)),
         ];
         limit(limits.map(|(resource, most)| (resource, Some(most))))
             .context("limit the planner")?;
@@ -51,6 +56,7 @@ impl Planner {
             writable: Vec::new(),
             readable: self.allow_root.iter().chain([&self.runner]).cloned().collect(),
         });
-        execute(&self.runner, "plan", self.run_as, fence)
+        let subcommand = if self.measure_mpi { "measure-mpi" } else { "plan" };
+        execute(&self.runner, subcommand, self.run_as, fence)
     }
 }

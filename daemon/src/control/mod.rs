@@ -10,6 +10,7 @@ mod eligibility;
 pub(crate) mod error;
 mod fork;
 pub(crate) mod generator;
+pub(crate) mod mpi;
 pub(crate) mod notifier;
 pub(crate) mod planner;
 mod queue;

@@ -5,6 +5,7 @@
 //! affects the plan share one.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,8 +14,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use traind_job_file::{DataFiles, Engine, JobFile};
+use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 
+use super::mpi::MpiCost;
 use crate::access::account::Account;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
@@ -61,6 +63,9 @@ pub struct Plan {
     /// The runner's measure of this processor, which later searches reuse.
     #[serde(default)]
     processor: Option<serde_json::Value>,
+    /// How the exchange between hosts with CPU cores was predicted.
+    #[serde(default)]
+    pub network: String,
     /// Memory of a core, if known.
     #[serde(skip)]
     pub bytes_per_core_max: Option<u64>,
@@ -110,6 +115,9 @@ pub(crate) struct Search {
     #[serde(skip)]
     pub is_elsewhere: bool,
     pub processor: Option<serde_json::Value>,
+    /// What MPI costs between processes of this host, and otherwise why it was not measured.
+    pub mpi: Option<MpiCost>,
+    pub mpi_problem: String,
     /// The plugin of GPUs that the planner compiles for.
     pub plugin: Option<PathBuf>,
 }
@@ -170,6 +178,8 @@ pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
     /// The measure of this processor.
     processor: Mutex<Option<serde_json::Value>>,
+    /// The measure of MPI on this host.
+    mpi: Mutex<Option<MpiCost>>,
 }
 
 impl Planner {
@@ -193,14 +203,14 @@ impl Planner {
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
-        let processor = self.processor().clone();
-        let search = search.map(|search| Search { processor, ..search.clone() });
+        let search = search.map(|search| self.with_measures(settings, job, account, search));
         let run = |search: Option<Search>| {
             let limits = Limits::of(search.as_ref());
             let request = Request { job, bytes_per_core_max, may_fetch, search };
             let request = serde_json::to_vec(&request)?;
             run(settings, &request, may_fetch && job.reads_hub(), account, limits)
         };
+        let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
         let answer = match (run(search.clone()), search) {
             // A compiler that fails or takes long leaves the estimates.
             (Err(PlanError::Refused(_) | PlanError::Timeout(_)), Some(search))
@@ -219,12 +229,42 @@ impl Planner {
         if let Some(processor) = &plan.processor {
             *self.processor() = Some(processor.clone());
         }
-        let mut answers = self.answers();
-        if answers.len() >= CACHE_MAX {
-            answers.clear();
+        if is_lasting {
+            let mut answers = self.answers();
+            if answers.len() >= CACHE_MAX {
+                answers.clear();
+            }
+            answers.insert(key, plan.clone());
         }
-        answers.insert(key, plan.clone());
         Ok(plan)
+    }
+
+    /// The search with what was measured before, and the cost of MPI if the job's hosts need it.
+    fn with_measures(
+        &self,
+        settings: &Settings,
+        job: &JobFile,
+        account: Option<Account>,
+        search: &Search,
+    ) -> Search {
+        let mut search = Search { processor: self.processor().clone(), ..search.clone() };
+        let hosts = search.hosts.max(job.resources.hosts);
+        if hosts > 1 && job.resources.platform == Platform::Cpu {
+            match self.mpi(settings, account) {
+                Ok(mpi) => search.mpi = Some(mpi),
+                Err(error) => search.mpi_problem = error.to_string(),
+            }
+        }
+        search
+    }
+
+    /// Measures MPI, unless that was done.
+    fn mpi(&self, settings: &Settings, account: Option<Account>) -> Result<MpiCost, PlanError> {
+        let mut measured = self.mpi.lock().unwrap_or_else(PoisonError::into_inner);
+        match *measured {
+            Some(cost) => Ok(cost),
+            None => Ok(*measured.insert(MpiCost::measure(&settings.runner, account)?)),
+        }
     }
 
     fn answers(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Plan>> {
@@ -314,26 +354,36 @@ fn run(
 ) -> Result<Vec<u8>, PlanError> {
     let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
     let environment = planner_environment(std::env::vars_os(), fetches, account.is_some());
-    let mut child = Command::new("/proc/self/exe")
-        .arg("planner")
-        .args(roots)
-        .args(account.map(|account| format!("--run-as={account}")))
-        .args(limits.compiles.then_some("--compile"))
-        .arg(format!("--seconds={}", limits.time.as_secs()))
-        .arg(&settings.runner)
-        .env_clear()
-        .envs(environment)
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(PlanError::Start)?;
+    let mut command = planner(account, environment);
+    command.args(roots).args(limits.compiles.then_some("--compile"));
+    command.arg(format!("--seconds={}", limits.time.as_secs())).arg(&settings.runner);
+    answer(&mut command, request, limits.time)
+}
+
+/// The planner with its user and its environment.
+pub(super) fn planner(
+    account: Option<Account>,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("planner").args(account.map(|account| format!("--run-as={account}")));
+    command.env_clear().envs(environment).current_dir("/");
+    command
+}
+
+/// Runs a planner to its end. Returns what it wrote.
+pub(super) fn answer(
+    command: &mut Command,
+    request: &[u8],
+    most: Duration,
+) -> Result<Vec<u8>, PlanError> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(PlanError::Start)?;
     if let Some(mut input) = child.stdin.take() {
         // A planner that does not read its input reports why when it exits.
         let _ = input.write_all(request);
     }
-    let ended = wait(&mut child, limits.time);
+    let ended = wait(&mut child, most);
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
     match ended {
         Ok(true) => Ok(out),

@@ -73,6 +73,7 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         checkpoint_bytes: plan.checkpoint_bytes,
         disk_bytes: plan.disk_bytes,
         meshes: plan.meshes.into_iter().map(mesh_plan).collect(),
+        network: plan.network,
     }
 }
 

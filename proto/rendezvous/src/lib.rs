@@ -30,7 +30,7 @@ pub use client::{Client, HostState, Meeting};
 pub use error::{RendezvousError, Result};
 pub use launchers::{LaunchError, Placement};
 
-pub use pmi::serve_pmi;
+pub use pmi::{serve_pmi, serve_pmi_on_host};
 pub use server::Server;
 pub use ticket::{KEY_VARIABLE, Ticket, TicketError, key_of_environment};
 pub use tls::JobKey;

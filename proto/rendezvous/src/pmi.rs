@@ -6,8 +6,10 @@
 //!
 //! Source: MPICH, `src/pmi/src/pmi_v1.c` and `pmi_wire.c`.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use crate::client::Client;
 use crate::error::{RendezvousError, Result};
@@ -36,6 +38,13 @@ pub fn serve_pmi(client: Client) -> Result<UnixStream> {
     serve(client)
 }
 
+/// Lets `size` processes of this host meet without a rendezvous. Returns the library's end of each connection.
+pub fn serve_pmi_on_host(size: u32) -> Result<Vec<UnixStream>> {
+    let (values, barrier) = (Arc::default(), Arc::new(Barrier::new(size as usize)));
+    let processes = OnHost { size, values, barrier };
+    (0..size).map(|_| serve(processes.clone())).collect()
+}
+
 fn serve(processes: impl Processes) -> Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair().map_err(RendezvousError::Start)?;
     let thread = std::thread::Builder::new().name("pmi".to_owned());
@@ -61,6 +70,35 @@ impl Processes for Client {
 
     fn barrier(&self) -> Result<()> {
         Client::barrier(self, BARRIER, None)
+    }
+}
+
+/// Processes that have this one as their process manager.
+#[derive(Clone)]
+struct OnHost {
+    size: u32,
+    values: Arc<Mutex<HashMap<String, String>>>,
+    barrier: Arc<Barrier>,
+}
+
+impl Processes for OnHost {
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn put(&self, key: &str, value: &str) -> Result<()> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Result<Option<String>> {
+        Ok(self.values.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
+    }
+
+    fn barrier(&self) -> Result<()> {
+        self.barrier.wait();
+        Ok(())
     }
 }
 
@@ -147,36 +185,7 @@ impl<'a> Message<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::sync::{Arc, Barrier, Mutex};
-
     use super::*;
-
-    #[derive(Clone)]
-    struct Alone {
-        values: Arc<Mutex<HashMap<String, String>>>,
-        barrier: Arc<Barrier>,
-    }
-
-    impl Processes for Alone {
-        fn size(&self) -> u32 {
-            2
-        }
-
-        fn put(&self, key: &str, value: &str) -> Result<()> {
-            self.values.lock().unwrap().insert(key.to_owned(), value.to_owned());
-            Ok(())
-        }
-
-        fn get(&self, key: &str) -> Result<Option<String>> {
-            Ok(self.values.lock().unwrap().get(key).cloned())
-        }
-
-        fn barrier(&self) -> Result<()> {
-            self.barrier.wait();
-            Ok(())
-        }
-    }
 
     /// Sends the lines of `dialog` that begin with `>`, and expects the others.
     fn talk(mut stream: UnixStream, dialog: &str) {
@@ -191,9 +200,7 @@ mod tests {
 
     #[test]
     fn the_protocol_of_mpich_is_answered() {
-        let (values, barrier) = (Arc::default(), Arc::new(Barrier::new(2)));
-        let processes = Alone { values, barrier };
-        let [first, second] = [(); 2].map(|()| serve(processes.clone()).unwrap());
+        let [first, second] = serve_pmi_on_host(2).unwrap().try_into().unwrap();
         let meet = std::thread::spawn(move || {
             talk(
                 second,

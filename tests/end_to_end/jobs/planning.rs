@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use traind_proto::v1::{self, MemoryUsage, Plan};
-use traind_tests::{Draft, Host, JOB_FILE, POLL, TIMEOUT};
+use traind_tests::{Draft, Host, JOB_FILE, POLL, Runners, TIMEOUT};
 
 /// The allowed relative error of the estimate.
 const TOLERANCE: f64 = 0.2;
@@ -68,6 +68,28 @@ async fn a_job_keeps_the_mesh_that_the_planner_chose() {
     let batches = number(train, "gradient_accumulation_steps");
     assert_eq!(number(train, "per_device_train_batch_size") * batches * axes[0], 8);
     assert!(chosen.message.contains(&format!("data: {}, tensor: {}", axes[0], axes[1])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exchange_between_cpu_hosts_is_measured_where_mpi_is_installed() {
+    let between_hosts = async |library: &Path| {
+        let library = library.to_str().unwrap().to_owned();
+        let host = Host::started_with_environment(1, vec![("TRAIND_PLUGIN_MPI", library)]).await;
+        let draft = Draft::new(&host, "planned");
+        fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+        let hosts = ["plan", "job.yaml", "--auto", "--platform=cpu", "--hosts=2", "--cores=2"];
+        let output = host.cli(draft.folder(), &hosts);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let line = output.stdout.lines().find_map(|line| line.strip_prefix("between hosts"));
+        line.unwrap_or_else(|| panic!("{}", output.stdout)).trim_start().to_owned()
+    };
+    let absent = between_hosts(Path::new("/absent/libmpi_abi.so.1")).await;
+    assert!(absent.starts_with("MPI not measured (load the MPI library /absent/"), "{absent}");
+    assert!(absent.contains("two copies assumed; Ethernet of 10 Gbit/s"), "{absent}");
+    if Runners::are_possible() {
+        let measured = between_hosts(&Runners::mpi_library().unwrap()).await;
+        assert!(measured.starts_with("MPI measured on this host: "), "{measured}");
+    }
 }
 
 /// The number of values in a safetensors file.

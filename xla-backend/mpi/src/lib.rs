@@ -15,11 +15,13 @@ mod engine;
 mod error;
 mod kernel;
 mod library;
+mod measure;
 mod process;
 mod world;
 
 pub use error::{Error, Result};
 pub use kernel::{AllReduce, Reduction};
 pub use library::{LIBRARY_VARIABLE, installed_library};
+pub use measure::Cost;
 pub use process::{PmiServer, Process};
 pub use world::{Statistics, World};

@@ -36,7 +36,7 @@ pub struct Statistics {
 }
 
 static WORLD: OnceLock<World> = OnceLock::new();
-/// Whether some call of [`World::start`] was made.
+/// Whether MPI was started.
 static STARTED: Mutex<bool> = Mutex::new(false);
 
 impl World {
@@ -44,13 +44,7 @@ impl World {
     /// and returns when they have. `library` is trusted: its code runs in this process. Call it
     /// before other threads read the environment.
     pub fn start(library: &Path, mut process: Process, devices: usize) -> Result<&'static World> {
-        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-        if *started {
-            return Err(Error::StartedBefore);
-        }
-        // A library that is refused leaves the process as it was.
-        let functions = Functions::load(library)?;
-        *started = true;
+        let functions = claim(library)?;
         process.announce();
         let (orders, received) = mpsc::channel();
         let (answer, outcome) = mpsc::channel();
@@ -106,6 +100,17 @@ impl World {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.send(order).map_err(|_| Error::Ended)
     }
+}
+
+/// Loads a library for the only start of MPI in this process. A library that is refused leaves the process as it was.
+pub(crate) fn claim(library: &Path) -> Result<Functions> {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *started {
+        return Err(Error::StartedBefore);
+    }
+    let functions = Functions::load(library)?;
+    *started = true;
+    Ok(functions)
 }
 
 impl fmt::Debug for World {

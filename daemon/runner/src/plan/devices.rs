@@ -8,14 +8,18 @@ use serde::{Deserialize, Serialize};
 use traind_job_file::{Platform, Train};
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 
+use super::mpi::Mpi;
 use crate::error::{RunError, RunResult};
 use crate::session;
 
+/// Seconds until a collective's first byte arrives.
+pub(super) const LATENCY: f64 = 1e-5;
 /// The share of a device's peak that whole steps reach in their dots.
 const DOTS_EFFICIENCY: f64 = 0.5;
 /// Bytes a second of the network of a host with CPU devices: Ethernet of 10 Gbit/s.
 const HOST_NETWORK: f64 = 1.25e9;
-/// How often MPI's reduction copies what a core sends: out of the program's memory and back into it.
+/// How often MPI's reduction copies what a core sends, unless it was measured: out of the program's memory and back
+/// into it.
 const MPI_COPIES: f64 = 2.0;
 /// The share of the nominal memory and links that transfers reach.
 const TRANSFER_EFFICIENCY: f64 = 0.8;
@@ -29,6 +33,8 @@ pub(super) struct Core {
     pub link: f64,
     /// Its share of the host's network.
     pub network: f64,
+    /// Seconds until the first byte of a collective between hosts arrives.
+    pub network_latency: f64,
     pub memory_bytes: Option<u64>,
 }
 
@@ -77,6 +83,7 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
         memory: giga(found.memory),
         link: giga(found.link),
         network: giga(found.network),
+        network_latency: LATENCY,
         memory_bytes: Some((found.memory_gigabytes * 1e9) as u64),
     })
 }
@@ -119,15 +126,34 @@ impl Processor {
     }
 
     /// One of `cores` devices, which share the processor's threads, its memory and the host's network. MPI moves
-    /// what hosts exchange.
-    pub(super) fn core(&self, cores: u32) -> Core {
+    /// what hosts exchange, by one thread for all devices.
+    pub(super) fn core(&self, cores: u32, mpi: Option<&Mpi>) -> Core {
         let cores = f64::from(cores.max(1));
         let share = (self.threads as f64 / cores).min(1.0);
         let memory = self.memory * share;
         let flops = DOTS_EFFICIENCY * self.flops * share;
         let wire = TRANSFER_EFFICIENCY * HOST_NETWORK / cores;
-        let network = 1.0 / (1.0 / wire + MPI_COPIES / memory);
-        Core { flops, memory, link: memory, network, memory_bytes: None }
+        let per_byte = match mpi {
+            Some(mpi) => cores / mpi.bytes_per_second,
+            None => MPI_COPIES / memory,
+        };
+        let network = 1.0 / (1.0 / wire + per_byte);
+        let network_latency = LATENCY + mpi.map_or(0.0, |mpi| mpi.latency_seconds);
+        Core { flops, memory, link: memory, network, network_latency, memory_bytes: None }
+    }
+}
+
+/// How the exchange between hosts of CPU devices is predicted, for display. `problem`: why MPI was not measured.
+pub(super) fn network_words(mpi: Option<&Mpi>, problem: &str) -> String {
+    let wire = format!("Ethernet of {:.0} Gbit/s and 10 µs assumed", 8.0 * HOST_NETWORK / 1e9);
+    match mpi {
+        Some(mpi) => format!(
+            "MPI measured on this host: {:.0} µs and {:.2} GB/s; {wire}",
+            1e6 * mpi.latency_seconds,
+            mpi.bytes_per_second / 1e9
+        ),
+        None if problem.is_empty() => format!("MPI not measured: two copies assumed; {wire}"),
+        None => format!("MPI not measured ({problem}): two copies assumed; {wire}"),
     }
 }
 
@@ -184,18 +210,29 @@ mod tests {
 
     #[test]
     fn hosts_of_cpu_devices_exchange_by_ethernet_and_mpi() {
-        let network = |memory: f64, cores: u32| {
-            Processor { flops: 1.0, memory, threads: 8 }.core(cores).network
+        let core = |memory: f64, cores: u32, mpi: Option<&Mpi>| {
+            Processor { flops: 1.0, memory, threads: 8 }.core(cores, mpi)
         };
+        let network = |memory: f64, cores: u32| core(memory, cores, None).network;
         assert!((network(1e15, 1) - 1e9).abs() < 1e4, "the wire's eight tenths");
         assert!((network(1e15, 4) - 0.25e9).abs() < 1e4, "which the cores share");
         assert!((network(2e9, 1) - 0.5e9).abs() < 1e4, "slow memory takes as long again");
+        let mpi = Mpi { latency_seconds: 3e-5, bytes_per_second: 1e9 };
+        let measured = |cores: u32| core(1e15, cores, Some(&mpi));
+        assert!((measured(1).network - 0.5e9).abs() < 1e4, "MPI takes as long as the wire");
+        assert!((measured(4).network - 0.125e9).abs() < 1e4, "and the cores share it too");
+        assert!((measured(1).network_latency - 4e-5).abs() < 1e-9);
+        let words = network_words(Some(&mpi), "");
+        assert!(words.starts_with("MPI measured on this host: 30 µs and 1.00 GB/s; "), "{words}");
+        let words = network_words(None, "not installed");
+        assert!(words.starts_with("MPI not measured (not installed): two copies "), "{words}");
     }
 
     #[test]
     fn devices_of_a_processor_share_it() {
         let processor = Processor { flops: 8.0, memory: 4.0, threads: 2 };
-        assert_eq!((processor.core(1).flops, processor.core(2).flops), (4.0, 4.0));
-        assert_eq!((processor.core(4).flops, processor.core(4).memory), (2.0, 2.0));
+        let core = |cores: u32| processor.core(cores, None);
+        assert_eq!((core(1).flops, core(2).flops), (4.0, 4.0));
+        assert_eq!((core(4).flops, core(4).memory), (2.0, 2.0));
     }
 }

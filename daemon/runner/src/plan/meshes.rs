@@ -10,14 +10,12 @@ use traind_xla::graph::Participants;
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
-use super::devices::Core;
+use super::devices::{Core, LATENCY};
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::RunResult;
 use crate::state::{Pipeline, mesh};
 use crate::step::{Program, Schedule};
 
-/// Seconds until a collective's first byte arrives.
-const LATENCY: f64 = 1e-5;
 /// Bytes of one collective into which compilers combine smaller ones that do not depend on each other, as
 /// those over `data` do not.
 const COMBINED_BYTES: f64 = 32e6;
@@ -180,11 +178,11 @@ impl Machine {
             true => (bytes / COMBINED_BYTES).min(1.0),
             false => 1.0,
         };
-        let rate = match crosses {
-            true => self.core.network,
-            false => self.rate(&members(collective, mesh, stage)),
+        let (latency, rate) = match crosses {
+            true => (self.core.network_latency, self.core.network),
+            false => (LATENCY, self.rate(&members(collective, mesh, stage))),
         };
-        latencies * LATENCY + bytes / rate
+        latencies * latency + bytes / rate
     }
 
     /// The rate of the slowest link between neighbours of a group.
@@ -281,8 +279,14 @@ pub(super) mod tests {
     }
 
     /// Slow links make layers that are divided slow, and a slow network those of several hosts.
-    pub(in crate::plan) const CORE: Core =
-        Core { flops: 1e12, memory: 1e11, link: 1e10, network: 1e8, memory_bytes: None };
+    pub(in crate::plan) const CORE: Core = Core {
+        flops: 1e12,
+        memory: 1e11,
+        link: 1e10,
+        network: 1e8,
+        network_latency: LATENCY,
+        memory_bytes: None,
+    };
 
     pub(in crate::plan) fn plan(job: &JobFile) -> MeshPlan {
         let machine = Machine { core: CORE, per_host: 4, price: 2.0 };

@@ -15,6 +15,7 @@ mod excerpts;
 mod fitting;
 mod memory;
 mod meshes;
+mod mpi;
 mod search;
 mod stages;
 
@@ -39,6 +40,8 @@ use devices::Processor;
 use memory::Memory;
 use meshes::MeshPlan;
 use search::Search;
+
+pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
@@ -94,6 +97,9 @@ struct Plan {
     /// Measured by a search on CPU cores, for later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     processor: Option<Processor>,
+    /// How a search predicted the exchange between hosts with CPU cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -172,6 +178,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
         misfit,
         job: request.job.parallel.auto.then(|| job.clone()),
         processor: found.as_ref().and_then(|found| found.processor),
+        network: found.as_ref().and_then(|found| found.network.clone()),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
 }

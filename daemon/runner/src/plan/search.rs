@@ -12,6 +12,7 @@ use super::candidates::candidates;
 use super::compiled;
 use super::devices::{self, Processor};
 use super::meshes::{Machine, MeshPlan};
+use super::mpi::Mpi;
 use super::stages::Stages;
 use crate::error::{RunError, RunResult};
 
@@ -40,6 +41,12 @@ pub(super) struct Search {
     /// What an earlier search measured.
     #[serde(default)]
     pub processor: Option<Processor>,
+    /// What MPI costs between hosts, if it was measured.
+    #[serde(default)]
+    pub mpi: Option<Mpi>,
+    /// Why it was not; empty if nobody tried.
+    #[serde(default)]
+    pub mpi_problem: String,
     /// Of GPUs that this host need not have, which then compiles for the fastest meshes.
     #[serde(default)]
     pub plugin: Option<PathBuf>,
@@ -53,6 +60,8 @@ pub(super) struct Found {
     pub meshes: Vec<MeshPlan>,
     /// Present where the cores are CPU devices.
     pub processor: Option<Processor>,
+    /// How the exchange between hosts of CPU devices was predicted.
+    pub network: Option<String>,
 }
 
 /// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
@@ -65,10 +74,10 @@ pub(super) fn search(
 ) -> RunResult<Found> {
     let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
     let job = &if search.across_hosts { on_one_host(job) } else { on_hosts(job, per_host) };
-    let is_cpu = platform == Platform::Cpu;
+    let (is_cpu, hosts) = (platform == Platform::Cpu, job.resources.total_cores() / per_host);
     let processor = is_cpu.then(|| search.processor.unwrap_or_else(Processor::measured));
     let core = match &processor {
-        Some(processor) => processor.core(per_host),
+        Some(processor) => processor.core(per_host, search.mpi.as_ref()),
         None => devices::core(platform, &search.device, &job.train)?,
     };
     let machine = Machine { core, per_host: per_host as usize, price: search.price_per_hour };
@@ -83,7 +92,9 @@ pub(super) fn search(
     rank(&mut found);
     let first = found.first().map(|(job, _)| job.clone()).ok_or_else(|| no_division(job))?;
     let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
-    Ok(Found { job: first, meshes, processor })
+    let network = (is_cpu && hosts > 1)
+        .then(|| devices::network_words(search.mpi.as_ref(), &search.mpi_problem));
+    Ok(Found { job: first, meshes, processor, network })
 }
 
 /// What meshes are compared for.

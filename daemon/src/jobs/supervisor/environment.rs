@@ -86,6 +86,8 @@ const FOR_PLAN: &[&str] = &[
     "PATH",
     "TRAIND_KERNELS",
 ];
+/// Passed to a measurement of MPI: where the library is, and where it may keep files.
+const FOR_MPI: &[&str] = &["TMPDIR", "TRAIND_CACHE_DIR", "TRAIND_PLUGIN_MPI", "XDG_CACHE_HOME"];
 /// Variables for object stores and the hub that contain secrets.
 const SECRETS: &[&str] =
     &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
@@ -177,6 +179,17 @@ pub(crate) fn planner_environment(
         let is_for_hub = is_among(name, FOR_HUB) || is_among(name, FOR_NETWORK);
         is_among(name, FOR_PLAN)
             || (fetches && is_for_hub && !(other_user && is_secret(name, value)))
+    })
+}
+
+/// Selects the environment of a measurement of MPI from `own`, the daemon's environment.
+pub(crate) fn measuring_environment(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    own.into_iter().filter(|(name, _)| {
+        is_among(name, FOR_PLAN)
+            || is_among(name, FOR_MPI)
+            || name.to_str().is_some_and(|name| name.starts_with("FI_"))
     })
 }
 

@@ -1,0 +1,62 @@
+//! The cost of MPI between two processes of this host: predictions use it, and `traind doctor --engine mpi` reports it.
+//!
+//! A runner measures it in processes of its own, since the daemon never loads MPI's library.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::planner::{PlanError, answer, planner};
+use crate::access::account::Account;
+use crate::host::plugins;
+use crate::host::readiness::{Check, Finding};
+use crate::jobs::supervisor::environment::measuring_environment;
+
+/// A measurement takes about a second.
+const TIMEOUT: Duration = Duration::from_secs(25);
+
+/// The runner's measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct MpiCost {
+    /// Seconds of a reduction of one number.
+    latency_seconds: f64,
+    /// Bytes that a process sends in a second.
+    bytes_per_second: f64,
+}
+
+impl MpiCost {
+    /// Blocks for about a second.
+    pub(crate) fn measure(runner: &Path, account: Option<Account>) -> Result<MpiCost, PlanError> {
+        let mut command = planner(account, measuring_environment(std::env::vars_os()));
+        command.arg("--measure-mpi").arg(runner);
+        Ok(serde_json::from_slice(&answer(&mut command, &[], TIMEOUT)?)?)
+    }
+}
+
+/// Checks that processes of this host can exchange data, for `traind doctor --engine mpi`.
+pub(crate) fn checks(runner: &Path, cache_dir: &Path) -> Vec<Check> {
+    let library = match plugins::MPI.find(cache_dir) {
+        Some(path) => Finding::Present(path.display().to_string()),
+        None => Finding::Advice {
+            found: "not installed; runners ask the system's loader for libmpi_abi.so.1".to_owned(),
+            remedy: plugins::MPI.instructions(),
+        },
+    };
+    let exchange = match MpiCost::measure(runner, None) {
+        Ok(cost) => Finding::Present(format!(
+            "{:.0} µs and {:.2} GB/s between two processes of this host",
+            1e6 * cost.latency_seconds,
+            cost.bytes_per_second / 1e9
+        )),
+        Err(error) => Finding::Missing {
+            found: error.to_string(),
+            remedy: "run `traind plugins install mpi`, or set TRAIND_PLUGIN_MPI to a library of the MPI ABI"
+                .to_owned(),
+        },
+    };
+    vec![
+        Check { name: "MPI library", finding: library },
+        Check { name: "exchange", finding: exchange },
+    ]
+}

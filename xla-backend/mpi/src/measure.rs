@@ -1,0 +1,90 @@
+//! The time that reductions take between processes, for predictions.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::abi::{Functions, Handle, Operands};
+use crate::error::{Error, Result};
+use crate::kernel::{Reduction, datatype};
+use crate::process::Process;
+use crate::world::claim;
+
+/// Reductions of one number, and how many of them are timed together.
+const SMALL_RUNS: usize = 21;
+const SMALL_RUN: usize = 50;
+/// Numbers of a large reduction: as many as compilers combine into one.
+const LARGE_NUMBERS: usize = 8 << 20;
+const LARGE_RUNS: usize = 5;
+
+/// The time of a reduction between two processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Seconds of a reduction of one number.
+    pub latency_seconds: f64,
+    /// Bytes that each process sends in a second while large reductions run.
+    pub bytes_per_second: f64,
+}
+
+impl Cost {
+    /// Joins the other processes, as [`World::start`](crate::World::start) does, and measures for about a second. All
+    /// of them call this, and none can start a world.
+    pub fn measure(library: &Path, mut process: Process) -> Result<Cost> {
+        let functions = claim(library)?;
+        process.announce();
+        functions.start()?;
+        let communicator = functions.communicator()?;
+        let mut reductions = Reductions { functions: &functions, communicator };
+        let small = reductions.median(1, SMALL_RUN, SMALL_RUNS)?;
+        let large = reductions.median(LARGE_NUMBERS, 1, LARGE_RUNS)?;
+        functions.finish()?;
+        let others = (process.size.max(2) - 1) as f64 / process.size.max(2) as f64;
+        let sent = 2.0 * others * (LARGE_NUMBERS * size_of::<f32>()) as f64;
+        let bytes_per_second = sent / large.saturating_sub(small).as_secs_f64().max(f64::EPSILON);
+        Ok(Cost { latency_seconds: small.as_secs_f64(), bytes_per_second })
+    }
+}
+
+struct Reductions<'a> {
+    functions: &'a Functions,
+    communicator: Handle,
+}
+
+impl Reductions<'_> {
+    /// The median time of a reduction of so many numbers, of `runs` times `run` ones. The first run is not counted.
+    fn median(&mut self, numbers: usize, run: usize, runs: usize) -> Result<Duration> {
+        let (from, mut to) = (vec![1.0_f32; numbers], vec![0.0_f32; numbers]);
+        let mut times = Vec::with_capacity(runs);
+        for _ in 0..=runs {
+            let start = Instant::now();
+            for _ in 0..run {
+                self.reduce(&from, &mut to)?;
+            }
+            times.push(start.elapsed() / run as u32);
+        }
+        let counted = &mut times[1..];
+        counted.sort_unstable();
+        Ok(counted[counted.len() / 2])
+    }
+
+    /// Reduces as the engine does.
+    fn reduce(&mut self, from: &[f32], to: &mut [f32]) -> Result<()> {
+        let datatype = datatype(traind_pjrt::DType::F32)
+            .ok_or_else(|| Error::Call { call: "MPI_Iallreduce", message: String::new() })?;
+        let operands = Operands {
+            from: from.as_ptr().cast(),
+            to: to.as_mut_ptr().cast(),
+            count: from.len(),
+            datatype,
+            operation: Reduction::Sum.handle(),
+        };
+        // SAFETY: both slices hold `count` numbers, are apart, and are borrowed until the request is complete: an
+        // error too ends its use of the memory.
+        let mut request = unsafe { self.functions.all_reduce(&operands, self.communicator) }?;
+        while !self.functions.is_complete(&mut request)? {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
