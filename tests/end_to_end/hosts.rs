@@ -1,10 +1,12 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use traind_proto::v1::Outcome;
 use traind_tests::model::Weights;
-use traind_tests::{Draft, Host, Runners, TrainerState, terminate, until};
+use traind_tests::{Draft, Host, Network, Runners, TrainerState, terminate, until};
 
 /// The steps of a run, and those after which it saves.
 const STEPS: u64 = 12;
@@ -206,6 +208,57 @@ async fn a_signal_to_one_host_stops_all_after_the_same_step() {
     assert!(first.steps == second.steps && first.steps < STEPS, "{first:?} {second:?}");
     // What the next start resumes from.
     assert!(draft.path(&format!("out/checkpoint-{}/manifest.json", first.steps)).exists());
+}
+
+/// The bytes that open a connection of HTTP/2, whose server answers with its settings.
+const PLAIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The first byte of a server's refusal of what is not TLS.
+const TLS_ALERT: u8 = 0x15;
+/// The key of another job.
+const OTHER_KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+#[tokio::test]
+async fn hosts_in_networks_of_their_own_equal_one_and_refuse_strangers() {
+    if is_skipped() {
+        return;
+    }
+    let Some(network) = Network::joined() else { return };
+    let host = Host::prepared(4);
+    let one = Draft::new(&host, "one");
+    start(&host, &one, 1).completed().await;
+    let two = Draft::new(&host, "two");
+    let gate = host.gate("two", 3);
+    let options = network.mpirun_options(two.folder());
+    let mut runners =
+        network.inside(0, || Runners::start_by_mpirun(&host, &two, &job_file(&two, 2), &options));
+    until("both train", || gate.is_reached()).await;
+
+    let stranger = Draft::new(&host, "stranger");
+    let mut strangers = network.inside(1, || {
+        Runners::start_with(&host, &stranger, &job_file(&stranger, 2), 2, |rank, command| {
+            command.env("TRAIND_COORDINATOR", Network::coordinator());
+            command.env("TRAIND_RENDEZVOUS_KEY", OTHER_KEY).env("TRAIND_RENDEZVOUS_SECONDS", "1");
+            rank == 1
+        })
+    });
+    assert!(!strangers.ended().await[0].success());
+    assert!(strangers.logs().contains("certificate"), "{}", strangers.logs());
+    let answer = network.inside(1, || {
+        let mut plain = TcpStream::connect(Network::coordinator()).unwrap();
+        plain.write_all(PLAIN).unwrap();
+        let mut answer = Vec::new();
+        // The server may close the connection at once.
+        let _ = plain.read_to_end(&mut answer);
+        answer
+    });
+    assert!(answer.is_empty() || answer[0] == TLS_ALERT, "{answer:?}");
+
+    gate.open();
+    runners.completed().await;
+    assert_close("loss", &series(&two, "loss"), &series(&one, "loss"), 1e-6);
+    let [found, expected] =
+        [&two, &one].map(|draft| weights(draft).into_iter().map(f64::from).collect::<Vec<_>>());
+    assert_close("weights", &found, &expected, 1e-6);
 }
 
 #[test]
