@@ -33,6 +33,14 @@ CASES = {
     ("qwen3", "causal-lm"): [{"r": 4}],
     ("gemma", "causal-lm"): [{"r": 4}],
     ("phi3", "causal-lm"): [{"r": 4, "target_modules": ["qkv_proj", "down_proj"]}],
+    ("vit", "image-classification"): [
+        {"r": 4, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["classifier"]},
+        {"r": 4, "target_modules": "all-linear", "modules_to_save": ["classifier"], "use_dora": True},
+        {"freeze": ["embeddings"]},
+    ],
+    ("deit", "image-classification"): [
+        {"target_modules": ["fc1", "fc2"], "modules_to_save": ["classifier"], "use_rslora": True, "bias": "all"},
+    ],
 }
 
 

@@ -25,12 +25,13 @@ TASK_TYPES = {
     "question-answering": "QUESTION_ANS",
     "causal-lm": "CAUSAL_LM",
     "masked-lm": None,
+    "image-classification": None,
 }
 
 
 def main():
     task, model_dir, rows, out, adapters, steps, batch, learning_rate, *cases = sys.argv[1:]
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir)
+    tokenizer = task_trainer.tokenizer_of(task, model_dir)
     dataset = features.TASKS[task](features.read(Path(rows)), tokenizer)
     arguments = {
         "max_steps": int(steps),

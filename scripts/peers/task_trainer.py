@@ -42,9 +42,7 @@ COUNTED = {"sequence-classification", "token-classification", "masked-lm"}
 
 def main():
     task, model_dir, rows, out, steps, batch, learning_rate, *arguments = sys.argv[1:]
-    # As tokenizer.json has it: AutoTokenizer would put Qwen's own class in place of the folder's.
-    has_tokenizer = task != "image-classification"
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir) if has_tokenizer else None
+    tokenizer = tokenizer_of(task, model_dir)
     dataset = features.TASKS[task](features.read(Path(rows)), tokenizer)
     usual = {
         "max_steps": int(steps),
@@ -59,6 +57,13 @@ def main():
         loss = mean_over_labels if counts else None
         histories.append(train(model, usual | more, dataset, features.collator(task, tokenizer, model), loss))
     Path(out).write_text(json.dumps(histories))
+
+
+def tokenizer_of(task, model_dir):
+    """As tokenizer.json has it: AutoTokenizer would put Qwen's own class in place of the folder's. Images have none."""
+    if task == "image-classification":
+        return None
+    return transformers.PreTrainedTokenizerFast.from_pretrained(model_dir)
 
 
 def train(model, arguments, dataset, collator, loss):

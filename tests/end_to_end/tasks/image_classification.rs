@@ -3,6 +3,7 @@
 use std::fs;
 
 use traind_tests::images::png;
+use traind_tests::model::Weights;
 use traind_tests::{Draft, Host};
 
 use super::{architecture, assert_pipeline_tag, predictions, train};
@@ -56,4 +57,28 @@ async fn a_model_learns_the_classes_of_images() {
     for (one, two) in losses(output).into_iter().zip(losses(two.output("out"))) {
         assert!((one - two).abs() <= 1e-4 * one, "{one}, {two}");
     }
+}
+
+/// Adapters and a new head on frozen random weights, and a job that evaluates them.
+#[tokio::test]
+async fn adapters_learn_the_classes_of_images() {
+    let host = Host::started(1).await;
+    let adapted = draft(&host, "adapted")
+        .set("peft.method", "lora")
+        .set("peft.target_modules", "all-linear")
+        .set("train.num_train_epochs", 6)
+        .set("train.learning_rate", 2e-2);
+    let (metrics, output) = train(&host, &adapted, 0.7).await;
+    assert!(metrics["eval_accuracy"] > 0.8, "{metrics:?}");
+    assert_eq!(output.json("preprocessor_config.json")["size"]["width"], 14);
+    let names = Weights::read(output.folder().join("adapter_model.safetensors")).names();
+    let query = "base_model.model.vit.layers.0.attention.q_proj.lora_A.weight";
+    assert!(names.iter().any(|name| name == query), "{names:?}");
+    let evaluated = draft(&host, "evaluated")
+        .set("train.do_train", false)
+        .set("peft.method", "lora")
+        .set("peft.adapter_name_or_path", output.folder().display());
+    let history = host.complete(&evaluated).await;
+    let (found, expect) = (history.finished().metrics["eval_loss"], metrics["eval_loss"]);
+    assert!((found - expect).abs() <= 1e-5 * expect, "{found} for {expect}");
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
+use super::adapters::Adapters;
 use super::lora::{AdapterBias, Lora, TargetModules};
+use super::targets::is_suffix;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -57,10 +59,14 @@ pub fn load_adapter(folder: &Path, model: &dyn Model) -> Result<Vec<HostArray>> 
     let file = SafetensorsFile::open(&folder.join(WEIGHTS))?;
     let known: BTreeSet<String> = file.names().into_iter().collect();
     let load = |spec: &ParameterSpec| {
-        let name = model.adapters().saved_name(&spec.name);
-        match known.contains(&name) {
-            true => weights::read_tensor(&file, &name, spec),
-            false => Err(Error::MissingTensor { path: file.path().to_owned(), name }),
+        let (adapters, name) = (model.adapters(), &spec.name);
+        let mut names = [adapters.saved_name(name), adapters.former_name(name)].into_iter();
+        match names.find(|name| known.contains(name)) {
+            Some(name) => weights::read_tensor(&file, &name, spec),
+            None => {
+                let name = adapters.saved_name(name);
+                Err(Error::MissingTensor { path: file.path().to_owned(), name })
+            }
         }
     };
     saved(model).map(load).collect()
@@ -81,10 +87,6 @@ fn saved(model: &dyn Model) -> impl Iterator<Item = &ParameterSpec> {
 /// The content of `adapter_config.json`; null for a model without adapters.
 fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
     let Some(lora) = model.adapters().lora() else { return Value::Null };
-    let targets: Vec<&str> = match &lora.target_modules {
-        TargetModules::Named(names) => names.iter().map(String::as_str).collect(),
-        TargetModules::AllLinear => model.adapters().modules().collect(),
-    };
     let is_transposed = |spec: &ParameterSpec| spec.role == Role::TransposedProjection;
     let modules_to_save = (!lora.modules_to_save.is_empty()).then_some(&lora.modules_to_save);
     json!({
@@ -99,11 +101,23 @@ fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
         "modules_to_save": modules_to_save,
         "peft_type": "LORA",
         "r": lora.r,
-        "target_modules": targets,
+        "target_modules": target_modules(model.adapters(), lora),
         "task_type": task_type(task),
         "use_dora": lora.use_dora,
         "use_rslora": lora.use_rslora,
     })
+}
+
+/// The given names if PEFT finds all layers with adapters by them, else the paths of these layers.
+fn target_modules(adapters: &Adapters, lora: &Lora) -> Vec<String> {
+    let modules: Vec<String> = adapters.modules().collect();
+    let are_found = |names: &[String]| {
+        modules.iter().all(|module| names.iter().any(|name| is_suffix(module, name)))
+    };
+    match &lora.target_modules {
+        TargetModules::Named(names) if are_found(names) => names.clone(),
+        _ => modules,
+    }
 }
 
 /// The name of a task in `peft.TaskType`.

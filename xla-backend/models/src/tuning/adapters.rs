@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use traind_xla::Tensor;
 
 use super::lora::Lora;
+use super::module_names::ModuleNames;
 use crate::error::Result;
 use crate::layers::{dropout, dropout_of_all, dropout_of_features};
 use crate::model::Forward;
@@ -16,6 +17,7 @@ use crate::parameters::ParameterSpec;
 #[derive(Clone, Debug, Default)]
 pub struct Adapters {
     lora: Option<Lora>,
+    module_names: ModuleNames,
     by_weight: BTreeMap<String, Adapter>,
     /// The names of adapters' own parameters.
     own: BTreeSet<String>,
@@ -61,8 +63,8 @@ pub(crate) enum LayerParts {
 }
 
 impl Adapters {
-    pub(super) fn new(lora: Lora) -> Adapters {
-        Adapters { lora: Some(lora), ..Adapters::default() }
+    pub(super) fn new(lora: Lora, module_names: ModuleNames) -> Adapters {
+        Adapters { lora: Some(lora), module_names, ..Adapters::default() }
     }
 
     pub(super) fn insert(&mut self, weight: &str, bias: String, adapter: Adapter) {
@@ -92,8 +94,10 @@ impl Adapters {
     }
 
     /// The layers that have an adapter.
-    pub(super) fn modules(&self) -> impl Iterator<Item = &str> {
-        self.by_weight.keys().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight))
+    pub(super) fn modules(&self) -> impl Iterator<Item = String> {
+        let paths = self.by_weight.keys();
+        let paths = paths.map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
+        paths.map(|path| self.module_names.module(path))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Adapter)> {
@@ -101,11 +105,21 @@ impl Adapters {
     }
 
     /// The name of a parameter in `adapter_model.safetensors`.
-    pub(super) fn saved_name(&self, name: &str) -> String {
-        let (module, last) = name.rsplit_once('.').unwrap_or(("", name));
+    pub fn saved_name(&self, name: &str) -> String {
+        self.name_in_file(name, &self.module_names.parameter(name))
+    }
+
+    /// The same in adapters that were made when modules had the names of the weights.
+    pub(super) fn former_name(&self, name: &str) -> String {
+        self.name_in_file(name, name)
+    }
+
+    /// `renamed` is the name of the parameter `name` behind its module's.
+    fn name_in_file(&self, name: &str, renamed: &str) -> String {
+        let (module, last) = renamed.rsplit_once('.').unwrap_or(("", renamed));
         match self.biases.contains(name) {
             true => format!("base_model.model.{module}.base_layer.{last}"),
-            false => format!("base_model.model.{name}"),
+            false => format!("base_model.model.{renamed}"),
         }
     }
 

@@ -6,6 +6,7 @@
 use traind_xla::{DType, Shape};
 
 use super::adapters::{Adapter, Adapters, magnitude_name};
+use super::module_names::ModuleNames;
 use super::targets::{Target, targets};
 use super::{beginnings, nearest};
 use crate::error::{Error, Result};
@@ -70,10 +71,12 @@ impl Lora {
         Some(TargetModules::Named(names.iter().map(|name| (*name).to_owned()).collect()))
     }
 
-    /// Adds the modules that PEFT trains whole for a task, since they are new.
+    /// Adds the modules that PEFT trains whole for a task, since they are new. PEFT has no such rule for
+    /// images, whose classifier is as new.
     pub fn with_head_of(mut self, task: Task) -> Lora {
         let heads: &[&str] = match task {
             Task::SequenceClassification | Task::TokenClassification => &["classifier", "score"],
+            Task::ImageClassification => &["classifier"],
             Task::QuestionAnswering => &["qa_outputs"],
             _ => &[],
         };
@@ -97,12 +100,13 @@ impl Lora {
 pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
     let mut specs = model.parameters().to_vec();
     specs.iter_mut().for_each(|spec| spec.trainable = false);
-    train_modules(&mut specs, &lora.modules_to_save)?;
-    let mut adapters = Adapters::new(lora.clone());
+    let module_names = ModuleNames::of(model.config().model_type()?);
+    train_modules(&mut specs, module_names, &lora.modules_to_save)?;
+    let mut adapters = Adapters::new(lora.clone(), module_names);
     let mut added = Vec::new();
     let frozen = specs.clone();
-    for target in targets(&frozen, lora)? {
-        let bias = format!("{}.bias", target.module);
+    for target in targets(&frozen, module_names, lora)? {
+        let bias = format!("{}.bias", target.path);
         if lora.bias == AdapterBias::LoraOnly {
             let own = specs.iter_mut().find(|spec| spec.name == bias);
             own.into_iter().for_each(|spec| spec.trainable = true);
@@ -121,11 +125,16 @@ pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
 }
 
 /// Makes the parameters of modules trainable, by PEFT's rule: a module's path ends with a name.
-fn train_modules(specs: &mut [ParameterSpec], modules: &[String]) -> Result<()> {
+fn train_modules(
+    specs: &mut [ParameterSpec],
+    module_names: ModuleNames,
+    modules: &[String],
+) -> Result<()> {
     const FIELD: &str = "peft.modules_to_save";
     for module in modules {
         let is_in = |spec: &ParameterSpec| {
-            beginnings(&spec.name).any(|path| path != spec.name && path.ends_with(module.as_str()))
+            let name = module_names.parameter(&spec.name);
+            beginnings(&name).any(|path| path != name && path.ends_with(module.as_str()))
         };
         let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
         // Those of the tasks' heads are names that one family has and another has not.
@@ -173,7 +182,7 @@ fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
             stages: weight.stages.clone(),
             tied: Vec::new(),
         };
-    let name = |part: &str| format!("{}.{part}", target.module);
+    let name = |part: &str| format!("{}.{part}", target.path);
     let (a, b) = (name("lora_A.weight"), name("lora_B.weight"));
     // `kaiming_uniform_(a=√5)`, which is PyTorch's default for a linear layer.
     let uniform = Init::Uniform { bound: (inputs as f64).sqrt().recip() };
@@ -181,7 +190,7 @@ fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
         spec(&a, &[lora.r, inputs], &[narrow, weight.partitions[of]], of_inputs, uniform),
         spec(&b, &[outputs, lora.r], &[weight.partitions[out], narrow], of_outputs, Init::Zeros),
     ];
-    let magnitude = lora.use_dora.then(|| magnitude_name(target.module));
+    let magnitude = lora.use_dora.then(|| magnitude_name(target.path));
     if let Some(name) = &magnitude {
         specs.push(spec(name, &[outputs], &[weight.partitions[out]], of_outputs, Init::Ones));
     }

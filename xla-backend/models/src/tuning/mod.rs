@@ -8,6 +8,7 @@ mod dtype;
 mod freeze;
 mod lora;
 mod merge;
+mod module_names;
 mod targets;
 
 pub(crate) use adapter_files::remove_adapter;

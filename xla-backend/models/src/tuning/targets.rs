@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::lora::{Lora, TargetModules};
+use super::module_names::ModuleNames;
 use super::nearest;
 use crate::error::{Error, Result};
 use crate::parameters::{ParameterSpec, Partition, Role, Stage};
@@ -10,25 +11,39 @@ use crate::parameters::{ParameterSpec, Partition, Role, Stage};
 const FIELD: &str = "peft.target_modules";
 const WEIGHT: &str = ".weight";
 
-/// A linear layer: its path and its matrix.
+/// A linear layer: its path in weight files and as a module, and its matrix.
 pub(super) struct Target<'a> {
-    pub module: &'a str,
+    pub path: &'a str,
+    module: String,
     pub weight: &'a ParameterSpec,
+}
+
+impl Target<'_> {
+    /// Returns whether either path is `name`, or ends with it behind a dot.
+    fn is_named(&self, name: &str) -> bool {
+        is_suffix(&self.module, name) || is_suffix(self.path, name)
+    }
 }
 
 /// The targets of `lora` in the order of the parameters. Modules that are trained whole have no
 /// adapters.
-pub(super) fn targets<'a>(specs: &'a [ParameterSpec], lora: &Lora) -> Result<Vec<Target<'a>>> {
+pub(super) fn targets<'a>(
+    specs: &'a [ParameterSpec],
+    module_names: ModuleNames,
+    lora: &Lora,
+) -> Result<Vec<Target<'a>>> {
     let named = match &lora.target_modules {
         TargetModules::Named(names) => Some(names.as_slice()),
         TargetModules::AllLinear => None,
     };
-    check_names(specs, lora, named.unwrap_or_default())?;
+    let layers = || linear_layers(specs, module_names);
+    check_names(&layers().collect::<Vec<_>>(), named.unwrap_or_default())?;
+    check_layers(specs, lora)?;
     let is_target = |target: &Target<'_>| match named {
-        Some(names) => names.iter().any(|name| is_suffix(target.module, name)),
+        Some(names) => names.iter().any(|name| target.is_named(name)),
         None => !is_vocabulary(target.weight),
     };
-    let targets: Vec<Target<'_>> = linear_layers(specs)
+    let targets: Vec<Target<'_>> = layers()
         .filter(|target| !target.weight.trainable)
         .filter(|target| is_in_layers(target.weight, lora.layers_to_transform.as_deref()))
         .filter(is_target)
@@ -39,11 +54,14 @@ pub(super) fn targets<'a>(specs: &'a [ParameterSpec], lora: &Lora) -> Result<Vec
     }
 }
 
-fn linear_layers(specs: &[ParameterSpec]) -> impl Iterator<Item = Target<'_>> {
+fn linear_layers(
+    specs: &[ParameterSpec],
+    module_names: ModuleNames,
+) -> impl Iterator<Item = Target<'_>> {
     let matrices = specs.iter().filter(|spec| is_matrix(spec));
-    matrices.filter_map(|weight| {
-        let module = weight.name.strip_suffix(WEIGHT)?;
-        Some(Target { module, weight })
+    matrices.filter_map(move |weight| {
+        let path = weight.name.strip_suffix(WEIGHT)?;
+        Some(Target { path, module: module_names.module(path), weight })
     })
 }
 
@@ -52,17 +70,13 @@ fn is_matrix(spec: &ParameterSpec) -> bool {
 }
 
 /// A name without any linear layer is a slip, or an embedding, whose adapters are not supported.
-fn check_names(specs: &[ParameterSpec], lora: &Lora, names: &[String]) -> Result<()> {
-    let is_known = |name: &String| linear_layers(specs).any(|layer| is_suffix(layer.module, name));
-    match names.iter().find(|name| !is_known(name)) {
-        None => check_layers(specs, lora),
-        Some(name) => {
-            let last = |layer: Target<'_>| layer.module.rsplit('.').next().map(str::to_owned);
-            let known: BTreeSet<String> = linear_layers(specs).filter_map(last).collect();
-            let nearest = nearest(name, known.iter().map(String::as_str));
-            Err(Error::NoSuchModule { field: FIELD, name: name.clone(), nearest })
-        }
-    }
+fn check_names(layers: &[Target<'_>], names: &[String]) -> Result<()> {
+    let is_known = |name: &&String| layers.iter().any(|layer| layer.is_named(name));
+    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let known: BTreeSet<&str> =
+        layers.iter().filter_map(|layer| layer.module.rsplit('.').next()).collect();
+    let nearest = nearest(name, known);
+    Err(Error::NoSuchModule { field: FIELD, name: name.clone(), nearest })
 }
 
 fn check_layers(specs: &[ParameterSpec], lora: &Lora) -> Result<()> {
@@ -76,9 +90,9 @@ fn check_layers(specs: &[ParameterSpec], lora: &Lora) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `module` is called `name`, or ends with it behind a dot.
-fn is_suffix(module: &str, name: &str) -> bool {
-    module.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+/// Returns whether `path` is `name`, or ends with it behind a dot.
+pub(super) fn is_suffix(path: &str, name: &str) -> bool {
+    path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_in_layers(weight: &ParameterSpec, layers: Option<&[usize]>) -> bool {

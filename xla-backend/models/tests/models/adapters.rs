@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use traind_models::tuning::{
     Lora, TargetModules, add_lora, load_adapter, load_lora, merged, put_adapter, save_adapter,
 };
-use traind_models::{ModelConfig, Task, registry, weights};
+use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_xla::{DType, Trace};
 
 use crate::fixture::{Fixture, folder_of};
@@ -33,6 +33,8 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-qwen3", "qwen3-causal-lm", Task::CausalLm),
     ("lora-gemma", "gemma-causal-lm", Task::CausalLm),
     ("lora-phi3", "phi3-causal-lm", Task::CausalLm),
+    ("lora-vit", "vit-image-classification", Task::ImageClassification),
+    ("lora-deit-dora", "deit-image-classification", Task::ImageClassification),
 ];
 
 fn fixture((folder, base, task): (&str, &str, Task)) -> Fixture {
@@ -60,6 +62,50 @@ fn adapters_of_gpt2_compute_what_peft_computes() {
 #[test]
 fn adapters_of_decoders_compute_what_peft_computes() {
     ["llama", "mistral", "qwen", "gemma", "phi3"].into_iter().for_each(check_models);
+}
+
+#[test]
+fn adapters_of_image_models_compute_what_peft_computes() {
+    ["vit", "deit"].into_iter().for_each(check_models);
+}
+
+/// Where a folder has the names of weights for the layers of ViT, as adapters of transformers 4 do, the
+/// layers are found, and saved by the names of transformers 5.
+#[test]
+fn former_names_of_layers_find_them() {
+    let (folder, base, task) = ADAPTERS[15];
+    let theirs = load_lora(&folder_of(folder)).unwrap();
+    let former = ["query", "value", "intermediate.dense"].map(str::to_owned);
+    let lora = Lora { target_modules: TargetModules::Named(former.into()), ..theirs };
+    let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
+    let mut model = registry::build(config, task).unwrap();
+    add_lora(&mut *model, &lora).unwrap();
+    let expected = fixture((folder, base, task));
+    let names = |model: &dyn Model| -> Vec<String> {
+        model.parameters().iter().map(|spec| spec.name.clone()).collect()
+    };
+    assert_eq!(names(&*model), names(&*expected.model));
+
+    let bytes = std::fs::read(folder_of(folder).join("adapter_model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let renamed = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
+    let renamed = renamed.map(|spec| {
+        let tensor = tensors.tensor(&model.adapters().saved_name(&spec.name)).unwrap();
+        (format!("base_model.model.{}", spec.name), tensor)
+    });
+    let saved = tempfile::tempdir().unwrap();
+    let path = saved.path().join("adapter_model.safetensors");
+    safetensors::serialize_to_file(renamed, None, &path).unwrap();
+    let arrays = load_adapter(saved.path(), &*model).unwrap();
+    save_adapter(saved.path(), &*model, task, "base", &arrays).unwrap();
+    check_tensors(saved.path(), &folder_of(folder));
+    let Some(TargetModules::Named(layers)) =
+        load_lora(saved.path()).ok().map(|lora| lora.target_modules)
+    else {
+        panic!("the layers are not named")
+    };
+    assert!(layers.contains(&"vit.layers.1.attention.q_proj".to_owned()), "{layers:?}");
+    assert_eq!(layers.len(), 6);
 }
 
 #[test]

@@ -54,10 +54,12 @@ impl Fixture {
         let mut fixture = Fixture::with_answers(base, folder, model);
         let adapters = tuning::load_adapter(folder, &*fixture.model).unwrap();
         tuning::put_adapter(&*fixture.model, &mut fixture.weights, adapters);
-        let expected = std::mem::take(&mut fixture.expected).into_iter();
-        let ours =
-            |name: String| name.replace("base_model.model.", "").replace(".base_layer.", ".");
-        fixture.expected = expected.map(|(name, values)| (ours(name), values)).collect();
+        let saved = |name: &str| format!("grad.{}", fixture.model.adapters().saved_name(name));
+        for spec in fixture.model.parameters() {
+            if let Some(gradient) = fixture.expected.remove(&saved(&spec.name)) {
+                fixture.expected.insert(format!("grad.{}", spec.name), gradient);
+            }
+        }
         fixture
     }
 
