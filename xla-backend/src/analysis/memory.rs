@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::needed;
 use super::profile::{MemoryProfile, Site};
-use crate::graph::{DType, Graph, Node, ResultStorage, Shape};
+use crate::graph::{DType, Graph, Node, NodeId, ResultStorage, Shape};
 use crate::stablehlo::Output;
 
 /// Estimated bytes on one core.
@@ -98,7 +98,7 @@ impl<'a> Values<'a> {
                 alive += bytes;
                 freed[end.max(position)] += bytes;
             }
-            found.push((index, alive));
+            found.push((index, alive + self.workspace(index)));
             alive -= freed[position];
         }
         found
@@ -126,8 +126,19 @@ impl<'a> Values<'a> {
     }
 
     fn keeps_intermediate(&self, node: &Node) -> bool {
-        let shapes = node.inputs.iter().map(|input| self.nodes[input.index()].0.shape.clone());
-        node.op.keeps_intermediate(&shapes.collect::<Vec<_>>(), self.assumptions.kernels)
+        node.op.keeps_intermediate(&self.operands(node), self.assumptions.kernels)
+    }
+
+    /// The bytes that a node takes only while it runs.
+    fn workspace(&self, index: usize) -> u64 {
+        let node = self.nodes[index].0;
+        node.op.workspace(&self.operands(node), self.assumptions.kernels) as u64
+    }
+
+    /// The shapes of a node's operands.
+    fn operands(&self, node: &Node) -> Vec<Shape> {
+        let shape = |input: &NodeId| self.nodes[input.index()].0.shape.clone();
+        node.inputs.iter().map(shape).collect()
     }
 
     fn bytes(&self, shape: &Shape) -> u64 {

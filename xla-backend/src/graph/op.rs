@@ -42,6 +42,13 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// The bytes that the operation takes while it runs, besides operands and results. `kernels`: the
+    /// program may call kernels.
+    fn workspace(&self, inputs: &[Shape], kernels: bool) -> usize {
+        let _ = (inputs, kernels);
+        0
+    }
+
     /// The replicas that take part, for a collective.
     fn participants(&self) -> Option<Participants> {
         None

@@ -26,6 +26,13 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// The bytes that what [`expand`](Self::expand) gives takes while it is computed, besides operands and
+    /// results. Kernels take none.
+    fn workspace(&self, inputs: &[Shape]) -> usize {
+        let _ = inputs;
+        0
+    }
+
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
 
     /// The value, in terms of other operations. It must not fail on shapes
@@ -61,8 +68,14 @@ impl<C: Composite> Op for C {
     }
 
     fn keeps_intermediate(&self, inputs: &[Shape], kernels: bool) -> bool {
-        let is_kernel = || kernels && self.kernel(inputs).is_some();
-        Composite::keeps_intermediate(self) && !is_kernel()
+        Composite::keeps_intermediate(self) && !(kernels && self.kernel(inputs).is_some())
+    }
+
+    fn workspace(&self, inputs: &[Shape], kernels: bool) -> usize {
+        if kernels && self.kernel(inputs).is_some() {
+            return 0;
+        }
+        Composite::workspace(self, inputs)
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

@@ -44,7 +44,7 @@ mod unary;
 
 pub use crate::graph::{Backward, Op, Participants, Problem, ResultStorage};
 pub use adamw::{AdamWScalars, AdamWUpdate};
-pub use attention::{AttentionSpec, VisibleKeys};
+pub use attention::{AttentionSpec, LONG_ROW, VisibleKeys};
 pub use collectives::ReduceKind;
 pub use dot_general::DotDims;
 pub use random::Random;

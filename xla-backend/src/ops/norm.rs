@@ -104,7 +104,7 @@ impl Norm {
     fn drop_by_keys(self, x: &Tensor, keys: Option<&Tensor>) -> Result<Tensor> {
         let (Some(keys), &[rows, width]) = (keys, x.dims()) else { return Ok(x.clone()) };
         let blocks = (keys.dims()[1] * keys.dims()[2]).max(1);
-        let bits = block_bits(keys, [rows / blocks, width])?.reshape(x.dims())?;
+        let bits = block_bits(keys, 0..rows / blocks, width)?.reshape(x.dims())?;
         x.dropped(self.dropout, &bits)
     }
 

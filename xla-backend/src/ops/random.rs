@@ -12,6 +12,7 @@
 //! would draw shifted parts of one sequence.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::error::Result;
@@ -165,12 +166,17 @@ impl Random {
     }
 }
 
-/// The bits of each place of each block, `[rows, blocks of a row, places, places]`, from
-/// [`Random::keys`].
-pub(super) fn block_bits(keys: &Tensor, places: [usize; 2]) -> Result<Tensor> {
+/// The bits of each place of each block that is among `first` of the first axis and the first `columns`
+/// of the second, `[rows, blocks of a row, places, places]`, from [`Random::keys`].
+pub(super) fn block_bits(keys: &Tensor, first: Range<usize>, columns: usize) -> Result<Tensor> {
     let [rows, blocks] = [keys.dims()[1], keys.dims()[2]];
     let key = |index| keys.slice(0, index, index + 1)?.reshape(&[rows, blocks, 1, 1]);
-    hash(&numbered(keys.trace(), &places, &[None, None])?, &[key(0)?, key(1)?])
+    let from = match first.start {
+        0 => None,
+        start => Some(keys.trace().scalar(start as f64, DType::U32)?),
+    };
+    let places = numbered(keys.trace(), &[first.len(), columns], &[from, None])?;
+    hash(&places, &[key(0)?, key(1)?])
 }
 
 /// The number of each place of a block, of which the first may be others than 0.

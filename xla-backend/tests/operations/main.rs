@@ -11,6 +11,7 @@ mod forward;
 mod gradient_table;
 mod gradients;
 mod kernels;
+mod long_rows;
 mod lowering;
 mod mesh;
 mod random;

@@ -359,6 +359,26 @@ mod tests {
         assert!(eight > least && eight < 4 * least, "{eight} {least}");
     }
 
+    /// Where no kernel computes attention, as on GPUs, it is computed in blocks.
+    #[test]
+    fn activations_of_long_rows_grow_with_their_length() {
+        let activations = |positions: u32| {
+            plan_of(None, |job| {
+                job["model"] = json!({
+                    "name_or_path": job["model"]["name_or_path"], "task": "causal-lm",
+                    "config_overrides": {"is_decoder": true, "max_position_embeddings": 8192},
+                });
+                job["data"]["block_size"] = positions.into();
+                job["train"]["per_device_train_batch_size"] = 1.into();
+                job["resources"]["platform"] = "cuda".into();
+            })
+            .memory
+            .activations_bytes
+        };
+        let [short, long] = [2048, 8192].map(activations);
+        assert!(long < 5 * short, "{short} {long}");
+    }
+
     #[test]
     fn cores_that_share_layers_hold_a_part_each() {
         let on_two = |bytes_per_core_max, tensor: u32| {

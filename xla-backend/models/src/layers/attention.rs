@@ -3,7 +3,7 @@
 //!
 //! B rows, S queries, T keys, H hidden, N heads, D head size (H = N D).
 
-use traind_xla::ops::{AttentionSpec, DotDims};
+use traind_xla::ops::{AttentionSpec, DotDims, LONG_ROW};
 use traind_xla::{DType, Tensor};
 
 use super::dropout::dropout_of_heads;
@@ -129,6 +129,9 @@ pub fn attend(
 
 /// Queries [B, S, N, D], keys and values [B, T, K, D] to [B S, N D], where K divides N:
 /// each key and value serves N / K queries. Scores and softmax are float32 whatever those are.
+///
+/// It is one operation where a kernel computes it, and for long rows, whose scores would take memory
+/// that grows with the square of their length.
 pub fn attend_heads(
     cx: &Forward<'_>,
     [query, key, value]: [&Tensor; 3],
@@ -136,9 +139,9 @@ pub fn attend_heads(
     heads: &Heads,
 ) -> Result<Tensor> {
     let &[rows, positions, num_heads, size] = query.dims() else { return Ok(query.clone()) };
-    let has_kernel =
-        cx.trace.calls_kernels() && query.dtype() == DType::F32 && key.dims()[1] == positions;
-    if let Some(visible) = mask.visible_keys().filter(|_| has_kernel) {
+    let has_kernel = cx.trace.calls_kernels() && query.dtype() == DType::F32;
+    let is_one = key.dims()[1] == positions && (has_kernel || positions >= LONG_ROW);
+    if let Some(visible) = mask.visible_keys().filter(|_| is_one) {
         let spec = AttentionSpec { num_heads, scale: heads.scale, dropout: heads.dropout };
         let random = cx.random_of_heads(num_heads)?;
         let [query, key, value] = [query, key, value].map(join_heads);

@@ -4,14 +4,17 @@
 //!
 //! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
+mod block;
+
 use super::composite::Composite;
-use super::random::block_bits;
-use super::{Backward, DotDims, Problem, Random, ResultStorage};
+use super::{Backward, Problem, Random, ResultStorage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::{flag, integer, number};
 use crate::kernels::{AttentionBackward, AttentionForward, KernelUse};
 use crate::tensor::Tensor;
+
+pub use block::LONG_ROW;
 
 /// How queries and keys are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,17 +85,6 @@ fn sizes(inputs: &[Shape]) -> [usize; 2] {
     [mask[0], mask[3]]
 }
 
-/// What attention computes on the way, B N S S.
-struct Parts {
-    /// After scaling and masking.
-    scores: Tensor,
-    shares: Tensor,
-    /// After dropout, in the type of products.
-    dropped: Tensor,
-    /// [B S, H].
-    output: Tensor,
-}
-
 fn shapes(inputs: &[Tensor]) -> Vec<Shape> {
     inputs.iter().map(|input| input.shape().clone()).collect()
 }
@@ -154,78 +146,6 @@ impl Call {
         Shape::new(dtype, [rows, self.spec.num_heads, 2, positions])
     }
 
-    /// What the operation computes, from its operands.
-    fn parts(self, inputs: &[Tensor]) -> Result<Parts> {
-        let [query, key, value] = self.split(inputs)?;
-        let scores = query.dot_general(&key, scores_dims())?.widen()?;
-        let scores = scores.mul_scalar(self.spec.scale)?;
-        let scores = self.hide(&scores.add(&inputs[3].convert(scores.dtype())?)?, inputs)?;
-        let shares = scores.softmax(3)?;
-        let dropped = self.drop_by_keys(&shares, inputs)?.convert(value.dtype())?;
-        let output = join_heads(&dropped.dot_general(&value, weighted_dims())?)?;
-        Ok(Parts { scores, shares, dropped, output })
-    }
-
-    /// Queries, keys and values [B, S, N, D].
-    fn split(self, inputs: &[Tensor]) -> Result<[Tensor; 3]> {
-        let [query, key, value] = [0, 1, 2].map(|index| self.split_heads(&inputs[index], inputs));
-        Ok([query?, key?, value?])
-    }
-
-    /// [B S, N D] or, repeated for the heads that it serves, [B S, K D] to [B, S, N, D].
-    fn split_heads(self, x: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
-        let [rows, positions] = sizes(&shapes(inputs));
-        let (heads, hidden) = (self.spec.num_heads, inputs[0].dims()[1]);
-        let size = hidden / heads;
-        let own = (x.dims()[1] / size).max(1);
-        let apart = x.reshape(&[rows, positions, own, 1, size])?;
-        let repeated = apart.broadcast_to(&[rows, positions, own, heads / own, size])?;
-        repeated.reshape(&[rows, positions, heads, size])
-    }
-
-    /// The sum over the heads that a key serves: [B, N, S, D] to [B S, K D].
-    fn join_keys(self, x: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
-        let [rows, positions] = sizes(&shapes(inputs));
-        let (heads, width) = (self.spec.num_heads, inputs[1].dims()[1]);
-        let size = inputs[0].dims()[1] / heads;
-        let own = width / size;
-        let apart = x.swap_axes(1, 2)?.reshape(&[rows, positions, own, heads / own, size])?;
-        apart.sum(&[3])?.reshape(&[rows * positions, width])
-    }
-
-    /// Hides keys from the queries of causal attention.
-    fn hide(self, scores: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
-        if !self.is_causal {
-            return Ok(scores.clone());
-        }
-        let &[rows, _, positions, _] = scores.dims() else { return Ok(scores.clone()) };
-        let dims = [rows, 1, positions, positions];
-        let trace = scores.trace();
-        let (query, key) = (trace.iota(DType::S32, &dims, 2)?, trace.iota(DType::S32, &dims, 3)?);
-        let start = inputs[4].reshape(&[rows, 1, positions, 1])?.broadcast_to(&dims)?;
-        let visible = key.le(&query)?.and(&start.minimum(&query)?.le(&key)?)?;
-        let hidden = trace.scalar(f64::NEG_INFINITY, scores.dtype())?;
-        visible.broadcast_to(scores.dims())?.select(scores, &hidden)
-    }
-
-    fn drop_by_keys(self, shares: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
-        let [_, positions] = sizes(&shapes(inputs));
-        let keys = &inputs[self.operand_count() - 1];
-        match self.spec.dropout > 0.0 {
-            true => shares.dropped(self.spec.dropout, &block_bits(keys, [positions, positions])?),
-            false => Ok(shares.clone()),
-        }
-    }
-
-    /// Both results.
-    fn expand(self, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
-        let Parts { scores, output, .. } = self.parts(inputs)?;
-        let largest = scores.max_keep(&[3])?;
-        let sums = scores.sub(&largest)?.exp()?.sum_keep(&[3])?;
-        let statistics = scores.trace().concatenate(&[&largest, &sums], 3)?.swap_axes(2, 3)?;
-        Ok([output, statistics])
-    }
-
     /// A kernel that multiplies matrices of the scores' size and a head `products` times.
     fn kernel_use<K: traind_pjrt::Kernel>(
         self,
@@ -243,42 +163,6 @@ impl Call {
         );
         (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes).with_flops(flops))
     }
-}
-
-/// [B, S, N, D] and [B, T, N, D] to [B, N, S, T].
-fn scores_dims() -> DotDims {
-    DotDims {
-        lhs_batch: vec![0, 2],
-        rhs_batch: vec![0, 2],
-        lhs_contracting: vec![3],
-        rhs_contracting: vec![3],
-    }
-}
-
-/// [B, N, S, T] and [B, T, N, D] to [B, N, S, D].
-fn weighted_dims() -> DotDims {
-    DotDims {
-        lhs_batch: vec![0, 1],
-        rhs_batch: vec![0, 2],
-        lhs_contracting: vec![3],
-        rhs_contracting: vec![1],
-    }
-}
-
-/// [B, N, S, T] and [B, S, N, D] to [B, N, T, D].
-fn gathered_dims() -> DotDims {
-    DotDims {
-        lhs_batch: vec![0, 1],
-        rhs_batch: vec![0, 2],
-        lhs_contracting: vec![2],
-        rhs_contracting: vec![1],
-    }
-}
-
-/// [B, N, S, D] to [B S, H].
-fn join_heads(x: &Tensor) -> Result<Tensor> {
-    let [rows, heads, positions, head_size] = x.dims()[..] else { return Ok(x.clone()) };
-    x.swap_axes(1, 2)?.reshape(&[rows * positions, heads * head_size])
 }
 
 impl Composite for Attention {
@@ -300,12 +184,17 @@ impl Composite for Attention {
     }
 
     fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
-        let [output, _] = self.0.expand(inputs)?;
+        let [output, _] = self.0.forward(inputs)?;
         Ok(output)
     }
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        Ok(self.0.expand(inputs)?.into())
+        Ok(self.0.forward(inputs)?.into())
+    }
+
+    /// Scores and shares.
+    fn workspace(&self, inputs: &[Shape]) -> usize {
+        self.0.score_bytes(inputs, 2)
     }
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
@@ -355,23 +244,13 @@ impl Composite for AttentionGradient {
         Ok(self.expand_all(inputs)?.remove(0))
     }
 
-    /// The compiler merges the parts with those of the forward pass.
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let call = self.0;
-        let Parts { shares, dropped, .. } = call.parts(inputs)?;
-        let [query, key, value] = call.split(inputs)?;
-        let cotangent = call.split_heads(&inputs[call.operand_count() + 2], inputs)?;
-        let to_dropped = cotangent.dot_general(&value, scores_dims())?.widen()?;
-        let to_shares = call.drop_by_keys(&to_dropped, inputs)?;
-        let along = shares.mul(&to_shares)?.sum_keep(&[3])?;
-        let to_scores = to_shares.sub(&along)?.mul(&shares)?.mul_scalar(call.spec.scale)?;
-        let to_scores = to_scores.convert(query.dtype())?;
-        let of_keys = |x: &Tensor| call.join_keys(x, inputs);
-        Ok(vec![
-            join_heads(&to_scores.dot_general(&key, weighted_dims())?)?,
-            of_keys(&to_scores.dot_general(&query, gathered_dims())?)?,
-            of_keys(&dropped.dot_general(&cotangent, gathered_dims())?)?,
-        ])
+        self.0.backward(inputs)
+    }
+
+    /// Scores and shares, and the gradients of both.
+    fn workspace(&self, inputs: &[Shape]) -> usize {
+        self.0.score_bytes(inputs, 4)
     }
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
