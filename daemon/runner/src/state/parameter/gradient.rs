@@ -1,0 +1,215 @@
+//! The gradient of a parameter in a recorded program: its sum over cores, and the update by it.
+
+use traind_models::optimizers::{Optimizer, Scalars, Update};
+use traind_models::parameter_shards;
+use traind_xla::Tensor;
+use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::ReduceKind;
+use traind_xla::runtime::Recording;
+
+use super::training::Training;
+use super::{ParameterState, ParameterValue};
+use crate::error::RunResult;
+
+/// A trained parameter and its gradient in a recorded program.
+#[derive(Clone, Debug)]
+pub(crate) struct Gradient<'a> {
+    parameter: &'a ParameterState,
+    training: &'a Training,
+    pub value: Tensor,
+    /// The cores whose gradients are added in it.
+    over: Cores,
+}
+
+/// The cores over which a gradient is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cores {
+    /// Its own alone: each core has the gradient of its rows.
+    Own,
+    /// Those of this host, each of which has a shard of the sum.
+    Host,
+    /// All cores of the job.
+    Job,
+}
+
+/// The arguments that the updates of all parameters share.
+#[derive(Clone, Copy)]
+pub(crate) struct ParameterUpdate<'a> {
+    pub optimizer: &'a dyn Optimizer,
+    pub scalars: &'a Scalars,
+    /// A condition without which nothing changes.
+    pub only_if: Option<&'a Tensor>,
+    pub mesh: &'a Mesh,
+}
+
+impl ParameterState {
+    pub(in crate::state) fn read_gradient_sum(
+        &self,
+        at: &mut Recording<'_>,
+    ) -> Option<RunResult<Gradient<'_>>> {
+        let training = self.training.as_ref().filter(|_| self.is_owned())?;
+        let sum = at.read(training.gradient_sum?);
+        let over = if training.sums_reduced { Cores::Host } else { Cores::Own };
+        let gradient = |value| Gradient { parameter: self, training, value, over };
+        Some(sum.map(gradient).map_err(Into::into))
+    }
+}
+
+impl<'a> Gradient<'a> {
+    /// The gradients of `loss`, a scalar, with respect to the trained ones of `parameters`.
+    pub(crate) fn of_loss(
+        loss: &Tensor,
+        parameters: &[ParameterValue<'a>],
+    ) -> RunResult<Vec<Gradient<'a>>> {
+        Ok(Gradient::and_those_of(&[], loss, parameters)?.0)
+    }
+
+    /// The same, and the gradients with respect to `others`.
+    pub(crate) fn and_those_of(
+        others: &[&Tensor],
+        loss: &Tensor,
+        parameters: &[ParameterValue<'a>],
+    ) -> RunResult<(Vec<Gradient<'a>>, Vec<Tensor>)> {
+        let trained: Vec<(&'a ParameterState, &'a Training, &Tensor)> = parameters
+            .iter()
+            .filter_map(|it| Some((it.parameter, it.parameter.training.as_ref()?, &it.value)))
+            .collect();
+        let values = trained.iter().map(|(.., value)| *value);
+        let wrt: Vec<&Tensor> = values.chain(others.iter().copied()).collect();
+        let mut gradients = traind_xla::autodiff::gradients(loss, &wrt)?;
+        let of_others = gradients.split_off(trained.len());
+        let gradients =
+            gradients.into_iter().zip(trained).map(|(value, (parameter, training, _))| Gradient {
+                parameter,
+                training,
+                value,
+                // A shard's is a part of the sum over `data`.
+                over: match parameter.distribution.layout().is_shard() {
+                    true if !training.adds_tensor_cores => Cores::Host,
+                    _ => Cores::Own,
+                },
+            });
+        Ok((gradients.collect(), of_others))
+    }
+
+    /// The place of the parameter among those of the model.
+    pub(crate) fn index(&self) -> usize {
+        self.parameter.index()
+    }
+
+    /// The sum with that of another stage, which reads the same parameter.
+    pub(crate) fn plus(self, other: &Tensor) -> RunResult<Gradient<'a>> {
+        Ok(Gradient { value: self.value.add(other)?, ..self })
+    }
+
+    /// Records that the sum is kept for the program that updates: reduced, unless a shard of the whole
+    /// sum is, which has another shape.
+    pub(crate) fn store(&self, at: &mut Recording<'_>, reduced: &Gradient<'_>) -> RunResult<()> {
+        let Some(sum) = self.training.gradient_sum else { return Ok(()) };
+        let kept = if self.stores_reduced() { &reduced.value } else { &self.value };
+        Ok(at.assign(sum, kept)?)
+    }
+
+    /// A sum that was kept by [`Gradient::store`].
+    pub(in crate::state) fn stored(self) -> Gradient<'a> {
+        Gradient { over: if self.stores_reduced() { Cores::Job } else { Cores::Own }, ..self }
+    }
+
+    fn stores_reduced(&self) -> bool {
+        self.training.sums_reduced || !self.training.distribution.layout().is_shard()
+    }
+
+    /// The axes along which cores have different parts of the reduced gradient.
+    pub(crate) fn axes(&self) -> Vec<Axis> {
+        self.training.distribution.axes()
+    }
+
+    /// The number of cores along these axes that have the same part.
+    pub(crate) fn copies(&self) -> usize {
+        self.training.distribution.copies()
+    }
+
+    /// Sums the gradient over all cores; each keeps its own shard, if there are any. Hosts have the
+    /// same shards.
+    pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+        let on_host = self.reduced_on_host(mesh)?;
+        if on_host.over == Cores::Job || mesh.hosts() == 1 {
+            return Ok(on_host);
+        }
+        let value = on_host.value.all_reduce_hosts(ReduceKind::Sum, mesh.hosts())?;
+        Ok(Gradient { value, over: Cores::Job, ..on_host })
+    }
+
+    /// Sums a gradient of which cores keep shards over the cores of this host, and another one over
+    /// all.
+    fn reduced_on_host(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+        if self.over != Cores::Own {
+            return Ok(self);
+        }
+        let value = self.sum(mesh)?;
+        let is_shard = self.training.distribution.layout().is_shard();
+        let over = if is_shard { Cores::Host } else { Cores::Job };
+        Ok(Gradient { value, over, ..self })
+    }
+
+    fn sum(&self, mesh: &Mesh) -> traind_xla::Result<Tensor> {
+        let over_tensor =
+            |value: &Tensor| value.all_reduce(ReduceKind::Sum, &mesh.groups(&[Axis::Tensor]));
+        let layout = self.training.distribution.layout();
+        let is_scattered = self.parameter.distribution.layout().is_shard();
+        match (self.training.adds_tensor_cores, is_scattered, layout.is_shard()) {
+            (true, true, _) => over_tensor(&self.value),
+            (true, false, true) => over_tensor(&layout.reduce(&self.value, mesh)?),
+            (true, false, false) => {
+                let axes = [Axis::Data, Axis::Tensor];
+                self.value.all_reduce_over(ReduceKind::Sum, mesh, &axes)
+            }
+            (false, ..) => layout.reduce(&self.value, mesh),
+        }
+    }
+
+    /// Records that the gradient is added to the step's sum.
+    pub(crate) fn accumulate(self, at: &mut Recording<'_>, mesh: &Mesh) -> RunResult<()> {
+        let Some(sum) = self.training.gradient_sum else { return Ok(()) };
+        let reduces = self.training.sums_reduced;
+        let gradient = if reduces { self.reduced_on_host(mesh)? } else { self };
+        let total = at.read(sum)?.add(&gradient.value)?;
+        Ok(at.assign(sum, &total)?)
+    }
+
+    /// Records the parameter's update by the reduced gradient times `factor`.
+    pub(crate) fn apply(
+        &self,
+        at: &mut Recording<'_>,
+        factor: &Tensor,
+        with: &ParameterUpdate<'_>,
+    ) -> RunResult<()> {
+        let (parameter, training) = (self.parameter, self.training);
+        let value = at.read(parameter.value)?;
+        let slots: Vec<Tensor> =
+            training.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
+        let held = training.shard.map(|shard| at.read(shard)).transpose()?;
+        let update = Update {
+            parameter: held.as_ref().unwrap_or(&value),
+            gradient: &self.value,
+            factor: Some(factor),
+            slots: &slots,
+            scalars: with.scalars,
+            weight_decay: training.weight_decay,
+        };
+        let updated = with.optimizer.update(&update)?;
+        let chosen = |new: &Tensor, old: &Tensor| match with.only_if {
+            Some(condition) => condition.select(new, old),
+            None => Ok(new.clone()),
+        };
+        for ((slot, old), new) in training.slots.iter().zip(&slots).zip(&updated.slots) {
+            at.assign(slot.variable, &chosen(new, old)?)?;
+        }
+        let next = chosen(&updated.parameter, update.parameter)?;
+        let Some(shard) = training.shard else { return Ok(at.assign(parameter.value, &next)?) };
+        at.assign(shard, &next)?;
+        let groups = with.mesh.groups(&[Axis::Data]);
+        let gathered = parameter_shards::gather(&next, value.shape(), &groups)?;
+        Ok(at.assign(parameter.value, &gathered)?)
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether a job may look up the paths that its file names, whether they exist, and whether its user has access.
+
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use traind_job_file::{DataFiles, JobFile};
+
+use crate::access::account::{Account, user_name};
+use crate::access::roots::Roots;
+use crate::control::error::FieldViolation;
+
+/// Every path of the job file that is outside the allowed folders.
+pub(super) fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
+    let mut outside = Vec::new();
+    let mut note = |field: &str, objection: Option<String>| {
+        let field = field.to_owned();
+        outside.extend(objection.map(|description| FieldViolation { field, description }));
+    };
+    if roots.is_empty() {
+        return outside;
+    }
+    for (field, folder) in job.weight_folders() {
+        note(field, roots.objection(folder));
+    }
+    for (field, files) in splits(job) {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            note(
+                field,
+                match DataFiles::is_url(pattern) {
+                    true => roots.objection_to_url(&pattern.to_string_lossy()),
+                    false => objection_to_files(pattern, roots),
+                },
+            );
+        }
+    }
+    for (field, folder) in job.folders_used() {
+        note(
+            field,
+            match DataFiles::is_url(folder) {
+                true => roots.objection_to_url(&folder.to_string_lossy()),
+                false => roots.objection(folder),
+            },
+        );
+    }
+    outside
+}
+
+/// Explains why a pattern may not be looked up if folders are restricted; `None` if it may.
+fn objection_to_files(pattern: &Path, roots: &Roots) -> Option<String> {
+    let is_wild = |part: &Component<'_>| DataFiles::is_glob(Path::new(part.as_os_str()));
+    let mut parts = pattern.components();
+    let fixed: PathBuf = parts.by_ref().take_while(|part| !is_wild(part)).collect();
+    if parts.any(|part| part == Component::ParentDir) {
+        let pattern = pattern.display();
+        return Some(format!("{pattern} has .. after a wildcard: resolve it first"));
+    }
+    roots.objection(&fixed)
+}
+
+fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
+    [
+        ("data.train", job.data.train.as_ref()),
+        ("data.validation", job.data.validation.as_ref()),
+        ("data.test", job.data.test.as_ref()),
+    ]
+}
+
+/// Every path of the job file that does not exist or is not accessible to the job's user.
+pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
+    let user = Reader { account };
+    let mut missing = Vec::new();
+    let mut note = |field: &str, description: String| {
+        missing.push(FieldViolation { field: field.to_owned(), description });
+    };
+    for (field, folder) in job.weight_folders() {
+        if let Err(Errno::ACCESS) = user.may(folder, Access::READ_OK | Access::EXEC_OK) {
+            note(field, user.not_accessible("read the folder", folder));
+        } else if !folder.is_dir() {
+            note(field, format!("there is no folder {}", folder.display()));
+        }
+    }
+    for (field, files) in splits(job) {
+        for pattern in files.into_iter().flat_map(|files| &files.patterns) {
+            if let Some(description) = missing_data(pattern, &user) {
+                note(field, description);
+            }
+        }
+    }
+    if let Some(file) = &job.notify.secret_file
+        && user.may(file, Access::READ_OK).is_err()
+    {
+        note("notify.secret_file", user.not_accessible("read the file", file));
+    }
+    let checkpoint_dir = job.checkpoint_dir.as_deref().map(|folder| ("checkpoint_dir", folder));
+    for (field, folder) in
+        [("output_dir", job.output_dir.as_path())].into_iter().chain(checkpoint_dir)
+    {
+        if let Some(description) = unwritable(folder, &user) {
+            note(field, description);
+        }
+    }
+    missing
+}
+
+/// Explains why a folder cannot be created or written. Only the runner can check a bucket.
+fn unwritable(folder: &Path, user: &Reader) -> Option<String> {
+    if DataFiles::is_url(folder) {
+        return None;
+    }
+    if folder.exists() && !folder.is_dir() {
+        return Some(format!("{} exists and is not a folder", folder.display()));
+    }
+    let existing = folder.ancestors().find(|folder| folder.exists())?;
+    match user.may(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(Errno::ACCESS) => Some(user.not_accessible("write to", existing)),
+        _ => None,
+    }
+}
+
+/// The job's user, whose file access this thread has.
+struct Reader {
+    account: Option<Account>,
+}
+
+impl Reader {
+    fn may(&self, path: &Path, access: Access) -> Result<(), Errno> {
+        accessat(CWD, path, access, AtFlags::EACCESS)
+    }
+
+    /// Describes a path that exists and is not accessible to the job's user.
+    fn not_accessible(&self, action: &str, path: &Path) -> String {
+        let name = user_name(self.account.unwrap_or_else(Account::own).uid);
+        format!("the job's user {name} may not {action} {}", path.display())
+    }
+}
+
+fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
+    if DataFiles::is_url(pattern) {
+        // Only the runner has the credentials.
+        return None;
+    }
+    let shown = pattern.display();
+    if !DataFiles::is_glob(pattern) {
+        return match user.may(pattern, Access::READ_OK) {
+            Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
+            // A folder may be a data set saved by `datasets`, which the runner checks.
+            _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
+        };
+    }
+    let found = glob::glob(pattern.to_str()?).ok()?.flatten().any(|path| path.is_file());
+    (!found).then(|| format!("no file matches {shown}"))
+}
