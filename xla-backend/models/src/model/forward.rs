@@ -1,0 +1,195 @@
+//! The context of a forward pass: the parameters in a trace, and all that layers ask for beside their input.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use traind_xla::ops::random::Random;
+use traind_xla::{DType, Tensor, Trace};
+
+use crate::cache::KeyValueCache;
+use crate::error::{Error, Result};
+use crate::parameter_shards::ParameterShards;
+use crate::tensor_parallel::{PositionShare, TensorCores};
+use crate::tuning::{Adapters, Applied};
+
+/// The parameters' tensors in one trace, by name, the type in which they are
+/// multiplied, and the cores that have the other parts of divided ones and of
+/// those in shards.
+#[derive(Clone, Debug)]
+pub struct ParameterTensors {
+    tensors: Rc<HashMap<String, Tensor>>,
+    compute_dtype: DType,
+    cores: Option<TensorCores>,
+    /// Present where cores divide the positions between the layers that are being traced.
+    positions: Option<PositionShare>,
+    shards: Rc<ParameterShards>,
+    /// Where it is known, shards may be gathered: a value of [`Trace::never`].
+    never: Option<Tensor>,
+}
+
+impl ParameterTensors {
+    pub fn new<N: Into<String>>(
+        tensors: impl IntoIterator<Item = (N, Tensor)>,
+    ) -> ParameterTensors {
+        let tensors = tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect();
+        ParameterTensors {
+            tensors: Rc::new(tensors),
+            compute_dtype: DType::F32,
+            cores: None,
+            positions: None,
+            shards: Rc::default(),
+            never: None,
+        }
+    }
+
+    /// Declares that those of `shards` are stored so.
+    pub fn stored_in(self, shards: ParameterShards) -> ParameterTensors {
+        ParameterTensors { shards: Rc::new(shards), ..self }
+    }
+
+    /// Declares that each of `cores` has its part of the parameters that can be divided.
+    pub fn divided_over(self, cores: Option<TensorCores>) -> ParameterTensors {
+        ParameterTensors { cores, ..self }
+    }
+
+    /// The same parameters for layers between which each core has a share of the positions, if one is
+    /// given.
+    pub(crate) fn between_layers(&self, positions: Option<PositionShare>) -> ParameterTensors {
+        ParameterTensors { positions, ..self.clone() }
+    }
+
+    /// The cores that share each layer; `None` where each has all of it.
+    pub(crate) fn cores(&self) -> Option<&TensorCores> {
+        self.cores.as_ref()
+    }
+
+    pub(crate) fn positions(&self) -> Option<&PositionShare> {
+        self.positions.as_ref()
+    }
+
+    /// Lets linear layers and attention compute in `dtype`, as PyTorch's
+    /// autocast does: parameters and activations are converted at each product
+    /// and gradients arrive in float32. Embeddings, norms, softmax, the sums
+    /// between layers and the loss stay float32.
+    pub fn computed_in(self, dtype: DType) -> ParameterTensors {
+        ParameterTensors { compute_dtype: dtype, ..self }
+    }
+
+    /// The same parameters, of which shards are gathered no sooner than `x` is there.
+    fn gathered_after(&self, x: &Tensor) -> Result<ParameterTensors> {
+        if self.shards.is_empty() {
+            return Ok(self.clone());
+        }
+        let never = x.trace().never(std::slice::from_ref(x))?;
+        Ok(ParameterTensors { never: Some(never), ..self.clone() })
+    }
+
+    /// The parameter called `name`, as it is stored or in another type; an error where the stage has
+    /// none.
+    fn read(&self, name: &str, dtype: Option<DType>) -> Result<Tensor> {
+        let missing = || Error::MissingWeight { name: name.to_owned() };
+        let stored = self.tensors.get(name).ok_or_else(missing)?;
+        let dtype = dtype.unwrap_or(stored.dtype());
+        self.shards.read(name, stored, dtype, self.never.as_ref())
+    }
+}
+
+/// The context of a forward pass.
+#[derive(Clone, Copy)]
+pub struct Forward<'a> {
+    pub trace: &'a Trace,
+    pub parameters: &'a ParameterTensors,
+    /// Present while training: dropout is on.
+    pub random: Option<&'a Random>,
+    /// Recompute the activations of each layer in the backward pass.
+    pub gradient_checkpointing: bool,
+    /// The adapters that apply; none for the model without them.
+    pub adapters: Option<&'a Adapters>,
+    /// Present while text is generated.
+    pub cache: Option<&'a KeyValueCache>,
+    /// Noise of embedded words while training (NEFTune), times the root of their width: an f32 scalar.
+    pub embedding_noise: Option<&'a Tensor>,
+}
+
+impl Forward<'_> {
+    /// The type of products: float32, bfloat16 or float16.
+    pub fn compute_dtype(&self) -> DType {
+        self.parameters.compute_dtype
+    }
+
+    /// A parameter in float32.
+    pub fn parameter(&self, name: &str) -> Result<Tensor> {
+        self.parameters.read(name, Some(DType::F32))
+    }
+
+    /// A parameter in the type of products.
+    pub fn factor(&self, name: &str) -> Result<Tensor> {
+        self.parameters.read(name, Some(self.compute_dtype()))
+    }
+
+    /// A parameter in the type in which it is stored.
+    pub fn stored(&self, name: &str) -> Result<Tensor> {
+        self.parameters.read(name, None)
+    }
+
+    /// The result of a linear layer with what an adapter adds.
+    pub(crate) fn adapted(&self, layer: Applied<'_>) -> Result<Tensor> {
+        match self.adapters {
+            Some(adapters) => adapters.apply(self, layer),
+            None => Ok(layer.y),
+        }
+    }
+
+    /// The position of each row's token, s32[R], where the pass reads one token of each row behind
+    /// cached ones.
+    pub(crate) fn cached_positions(&self) -> Option<&Tensor> {
+        self.cache.and_then(KeyValueCache::positions)
+    }
+
+    /// The keys and values that the tokens of a pass attend to, from their own [B, S, K, D].
+    pub(crate) fn with_cached(&self, own: [Tensor; 2]) -> Result<[Tensor; 2]> {
+        self.cache.map_or_else(|| Ok(own.clone()), |cache| cache.add_tokens(own.clone()))
+    }
+
+    /// The keys and values of a source, which `project` computes unless they are cached.
+    pub(crate) fn with_source(
+        &self,
+        project: impl FnOnce() -> Result<[Tensor; 2]>,
+    ) -> Result<[Tensor; 2]> {
+        match self.cache {
+            Some(cache) => cache.source(project),
+            None => project(),
+        }
+    }
+
+    /// Traces one repeated layer, which reads `x`: the unit of gradient checkpointing, and of gathering
+    /// parameters in shards.
+    pub fn layer<T>(
+        &self,
+        name: &str,
+        x: &Tensor,
+        body: impl FnOnce(&Forward<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let body = || self.after(x, body);
+        if self.gradient_checkpointing {
+            self.trace.checkpoint(name, || Ok(body()))?
+        } else {
+            self.scope(name, body)
+        }
+    }
+
+    /// Traces what gathers its parameters no sooner than `x` is there.
+    pub(crate) fn after<T>(
+        &self,
+        x: &Tensor,
+        body: impl FnOnce(&Forward<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let parameters = self.parameters.gathered_after(x)?;
+        body(&Forward { parameters: &parameters, ..*self })
+    }
+
+    /// Traces a named part of the model.
+    pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.trace.scope(name, || Ok(body()))?
+    }
+}
