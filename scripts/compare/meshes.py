@@ -42,6 +42,7 @@ MESHES = {
     "GRAD4": (4, {"fsdp": "shard_grad_op"}, {"gradient_accumulation_steps": 2}),
     "P2 D2": (4, {"pipeline": 2}, {}),
     "P2 int.": (2, {"pipeline": 2, "pipeline_interleave": 2}, {"gradient_checkpointing": True}),
+    "P2 off.": (2, {"pipeline": 2, "offload": ["activations", "optimizer"]}, {"gradient_accumulation_steps": 2}),
     "P4": (4, {"pipeline": 4}, {}),
     "P4 int.": (4, {"pipeline": 4, "pipeline_interleave": 2}, {"gradient_accumulation_steps": 2}),
     "D2 T2 P2": (8, {"pipeline": 2, "tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),

@@ -111,20 +111,27 @@ struct Draft {
     job: JobFile,
     /// The time that a step takes at least.
     least_seconds: f64,
-    /// Whether the variables of each core fit.
-    may_fit: bool,
+    /// Of a core, at the most.
+    variable_bytes: u64,
 }
 
 impl Comparison<'_> {
-    /// Plans the meshes that may be among the best, and a few that are faster and do not fit.
+    /// Plans the meshes that may be among the best, and a few that do not fit: the fastest, or those
+    /// that need the least memory if none fits.
     fn plans(&self, jobs: Vec<JobFile>, job: &JobFile) -> RunResult<Vec<(JobFile, MeshPlan)>> {
         let drafts: Vec<_> = jobs.into_par_iter().map(|job| self.draft(job)).collect();
         let (drafts, mut refused): (Vec<_>, Vec<_>) = drafts.into_iter().partition(Result::is_ok);
         let mut drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
         drafts.sort_by(|a, b| a.least_seconds.total_cmp(&b.least_seconds));
-        let (fitting, misfits): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|it| it.may_fit);
+        let may_fit = |it: &Draft| self.bytes_max.is_none_or(|most| it.variable_bytes <= most);
+        let (fitting, mut misfits): (Vec<_>, Vec<_>) = drafts.into_iter().partition(may_fit);
+        let mut misfits_max = MISFITS_MAX;
+        if fitting.is_empty() {
+            misfits.sort_by_key(|it| it.variable_bytes);
+            misfits_max = BATCH;
+        }
         let mut found = Vec::new();
-        let misfits = misfits.chunks(MISFITS_MAX).take(1);
+        let misfits = misfits.chunks(misfits_max).take(1);
         for batch in misfits.chain(fitting.chunks(BATCH)) {
             let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
             let batch: Vec<&Draft> = batch.iter().filter(wanted).collect();
@@ -151,9 +158,8 @@ impl Comparison<'_> {
 
     fn draft(&self, job: JobFile) -> RunResult<Draft> {
         let least_seconds = self.machine.least_seconds(&job, self.planned)?;
-        let bytes = Stages::in_excerpts(&job, self.planned)?.variable_bytes()?;
-        let may_fit = self.bytes_max.is_none_or(|most| bytes <= most);
-        Ok(Draft { job, least_seconds, may_fit })
+        let variable_bytes = Stages::in_excerpts(&job, self.planned)?.variable_bytes()?;
+        Ok(Draft { job, least_seconds, variable_bytes })
     }
 
     /// Whether a mesh can be among those of the answer.
@@ -205,11 +211,16 @@ fn on_one_host(job: &JobFile) -> JobFile {
     on_hosts(job, job.resources.total_cores())
 }
 
+/// What fits comes first, the fastest of it before the others. If nothing fits, what is closest to it comes first.
 fn rank(found: &mut [(JobFile, MeshPlan)]) {
+    let nothing_fits = found.iter().all(|(_, plan)| !plan.fits);
     found.sort_by(|(_, a), (_, b)| {
         let by_time = a.step_seconds.total_cmp(&b.step_seconds);
         let by_memory = a.memory.bytes_per_core.cmp(&b.memory.bytes_per_core);
-        b.fits.cmp(&a.fits).then(by_time).then(by_memory)
+        match nothing_fits {
+            true => by_memory.then(by_time),
+            false => b.fits.cmp(&a.fits).then(by_time).then(by_memory),
+        }
     });
 }
 
@@ -242,8 +253,13 @@ mod tests {
         let mut found =
             vec![plan(1.0, 9, false), plan(3.0, 2, true), plan(2.0, 7, true), plan(2.0, 5, true)];
         rank(&mut found);
-        let order: Vec<u64> = found.iter().map(|(_, it)| it.memory.bytes_per_core).collect();
-        assert_eq!(order, [5, 7, 2, 9]);
+        let order = |found: &[(JobFile, MeshPlan)]| {
+            found.iter().map(|(_, it)| it.memory.bytes_per_core).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&found), [5, 7, 2, 9]);
+        let mut found = vec![plan(1.0, 9, false), plan(3.0, 2, false), plan(2.0, 7, false)];
+        rank(&mut found);
+        assert_eq!(order(&found), [2, 7, 9]);
     }
 
     #[test]
@@ -279,5 +295,10 @@ mod tests {
         let room = found[0].memory.bytes_per_core - 1;
         let tight = search(&job, &planned, &on(1), Some(room)).unwrap().meshes;
         assert!(tight[0].fits && tight[0].memory.bytes_per_core <= room);
+        // Without room for any, those are compared that need the least.
+        let none = search(&job, &planned, &on(1), Some(1)).unwrap().meshes;
+        assert!(none.iter().all(|it| !it.fits));
+        let bytes = |it: &MeshPlan| it.memory.bytes_per_core;
+        assert!(none.is_sorted_by_key(bytes) && bytes(&none[0]) < bytes(&tight[0]), "{none:?}");
     }
 }

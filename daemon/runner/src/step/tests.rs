@@ -1,6 +1,7 @@
 //! The programs of a step, recorded without a device: what each reads from the cores and changes on
 //! them, and how cores communicate.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -241,6 +242,23 @@ fn gradients_of_positions_are_added_over_all_cores() {
     let sharded = job(", sequence_parallel: true, fsdp: full_shard");
     // And the squares of the shards of divided parameters.
     assert_eq!(sharded.iter().filter(|cores| **cores == 4).count(), between + 1, "{sharded:?}");
+}
+
+/// Neuron's compiler accepts at most 16 distinct sets of replica groups in a program, and no permutation among cores
+/// that are not neighbours.
+#[test]
+fn a_program_has_few_sets_of_groups_and_permutes_nothing() {
+    let job = Recorded::of_job(
+        "resources: {cores: 8}\nparallel: {tensor: 2, sequence_parallel: true, fsdp: full_shard}\n\
+         train: {gradient_accumulation_steps: 2}",
+    );
+    for program in [Program::Accumulate, Program::Update, Program::Evaluate] {
+        let collectives = job.record(program).collectives();
+        let sets: HashSet<String> =
+            collectives.iter().map(|it| format!("{:?}", it.participants)).collect();
+        assert!(sets.len() <= 3, "{program:?}: {sets:?}");
+        assert!(collectives.iter().all(|it| it.operation != "collective_permute"));
+    }
 }
 
 #[test]
