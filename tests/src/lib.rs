@@ -21,6 +21,7 @@ pub mod data;
 pub mod http;
 pub mod hub;
 pub mod images;
+pub mod mlflow;
 pub mod model;
 pub mod repositories;
 

@@ -83,7 +83,7 @@ const FORMER: Table = &[
         Rule::Changed(
             "train.report_to",
             report_to,
-            "metrics go to TensorBoard's files, MLflow's file store and the job's events alone",
+            "metrics go to TensorBoard's files, MLflow, W&B's offline runs and the job's events alone",
         ),
     ),
     ("fsdp", Rule::Changed("parallel.fsdp", fsdp, "")),
@@ -98,7 +98,9 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     // Switched off, these say nothing.
     let says_nothing =
         ["adafactor", "warmup_ratio", "group_by_length", "fsdp"].contains(&key) && is_off(&value);
-    if says_nothing {
+    // Dumps of TrainingArguments have it, whatever they report to.
+    let is_default_project = key == "project" && value == "huggingface";
+    if says_nothing || is_default_project {
         return;
     }
     if FORMER.iter().any(|(name, _)| *name == key) {
@@ -190,13 +192,14 @@ fn report_to(value: &Value) -> Result<Value, ValueProblem> {
         Value::Array(names) => names.clone(),
         name => vec![name.clone()],
     };
-    let names_one = |known: &str| {
-        names.iter().any(|name| name.as_str().is_some_and(|name| name == known || name == "all"))
+    let names_one = |known: &&str| {
+        names.iter().any(|name| name.as_str().is_some_and(|name| name == *known || name == "all"))
     };
-    Ok(match (names_one("tensorboard"), names_one("mlflow")) {
-        (true, true) => serde_json::json!(["tensorboard", "mlflow"]),
-        (true, false) => "tensorboard".into(),
-        (false, true) => "mlflow".into(),
-        (false, false) => "none".into(),
+    let known: Vec<&str> =
+        ["tensorboard", "mlflow", "wandb"].into_iter().filter(names_one).collect();
+    Ok(match known.as_slice() {
+        [] => "none".into(),
+        [name] => (*name).into(),
+        names => names.into(),
     })
 }

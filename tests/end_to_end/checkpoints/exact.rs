@@ -1,8 +1,8 @@
 //! A resumed run equals an uninterrupted one.
 
-use traind_tests::{Draft, Gate, History, Host, until};
+use traind_tests::{Draft, Gate, History, Host};
 
-use super::{checkpoint, checkpoints, trace, weights};
+use super::{checkpoint, checkpoints, trace, until_durable, weights};
 use crate::tasks::other_jobs;
 
 const STEPS: u64 = 60;
@@ -62,11 +62,6 @@ fn last_save(step: u64) -> u64 {
 }
 
 /// Checkpoints are written in the background, and their manifest comes last.
-async fn until_durable(draft: &Draft, step: u64) {
-    let manifest = checkpoint(draft, step).join("manifest.json");
-    until(&format!("{} exists", manifest.display()), || manifest.exists()).await;
-}
-
 /// Checks that each attempt after the first resumed from the newest checkpoint.
 fn check_resumed(history: &History, kills: &[u64]) {
     let resumed: Vec<u64> = history.resumed().iter().map(|resumed| resumed.step).collect();

@@ -9,7 +9,7 @@ mod samples;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_tests::{Draft, Output};
+use traind_tests::{Draft, Output, until};
 
 /// The steps of the checkpoints in a job's output folder, ascending.
 fn checkpoints(output: &Output) -> Vec<u64> {
@@ -23,6 +23,12 @@ fn checkpoints(output: &Output) -> Vec<u64> {
 
 fn checkpoint(draft: &Draft, step: u64) -> PathBuf {
     draft.path("out").join(format!("checkpoint-{step}"))
+}
+
+/// Waits until the checkpoint of a step is complete.
+pub(crate) async fn until_durable(draft: &Draft, step: u64) {
+    let manifest = checkpoint(draft, step).join("manifest.json");
+    until(&format!("{} exists", manifest.display()), || manifest.exists()).await;
 }
 
 fn weights(folder: &Path) -> Vec<u8> {

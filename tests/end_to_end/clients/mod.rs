@@ -8,4 +8,5 @@ pub(crate) mod python_client;
 mod python_package;
 mod tensorboard_reader;
 mod three_ways;
+mod trackers;
 mod web_page;

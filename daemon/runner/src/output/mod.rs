@@ -1,14 +1,12 @@
 //! The files of the output folder, which transformers loads unmodified, and their names.
 //!
-//! Imports `metrics` and `error`.
+//! Imports `control`, `metrics` and `error`.
 
 pub(crate) mod charts;
 mod files;
-mod mlflow;
 mod model_card;
 mod predictions;
 mod reports;
-mod tensorboard;
 mod trainer_state;
 mod yaml;
 

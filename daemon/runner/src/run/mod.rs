@@ -136,7 +136,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
     }
     if job.train.do_train {
         let summary = save::train_summary(&trainer.timetable, &trainer.progress);
-        trainer.progress.log_history.push(summary);
+        trainer.log.write_summary(&mut trainer.progress, summary)?;
     }
     session.begin_evaluation()?;
     load_best(context, &mut session, &prepared.open, &mut trainer.progress)?;
@@ -163,17 +163,21 @@ fn trainer<'a>(
     let job = &context.spec.job;
     let Prepared { resumed, open, recipe, timetable, .. } = prepared;
     let (resumed, reporter) = (resumed.as_ref(), &context.reporter);
+    let progress = Progress {
+        checkpoint_dir: context.remote.checkpoints_name(job.checkpoints()),
+        ..resumed.map_or_else(Progress::default, |resumed| resumed.progress(job.checkpoints()))
+    };
     let reports = match context.hosts.is_first() {
-        true => Reports::open(job, &context.spec.job_id, &host_name())?,
+        true => {
+            let (config, logged) = (open.model.config().keys(), &progress.log_history);
+            Reports::open(&context.spec, &host_name(), config, logged, &reporter.journal)?
+        }
         false => Reports::default(),
     };
     Ok(Trainer {
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
-        progress: Progress {
-            checkpoint_dir: context.remote.checkpoints_name(job.checkpoints()),
-            ..resumed.map_or_else(Progress::default, |resumed| resumed.progress(job.checkpoints()))
-        },
+        progress,
         pauses: EvaluationsAndCheckpoints {
             timetable: timetable.clone(),
             evaluator: prepared.validation.as_ref(),

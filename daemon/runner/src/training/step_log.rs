@@ -52,8 +52,7 @@ impl StepLog {
         let metrics: Vec<(&str, f64)> =
             self.metrics.iter().copied().zip(window.metrics.iter().copied()).collect();
         entry.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-        self.count_tokens(progress, &mut entry);
-        progress.log_history.push(entry);
+        self.log(progress, entry)?;
         let values = [
             ("loss", window.loss),
             ("grad_norm", grad_norm),
@@ -99,10 +98,24 @@ impl StepLog {
             metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         entry.insert("epoch".to_owned(), json!(self.timetable.epoch(step)));
         entry.insert("step".to_owned(), json!(step));
-        self.count_tokens(progress, &mut entry);
-        progress.log_history.push(entry);
+        self.log(progress, entry)?;
         let values = metrics.iter().map(|(name, value)| (name.trim_start_matches("eval_"), *value));
         self.reports.write(step, "eval", values)
+    }
+
+    /// Logs the end of training.
+    pub(crate) fn write_summary(
+        &mut self,
+        progress: &mut Progress,
+        summary: LogEntry,
+    ) -> RunResult<()> {
+        self.reports.log(&summary)?;
+        let numbers =
+            summary.iter().filter(|(name, _)| !["epoch", "step"].contains(&name.as_str()));
+        let numbers = numbers.filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
+        self.reports.write(progress.steps, "train", numbers)?;
+        progress.log_history.push(summary);
+        Ok(())
     }
 
     /// Notes in the places of `report_to` that the job has completed.
@@ -110,11 +123,14 @@ impl StepLog {
         self.reports.finish()
     }
 
-    /// Adds `num_input_tokens_seen`, where the job counts tokens.
-    fn count_tokens(&self, progress: &Progress, entry: &mut LogEntry) {
+    /// Adds an entry to `log_history`, with `num_input_tokens_seen` where the job counts tokens.
+    fn log(&mut self, progress: &mut Progress, mut entry: LogEntry) -> RunResult<()> {
         if self.counted != InputTokens::No {
             let tokens = progress.totals.input_tokens(self.counted);
             entry.insert("num_input_tokens_seen".to_owned(), json!(tokens));
         }
+        self.reports.log(&entry)?;
+        progress.log_history.push(entry);
+        Ok(())
     }
 }

@@ -76,6 +76,15 @@ const FOR_HUB: &[&str] = &[
     "HF_HUB_OFFLINE",
     "HF_TOKEN",
 ];
+/// Passed only to jobs that report to MLflow.
+const FOR_MLFLOW: &[&str] = &[
+    "MLFLOW_EXPERIMENT_NAME",
+    MLFLOW_SERVER,
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_USERNAME",
+];
+const MLFLOW_SERVER: &str = "MLFLOW_TRACKING_URI";
 /// Passed to every planner.
 const FOR_PLAN: &[&str] = &[
     "HOME",
@@ -88,10 +97,17 @@ const FOR_PLAN: &[&str] = &[
 ];
 /// Passed to a measurement of MPI: where the library is, and where it may keep files.
 const FOR_MPI: &[&str] = &["TMPDIR", "TRAIND_CACHE_DIR", "TRAIND_PLUGIN_MPI", "XDG_CACHE_HOME"];
-/// Variables for object stores and the hub that contain secrets.
-const SECRETS: &[&str] =
-    &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN"];
-/// Passed to jobs that use either.
+/// Variables for object stores, the hub and MLflow that contain secrets.
+const SECRETS: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "HF_TOKEN",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_USERNAME",
+];
+/// Passed to jobs that use any of these.
 const FOR_NETWORK: &[&str] = &[
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -193,11 +209,11 @@ pub(crate) fn measuring_environment(
     })
 }
 
-/// Whether the variable contains credentials. The URL of a proxy may have a user and a password in
-/// front of an `@`.
+/// Whether the variable contains credentials. The URL of a proxy or of MLflow's server may have a user
+/// and a password in front of an `@`.
 pub(super) fn is_secret(name: &OsStr, value: &OsStr) -> bool {
-    is_among(name, SECRETS)
-        || (is_among(name, FOR_NETWORK) && value.as_encoded_bytes().contains(&b'@'))
+    let is_url = is_among(name, FOR_NETWORK) || name == MLFLOW_SERVER;
+    is_among(name, SECRETS) || (is_url && value.as_encoded_bytes().contains(&b'@'))
 }
 
 fn is_among(name: &OsStr, names: &[&str]) -> bool {
@@ -209,8 +225,13 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     if WITHHELD.contains(&name) {
         return false;
     }
-    let (objects, hub) = (job.uses_objects(), job.uses_hub());
-    let asked = [(objects, FOR_OBJECTS), (hub, FOR_HUB), (objects || hub, FOR_NETWORK)];
+    let (objects, hub, mlflow) = (job.uses_objects(), job.uses_hub(), job.train.report_to.mlflow);
+    let asked = [
+        (objects, FOR_OBJECTS),
+        (hub, FOR_HUB),
+        (mlflow, FOR_MLFLOW),
+        (objects || hub || mlflow, FOR_NETWORK),
+    ];
     if asked.iter().any(|(asked, names)| *asked && names.contains(&name)) {
         return true;
     }
@@ -448,7 +469,13 @@ mod tests {
 
     #[test]
     fn only_jobs_that_need_them_get_credentials() {
-        let own = ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HTTPS_PROXY", "AWS_PROFILE"];
+        let own = [
+            "AWS_SECRET_ACCESS_KEY",
+            "HF_TOKEN",
+            "HTTPS_PROXY",
+            "AWS_PROFILE",
+            "MLFLOW_TRACKING_TOKEN",
+        ];
         let own = || own.iter().map(|name| (OsString::from(name), OsString::from("x")));
         let check = |change: fn(&mut RunSpec), expect: &[&str]| {
             let mut spec = spec("cpu", &[0]);
@@ -467,6 +494,10 @@ mod tests {
             &["HF_TOKEN", "HTTPS_PROXY"],
         );
         check(|spec| spec.job.train.push_to_hub = true, &["HF_TOKEN", "HTTPS_PROXY"]);
+        check(
+            |spec| spec.job.train.report_to.mlflow = true,
+            &["HTTPS_PROXY", "MLFLOW_TRACKING_TOKEN"],
+        );
     }
 
     #[test]
@@ -497,12 +528,15 @@ mod tests {
     fn secrets_are_among_the_variables_for_jobs() {
         for secret in SECRETS {
             assert!(is_secret(OsStr::new(secret), OsStr::new("x")));
-            assert!(FOR_OBJECTS.contains(secret) || FOR_HUB.contains(secret), "{secret}");
+            let passed = [FOR_OBJECTS, FOR_HUB, FOR_MLFLOW];
+            assert!(passed.iter().any(|names| names.contains(secret)), "{secret}");
         }
         let is_secret = |name, value| is_secret(OsStr::new(name), OsStr::new(value));
         assert!(!is_secret("AWS_REGION", "x"));
         assert!(is_secret("https_proxy", "http://ann:secret@proxy:3128"));
         assert!(!is_secret("https_proxy", "http://proxy:3128"));
+        assert!(is_secret(MLFLOW_SERVER, "https://ann:secret@mlflow"));
+        assert!(!is_secret(MLFLOW_SERVER, "https://mlflow"));
     }
 
     #[test]

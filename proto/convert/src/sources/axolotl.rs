@@ -26,7 +26,7 @@ const ADAPTERS: Keys = &[
     ("peft_layers_to_transform", "layers_to_transform", Kind::Same),
     ("lora_model_dir", "adapter_name_or_path", Kind::Folder),
 ];
-const WANDB: &str = "metrics go to TensorBoard's files and the job's events alone";
+const WANDB: &str = "`wandb sync` uploads the run's metrics, and has options of its own";
 const TYPES: &str =
     "is not supported; `type: chat_template` trains on messages, `type: completion` on plain text";
 const OWN_TEMPLATE: &str =
@@ -102,13 +102,17 @@ const TABLE: Table = &[
     ("s2_attention", Rule::Refused("attention is full; leave it out")),
     ("plugins", Rule::Dropped("every step is one compiled program")),
     ("torch_compile", Rule::Dropped("every step is one compiled program")),
-    ("wandb_project", Rule::Dropped(WANDB)),
+    ("wandb_project", Rule::Own),
     ("wandb_entity", Rule::Dropped(WANDB)),
     ("wandb_watch", Rule::Dropped(WANDB)),
-    ("wandb_name", Rule::Dropped(WANDB)),
-    ("wandb_run_id", Rule::Dropped(WANDB)),
+    ("wandb_name", Rule::Field("train.run_name")),
+    ("wandb_run_id", Rule::Dropped("the run has the id of the job")),
     ("wandb_log_model", Rule::Dropped(WANDB)),
-    ("mlflow_experiment_name", Rule::Dropped(WANDB)),
+    ("wandb_mode", Rule::Dropped(WANDB)),
+    ("mlflow_experiment_name", Rule::Own),
+    ("mlflow_tracking_uri", Rule::Refused("set MLFLOW_TRACKING_URI in the daemon's environment")),
+    ("mlflow_run_name", Rule::Field("train.run_name")),
+    ("hf_mlflow_log_artifacts", Rule::Dropped("models are in output_dir")),
     ("local_rank", Rule::Dropped("the runner starts one worker per core")),
     ("strict", Rule::Dropped("config.json and weights are checked")),
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
@@ -192,6 +196,27 @@ fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
     adapters::read(ADAPTERS, kind.is_some(), settings, draft);
 }
 
+/// Where metrics are written.
+fn read_reports(settings: &Map<String, Value>, draft: &mut Draft) {
+    let known = [("wandb_project", "wandb"), ("mlflow_experiment_name", "mlflow")];
+    let given = |(key, place)| {
+        let project = settings.get(key).filter(|value| !is_off(value))?;
+        Some((key, place, project))
+    };
+    let given: Vec<(&str, &str, &Value)> = known.into_iter().filter_map(given).collect();
+    for (key, _, project) in &given {
+        draft.set("train.project", (*project).clone(), key);
+    }
+    match given.as_slice() {
+        [] => {}
+        [(key, place, _)] => draft.set("train.report_to", (*place).into(), key),
+        [(key, ..), ..] => {
+            let places: Vec<&str> = given.iter().map(|(_, place, _)| *place).collect();
+            draft.set("train.report_to", places.into(), key);
+        }
+    }
+}
+
 /// The schedule, with the share of the rate that a cosine ends at.
 fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value)).cloned();
@@ -214,6 +239,7 @@ fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
 /// Keys whose values need a look.
 fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     schedule(settings, draft);
+    read_reports(settings, draft);
     if let Some(share) = settings.get("val_set_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_set_size"),

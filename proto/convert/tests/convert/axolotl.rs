@@ -24,7 +24,8 @@ sample_packing: true
 pad_to_sequence_len: true
 adapter:
 lora_r:
-wandb_project:
+wandb_project: texts
+wandb_name:
 gradient_accumulation_steps: 4
 micro_batch_size: 2
 num_epochs: 2
@@ -56,6 +57,8 @@ fn plain_text_is_a_causal_language_model() {
         ("model.task", "causal-lm"),
         ("data.dataset_config_name", "wikitext-2-raw-v1"),
         ("data.validation_split", "0.05"),
+        ("train.report_to", "wandb"),
+        ("train.project", "texts"),
         ("data.block_size", "512"),
         ("train.per_device_train_batch_size", "2"),
         ("train.gradient_accumulation_steps", "4"),

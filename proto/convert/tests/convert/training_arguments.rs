@@ -36,7 +36,7 @@ fn what_is_changed_is_a_key() {
         ("lr_scheduler_type", "cosine".into()),
         ("warmup_steps", 0.1.into()),
         ("run_name", "first".into()),
-        ("report_to", serde_json::json!(["wandb", "tensorboard"])),
+        ("report_to", serde_json::json!(["wandb", "comet_ml"])),
         ("dataloader_num_workers", 4.into()),
         ("gradient_checkpointing", true.into()),
         ("fsdp", "full_shard auto_wrap".into()),
@@ -47,7 +47,7 @@ fn what_is_changed_is_a_key() {
         ("train.warmup_steps", "0.1"),
         ("train.gradient_checkpointing", "true"),
         ("parallel.fsdp", "full_shard"),
-        ("train.report_to", "tensorboard"),
+        ("train.report_to", "wandb"),
     ];
     let notes = ["optim", "report_to", "dataloader_num_workers", "do_train"];
     check(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect, &notes);

@@ -105,9 +105,17 @@ section! {
         /// tokens.
         include_num_input_tokens_seen: InputTokens = InputTokens::No;
         /// Where to write metrics in addition to the job's events: `tensorboard`, files in `runs`
-        /// in `output_dir`; `mlflow`, a file store in `mlruns` there, which MLflow reads with
-        /// `MLFLOW_ALLOW_FILE_STORE=true` or `mlflow migrate-filestore`; a list of both; or `none`.
+        /// in `output_dir`; `wandb`, an offline run in `wandb` there, which `wandb sync` uploads;
+        /// `mlflow`, the server that `MLFLOW_TRACKING_URI` in the daemon's environment names, or
+        /// without one a file store in `mlruns` in `output_dir`, which MLflow reads with
+        /// `MLFLOW_ALLOW_FILE_STORE=true` or `mlflow migrate-filestore`; a list of these; or
+        /// `none`.
         report_to: ReportTo = ReportTo::default();
+        /// Name of the run for `wandb` and `mlflow`; defaults to `name`.
+        run_name: Option<String> = None;
+        /// Project of the run for `wandb` (default `huggingface`), and its experiment on an MLflow
+        /// server (default `MLFLOW_EXPERIMENT_NAME` in the daemon's environment, or `Default`).
+        project: Option<String> = None;
         /// When to evaluate during training.
         eval_strategy: EvalStrategy = EvalStrategy::No;
         /// Steps between evaluations; below 1, a fraction of all steps; defaults to

@@ -42,8 +42,6 @@ const REPORTING: &[Argument] = arguments! {
     log_level: "passive", NoEffect("a job has one log");
     log_level_replica: "warning", NoEffect("a job has one log");
     disable_tqdm: "null", NoEffect("a runner shows no bar; `traind watch` does");
-    run_name: "null", NoEffect("the run is called as the job is, by name");
-    project: "huggingface", NoEffect("nothing is reported to trackio");
     trackio_space_id: "null", NoEffect("nothing is reported to trackio");
     trackio_bucket_id: "null", NoEffect("nothing is reported to trackio");
     trackio_static_space_id: "null", NoEffect("nothing is reported to trackio");

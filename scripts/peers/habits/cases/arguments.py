@@ -95,7 +95,7 @@ def arguments_of_training():
         "smoothed": given(label_smoothing_factor=0.1, adam_epsilon=1e-3),
         "fused-optimizer": given(optim="adamw_torch_fused"),
         "old-optimizer": given(optim="adamw_hf", arguments={"optim": "adamw_torch"}),
-        "reporting-to-another": given(report_to="wandb", arguments={"report_to": "none"}, refusal="report_to"),
+        "reporting-to-another": given(report_to="comet_ml", arguments={"report_to": "none"}, refusal="report_to"),
         "rate-as-text": given(
             learning_rate="1e-3", arguments={"learning_rate": 1e-3}, refusal="must be a number, not the text"
         ),

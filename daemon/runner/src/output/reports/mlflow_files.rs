@@ -1,15 +1,17 @@
-//! MLflow's file store: a folder for the experiment, one in it for the run, and in that a file for each
-//! metric and each parameter. Later attempts of a job continue its run.
+//! MLflow's file store, which is written where no server is configured: a folder for the experiment, one
+//! in it for the run, and in that a file for each metric and each parameter. Later attempts of a job
+//! continue its run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::failed;
-use super::yaml::quoted;
+use super::super::yaml::quoted;
+use super::super::{failed, write_of_several};
+use super::About;
 use crate::error::RunResult;
 
 /// The experiment that every store has.
@@ -29,7 +31,7 @@ enum Status {
 
 /// The run of a job.
 #[derive(Debug)]
-pub(crate) struct MlflowRun {
+pub(super) struct MlflowFiles {
     folder: PathBuf,
     id: String,
     name: String,
@@ -38,25 +40,24 @@ pub(crate) struct MlflowRun {
     status: Status,
 }
 
-impl MlflowRun {
-    /// Opens the run of a job in the store, which is created. `parameters` are an object.
-    pub(crate) fn open(
+impl MlflowFiles {
+    /// Opens the run of a job in the store, which is created.
+    pub(super) fn open(
         store: &Path,
-        job_id: &str,
-        name: &str,
-        parameters: &Value,
-    ) -> RunResult<MlflowRun> {
-        let id = run_id(job_id);
+        about: &About<'_>,
+        parameters: &Map<String, Value>,
+    ) -> RunResult<MlflowFiles> {
+        let id = run_id(about.job_id);
         let folder = store.join(EXPERIMENT).join(&id);
         for inside in ["artifacts", "metrics", "params", "tags"] {
             let inside = folder.join(inside);
             fs::create_dir_all(&inside).map_err(failed("create", &inside))?;
         }
-        let (name, start) = (name.to_owned(), milliseconds());
-        let mut run = MlflowRun { folder, id, name, start, status: Status::Running };
+        let (name, start) = (about.run_name.to_owned(), milliseconds());
+        let mut run = MlflowFiles { folder, id, name, start, status: Status::Running };
         run.write_experiment(&store.join(EXPERIMENT))?;
-        for (name, value) in parameters.as_object().into_iter().flatten() {
-            run.write_parameter(name, value)?;
+        for (name, text) in parameter_texts(parameters) {
+            write(&run.folder.join("params").join(name), &text)?;
         }
         for (tag, value) in
             [("mlflow.runName", run.name.as_str()), ("mlflow.source.name", "traind")]
@@ -68,7 +69,7 @@ impl MlflowRun {
     }
 
     /// Appends the values of one step.
-    pub(crate) fn metrics(&self, step: u64, values: &[(String, f64)]) -> RunResult<()> {
+    pub(super) fn metrics(&self, step: u64, values: &[(String, f64)]) -> RunResult<()> {
         let time = milliseconds();
         for (name, value) in values {
             let path = self.folder.join("metrics").join(name);
@@ -80,7 +81,7 @@ impl MlflowRun {
     }
 
     /// Notes that the job has completed.
-    pub(crate) fn finish(&mut self) -> RunResult<()> {
+    pub(super) fn finish(&mut self) -> RunResult<()> {
         self.set_status(Status::Finished)
     }
 
@@ -95,18 +96,6 @@ impl MlflowRun {
              last_update_time: {time}\nlifecycle_stage: active\nname: Default\n"
         );
         write(&path, &about)
-    }
-
-    fn write_parameter(&self, name: &str, value: &Value) -> RunResult<()> {
-        let text = match value {
-            Value::Null => "None".to_owned(),
-            Value::String(text) => text.clone(),
-            value => value.to_string(),
-        };
-        match text.chars().count() <= PARAMETER_CHARACTERS_MAX {
-            true => write(&self.folder.join("params").join(name), &text),
-            false => Ok(()),
-        }
     }
 
     fn set_status(&mut self, status: Status) -> RunResult<()> {
@@ -130,13 +119,26 @@ impl MlflowRun {
 }
 
 /// A run that ends otherwise has not completed.
-impl Drop for MlflowRun {
+impl Drop for MlflowFiles {
     fn drop(&mut self) {
         if self.status == Status::Running {
             // The run already ends with another error.
             let _ = self.set_status(Status::Failed);
         }
     }
+}
+
+/// The parameters of a run as MLflow spells them, without those that are too long.
+pub(super) fn parameter_texts(
+    parameters: &Map<String, Value>,
+) -> impl Iterator<Item = (&str, String)> {
+    let text = |value: &Value| match value {
+        Value::Null => "None".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    let texts = parameters.iter().map(move |(name, value)| (name.as_str(), text(value)));
+    texts.filter(|(_, text)| text.chars().count() <= PARAMETER_CHARACTERS_MAX)
 }
 
 /// An id of MLflow's length, the same for all attempts of a job.
@@ -150,10 +152,10 @@ fn address(folder: &Path) -> String {
 }
 
 fn write(path: &Path, content: &str) -> RunResult<()> {
-    super::write_of_several(path, content.as_bytes())
+    write_of_several(path, content.as_bytes())
 }
 
-fn milliseconds() -> u128 {
+pub(super) fn milliseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
@@ -165,7 +167,16 @@ mod tests {
     fn attempts_of_a_job_share_a_run() {
         let store = tempfile::tempdir().unwrap();
         let parameters = serde_json::json!({"learning_rate": 0.5, "optim": "sgd", "freeze": null});
-        let open = || MlflowRun::open(store.path(), "k25m1ydqsw", "a: \"b\"", &parameters).unwrap();
+        let parameters = parameters.as_object().unwrap();
+        let about = About {
+            job_id: "k25m1ydqsw",
+            run_name: "a: \"b\"",
+            project: None,
+            host: "here",
+            output_dir: store.path(),
+            config: Map::new(),
+        };
+        let open = || MlflowFiles::open(store.path(), &about, parameters).unwrap();
         let first = open();
         first.metrics(1, &[("loss".to_owned(), 0.25)]).unwrap();
         let folder = first.folder.clone();

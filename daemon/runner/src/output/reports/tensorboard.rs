@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-use super::failed;
+use super::super::failed;
 use crate::error::RunResult;
 
 #[derive(Clone, PartialEq, Message)]
@@ -41,14 +41,14 @@ struct SummaryValue {
 
 /// Appends scalars to one event file.
 #[derive(Debug)]
-pub(crate) struct TensorBoardWriter {
+pub(super) struct TensorBoardWriter {
     path: PathBuf,
     file: File,
 }
 
 impl TensorBoardWriter {
     /// Creates `folder/events.out.tfevents.<seconds>.<host>.<pid>`.
-    pub(crate) fn create(folder: &Path, host: &str) -> RunResult<TensorBoardWriter> {
+    pub(super) fn create(folder: &Path, host: &str) -> RunResult<TensorBoardWriter> {
         std::fs::create_dir_all(folder).map_err(failed("create", folder))?;
         let path = file_path(folder, host);
         let file = File::create(&path).map_err(failed("create", &path))?;
@@ -62,7 +62,7 @@ impl TensorBoardWriter {
     }
 
     /// Writes the values of one step.
-    pub(crate) fn scalars(&mut self, step: u64, values: &[(String, f64)]) -> RunResult<()> {
+    pub(super) fn scalars(&mut self, step: u64, values: &[(String, f64)]) -> RunResult<()> {
         let value = values
             .iter()
             .map(|(tag, value)| SummaryValue {
