@@ -22,6 +22,7 @@ pub struct Network {
 
 impl Network {
     /// Makes the namespaces; `None` with a message where this machine does not permit it.
+    #[allow(clippy::print_stderr)]
     pub fn joined() -> Option<Network> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let network = Network { name: format!("traind-{}-{number}", std::process::id()) };
