@@ -2,7 +2,7 @@
 //! several hosts.
 //!
 //! The processes are two more of this program, since a process that MPI fails in may end. They exchange data
-//! over the host's network stack, as those of two hosts do, but over no wire.
+//! by TCP, as those of two hosts do, but over no wire.
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -18,6 +18,9 @@ pub(crate) const MEASURE_MPI: &str = "measure-mpi";
 /// Marks the processes that exchange data; its value is their number.
 const RANK: &str = "TRAIND_MEASURED_RANK";
 const PROCESSES: usize = 2;
+/// Variables by which the communication libraries of MPI, UCX and libfabric, use TCP: left to themselves, processes of
+/// one host share memory.
+const BY_TCP: [(&str, &str); 2] = [("UCX_TLS", "tcp,self"), ("FI_PROVIDER", "tcp")];
 const TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 4096;
 const POLL: Duration = Duration::from_millis(5);
@@ -64,6 +67,11 @@ fn spawn(rank: usize, connection: OwnedFd) -> anyhow::Result<Child> {
     command.arg(MEASURE_MPI).env(RANK, rank.to_string());
     command.env("PMI_FD", "0").env("PMI_RANK", rank.to_string());
     command.env("PMI_SIZE", PROCESSES.to_string()).env_remove("PMI_PORT");
+    for (name, value) in BY_TCP {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
     command.stdin(Stdio::from(connection)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().context("start a process")
 }

@@ -44,7 +44,7 @@ const WITHHELD: &[&str] = &[
     STEP_GATES,
 ];
 const PASSED_PREFIXES: &[&str] =
-    &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_"];
+    &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_", "UCX_"];
 
 /// Passed only to jobs that use object stores.
 const FOR_OBJECTS: &[&str] = &[
@@ -208,7 +208,10 @@ pub(crate) fn measuring_environment(
     own.into_iter().filter(|(name, _)| {
         is_among(name, FOR_PLAN)
             || is_among(name, FOR_MPI)
-            || name.to_str().is_some_and(|name| name.starts_with("FI_"))
+            || name.to_str().is_some_and(|name| {
+                // Settings of MPI's communication libraries, as a cluster's administrator chose them.
+                ["FI_", "UCX_"].iter().any(|prefix| name.starts_with(prefix))
+            })
     })
 }
 
