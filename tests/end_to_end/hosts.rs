@@ -1,9 +1,11 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
+use traind_proto::reasons;
 use traind_proto::v1::Outcome;
 use traind_tests::model::Weights;
 use traind_tests::{Draft, Host, Network, Runners, TrainerState, terminate, until};
@@ -208,6 +210,41 @@ async fn a_signal_to_one_host_stops_all_after_the_same_step() {
     assert!(first.steps == second.steps && first.steps < STEPS, "{first:?} {second:?}");
     // What the next start resumes from.
     assert!(draft.path(&format!("out/checkpoint-{}/manifest.json", first.steps)).exists());
+}
+
+#[tokio::test]
+async fn a_host_with_another_job_or_without_the_output_folder_ends_all_before_the_first_step() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let check = async |name: &str, change: [&str; 2], expect: &str| {
+        let draft = Draft::new(&host, name);
+        let at = |name: &str| draft.path(name).display().to_string();
+        let job = job_file(&draft, 2)
+            .replace("./model", &at("model"))
+            .replace("train.csv", &at("train.csv"))
+            .replace("validation.parquet", &at("validation.parquet"))
+            .replace("output_dir: out", &format!("output_dir: {}", at("out")));
+        let other = host.path(&format!("{name}-other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("job.yaml"), job.replace(change[0], change[1])).unwrap();
+        let mut runners = Runners::start_with(&host, &draft, &job, 2, |rank, command| {
+            command.env("TRAIND_RENDEZVOUS_DIR", draft.folder());
+            if rank == 1 {
+                command.current_dir(&other);
+            }
+            true
+        });
+        assert!(runners.ended().await.iter().all(|status| !status.success()));
+        let failure = runners.finished(0).failure.unwrap();
+        assert_eq!((failure.reason.as_str(), failure.step), (reasons::HOSTS_DIFFER, None));
+        assert!(failure.message.contains(expect), "{failure:?}\n{}", runners.logs());
+    };
+    let differs = "the job file differs from that of host 0 on host 1";
+    check("differing", ["weight_decay: 0.01", "weight_decay: 0.02"], differs).await;
+    let unshared = "/unshared/out of host 0 cannot be read on host 1";
+    check("unshared", ["/unshared/out", "/unshared-other/out"], unshared).await;
 }
 
 /// The bytes that open a connection of HTTP/2, whose server answers with its settings.
