@@ -4,9 +4,11 @@
 //! aside, synced and renamed, so a reader sees all of it or none; one that does
 //! not match its checksum is treated as absent and written anew.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use traind_durable::Replacement;
@@ -14,11 +16,16 @@ use traind_durable::Replacement;
 use crate::error::{Error, Result};
 
 const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
+const EXTENSION: &str = "xla";
+/// The most keys on which hosts agree.
+const AGREED_MAX: usize = 1024;
 
 /// A folder of executables, keyed by everything that determines them.
 #[derive(Clone, Debug)]
 pub struct ExecutableCache {
     folder: PathBuf,
+    /// The only keys that are read, if the hosts of a job have agreed on them.
+    agreed: Option<Arc<BTreeSet<String>>>,
 }
 
 impl ExecutableCache {
@@ -26,11 +33,40 @@ impl ExecutableCache {
     pub fn open(folder: &Path) -> Result<ExecutableCache> {
         let error = |source| Error::Io { action: "create", path: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(error)?;
-        Ok(ExecutableCache { folder: folder.to_owned() })
+        Ok(ExecutableCache { folder: folder.to_owned(), agreed: None })
+    }
+
+    /// Reads no other keys than `agreed`, which all hosts of a job have: so all compile a program, or none does.
+    /// Hosts that share the folder then compile at the same time.
+    pub fn restricted_to(self, agreed: BTreeSet<String>) -> ExecutableCache {
+        ExecutableCache { agreed: Some(Arc::new(agreed)), ..self }
+    }
+
+    /// The keys that were used last, as many as hosts agree on.
+    pub fn newest_keys(&self) -> Result<BTreeSet<String>> {
+        let error = |source| Error::Io { action: "list", path: self.folder.clone(), source };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            let path = entry.path();
+            let key = path.file_stem().and_then(|stem| stem.to_str());
+            // One that is evicted meanwhile is left out.
+            let used = entry.metadata().and_then(|metadata| metadata.modified());
+            if let (Some(key), Ok(used)) = (key, used)
+                && path.extension().is_some_and(|extension| extension == EXTENSION)
+            {
+                found.push((used, key.to_owned()));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().rev().take(AGREED_MAX).map(|(_, key)| key).collect())
     }
 
     /// The serialized executable under `key`, if a whole one is there.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        if self.agreed.as_ref().is_some_and(|agreed| !agreed.contains(key)) {
+            return None;
+        }
         let path = self.path(key);
         let mut content = fs::read(&path).ok()?;
         if content.len() < CHECKSUM_BYTES {
@@ -56,8 +92,11 @@ impl ExecutableCache {
     }
 
     /// Waits for the process that makes the executable of `key`, if there is one, and keeps others
-    /// waiting until the lock is dropped. `None` on a file system without locks.
+    /// waiting until the lock is dropped. `None` on a file system without locks, and where hosts have agreed on keys.
     pub(super) fn lock(&self, key: &str) -> Option<KeyLock> {
+        if self.agreed.is_some() {
+            return None;
+        }
         // Eviction leaves unfinished files alone.
         let path = self.folder.join(format!("{key}.lock.part"));
         let file = File::create(&path).ok()?;
@@ -66,7 +105,7 @@ impl ExecutableCache {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{key}.xla"))
+        self.folder.join(format!("{key}.{EXTENSION}"))
     }
 }
 
@@ -119,6 +158,21 @@ mod tests {
         cache.get("key").unwrap();
         let used = cache.path("key").metadata().unwrap().modified().unwrap();
         assert!(used > SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn only_keys_that_all_hosts_have_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        for key in ["own", "common"] {
+            cache.put(key, key.as_bytes()).unwrap();
+        }
+        let _lock = cache.lock("own").unwrap();
+        assert_eq!(cache.newest_keys().unwrap(), ["common", "own"].map(str::to_owned).into());
+        let agreed = cache.clone().restricted_to(["common".to_owned()].into());
+        assert_eq!(agreed.get("common").as_deref(), Some(&b"common"[..]));
+        assert_eq!(agreed.get("own"), None);
+        assert!(agreed.lock("own").is_none(), "nobody waits for another host");
     }
 
     #[test]

@@ -19,8 +19,12 @@ fn doubling() -> Program {
 }
 
 fn compiler(cache: &Path) -> Compiler {
+    compiler_with(ExecutableCache::open(cache).unwrap())
+}
+
+fn compiler_with(cache: ExecutableCache) -> Compiler {
     let cores = LocalCores::of_host(CLIENT.clone(), Mesh::data_parallel(1).unwrap()).unwrap();
-    Compiler::new(cores, Some(ExecutableCache::open(cache).unwrap()))
+    Compiler::new(cores, Some(cache))
 }
 
 /// Compiles one program on a thread for each compiler at once, and counts those that found it
@@ -56,4 +60,16 @@ fn processes_share_what_one_compiles() {
     assert_eq!(found_in(ExecutableSource::Disk, &compilers.each_ref()), 3);
     let left: Vec<_> = std::fs::read_dir(cache.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "the executable alone: {left:?}");
+}
+
+#[test]
+fn hosts_compile_what_one_of_them_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = ExecutableCache::open(folder.path()).unwrap();
+    let source = |cache| compiler_with(cache).compile(&doubling()).unwrap().1.source;
+    assert_eq!(source(cache.clone()), ExecutableSource::Compiled);
+    let keys = cache.newest_keys().unwrap();
+    assert_eq!(keys.len(), 1);
+    assert_eq!(source(cache.clone().restricted_to([].into())), ExecutableSource::Compiled);
+    assert_eq!(source(cache.restricted_to(keys)), ExecutableSource::Disk);
 }

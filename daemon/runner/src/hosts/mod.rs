@@ -13,6 +13,7 @@ mod status_file;
 mod store;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -150,6 +151,20 @@ impl Hosts {
         }
     }
 
+    /// Returns on all hosts the names that all give. They have no line breaks.
+    pub(crate) fn common(
+        &self,
+        channel: &str,
+        own: &BTreeSet<String>,
+    ) -> RunResult<BTreeSet<String>> {
+        let names: Vec<&str> = own.iter().map(String::as_str).collect();
+        let given = self.gather(channel, names.join("\n").into_bytes())?;
+        let common =
+            self.broadcast(channel, given.as_deref().map(common_lines).unwrap_or_default())?;
+        let common = String::from_utf8_lossy(&common);
+        Ok(common.lines().map(str::to_owned).collect())
+    }
+
     /// Runs `work` on host 0 first, and then on the others: what host 0 has cached there is not made again.
     pub(crate) fn first_then_others<T>(
         &self,
@@ -264,6 +279,14 @@ impl Met {
     }
 }
 
+/// The lines that all texts have.
+fn common_lines(texts: &[Vec<u8>]) -> Vec<u8> {
+    let lines = |text: &Vec<u8>| text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let common = texts.iter().map(lines).reduce(|common: BTreeSet<_>, lines| &common & &lines);
+    let common: Vec<Vec<u8>> = common.into_iter().flatten().collect();
+    common.join(&b'\n')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,9 +301,23 @@ mod tests {
         assert_eq!(hosts.gather_all("a", vec![1]).unwrap(), [[1]]);
         assert_eq!(hosts.broadcast("a", vec![2]).unwrap(), [2]);
         assert_eq!(hosts.first_then_others("a", || Ok(3)).unwrap(), 3);
+        let names = ["b", "c"].map(str::to_owned).into();
+        assert_eq!(hosts.common("a", &names).unwrap(), names);
+        assert!(hosts.common("a", &BTreeSet::new()).unwrap().is_empty());
         hosts.check_equal("the job", vec![4]).unwrap();
         assert!(hosts.serve_mpi().unwrap().is_none());
         hosts.complete().unwrap();
+    }
+
+    #[test]
+    fn names_that_a_host_lacks_are_not_common() {
+        let check = |texts: &[&str], expect: &str| {
+            let texts: Vec<_> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+            assert_eq!(String::from_utf8(common_lines(&texts)).unwrap(), expect);
+        };
+        check(&["a\nb\nc", "c\nb", "b\nc\nd"], "b\nc");
+        check(&["a\nb", ""], "");
+        check(&["a", "b"], "");
     }
 
     #[test]

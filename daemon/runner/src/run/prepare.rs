@@ -133,7 +133,7 @@ impl Inputs {
         let cache = executable_cache(context)?;
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, cache.clone(), job.train.tf32);
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         report_kernels(context, &devices[0])?;
         let OpenModel { model, task, inputs, .. } = &self.open;
@@ -177,14 +177,16 @@ fn stages_of(mesh: &Mesh) -> Vec<usize> {
     }
 }
 
-/// The cache of executables. GPUs of several hosts compile together, so that all must compile or none: they use
-/// no cache.
-fn executable_cache(context: &Context) -> RunResult<Option<ExecutableCache>> {
-    let is_gpu = context.spec.job.resources.platform == Platform::Cuda;
-    match is_gpu && !context.hosts.is_alone() {
-        true => Ok(None),
-        false => Ok(Some(ExecutableCache::open(&context.spec.cache_dir.join("executables"))?)),
+/// The cache of executables. Programs that span hosts are compiled by all of them or by none: hosts read only what
+/// all have in their caches.
+fn executable_cache(context: &Context) -> RunResult<ExecutableCache> {
+    let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
+    let hosts = &context.hosts;
+    if hosts.is_alone() || context.spec.job.resources.platform == Platform::Cpu {
+        return Ok(cache);
     }
+    let agreed = hosts.common("executables", &cache.newest_keys()?)?;
+    Ok(cache.restricted_to(agreed))
 }
 
 /// Keeps in host memory what the job offloads. Fails where the cores reach no such memory.
