@@ -201,14 +201,14 @@ fn check_socket(path: &Path, setting: &'static str) -> Result<(), SettingsError>
 impl Settings {
     pub(crate) fn example() -> Settings {
         use crate::access::Access;
-        use crate::host::discovery::NeuronPaths;
+        use crate::host::discovery::DevicePaths;
         Settings {
             state_dir: "/nowhere".into(),
             socket: "/run/traind.sock".into(),
             cache_dir: "/tmp".into(),
             cache_bytes_max: 1 << 30,
             runner: std::env::current_exe().unwrap(),
-            host: Host::new("cpu", None, &NeuronPaths::default()).unwrap(),
+            host: Host::new("cpu", None, &DevicePaths::default()).unwrap(),
             grace_period: Duration::from_secs(1),
             hang_timeout: Duration::from_secs(1),
             restart_delay: Duration::from_secs(1),

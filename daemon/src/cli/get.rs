@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::ValueEnum;
-use traind_job_file::cost;
+use traind_job_file::{cost, energy};
 use traind_proto::v1;
 
 use super::Global;
@@ -66,6 +66,7 @@ fn print_pairs(job: &v1::Job) {
         ("output", job.output_dir.clone()),
         ("parent", parent(job)),
         ("billed", billed(job)),
+        ("energy", job.energy_joules.map(energy).unwrap_or_default()),
     ];
     if let Some(step) = &job.progress {
         pairs.push(("step", format!("{} of {}", step.step, step.max_steps)));

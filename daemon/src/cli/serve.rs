@@ -24,7 +24,7 @@ use crate::access::roots::Roots;
 use crate::control::daemon::Daemon;
 use crate::control::dispatch;
 use crate::host::Host;
-use crate::host::discovery::NeuronPaths;
+use crate::host::discovery::{DevicePaths, NeuronPaths};
 use crate::host::plugins;
 use crate::host::spot;
 use crate::interfaces::http::{self, HttpError};
@@ -64,7 +64,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
     #[command(flatten)]
-    neuron: NeuronArgs,
+    devices: DeviceArgs,
     /// Maximum number of cores that one user's jobs may hold at a time [default: no limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
@@ -222,22 +222,26 @@ impl LimitsArgs {
 }
 
 #[derive(clap::Args)]
-struct NeuronArgs {
+struct DeviceArgs {
     /// Neuron's devices in sysfs [default: /sys/devices/virtual/neuron_device]
     #[arg(long, value_name = "DIR")]
     neuron_sysfs: Option<PathBuf>,
     /// Folder of neuron-ls and neuron-monitor [default: /opt/aws/neuron/bin]
     #[arg(long, value_name = "DIR")]
     neuron_tools: Option<PathBuf>,
+    /// Energy counters of the CPUs in sysfs [default: /sys/class/powercap]
+    #[arg(long, value_name = "DIR")]
+    powercap: Option<PathBuf>,
 }
 
-impl NeuronArgs {
-    fn resolve(&self) -> NeuronPaths {
+impl DeviceArgs {
+    fn resolve(&self) -> DevicePaths {
         let default = NeuronPaths::default();
-        NeuronPaths {
+        let neuron = NeuronPaths {
             sysfs: self.neuron_sysfs.clone().unwrap_or(default.sysfs),
             tools: self.neuron_tools.clone().unwrap_or(default.tools),
-        }
+        };
+        DevicePaths { neuron, powercap: self.powercap.clone() }
     }
 }
 
@@ -317,7 +321,7 @@ impl Serve {
             cache_dir: absolute(cache_dir)?,
             cache_bytes_max: u64::from(self.cache_limit) << 30,
             runner: absolute(runner)?,
-            host: Host::new(&self.platform, self.cores, &self.neuron.resolve())?,
+            host: Host::new(&self.platform, self.cores, &self.devices.resolve())?,
             grace_period: Duration::from_secs(self.grace_period),
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),

@@ -97,7 +97,7 @@ async fn usage_of(state_dir: &Path, jobs: &[Job]) -> HashMap<u32, v1::CoreUsage>
     let mut queries = JoinSet::new();
     for job in jobs.iter().filter(|job| !job.is_elsewhere()) {
         let socket = RunDir::new(state_dir, &job.id).socket();
-        queries.spawn(runner_status(socket));
+        queries.spawn(runner_status(socket, None));
     }
     let mut usage = HashMap::new();
     while let Some(answer) = queries.join_next().await {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use traind_proto::v1::DeviceFigures;
 
-use crate::host::discovery::{self, Discovery, DiscoveryError, FoundCore, NeuronPaths};
+use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, FoundCore};
 
 /// A platform's cores on this host.
 #[derive(Clone)]
@@ -25,9 +25,9 @@ impl Host {
     pub(crate) fn new(
         platform: &str,
         core_count: Option<NonZeroU32>,
-        neuron: &NeuronPaths,
+        paths: &DevicePaths,
     ) -> Result<Host, DiscoveryError> {
-        let source = discovery::of_platform(platform, neuron);
+        let source = discovery::of_platform(platform, paths);
         let found = match (source.cores(), core_count) {
             (Ok(found), _) => found,
             (Err(_), Some(_)) => Vec::new(),
@@ -63,6 +63,13 @@ impl Host {
     pub(crate) fn device_statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         self.source.statistics()
     }
+
+    /// Reads the energy that some cores have used since some time, in joules; `None` if the host does not
+    /// report it for all of them. Blocks on files and drivers.
+    pub(crate) fn energy_joules(&self, cores: &[u32]) -> Option<f64> {
+        let read = self.source.energy_joules(self.core_count());
+        cores.iter().map(|core| read.get(core).copied()).sum()
+    }
 }
 
 impl fmt::Debug for Host {
@@ -79,6 +86,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::host::discovery::NeuronPaths;
 
     fn check(device: &str, cores: u32, expect: &[u32]) {
         let folder = tempfile::tempdir().unwrap();
@@ -86,7 +94,8 @@ mod tests {
         fs::create_dir_all(first.join("info/architecture")).unwrap();
         fs::write(first.join("core_count"), "2\n").unwrap();
         fs::write(first.join("info/architecture/device_name"), device).unwrap();
-        let paths = NeuronPaths { sysfs: folder.path().to_owned(), ..NeuronPaths::default() };
+        let neuron = NeuronPaths { sysfs: folder.path().to_owned(), ..NeuronPaths::default() };
+        let paths = DevicePaths { neuron, ..DevicePaths::default() };
         let host = Host::new("neuron", NonZeroU32::new(cores), &paths).unwrap();
         assert_eq!(host.core_counts().as_deref(), Some(expect), "{device}");
     }
@@ -96,6 +105,6 @@ mod tests {
         check("Trainium1\n", 32, &[1, 2, 8, 16, 32]);
         check("Trainium1\n", 2, &[1, 2]);
         check("Trainium2\n", 64, &[1, 2, 4, 8, 16, 32, 64]);
-        assert_eq!(Host::new("cpu", None, &NeuronPaths::default()).unwrap().core_counts(), None);
+        assert_eq!(Host::new("cpu", None, &DevicePaths::default()).unwrap().core_counts(), None);
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn job(job: Job) -> v1::Job {
         warnings: job.warnings.into_iter().map(warning).collect(),
         restarts: job.restarts,
         billed_seconds: job.billed_seconds,
+        energy_joules: job.energy_joules,
         price_per_hour: job.price_per_hour,
         engine: job.engine,
         host_count: job.hosts,

@@ -47,7 +47,7 @@ pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
-pub use schema::resources::{Engine, Platform, Resources, cost};
+pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{
     EvalStrategy, HubStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,

@@ -50,6 +50,11 @@ class Costs(WithDaemon):
         job = self.client.job("tiny")
         self.assertEqual((job.billed_seconds, job.cost, job.savings), (1800.0, 1.0, 1.5))
 
+    def test_energy_is_known_where_the_host_reports_it(self):
+        self.assertIsNone(self.job().energy_joules)
+        self.daemon.answers = [support.job(energy_joules=7200.0)]
+        self.assertEqual(self.client.job("tiny").energy_joules, 7200.0)
+
 
 class Submitting(WithDaemon):
     def submit(self, *arguments, **keywords):

@@ -49,6 +49,7 @@ struct Shared {
     memory: MemoryUsage,
     memory_total: u64,
     peak_flops: f64,
+    energy_joules: Option<f64>,
     busy: BusyMeter,
     work: WorkMeter,
     /// The pipeline stage of each core; empty without a pipeline.
@@ -67,6 +68,7 @@ impl Activity {
             memory: MemoryUsage::default(),
             memory_total: 0,
             peak_flops: 0.0,
+            energy_joules: None,
             busy: BusyMeter::new(Instant::now()),
             work: WorkMeter::new(Instant::now(), HISTORY),
             stages: Vec::new(),
@@ -128,6 +130,16 @@ impl Activity {
             bubble_percent: 100.0 * shared.bubbles.share(now, *stage),
         };
         shared.stages.iter().map(usage).collect()
+    }
+
+    /// Sets the energy that the job has used, in joules.
+    pub(crate) fn set_energy(&self, joules: f64) {
+        self.lock().energy_joules = Some(joules);
+    }
+
+    /// The energy that the job had used when the daemon last reported it.
+    pub(crate) fn energy_joules(&self) -> Option<f64> {
+        self.lock().energy_joules
     }
 
     /// Counts a program that was launched; `work` is what it does on each core.

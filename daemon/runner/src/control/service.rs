@@ -135,8 +135,11 @@ impl Runner for RunnerService {
 
     async fn get_status(
         &self,
-        _request: Request<GetStatusRequest>,
+        request: Request<GetStatusRequest>,
     ) -> Result<Response<RunnerStatus>, Status> {
+        if let Some(joules) = request.into_inner().energy_joules {
+            self.activity.set_energy(joules);
+        }
         let now = self.activity.status();
         Ok(Response::new(RunnerStatus {
             job_id: self.job_id.clone(),

@@ -95,6 +95,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     if outcome == Outcome::Completed {
         finished.output_dir = context.remote.output_name(&context.spec.job.output_dir);
     }
+    finished.energy_joules = context.reporter.activity.energy_joules();
     let failure = finished.failure.clone();
     context.reporter.journal.record_last(Kind::Finished(finished))?;
     if let Some(failure) = failure {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
-use traind_job_file::{DataSetUrl, JobFile, ModelSource, cost};
+use traind_job_file::{DataSetUrl, JobFile, ModelSource, cost, energy};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
@@ -41,7 +41,8 @@ pub(super) fn save(
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
-    write_card(folder, job, prepared, progress)?;
+    let joules = context.reporter.activity.energy_joules();
+    write_card(folder, job, prepared, progress, joules)?;
     output::sync_folder(folder)?;
     Ok(context.reporter.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),
@@ -99,6 +100,7 @@ fn write_card(
     job: &JobFile,
     prepared: &Prepared,
     progress: &Progress,
+    energy_joules: Option<f64>,
 ) -> RunResult<()> {
     let Prepared { open, train_rows, .. } = prepared;
     let (train, config) = (&job.train, open.model.config());
@@ -112,7 +114,7 @@ fn write_card(
         task: &job.model.task.to_string(),
         pipeline_tag: open.task.pipeline_tag(),
         train_rows: *train_rows,
-        effort: effort(job, progress.totals.seconds),
+        effort: effort(job, progress.totals.seconds, energy_joules),
         labels: &open.task.labels(config)?,
         arguments: vec![
             ("learning_rate", train.learning_rate.to_string()),
@@ -131,12 +133,14 @@ fn write_card(
     output::write_of_several(&folder.join("README.md"), card.render().as_bytes())
 }
 
-/// The time of training, with its cost where there is a price.
-fn effort(job: &JobFile, seconds: f64) -> String {
+/// The time of training, with its cost where there is a price, and the job's energy where it is known.
+fn effort(job: &JobFile, seconds: f64, energy_joules: Option<f64>) -> String {
     let (cores, platform) = (job.resources.cores, job.resources.platform);
     let price = job.resources.price_per_hour;
     let cost = price.map(|price| format!(", which cost {:.2}", cost(price, seconds)));
-    format!("Training took {seconds:.0} s on {cores} {platform} cores{}.", cost.unwrap_or_default())
+    let used = energy_joules.map(|joules| format!(" The job used {}.", energy(joules)));
+    let (cost, used) = (cost.unwrap_or_default(), used.unwrap_or_default());
+    format!("Training took {seconds:.0} s on {cores} {platform} cores{cost}.{used}")
 }
 
 fn base_model(job: &JobFile, open: &OpenModel) -> String {
@@ -159,4 +163,20 @@ fn evaluated_data(job: &JobFile) -> Option<EvaluatedData> {
         name: data_set.map_or_else(file, |url| url.id),
         split: "validation",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_has_cost_and_energy_where_they_are_known() {
+        let yaml = "name: a\nmodel: {name_or_path: ./a, task: causal-lm}\ndata: {train: a.txt}\n\
+                    resources: {cores: 2}\noutput_dir: out";
+        let mut job = JobFile::parse(yaml, Path::new("/")).unwrap().job;
+        assert_eq!(effort(&job, 90.4, None), "Training took 90 s on 2 cpu cores.");
+        job.resources.price_per_hour = Some(2.0);
+        let expect = "Training took 1800 s on 2 cpu cores, which cost 1.00. The job used 5.0 Wh.";
+        assert_eq!(effort(&job, 1800.0, Some(18_000.0)), expect);
+    }
 }

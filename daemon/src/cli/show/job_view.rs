@@ -42,6 +42,8 @@ pub(crate) struct JobView {
     output_dir: String,
     billed_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    energy_joules: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     price_per_hour: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_demand_price_per_hour: Option<f64>,
@@ -155,6 +157,7 @@ impl From<v1::Job> for JobView {
             cores: job.cores,
             output_dir: job.output_dir,
             billed_seconds: job.billed_seconds,
+            energy_joules: job.energy_joules,
             price_per_hour: job.price_per_hour,
             on_demand_price_per_hour: job.on_demand_price_per_hour,
             cost: job.price_per_hour.map(|price| cost(price, job.billed_seconds)),

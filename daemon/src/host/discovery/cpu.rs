@@ -1,13 +1,24 @@
-//! CPUs: one core per processor, without statistics.
+//! CPUs: one core per processor, without statistics but for the energy that all of them use.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use traind_proto::v1::DeviceFigures;
 
+use super::rapl::Rapl;
 use super::{Discovery, DiscoveryError, FoundCore};
 
-pub(super) struct Cpu;
+pub(super) struct Cpu {
+    rapl: Rapl,
+}
+
+impl Cpu {
+    /// `powercap`: the folder of energy counters, unless it is the kernel's.
+    pub(super) fn new(powercap: Option<&Path>) -> Cpu {
+        Cpu { rapl: Rapl::new(powercap) }
+    }
+}
 
 impl Discovery for Cpu {
     fn cores(&self) -> Result<Vec<FoundCore>, DiscoveryError> {
@@ -18,6 +29,12 @@ impl Discovery for Cpu {
 
     fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         BTreeMap::new()
+    }
+
+    /// Divides the energy of all processors evenly.
+    fn energy_joules(&self, core_count: u32) -> BTreeMap<u32, f64> {
+        let Some(joules) = self.rapl.joules() else { return BTreeMap::new() };
+        (0..core_count).map(|core| (core, joules / f64::from(core_count))).collect()
     }
 }
 

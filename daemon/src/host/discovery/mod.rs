@@ -9,6 +9,7 @@ mod monitor;
 mod neuron;
 mod neuron_ls;
 mod nvidia;
+mod rapl;
 mod sysfs;
 mod timeout;
 
@@ -20,7 +21,15 @@ use traind_proto::v1::DeviceFigures;
 
 use neuron_ls::NeuronLsError;
 
-/// Paths of Neuron's driver and tools. The defaults are those of the vendor's packages.
+/// Paths of drivers and tools. The defaults are those of the kernel and of the vendors' packages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DevicePaths {
+    pub neuron: NeuronPaths,
+    /// Folder of the CPUs' energy counters in sysfs.
+    pub powercap: Option<PathBuf>,
+}
+
+/// Paths of Neuron's driver and tools.
 #[derive(Clone, Debug)]
 pub(crate) struct NeuronPaths {
     /// Folder of the devices in sysfs.
@@ -69,13 +78,19 @@ pub(crate) trait Discovery: Send + Sync {
 
     /// Current statistics of each core, by its number.
     fn statistics(&self) -> BTreeMap<u32, DeviceFigures>;
+
+    /// Energy that each core has used since some time, in joules, by its number. The host has
+    /// `core_count` cores. Without entries where no device reports it.
+    fn energy_joules(&self, _core_count: u32) -> BTreeMap<u32, f64> {
+        BTreeMap::new()
+    }
 }
 
 /// Returns the source for a platform.
-pub(crate) fn of_platform(platform: &str, neuron: &NeuronPaths) -> Arc<dyn Discovery> {
+pub(crate) fn of_platform(platform: &str, paths: &DevicePaths) -> Arc<dyn Discovery> {
     match platform {
-        "neuron" => Arc::new(neuron::Neuron::new(neuron)),
+        "neuron" => Arc::new(neuron::Neuron::new(&paths.neuron)),
         "cuda" => Arc::new(nvidia::Nvidia::new()),
-        _ => Arc::new(cpu::Cpu),
+        _ => Arc::new(cpu::Cpu::new(paths.powercap.as_deref())),
     }
 }

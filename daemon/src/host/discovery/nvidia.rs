@@ -58,6 +58,15 @@ impl Discovery for Nvidia {
             .filter_map(|index| Some((index, read(&self.device(index)?))))
             .collect()
     }
+
+    /// Since the driver was loaded. GPUs before Volta do not report it.
+    fn energy_joules(&self, core_count: u32) -> BTreeMap<u32, f64> {
+        let joules = |index| {
+            let millijoules = self.device(index)?.total_energy_consumption().ok()?;
+            Some((index, millijoules as f64 / 1e3))
+        };
+        (0..core_count).filter_map(joules).collect()
+    }
 }
 
 fn read(device: &Device<'_>) -> DeviceFigures {

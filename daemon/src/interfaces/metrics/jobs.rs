@@ -43,6 +43,10 @@ fn costs(gauges: &mut Gauges, billed: &Billed) {
     );
     let help = "Cost that these runs would have had on demand, beyond what they cost";
     gauges.set("traind_spot_savings", help, &none, billed.saved);
+    if let Some(joules) = billed.energy_joules {
+        let help = "Energy of all jobs, where the host reports it";
+        gauges.set("traind_energy_joules", help, &none, joules);
+    }
 }
 
 /// The jobs that get series of their own: all active ones, and the oldest waiting ones, since a queue
@@ -66,6 +70,9 @@ fn job_metrics(gauges: &mut Gauges, job: &Job) {
     if job.state == JobState::Pending {
         let seconds = (clock::now() - job.create_time) as f64 / 1e6;
         set("traind_job_waiting_seconds", "Time since a waiting job was accepted", seconds);
+    }
+    if let Some(joules) = job.energy_joules {
+        set("traind_job_energy_joules", "Energy that the job has used", joules);
     }
     if let Some(step) = &job.progress {
         progress(&mut set, step);

@@ -63,6 +63,8 @@ pub(crate) struct Job {
     pub place_time: Option<i64>,
     /// How long earlier runs held the job's cores.
     pub billed_seconds: f64,
+    /// The energy of all runs, if the host reports it.
+    pub energy_joules: Option<f64>,
     pub price_per_hour: Option<f64>,
     /// The price if the host were no spot instance.
     pub on_demand_price_per_hour: Option<f64>,
@@ -157,7 +159,7 @@ pub(crate) struct JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, price_per_hour, on_demand_price_per_hour, receivers, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, engine, hosts, cluster, cluster_restarts, host_names, host_failures, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, energy_joules, price_per_hour, on_demand_price_per_hour, receivers, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, engine, hosts, cluster, cluster_restarts, host_names, host_failures, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
@@ -235,6 +237,7 @@ impl Job {
             after: row.get("after")?,
             place_time: row.get("place_time")?,
             billed_seconds: row.get("billed_seconds")?,
+            energy_joules: row.get("energy_joules")?,
             price_per_hour: row.get("price_per_hour")?,
             on_demand_price_per_hour: row.get("on_demand_price_per_hour")?,
             receivers: optional::<Vec<Receiver>>(row, "receivers")?.unwrap_or_default(),

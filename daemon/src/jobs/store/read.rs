@@ -27,6 +27,8 @@ pub(crate) struct Billed {
     pub cost: f64,
     /// How much more they would have cost on demand.
     pub saved: f64,
+    /// The energy of all jobs whose hosts report it.
+    pub energy_joules: Option<f64>,
 }
 
 impl Store {
@@ -116,12 +118,18 @@ impl Store {
         self.many(sql, params![job, from, limit], decoded, "read events")
     }
 
-    /// Returns sums over the ended runs of all jobs.
+    /// Returns sums over the ended runs of all jobs, and their energy.
     pub(crate) fn billed(&self) -> Result<Billed, StoreError> {
         let sql = "SELECT total(billed_seconds), total(billed_seconds * price_per_hour) / 3600,
-            total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600 FROM jobs";
+            total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
+            sum(energy_joules) FROM jobs";
         let read = |row: &Row<'_>| {
-            Ok(Billed { seconds: row.get(0)?, cost: row.get(1)?, saved: row.get(2)? })
+            Ok(Billed {
+                seconds: row.get(0)?,
+                cost: row.get(1)?,
+                saved: row.get(2)?,
+                energy_joules: row.get(3)?,
+            })
         };
         self.reader().query_row(sql, [], read).map_err(StoreError::sqlite("sum up costs"))
     }

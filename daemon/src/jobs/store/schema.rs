@@ -123,6 +123,9 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN on_demand_price_per_hour REAL;
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN energy_joules REAL; -- NULL for a job whose host does not report energy
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

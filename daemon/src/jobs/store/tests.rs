@@ -367,6 +367,22 @@ fn a_restored_run_is_billed_from_its_first_to_its_last_event() {
 }
 
 #[test]
+fn energy_is_added_up_and_restored_from_the_last_events_of_runs() {
+    let (_folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    store.add_energy("a", 30.0).unwrap();
+    assert_eq!(store.add_energy("a", 12.0).unwrap().energy_joules, Some(42.0));
+    let end =
+        |joules| event(Kind::Finished(Finished { energy_joules: joules, ..Finished::default() }));
+    store.record("a", vec![end(Some(40.0))], 1).unwrap();
+    assert_eq!(store.get("a").unwrap().energy_joules, Some(42.0), "its own sum is newer");
+    store.record("a", vec![end(Some(50.0)), end(None)], 2).unwrap();
+    assert_eq!(store.get("a").unwrap().energy_joules, Some(50.0));
+    assert_eq!(store.billed().unwrap().energy_joules, Some(50.0));
+}
+
+#[test]
 fn folders_of_outputs_and_checkpoints_are_not_shared() {
     let (_folder, store) = store();
     let job = |id: &str, output: &str, checkpoints: Option<&str>| NewJob {

@@ -130,6 +130,14 @@ impl Store {
         })
     }
 
+    /// Adds energy that a job has used.
+    pub(crate) fn add_energy(&self, id: &str, joules: f64) -> Result<Job, StoreError> {
+        self.edit(id, |draft| {
+            *draft.job.energy_joules.get_or_insert_default() += joules;
+            Ok(())
+        })
+    }
+
     /// Stores the reasons of waiting jobs, all in one transaction, since a queue may be long. An
     /// unchanged reason is no event.
     pub(crate) fn wait(&self, waiting: &[Waiting]) -> Result<(), StoreError> {
@@ -387,6 +395,9 @@ impl Draft<'_> {
                 if let Some(host) = failure.and_then(|failure| failure.host.as_deref()) {
                     self.job.blame_host(host);
                 }
+                // The daemon's own sum is greater, unless the store was rebuilt.
+                let known = [self.job.energy_joules, finished.energy_joules].into_iter().flatten();
+                self.job.energy_joules = known.reduce(f64::max);
                 self.job.finished = Some(finished.clone());
             }
             _ => {}
@@ -437,8 +448,8 @@ impl Draft<'_> {
 fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
-            place_time = :place_time, billed_seconds = :billed_seconds, restarts = :restarts, postponed = :postponed,
-            hindered = :hindered, not_before = :not_before, cluster = :cluster,
+            place_time = :place_time, billed_seconds = :billed_seconds, energy_joules = :energy_joules,
+            restarts = :restarts, postponed = :postponed, hindered = :hindered, not_before = :not_before, cluster = :cluster,
             cluster_restarts = :cluster_restarts, host_names = :host_names, host_failures = :host_failures,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
             metrics = :metrics, finished = :finished, failure = :failure
@@ -454,6 +465,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":attempt": job.attempt,
         ":place_time": job.place_time,
         ":billed_seconds": job.billed_seconds,
+        ":energy_joules": job.energy_joules,
         ":restarts": job.restarts,
         ":postponed": job.launch_retries,
         ":hindered": job.host_retries,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use traind_proto::event_log::EventLogError;
 use traind_proto::{reasons, v1};
 
+use super::energy::EnergyMeter;
 use super::heartbeat::Heartbeat;
 use super::runner::{Runner, SignalError};
 use super::runner_status::runner_status;
@@ -41,6 +42,7 @@ pub(super) struct Follower {
     stop: Stop,
     requests: StopRequests,
     heartbeat: Heartbeat,
+    energy: EnergyMeter,
     /// An event of this runner was stored, so it has the log open.
     has_reported: bool,
     /// The runner hung or exceeded its time limit.
@@ -75,6 +77,7 @@ impl Follower {
             stop,
             requests,
             heartbeat,
+            energy: EnergyMeter::new(Instant::now()),
             has_reported: false,
             overdue: None,
             damage: None,
@@ -83,6 +86,21 @@ impl Follower {
 
     /// Returns once the runner has ended; `None` if the daemon closes before.
     pub(super) async fn run(mut self) -> Option<Ended> {
+        self.measure_energy(false).await;
+        let ended = self.until_end().await;
+        self.measure_energy(true).await;
+        ended?;
+        let exit = self.reap();
+        let end = self.runner.as_ref().and_then(Runner::end);
+        let overtime = || end.as_ref().and_then(|end| limit_reached(&self.job, end));
+        let trouble = self.damage.or(self.overdue).or_else(overtime);
+        // A request to cancel may have been stored since the last event.
+        let id = self.job.id.clone();
+        let job = self.supervisor.store.run(move |store| store.get(&id)).await.unwrap_or(self.job);
+        Some(Ended { job, exit, killed: self.stop.killed(), end, trouble })
+    }
+
+    async fn until_end(&mut self) -> Option<()> {
         loop {
             if self.job.is_adopted() && self.supervisor.draining.is_cancelled() {
                 // Others started it, and a later daemon follows it further.
@@ -92,8 +110,9 @@ impl Follower {
             // Checked before the log is read, so that its last events are not missed.
             let ended = self.runner.as_ref().is_none_or(Runner::has_ended);
             match self.copy_events(ended).await {
-                Ok(()) if ended => break,
+                Ok(()) if ended => return Some(()),
                 Ok(()) => {
+                    self.measure_energy(false).await;
                     self.check_progress().await;
                     self.stop_if_requested().await;
                 }
@@ -104,14 +123,6 @@ impl Follower {
             }
             self.supervisor.pause(PERIOD).await?;
         }
-        let exit = self.reap();
-        let end = self.runner.as_ref().and_then(Runner::end);
-        let overtime = || end.as_ref().and_then(|end| limit_reached(&self.job, end));
-        let trouble = self.damage.or(self.overdue).or_else(overtime);
-        // A request to cancel may have been stored since the last event.
-        let id = self.job.id.clone();
-        let job = self.supervisor.store.run(move |store| store.get(&id)).await.unwrap_or(self.job);
-        Some(Ended { job, exit, killed: self.stop.killed(), end, trouble })
     }
 
     /// Stores what a cluster reports about the job, or looks for signs of life in an adopted run.
@@ -163,6 +174,33 @@ impl Follower {
         Ok(())
     }
 
+    /// Adds the energy that a runner on this host has used since the last call. `ends`: it has ended, or
+    /// the daemon leaves it.
+    async fn measure_energy(&mut self, ends: bool) {
+        let now = Instant::now();
+        if !matches!(self.runner, Some(Runner::Process(_))) || !(ends || self.energy.is_due(now)) {
+            return;
+        }
+        let (host, cores) = (self.supervisor.settings.host.clone(), self.job.cores.clone());
+        let read = tokio::task::spawn_blocking(move || host.energy_joules(&cores)).await;
+        self.energy.add(now, read.ok().flatten());
+        let Some(joules) = self.energy.take(now, ends) else { return };
+        let id = self.job.id.clone();
+        match self.supervisor.store.run(move |store| store.add_energy(&id, joules)).await {
+            Ok(job) => self.job = job,
+            Err(error) => tracing::error!(job = self.job.id, %error, "store the energy of a job"),
+        }
+    }
+
+    /// The energy that the job has used so far, in joules, if the host reports it.
+    fn energy_joules(&self) -> Option<f64> {
+        let unstored = self.energy.unstored();
+        let stored = self.job.energy_joules;
+        let used = unstored.map(|joules| joules + stored.unwrap_or_default()).or(stored);
+        // Nothing has been measured yet.
+        used.filter(|joules| *joules > 0.0)
+    }
+
     /// Notices a runner that hangs or has run out of time.
     async fn check_progress(&mut self) {
         let ending = self.overdue.is_some() || self.job.finished.is_some();
@@ -174,7 +212,7 @@ impl Follower {
         if ending || self.job.is_elsewhere() || !self.heartbeat.is_due(Instant::now()) {
             return;
         }
-        let status = runner_status(self.run_dir.socket()).await;
+        let status = runner_status(self.run_dir.socket(), self.energy_joules()).await;
         let step = self.job.progress.as_ref().map_or(0, |progress| progress.step);
         let logged = (self.job.log_offset, step);
         self.overdue = self.heartbeat.observe(Instant::now(), logged, status.as_ref());

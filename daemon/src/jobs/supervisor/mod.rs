@@ -5,6 +5,7 @@ mod adopted_run;
 pub(crate) mod claim;
 mod cluster_run;
 mod delegated;
+mod energy;
 pub(crate) mod environment;
 pub(crate) mod fence;
 mod follow;

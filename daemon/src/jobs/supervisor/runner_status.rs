@@ -13,11 +13,14 @@ use traind_proto::v1::{self, runner_client::RunnerClient};
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the status of the runner that serves `socket`, or `None` if no runner serves it or
-/// the runner does not answer in time.
-pub(crate) async fn runner_status(socket: PathBuf) -> Option<v1::RunnerStatus> {
+/// the runner does not answer in time. `energy_joules`: what the job has used so far, if known.
+pub(crate) async fn runner_status(
+    socket: PathBuf,
+    energy_joules: Option<f64>,
+) -> Option<v1::RunnerStatus> {
     let answer = async {
         let mut client = RunnerClient::new(connect(socket).await.ok()?);
-        Some(client.get_status(v1::GetStatusRequest {}).await.ok()?.into_inner())
+        Some(client.get_status(v1::GetStatusRequest { energy_joules }).await.ok()?.into_inner())
     };
     tokio::time::timeout(TIMEOUT, answer).await.ok().flatten()
 }

@@ -45,8 +45,9 @@ fn neuron_host() -> Host {
     host
 }
 
-fn nvidia_host() -> Host {
-    let mut host = Host::new(2, COMPLETES);
+/// A host with NVIDIA's driver whose runner is the shell script `script`.
+pub(super) fn nvidia_host(script: &str) -> Host {
+    let mut host = Host::new(2, script);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemon/services/nvml.c");
     let mut compile = Command::new("cc");
     compile.args(["-shared", "-fPIC", "-o"]).arg(host.path("libnvidia-ml.so.1")).arg(source);
@@ -89,7 +90,7 @@ async fn free_cores_have_statistics_of_driver_and_monitor() {
 
 #[tokio::test]
 async fn gpus_have_statistics_and_lost_ones_keep_their_number() {
-    let mut host = nvidia_host();
+    let mut host = nvidia_host(COMPLETES);
     host.start().await;
     let start = Instant::now();
     let reading = loop {

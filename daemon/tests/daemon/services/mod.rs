@@ -1,6 +1,7 @@
 //! The daemon's services besides jobs, and their limits.
 
 mod devices;
+mod energy;
 mod limits;
 mod metrics;
 mod serving;

@@ -76,6 +76,14 @@ int nvmlDeviceGetPowerUsage(void *handle, unsigned *milliwatts) {
   return SUCCESS;
 }
 
+/* Each reading is 250 J after the one before. */
+int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
+  static unsigned long long total = 7000000000000ULL;
+  (void)handle;
+  *millijoules = total += 250000;
+  return SUCCESS;
+}
+
 /* GPUs without ECC memory answer so. */
 int nvmlDeviceGetMemoryErrorCounter(void *handle, int type, int counter, int location,
                                     unsigned long long *errors) {

@@ -43,6 +43,17 @@ impl Resources {
     }
 }
 
+const JOULES_PER_WATT_HOUR: f64 = 3600.0;
+
+/// Formats energy as "812 J", "41.2 Wh" or "1.25 kWh".
+pub fn energy(joules: f64) -> String {
+    match joules / JOULES_PER_WATT_HOUR {
+        watt_hours if watt_hours >= 1000.0 => format!("{:.2} kWh", watt_hours / 1000.0),
+        watt_hours if watt_hours >= 1.0 => format!("{watt_hours:.1} Wh"),
+        _ => format!("{joules:.0} J"),
+    }
+}
+
 /// The price of holding cores for so many seconds.
 pub fn cost(price_per_hour: f64, seconds: f64) -> f64 {
     price_per_hour * seconds / 3600.0
@@ -69,5 +80,18 @@ spelled! {
         Cuda = "cuda" | "gpu",
         /// The host's own processor.
         Cpu = "cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_has_the_unit_of_its_magnitude() {
+        assert_eq!(energy(0.4), "0 J");
+        assert_eq!(energy(3599.0), "3599 J");
+        assert_eq!(energy(148_320.0), "41.2 Wh");
+        assert_eq!(energy(4.5e6), "1.25 kWh");
     }
 }

@@ -134,6 +134,11 @@ class JobView:
         return None if cost is None or full is None else full - cost
 
     @property
+    def energy_joules(self) -> float | None:
+        """Energy that it has used over all its runs, in joules; None where its host does not report energy."""
+        return self._message.energy_joules if self._message.HasField("energy_joules") else None
+
+    @property
     def cancel_reason(self) -> str:
         """Who or what cancelled it."""
         return self._message.cancel_reason

@@ -121,6 +121,7 @@ function showHead(page, head, job) {
     el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, restarted ${job.restarts} times` : ""}`),
     job.billed_seconds ? el("p", { class: "dim" }, billed(job)) : null,
+    job.energy_joules !== undefined ? el("p", { class: "dim" }, `Used ${energy(job.energy_joules)}`) : null,
     job.parent ? el("p", { class: "dim" }, "Continues ", el("a", { href: `#/jobs/${job.parent.job_id}` }, job.parent.job_id), ` from step ${job.parent.step}`) : null,
     job.waiting_reason ? el("p", { class: "note card" }, `${job.queue_position ? `Number ${job.queue_position} in the queue. ` : ""}Waiting: ${job.waiting_reason}`) : null,
     job.failure ? el("p", { class: "note bad card" }, `${job.failure.reason}: ${job.failure.message}`) : null,
@@ -139,6 +140,12 @@ function billed(job) {
     text.push(`${cost(job.on_demand_price_per_hour - job.price_per_hour).toFixed(2)} less than on demand`);
   }
   return text.join(", ");
+}
+
+function energy(joules) {
+  const wattHours = joules / 3600;
+  if (wattHours >= 1000) return `${(wattHours / 1000).toFixed(2)} kWh`;
+  return wattHours >= 1 ? `${wattHours.toFixed(1)} Wh` : `${joules.toFixed(0)} J`;
 }
 
 function tiles(step, share, over) {
