@@ -182,7 +182,7 @@ fn gradients_of_blocks_are_those_of_finite_differences() {
 #[test]
 fn memory_grows_with_the_length() {
     let bytes = |positions| {
-        let case = Case { dropout: 0.1, ..Case::of(positions) };
+        let case = Case { key_heads: 2, ..Case::of(positions) };
         case.compile(in_blocks).memory().temp_bytes
     };
     let [short, long] = [1024, 4096].map(bytes);

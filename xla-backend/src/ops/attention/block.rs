@@ -47,6 +47,8 @@ struct Operands {
     starts: Option<Tensor>,
     /// The keys of random bits, where shares are dropped.
     random: Option<Tensor>,
+    /// False, which is known when what comes before the block is there.
+    never: Option<Tensor>,
 }
 
 impl Call {
@@ -111,6 +113,8 @@ impl Call {
         let shares = at.scores()?.sub(&largest?)?.exp()?.div(&sums?)?;
         let dropped = at.dropped(&shares)?.convert(at.value.dtype())?;
         let cotangent = part(&self.split_heads(cotangent, inputs)?, 1, &block.queries)?;
+        // Its product with all values would be as early as it can.
+        let cotangent = later(cotangent, at.never.as_ref())?;
         let to_dropped = cotangent.dot_general(&at.value, scores_dims())?.widen()?;
         let to_shares = at.dropped(&to_dropped)?;
         let along = shares.mul(&to_shares)?.sum_keep(&[3])?;
@@ -181,10 +185,6 @@ impl Operands {
             [] => None,
             awaited => Some(trace.never(awaited)?),
         };
-        let later = |x: Tensor| match &never {
-            Some(never) => x.withheld(never),
-            None => Ok(x),
-        };
         let split = |index: usize| call.split_heads(&inputs[index], inputs);
         let queries = |x: &Tensor, axis| part(x, axis, &block.queries);
         let keys = |x: &Tensor, axis| part(x, axis, &(0..block.keys));
@@ -194,12 +194,16 @@ impl Operands {
         Ok(Operands {
             call,
             first_query: block.queries.start,
-            query: later(queries(&split(0)?, 1)?)?,
-            key: keys(&split(1)?, 1)?,
-            value: keys(&split(2)?, 1)?,
+            query: later(queries(&split(0)?, 1)?, never.as_ref())?,
+            // Else compilers keep those of all blocks for the backward pass.
+            key: later(keys(&split(1)?, 1)?, never.as_ref())?,
+            value: later(keys(&split(2)?, 1)?, never.as_ref())?,
             mask: if mask.dims()[2] > 1 { queries(&mask, 2)? } else { mask },
             starts: call.is_causal.then(|| starts(&inputs[4])).transpose()?,
-            random: (call.spec.dropout > 0.0).then(|| later(random.clone())).transpose()?,
+            random: (call.spec.dropout > 0.0)
+                .then(|| later(random.clone(), never.as_ref()))
+                .transpose()?,
+            never,
         })
     }
 
@@ -230,6 +234,14 @@ impl Operands {
         let &[_, _, queries, columns] = shares.dims() else { return Ok(shares.clone()) };
         let rows = self.first_query..self.first_query + queries;
         shares.dropped(self.call.spec.dropout, &block_bits(keys, rows, columns)?)
+    }
+}
+
+/// `x`, which no program reads before it knows `never`.
+fn later(x: Tensor, never: Option<&Tensor>) -> Result<Tensor> {
+    match never {
+        Some(never) => x.withheld(never),
+        None => Ok(x),
     }
 }
 
