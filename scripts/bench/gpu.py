@@ -167,13 +167,12 @@ class Bench:
 
     def prepare(self, work):
         """A model with random weights, and rows, for `work`."""
-        import datafiles
-
         model, rows = self.scratch / f"{work.name}-model", self.scratch / f"{work.name}.jsonl"
         if not rows.exists():
             self.peer("random_model.py", work.family, work.task, self.options.tokenizer, model, work.shape)
-            texts, _ = datafiles.texts_and_labels(self.options.data / "train.parquet")
-            work.write_rows(texts, rows, 2 * work.batch * work.steps // (1 if work.task == gpu_work.CLASSIFY else 4))
+            description = self.describe(model, rows, work)
+            count = 2 * work.batch * work.steps // (1 if work.task == gpu_work.CLASSIFY else 4)
+            self.peer("speed_rows.py", description, self.options.data / "train.parquet", rows, count)
         return model, rows
 
     def speeds(self):
@@ -212,13 +211,18 @@ class Bench:
         }
 
     def trainer(self, model, rows, work, compile=False):
-        description, out = self.scratch / "work.json", self.scratch / "speed.json"
-        description.write_text(json.dumps(work.trainer(model, rows, compile, self.is_cpu)))
+        description, out = self.describe(model, rows, work, compile), self.scratch / "speed.json"
         with gpu_meter.Meter() as meter:
             self.peer("speed_trainer.py", description, out)
         measured = json.loads(out.read_text())
         run = gpu_daemon.Run(out, 0.0, 0.0, measured["speeds"])
         return {"samples_per_second": run.samples_per_second, **meter.measured()}
+
+    def describe(self, model, rows, work, compile=False):
+        """Writes the description of `work` for the programs of PyTorch's side."""
+        file = self.scratch / "work.json"
+        file.write_text(json.dumps(work.trainer(model, rows, compile, self.is_cpu)))
+        return file
 
     def compiled(self, model, rows, work):
         return self.trainer(model, rows, work, compile=True)

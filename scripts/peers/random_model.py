@@ -1,8 +1,8 @@
 """Saves a model of a family for a task with random weights, and a tokenizer with it.
 
 All families get the same tokenizer: a comparison of arithmetic does not mind which. A tiny model, the default, has no
-dropout. The others have the family's own dropout and, as pretrained models, no head: a small one has the shape of MiniLM
-(6 layers of 384; DistilBERT has 3), and the rest that of the model whose name they have.
+dropout. Those with a SHAPE have the family's own dropout and, as pretrained models, no head: a small one has the shape of
+MiniLM (6 layers of 384; DistilBERT has 3), and the rest that of the model whose name they have.
 
 usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [SHAPE|layers=N|MAX_SHARD_SIZE]
 """
@@ -32,10 +32,14 @@ POSITIONS = 128
 
 TINY = {"hidden": 64, "layers": 2, "heads": 4, "inner": 128}
 SHAPES = {
+    "tiny": TINY,
     "small": {"hidden": 384, "layers": 6, "heads": 12, "inner": 1536},
     "bert-large": {"hidden": 1024, "layers": 24, "heads": 16, "inner": 4096, "positions": 512},
     "gpt2": {"hidden": 768, "layers": 12, "heads": 12, "inner": 3072, "positions": 1024, "vocabulary": 50257},
+    "llama-25m": {"hidden": 384, "layers": 8, "heads": 12, "inner": 1024, "positions": 512, "tied": True},
     "llama-1b": {"hidden": 2048, "layers": 16, "heads": 32, "inner": 8192, "positions": 1024, "dtype": "bfloat16"},
+    "t5-small": {"hidden": 512, "layers": 6, "heads": 8, "inner": 2048, "vocabulary": 32128, "activation": "relu"},
+    "vit-s": {"hidden": 384, "layers": 12, "heads": 6, "inner": 1536, "image": 224, "patch": 16},
 }
 DROPOUT = {
     "bert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
@@ -77,11 +81,15 @@ def config(family, task, tokenizer, shape=None):
     vocabulary, positions_max = size.get("vocabulary", len(tokenizer)), size.get("positions", POSITIONS)
     common = {"vocab_size": vocabulary, "pad_token_id": tokenizer.pad_token_id, "num_labels": labels}
     if family in IMAGES:
+        # DeiT's Auto class has a choice of two.
+        architecture = IMAGES[family].__name__.replace("Config", "ForImageClassification")
         return IMAGES[family](
-            hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
-            intermediate_size=size["inner"], image_size=pictures.SIZE, patch_size=PATCH, num_labels=labels,
+            architectures=[architecture], hidden_size=size["hidden"], num_hidden_layers=size["layers"],
+            num_attention_heads=size["heads"], intermediate_size=size["inner"],
+            image_size=size.get("image", pictures.SIZE), patch_size=size.get("patch", PATCH), num_labels=labels,
         )  # fmt: skip
     if family in DECODERS:
+        common |= {"tie_word_embeddings": True} if "tied" in size else {}
         return DECODERS[family](
             hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
             num_key_value_heads=size["heads"] // 2, intermediate_size=size["inner"], max_position_embeddings=positions_max,
@@ -111,12 +119,14 @@ def config(family, task, tokenizer, shape=None):
 
 
 def seq2seq_config(family, size, small, tokenizer, common):
-    """T5 has the shape of its version 1.1. Targets end with the separator, as all rows of this tokenizer."""
+    """T5 has the shape of its version 1.1 unless the size has another activation. Targets end with the separator, as all
+    rows of this tokenizer."""
     common |= {"eos_token_id": tokenizer.sep_token_id, "decoder_start_token_id": tokenizer.pad_token_id}
     if family.endswith("t5"):
         return SEQ2SEQ[family](
             d_model=size["hidden"], d_kv=size["hidden"] // size["heads"], d_ff=size["inner"], num_heads=size["heads"],
-            num_layers=size["layers"], feed_forward_proj="gated-gelu", **common, **({} if small else {"dropout_rate": 0.0}),
+            num_layers=size["layers"], feed_forward_proj=size.get("activation", "gated-gelu"),
+            **common, **({} if small else {"dropout_rate": 0.0}),
         )  # fmt: skip
     layers = {f"{stack}_layers": size["layers"] for stack in STACKS}
     heads = {f"{stack}_attention_heads": size["heads"] for stack in STACKS}
@@ -127,9 +137,9 @@ def seq2seq_config(family, size, small, tokenizer, common):
     )  # fmt: skip
 
 
-def write_image_processor(family, folder):
+def write_image_processor(family, pixels, folder):
     """Its class needs a library of images, which these comparisons do without."""
-    size = {"height": pictures.SIZE, "width": pictures.SIZE}
+    size = {"height": pixels, "width": pixels}
     name = IMAGES[family].__name__.replace("Config", "ImageProcessor")
     keys = {"image_processor_type": name, "size": size, "crop_size": size}
     (Path(folder) / "preprocessor_config.json").write_text(json.dumps(keys))
@@ -167,6 +177,6 @@ if __name__ == "__main__":
     auto = transformers.AutoModel if shape else AUTO[task]
     auto.from_config(config(family, task, tokenizer, shape), dtype=dtype).save_pretrained(out, **files)
     if family in IMAGES:
-        write_image_processor(family, out)
+        write_image_processor(family, size.get("image", pictures.SIZE), out)
     else:
         tokenizer.save_pretrained(out)

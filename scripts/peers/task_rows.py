@@ -62,9 +62,9 @@ def rewritten(text, index):
 
 
 @rows_of("image-classification")
-def drawn(text, index):
-    """The text as an image, which `main` writes beside the rows."""
-    return {"image": pictures.of_text(text), "label": len(text) % 3}
+def drawn(text, index, size=pictures.SIZE):
+    """The text as an image, which `write_images` writes beside the rows."""
+    return {"image": pictures.of_text(text, size), "label": len(text) % 3}
 
 
 @rows_of("masked-lm")

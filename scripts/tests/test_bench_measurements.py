@@ -10,6 +10,7 @@ for folder in ("lib", "bench"):
 
 import report
 import service
+import shapes
 import startup
 import traind_side
 
@@ -78,6 +79,19 @@ class Report(unittest.TestCase):
         results = {"traind": runs(10, 30, 20), "trainer": runs(10, 1, 100)}
         self.assertEqual(report.ratio(results, "trainer"), "2.00x")
         self.assertEqual(report.ratio(results, "traind"), "")
+
+
+class Shapes(unittest.TestCase):
+    def test_the_speed_is_the_median_after_the_warm_up(self):
+        speeds = [(5, 1.0), (10, 1.0), (15, 30.0), (20, 40.0), (25, 20.0)]
+        self.assertEqual(shapes.measurements(speeds, 2.5), {"samples_per_second": 30.0, "loss": 2.5})
+
+    def test_brief_works_are_those_of_the_same_families(self):
+        self.assertEqual(shapes.BRIEF.keys(), shapes.WORKS.keys())
+        for work in [*shapes.BRIEF.values(), *shapes.WORKS.values()]:
+            self.assertEqual(work.batch % shapes.CORES, 0)
+            self.assertGreater(work.steps, shapes.WARM_UP_STEPS + 5)
+            self.assertIn("train", work.job("model", "rows", shapes.CORES))
 
 
 if __name__ == "__main__":

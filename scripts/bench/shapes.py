@@ -1,0 +1,164 @@
+"""Trains models of today's shapes with random weights here and with Hugging Face's Trainer, adapters with PEFT, in turn.
+
+Both take the same rows in the same order, all of one length, in float32 on two cores. Each speed is the median over the
+logged intervals after the warm-up, and rounds alternate, since the machine's speed drifts. The mean loss of the last
+interval is printed too. It shows that both do the same; T5's dropout is drawn otherwise.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+import report
+import service
+from work import Work
+
+PEERS = Path(__file__).parents[1] / "peers"
+CORES = 2
+WARM_UP_STEPS = 10
+# Of about eight tokens, so that no source is shorter than its length, and a row gives a block.
+TEXTS = 100
+LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}
+SHARED = {"bf16": False, "sampling": "sequential"}
+
+
+def causal(name, shape, length, steps, **more):
+    return Work(name, "llama", shape, "causal-lm", 4, length, steps, texts=TEXTS, **SHARED, **more)
+
+
+def seq2seq(shape, length, target_length, steps):
+    work = ("t5", "t5", shape, "seq2seq-lm", 8, length, steps)
+    return Work(*work, texts=TEXTS, target_length=target_length, **SHARED)
+
+
+def images(shape, pixels, steps):
+    return Work("vit", "vit", shape, "image-classification", 16, 0, steps, pixels=pixels, **SHARED)
+
+
+WORKS = {
+    work.name: work
+    for work in [
+        causal("llama", "llama-25m", 512, 40),
+        causal("llama-lora", "llama-25m", 512, 40, lora=LORA),
+        seq2seq("t5-small", 256, 64, 40),
+        images("vit-s", 224, 40),
+    ]
+}
+# Shows nothing but that it works.
+BRIEF = {
+    work.name: work
+    for work in [
+        causal("llama", "tiny", 64, 20),
+        causal("llama-lora", "tiny", 64, 20, lora=LORA),
+        seq2seq("tiny", 64, 16, 20),
+        images("tiny", 32, 20),
+    ]
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--traind", required=True, type=Path)
+    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--family", required=True, choices=["shapes", *WORKS], help="shapes: all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--brief", action="store_true", help="tiny models and few steps")
+    parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    works = BRIEF if options.brief else WORKS
+    results = {}
+    print(f"{'':12} {'side':8} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
+    for name in WORKS if options.family == "shapes" else [options.family]:
+        with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
+            results[name] = alternate(options, works[name], Path(scratch))
+        print(table(name, results[name]), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+
+
+def alternate(options, work, scratch):
+    """{side: [measurements of each round]}"""
+    model, rows = prepare(options, work, scratch)
+    sides = [("traind", traind), ("trainer", trainer)]
+    results = {name: [] for name, _ in sides}
+    for index in range(options.rounds):
+        for name, side in sides[:: -1 if index % 2 else 1]:
+            measured = side(options, work, model, rows, scratch)
+            results[name].append(measured)
+            print(f"round {index + 1} {name}: {measured['samples_per_second']:.2f} samples/s", file=sys.stderr)
+    return results
+
+
+def prepare(options, work, scratch):
+    """A model with random weights, and rows for all steps."""
+    model, rows = scratch / "model", scratch / "rows.jsonl"
+    peer(options, "random_model.py", work.family, work.task, options.model, model, work.shape)
+    texts, count = options.data / "train.parquet", work.batch * work.steps
+    peer(options, "speed_rows.py", describe(work, model, rows, scratch), texts, rows, count)
+    return model, rows
+
+
+def describe(work, model, rows, scratch):
+    """Writes the description of `work` for the peer's programs."""
+    file = scratch / "work.json"
+    file.write_text(json.dumps(work.trainer(model, rows, compile=False, cpu=True, threads=CORES)))
+    return file
+
+
+def peer(options, script, *arguments):
+    subprocess.run([options.peers_python, PEERS / script, *map(str, arguments)], check=True)
+
+
+def traind(options, work, model, rows, scratch):
+    job = work.job(model, rows, CORES) | {
+        "resources": {"platform": "cpu", "cores": CORES},
+        # CPU cores share memory, where two complete optimizers double the traffic.
+        "parallel": {"shard_optimizer_state": True},
+        "output_dir": str(scratch / "output"),
+    }
+    with service.Daemon(options.traind) as daemon:
+        logged = [(time, message.step, message.loss) for time, message in daemon.run(job).of_kind("step")]
+    speeds = [
+        (step, (step - step_before) * work.batch / (time - before))
+        for (before, step_before, _), (time, step, _) in zip(logged, logged[1:], strict=False)
+    ]
+    return measurements(speeds, logged[-1][2])
+
+
+def trainer(options, work, model, rows, scratch):
+    out = scratch / "speed.json"
+    peer(options, "speed_trainer.py", describe(work, model, rows, scratch), out)
+    measured = json.loads(out.read_text())
+    return measurements(measured["speeds"], measured["losses"][-1])
+
+
+def measurements(speeds, loss):
+    return {"samples_per_second": median(speed for step, speed in speeds if step > WARM_UP_STEPS), "loss": loss}
+
+
+def table(name, results):
+    lines = []
+    for side, runs in results.items():
+        speeds, losses = (report.measurements(runs, key) for key in ("samples_per_second", "loss"))
+        lines.append(
+            f"{name:12} {side:8} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
+            f"{median(losses):10.4f} {report.ratio(results, side):>12}"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except service.JobFailed as failure:
+        sys.exit(f"the job did not complete: {failure}")
