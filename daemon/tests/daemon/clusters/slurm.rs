@@ -217,8 +217,9 @@ async fn the_death_of_the_first_host_is_reported_by_another() {
 
 /// Two hosts, of which the second one has a log of its own.
 const REPORTS_ITS_HOSTS: &str = "
-say started; cp $frames/hosts.status .
+say started
 mkdir -p hosts/1; (run_dir=hosts/1; say started; say_steps 1 2)
+cp $frames/hosts.status .
 until [ -e go ]; do sleep 0.02; done
 say completed";
 
