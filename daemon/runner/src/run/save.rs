@@ -135,7 +135,7 @@ fn write_card(
 
 /// The time of training, with its cost where there is a price, and the job's energy where it is known.
 fn effort(job: &JobFile, seconds: f64, energy_joules: Option<f64>) -> String {
-    let (cores, platform) = (job.resources.cores, job.resources.platform);
+    let (cores, platform) = (job.resources.total_cores(), job.resources.platform);
     let price = job.resources.price_per_hour;
     let cost = price.map(|price| format!(", which cost {:.2}", cost(price, seconds)));
     let used = energy_joules.map(|joules| format!(" The job used {}.", energy(joules)));
@@ -178,5 +178,8 @@ mod tests {
         job.resources.price_per_hour = Some(2.0);
         let expect = "Training took 1800 s on 2 cpu cores, which cost 1.00. The job used 5.0 Wh.";
         assert_eq!(effort(&job, 1800.0, Some(18_000.0)), expect);
+        job.resources.hosts = 4;
+        let expect = "Training took 90 s on 8 cpu cores, which cost 0.05.";
+        assert_eq!(effort(&job, 90.0, None), expect);
     }
 }
