@@ -2,6 +2,7 @@
 
 use super::needed;
 use crate::graph::{Graph, Participants};
+use crate::mesh::{Axis, Mesh};
 use crate::stablehlo::Output;
 
 /// A collective operation.
@@ -17,6 +18,14 @@ pub struct Collective {
 }
 
 impl Collective {
+    /// The first axis of `mesh` along which the cores of a group differ; `None` between hosts.
+    pub fn axis(&self, mesh: &Mesh) -> Option<Axis> {
+        match self.participants {
+            Participants::Hosts(_) => None,
+            _ => mesh.axes_between(&self.participants.first()).first().copied(),
+        }
+    }
+
     /// The bytes that each core sends if the members of its group form a ring, in which a reduction moves as few as
     /// it can: all but one member's share of the operand, twice.
     pub fn sent_bytes(&self) -> f64 {

@@ -21,18 +21,14 @@ impl SentBytes {
     pub fn of(collectives: &[Collective], mesh: &Mesh) -> SentBytes {
         let mut sent = SentBytes::default();
         for collective in collectives {
-            let axis = match &collective.participants {
-                Participants::Hosts(_) => Some(&mut sent.hosts),
-                among => match mesh.axes_between(&among.first()).first() {
-                    Some(Axis::Data) => Some(&mut sent.data),
-                    Some(Axis::Tensor) => Some(&mut sent.tensor),
-                    Some(Axis::Pipeline) => Some(&mut sent.pipeline),
-                    None => None,
-                },
+            let bytes = match (&collective.participants, collective.axis(mesh)) {
+                (Participants::Hosts(_), _) => &mut sent.hosts,
+                (_, Some(Axis::Data)) => &mut sent.data,
+                (_, Some(Axis::Tensor)) => &mut sent.tensor,
+                (_, Some(Axis::Pipeline)) => &mut sent.pipeline,
+                (_, None) => continue,
             };
-            if let Some(bytes) = axis {
-                *bytes += collective.sent_bytes();
-            }
+            *bytes += collective.sent_bytes();
         }
         sent
     }

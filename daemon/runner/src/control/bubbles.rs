@@ -1,7 +1,8 @@
 //! The share of time in which the stages of a pipeline wait for each other.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use super::window::Window;
 
 /// The times of a batch that passed through a pipeline.
 #[derive(Clone, Debug)]
@@ -15,27 +16,22 @@ pub(crate) struct PipelineTime {
 /// The batches that passed in a window of time.
 #[derive(Debug)]
 pub(super) struct BubbleMeter {
-    window: Duration,
-    passed: VecDeque<(Instant, PipelineTime)>,
+    passed: Window<PipelineTime>,
 }
 
 impl BubbleMeter {
     pub(super) fn new(window: Duration) -> BubbleMeter {
-        BubbleMeter { window, passed: VecDeque::new() }
+        BubbleMeter { passed: Window::new(window) }
     }
 
     pub(super) fn add(&mut self, now: Instant, time: PipelineTime) {
-        while self.passed.front().is_some_and(|(at, _)| now.duration_since(*at) > self.window) {
-            self.passed.pop_front();
-        }
-        self.passed.push_back((now, time));
+        self.passed.add(now, time);
     }
 
     /// The share, from 0 to 1, of the batches' time that a stage was idle.
     pub(super) fn share(&self, now: Instant, stage: usize) -> f64 {
-        let recent = self.passed.iter().filter(|(at, _)| now.duration_since(*at) <= self.window);
         let (mut span, mut busy) = (Duration::ZERO, Duration::ZERO);
-        for (_, time) in recent {
+        for time in self.passed.recent(now) {
             span += time.span;
             busy += time.busy.get(stage).copied().unwrap_or_default();
         }

@@ -12,6 +12,7 @@ mod reporter;
 mod service;
 mod step_gates;
 mod stop;
+mod window;
 mod work;
 
 pub(crate) use activity::Activity;

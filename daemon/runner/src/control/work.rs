@@ -1,10 +1,11 @@
 //! Floating-point operations and communication of programs, and their rates.
 
-use std::collections::VecDeque;
 use std::ops::{AddAssign, Mul};
 use std::time::{Duration, Instant};
 
 use traind_xla::analysis::SentBytes;
+
+use super::window::Window;
 
 /// The work of one run of a program on one core, or such work per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,13 +41,12 @@ impl Mul<f64> for Work {
 #[derive(Debug)]
 pub(super) struct WorkMeter {
     started: Instant,
-    window: Duration,
-    launched: VecDeque<(Instant, Work)>,
+    launched: Window<Work>,
 }
 
 impl WorkMeter {
     pub(super) fn new(now: Instant, window: Duration) -> WorkMeter {
-        WorkMeter { started: now, window, launched: VecDeque::new() }
+        WorkMeter { started: now, launched: Window::new(window) }
     }
 
     /// Adds a program that is launched now. The first one starts the clock.
@@ -54,26 +54,18 @@ impl WorkMeter {
         if self.launched.is_empty() {
             self.started = now;
         }
-        self.evict(now);
-        self.launched.push_back((now, work));
+        self.launched.add(now, work);
     }
 
     /// Returns the work per second over the window, or since the first program if that is shorter.
     pub(super) fn rate(&self, now: Instant) -> Work {
-        let seconds = self.window.min(now.duration_since(self.started)).as_secs_f64();
+        let seconds = self.launched.length.min(now.duration_since(self.started)).as_secs_f64();
         if seconds <= 0.0 {
             return Work::default();
         }
-        let recent = self.launched.iter().filter(|(at, _)| now.duration_since(*at) <= self.window);
         let mut sum = Work::default();
-        recent.for_each(|(_, work)| sum += *work);
+        self.launched.recent(now).for_each(|work| sum += *work);
         sum * (1.0 / seconds)
-    }
-
-    fn evict(&mut self, now: Instant) {
-        while self.launched.front().is_some_and(|(at, _)| now.duration_since(*at) > self.window) {
-            self.launched.pop_front();
-        }
     }
 }
 

@@ -248,10 +248,9 @@ fn is_over_hosts(collective: &Collective) -> bool {
     matches!(collective.participants, Participants::Hosts(_))
 }
 
-/// Whether a collective is over an axis: one over several counts for `data`.
+/// Whether a collective of a stage is over an axis: one over several counts for `data`.
 fn is_over(collective: &Collective, mesh: &Mesh, axis: Axis) -> bool {
-    let Participants::Groups(_) = &collective.participants else { return false };
-    mesh.of_stage().axes_between(&collective.participants.first()).first() == Some(&axis)
+    collective.axis(&mesh.of_stage()) == Some(axis)
 }
 
 #[cfg(test)]

@@ -42,6 +42,11 @@ fn labels(core: &Core) -> Labels {
     labels
 }
 
+/// The labels with another one.
+fn with(labels: &Labels, name: &'static str, value: String) -> Labels {
+    labels.iter().cloned().chain([(name, value)]).collect()
+}
+
 fn usage_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     let mut set = |name, help, value| gauges.set(name, help, labels, value);
     let help = "Share of the last second in which the core computed, 0 to 1";
@@ -68,7 +73,7 @@ fn usage_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     memory_metrics(gauges, labels, usage);
     mesh_metrics(gauges, labels, usage);
     let phase = usage.phase().as_str_name().trim_start_matches("PHASE_").to_lowercase();
-    let labels: Vec<_> = labels.iter().cloned().chain([("phase", phase)]).collect();
+    let labels = with(labels, "phase", phase);
     gauges.set("traind_core_phase", "Current phase of the core; always 1", &labels, 1.0);
 }
 
@@ -81,8 +86,7 @@ fn memory_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
         ("code", memory.code_bytes),
     ];
     for (category, bytes) in parts {
-        let category = ("category", category.to_owned());
-        let labels: Vec<_> = labels.iter().cloned().chain([category]).collect();
+        let labels = with(labels, "category", category.to_owned());
         let help = "Memory that the job holds on the core, by category";
         gauges.set("traind_core_memory_bytes", help, &labels, bytes as f64);
     }
@@ -90,15 +94,13 @@ fn memory_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
 
 fn mesh_metrics(gauges: &mut Gauges, labels: &Labels, usage: &CoreUsage) {
     if let Some(stage) = &usage.stage {
-        let index = ("stage", stage.stage.to_string());
-        let labels: Vec<_> = labels.iter().cloned().chain([index]).collect();
+        let labels = with(labels, "stage", stage.stage.to_string());
         let help =
             "Share of the pipeline's time in which the core's stage waited for others, 0 to 1";
         gauges.set("traind_core_bubble_ratio", help, &labels, stage.bubble_percent / 100.0);
     }
     for (axis, rate) in usage.communication.iter().flat_map(text::axes) {
-        let axis = ("axis", axis.to_owned());
-        let labels: Vec<_> = labels.iter().cloned().chain([axis]).collect();
+        let labels = with(labels, "axis", axis.to_owned());
         let help =
             "Bytes that the core sends per second, by axis of the mesh, over the last minute";
         gauges.set("traind_core_sent_bytes_per_second", help, &labels, rate);

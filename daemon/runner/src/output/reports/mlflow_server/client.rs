@@ -230,14 +230,7 @@ fn message(answer: &str) -> String {
     message.chars().take(MESSAGE_CHARACTERS_MAX).collect()
 }
 
-/// An address may have a password.
+/// The address is left out, since it may have a password.
 fn unreachable(error: reqwest::Error) -> Problem {
-    let error = error.without_url();
-    let mut message = error.to_string();
-    let mut next = std::error::Error::source(&error);
-    while let Some(source) = next {
-        message = format!("{message}: {source}");
-        next = source.source();
-    }
-    Problem::Unreachable { message }
+    Problem::Unreachable { message: format!("{:#}", anyhow::Error::from(error.without_url())) }
 }

@@ -4,14 +4,15 @@
 //! `WandbCallback`. Later attempts of a job continue its run: what the log has after the checkpoint that
 //! they resume from is removed first.
 
-mod date;
 mod record_log;
 mod records;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::super::{LogEntry, failed, write_of_several};
@@ -20,7 +21,7 @@ use crate::error::RunResult;
 use record_log::RecordLog;
 use records::{
     Content, Environment, Exit, Header, History, Item, Metric, MetricOptions, RowNumber, Run,
-    Timestamp, Updates, Version,
+    Updates, Version,
 };
 
 /// The project of WandbCallback.
@@ -58,7 +59,7 @@ impl WandbRun {
         about: &About<'_>,
         logged: &[LogEntry],
     ) -> RunResult<WandbRun> {
-        let now = Timestamp::now();
+        let now = now();
         let folder = folder(wandb, about.job_id, now)?;
         let files = folder.join("files");
         fs::create_dir_all(&files).map_err(failed("create", &files))?;
@@ -143,9 +144,9 @@ impl WandbRun {
     /// Adds an entry to the history and to the summary. `is_new`: the log does not have it yet.
     fn add(&mut self, entry: &LogEntry, is_new: bool) -> RunResult<()> {
         let (mut row, of_training) = named(entry);
-        let now = Timestamp::now();
+        let now = now();
         row.insert("_step".to_owned(), json!(self.rows));
-        row.insert("_timestamp".to_owned(), json!(now.unix_seconds()));
+        row.insert("_timestamp".to_owned(), json!(unix_seconds(now)));
         row.insert("_runtime".to_owned(), json!(self.runtime(now)));
         let history = Content::History(History {
             items: items(&row),
@@ -163,13 +164,13 @@ impl WandbRun {
 
     fn end(&mut self, exit_code: i32) -> RunResult<()> {
         self.is_finished = true;
-        let runtime_seconds = self.runtime(Timestamp::now()) as i32;
+        let runtime_seconds = self.runtime(now()) as i32;
         self.log.append(Content::Exit(Exit { exit_code, runtime_seconds }))
     }
 
     /// Seconds since the start of the first attempt.
     fn runtime(&self, now: Timestamp) -> f64 {
-        (now.unix_seconds() - self.start.unix_seconds()).max(0.0)
+        (unix_seconds(now) - unix_seconds(self.start)).max(0.0)
     }
 
     /// Writes `config.yaml` as W&B does: each key has its value below it.
@@ -199,8 +200,23 @@ fn folder(wandb: &Path, id: &str, now: Timestamp) -> RunResult<PathBuf> {
     let names = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let known =
         names.filter(|name| name.starts_with(FOLDER_PREFIX) && name.ends_with(&suffix)).min();
-    let new = || format!("{FOLDER_PREFIX}{}{suffix}", date::compact(now.seconds));
+    let new = || format!("{FOLDER_PREFIX}{}{suffix}", compact(now));
     Ok(wandb.join(known.unwrap_or_else(new)))
+}
+
+fn now() -> Timestamp {
+    Timestamp::from(SystemTime::now())
+}
+
+/// Seconds since 1970.
+fn unix_seconds(time: Timestamp) -> f64 {
+    time.seconds as f64 + f64::from(time.nanos) / 1e9
+}
+
+/// Formats a time as `YYYYMMDD_HHMMSS` in UTC.
+fn compact(time: Timestamp) -> String {
+    let seconds = Timestamp { nanos: 0, ..time };
+    seconds.to_string().replace(['-', ':', 'Z'], "").replace('T', "_")
 }
 
 /// Lets `wandb sync` upload a run again, by removing its notes beside the log.

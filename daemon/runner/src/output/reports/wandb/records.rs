@@ -1,8 +1,7 @@
 //! The records of W&B's log, as far as traind writes them. The field numbers are W&B's.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use prost::{Message, Oneof};
+use prost_types::Timestamp;
 use serde_json::Value;
 
 #[derive(Clone, PartialEq, Message)]
@@ -137,26 +136,6 @@ pub(super) struct Exit {
     pub exit_code: i32,
     #[prost(int32, tag = "2")]
     pub runtime_seconds: i32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(super) struct Timestamp {
-    #[prost(int64, tag = "1")]
-    pub seconds: i64,
-    #[prost(int32, tag = "2")]
-    pub nanos: i32,
-}
-
-impl Timestamp {
-    pub(super) fn now() -> Timestamp {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp { seconds: now.as_secs() as i64, nanos: now.subsec_nanos() as i32 }
-    }
-
-    /// Seconds since 1970.
-    pub(super) fn unix_seconds(self) -> f64 {
-        self.seconds as f64 + f64::from(self.nanos) / 1e9
-    }
 }
 
 impl Item {

@@ -78,3 +78,14 @@ fn a_run_without_a_log_begins_with_what_the_job_has_logged() {
     let config = fs::read_to_string(folder.join("files/config.yaml")).unwrap();
     assert_eq!(config, "\"hidden_size\":\n  value: 8\n\"optim\":\n  value: \"sgd\"\n");
 }
+
+#[test]
+fn dates_have_leap_years() {
+    let compact = |seconds| compact(Timestamp { seconds, nanos: 7 });
+    assert_eq!(compact(0), "19700101_000000");
+    assert_eq!(compact(951_782_399), "20000228_235959");
+    assert_eq!(compact(951_782_400), "20000229_000000");
+    assert_eq!(compact(1_795_466_716), "20261123_204516");
+    assert_eq!(compact(4_107_542_399), "21000228_235959");
+    assert_eq!(compact(4_107_542_400), "21000301_000000");
+}
