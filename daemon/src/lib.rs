@@ -9,7 +9,7 @@
 //! `control::admission` and `jobs::store`; `control::dispatch` runs the scheduler and
 //! hands placed jobs to `jobs::supervisor`.
 //!
-//! The rooms, each importing only those above it: `access`, `host`, `settings`, `jobs`,
+//! The modules, each importing only those above it: `access`, `host`, `settings`, `jobs`,
 //! `control`, `interfaces`, `cli`.
 
 mod access;

@@ -1,5 +1,5 @@
 //! This machine: its cores and devices, its PJRT plugins, its processes and EC2's notices about it.
-//! Imports no other room.
+//! Imports no other module.
 
 mod cores;
 pub(crate) mod discovery;

@@ -1,6 +1,6 @@
 //! How others reach the daemon: gRPC, the web page, Prometheus metrics, and the conversions between
 //! the daemon's types and the wire's.
-//! Imports every room but `cli`, which it shares `text` with.
+//! Imports every module but `cli`, which it shares `text` with.
 
 pub(crate) mod convert;
 pub(crate) mod http;

@@ -1,6 +1,6 @@
 //! The error of a run, and its one translation into the [`Failure`] that users and clients see.
 //!
-//! Imports no other room.
+//! Imports no other module.
 //!
 //! [`Failure`]: traind_proto::v1::Failure
 

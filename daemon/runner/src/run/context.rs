@@ -1,4 +1,4 @@
-//! Everything that a run starts with. Only this room passes it around; others take the parts that they
+//! Everything that a run starts with. Only this module passes it around; others take the parts that they
 //! need.
 
 use std::path::PathBuf;

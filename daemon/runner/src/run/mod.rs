@@ -1,6 +1,6 @@
 //! One run from its spec to its last event: set-up, training, the files it leaves, its outcome.
 //!
-//! Imports every room but `plan`.
+//! Imports every module but `plan`.
 
 mod context;
 mod equality;

@@ -1,7 +1,7 @@
 //! The training loop: launches steps, reads their results back, and evaluates, logs and saves when
 //! the timetable says so.
 //!
-//! Imports every room but `run` and `plan`.
+//! Imports every module but `run` and `plan`.
 
 mod batches;
 mod device;
