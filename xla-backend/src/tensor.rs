@@ -26,6 +26,11 @@ impl Trace {
         Trace { kernels, ..Trace::default() }
     }
 
+    /// A trace that goes on from `graph`.
+    pub(crate) fn of_graph(graph: Graph, kernels: bool) -> Trace {
+        Trace { graph: Rc::new(RefCell::new(graph)), kernels }
+    }
+
     /// Whether the program may call kernels.
     pub fn calls_kernels(&self) -> bool {
         self.kernels

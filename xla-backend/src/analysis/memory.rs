@@ -174,7 +174,7 @@ impl<'a> Values<'a> {
 }
 
 /// Returns by index which results are in memory of their own.
-fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
+pub(super) fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
     let mut written: Vec<bool> =
         nodes.iter().map(|(node, _)| is_written(node.op.storage())).collect();
     for (reader, _) in nodes.iter().filter(|(node, is_needed)| *is_needed && node.op.reads_memory())

@@ -2,6 +2,7 @@
 //! core, and communication between cores.
 
 mod collectives;
+mod kept;
 mod memory;
 mod profile;
 mod sent_bytes;
@@ -11,6 +12,7 @@ use crate::stablehlo::Output;
 
 pub use collectives::Collective;
 pub(crate) use collectives::collectives;
+pub(crate) use kept::kept;
 pub use memory::MemoryEstimate;
 pub(crate) use memory::{Assumptions, memory, profile};
 pub use profile::MemoryProfile;

@@ -1,6 +1,7 @@
 //! The arena of nodes that a trace fills. Nodes are in topological order by
 //! construction: an operand always has a smaller id than its user.
 
+mod division;
 mod op;
 mod parameter;
 
@@ -9,6 +10,7 @@ pub mod print;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use division::Continuation;
 pub use op::{Backward, Op, Participants, Problem, ResultStorage};
 pub use parameter::Parameter;
 

@@ -196,6 +196,7 @@ impl LazyDevice {
         let fetched = step.recorded.fetched.len();
         let mut copies = Vec::with_capacity(self.cores.len());
         let mut sent = Vec::with_capacity(self.cores.len());
+        let mut kept = Vec::with_capacity(self.cores.len());
         let mut completed = Vec::with_capacity(self.cores.len());
         let mut swapped: Vec<Vec<Buffer>> = (0..assigned).map(|_| Vec::new()).collect();
         for mut core in run {
@@ -205,7 +206,9 @@ impl LazyDevice {
                 completed.push(output.ready_event()?);
             }
             let mut fetches = core.buffers.split_off(assigned);
-            sent.push(fetches.split_off(fetched));
+            let mut left = fetches.split_off(fetched);
+            kept.push(left.split_off(step.recorded.sent));
+            sent.push(left);
             copies.push(fetches.iter().map(Buffer::start_copy_to_host).collect::<Result<_, _>>()?);
             for (slot, output) in swapped.iter_mut().zip(core.buffers) {
                 slot.push(output);
@@ -225,6 +228,7 @@ impl LazyDevice {
             shapes: step.recorded.fetched_shapes.clone(),
             copies,
             sent,
+            kept,
             time: HandOver::split(dispatch, call, &completed)?,
             completed,
             retired,
@@ -285,14 +289,78 @@ mod tests {
     use traind_pjrt::{Client, CreateOptions, Plugin};
 
     use super::*;
+    use crate::autodiff::gradients;
     use crate::mesh::Mesh;
+    use crate::runtime::{Half, RecordedStep};
 
-    #[test]
-    fn a_variable_in_host_memory_is_on_the_cores_for_its_steps_alone() {
+    fn local_cores() -> LocalCores {
         let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();
         let options = CreateOptions::new().with("cpu_device_count", 2);
         let client = Client::new(plugin, &options).unwrap();
-        let cores = LocalCores::of_host(client, Mesh::data_parallel(2).unwrap()).unwrap();
+        LocalCores::of_host(client, Mesh::data_parallel(2).unwrap()).unwrap()
+    }
+
+    /// A state through a layer, which a first program does, and the layer's gradient, which a second one does.
+    fn pass_both_ways(at: &mut Recording<'_>, layer: Variable, gradient: Variable) -> Result<()> {
+        let layer = at.read(layer)?;
+        let missing = || Error::NotFetched { name: "states".to_owned() };
+        let states = at.input("states").cloned().ok_or_else(missing)?;
+        let passed = states.mul(&layer)?.layer_norm(&layer, &layer, 1e-5)?.tanh()?;
+        at.send(&passed);
+        at.divide();
+        let loss = passed.mul(&passed)?.sum(&[0])?;
+        at.assign(gradient, &gradients(&loss, &[&layer])?[0])
+    }
+
+    #[test]
+    fn the_halves_of_a_step_compute_what_the_whole_step_does() {
+        let cores = local_cores();
+        let mut device = LazyDevice::new(cores.clone(), None, false);
+        let values = HostArray::from_f32(&[4], &[1.0, -2.0, 3.0, 0.5]).unwrap();
+        let [layer, gradient] = ["layer", "gradient"]
+            .map(|it| device.recorder_mut().declare(it, values.shape().clone()));
+        let inputs = [StepInput::new("states", values.shape().clone())];
+        let record = |at: &mut Recording<'_>| pass_both_ways(at, layer, gradient);
+        let recorder = device.recorder().clone();
+        let whole = recorder.record(&inputs, record).unwrap();
+        let [first, second] = [Half::First, Half::Second]
+            .map(|half| recorder.record_half(half, &inputs, record).unwrap());
+        let names = |step: &RecordedStep| -> Vec<String> {
+            step.arguments().into_iter().map(|argument| argument.name).collect()
+        };
+        assert_eq!(names(&first), ["states", "layer"]);
+        assert_eq!(first.sent_bytes(), 16);
+        assert!(names(&second).contains(&"kept.0".to_owned()), "{:?}", names(&second));
+        assert!(second.assigned() == [gradient] && first.assigned().is_empty());
+
+        let compiler = device.compiler();
+        for (key, step) in [("whole", whole), ("first", first), ("second", second)] {
+            device.install(key, compiler.compile(step).unwrap());
+        }
+        let states: Vec<Buffer> = (0..2).map(|core| cores.upload(core, &values).unwrap()).collect();
+        let mut found = Vec::new();
+        for keys in [&["whole"][..], &["first", "second"]] {
+            device.set(layer, &values).unwrap();
+            device.set(gradient, &HostArray::zeros(values.shape().clone())).unwrap();
+            let mut kept: Vec<Vec<Buffer>> = Vec::new();
+            for key in keys {
+                let inputs = (0..2).map(|core| {
+                    std::iter::once(&states[core])
+                        .chain(kept.iter().map(|value| &value[core]))
+                        .collect()
+                });
+                let mut pending = device.mark_step_with(key, &inputs.collect::<Vec<_>>()).unwrap();
+                kept = pending.take_kept();
+            }
+            found.push(device.value(gradient, 1).unwrap().to_f32().unwrap());
+        }
+        assert_eq!(found[0], found[1]);
+        assert!(found[0].iter().all(|gradient| gradient.abs() > 1e-3), "{found:?}");
+    }
+
+    #[test]
+    fn a_variable_in_host_memory_is_on_the_cores_for_its_steps_alone() {
+        let cores = local_cores();
         let mut device = LazyDevice::new(cores.clone(), None, false);
         let start = HostArray::from_f32(&[3], &[1.0, 2.0, 3.0]).unwrap();
         let kept = device.recorder_mut().declare("kept", start.shape().clone());

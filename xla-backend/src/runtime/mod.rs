@@ -31,6 +31,6 @@ pub use host_memory::HostMemory;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;
 pub use recorder::{ProgramArgument, RecordedStep, Recorder};
-pub use recording::{Recording, StepInput};
+pub use recording::{Half, Recording, StepInput};
 pub use step_compiler::{CompiledStep, StepCompiler};
 pub use variable::Variable;

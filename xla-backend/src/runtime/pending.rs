@@ -21,6 +21,8 @@ pub struct Pending {
     pub(super) copies: Vec<Vec<HostCopy>>,
     /// `[local core][sent value]`
     pub(super) sent: Vec<Vec<Buffer>>,
+    /// `[local core][kept value]`
+    pub(super) kept: Vec<Vec<Buffer>>,
     pub(super) completed: Vec<Event>,
     pub(super) time: HandOver,
     /// The buffers that the assigned variables had before. The step has taken them over; some
@@ -64,12 +66,12 @@ impl Pending {
 
     /// Takes the values that the step sends, `[value][local core]`.
     pub fn take_sent(&mut self) -> Vec<Vec<Buffer>> {
-        let mut values: Vec<Vec<Buffer>> = Vec::new();
-        for core in self.sent.drain(..) {
-            values.resize_with(core.len(), Vec::new);
-            values.iter_mut().zip(core).for_each(|(value, buffer)| value.push(buffer));
-        }
-        values
+        by_value(std::mem::take(&mut self.sent))
+    }
+
+    /// Takes the values that the first half of a step keeps for the second one, `[value][local core]`.
+    pub fn take_kept(&mut self) -> Vec<Vec<Buffer>> {
+        by_value(std::mem::take(&mut self.kept))
     }
 
     /// Blocks until every core has run the step.
@@ -101,6 +103,15 @@ impl Pending {
         }
         Ok(Fetched { values })
     }
+}
+
+fn by_value(cores: Vec<Vec<Buffer>>) -> Vec<Vec<Buffer>> {
+    let mut values: Vec<Vec<Buffer>> = Vec::new();
+    for core in cores {
+        values.resize_with(core.len(), Vec::new);
+        values.iter_mut().zip(core).for_each(|(value, buffer)| value.push(buffer));
+    }
+    values
 }
 
 struct CallOnDrop<F: FnOnce()>(Option<F>);

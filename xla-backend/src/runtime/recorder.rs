@@ -1,10 +1,11 @@
 //! Records steps against a mesh and the shapes of variables. It needs no device, so that a plan
 //! reads the very programs that a run executes.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::platform::{dot_precision, half_bytes, reach};
-use super::recording::{Argument, Recorded, Recording, StepInput};
+use super::recording::{Argument, Cut, Half, Recorded, Recording, StepInput};
 use super::variable::Variable;
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};
@@ -115,10 +116,29 @@ impl Recorder {
         inputs: &[StepInput],
         record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
     ) -> Result<RecordedStep, E> {
+        self.record_and_cut(inputs, record, |recording| recording.cut())
+    }
+
+    /// Records a step that divides itself, and returns a half of it.
+    pub fn record_half<E: From<Error>>(
+        &self,
+        half: Half,
+        inputs: &[StepInput],
+        record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
+    ) -> Result<RecordedStep, E> {
+        self.record_and_cut(inputs, record, |recording| recording.cut_half(half))
+    }
+
+    fn record_and_cut<E: From<Error>>(
+        &self,
+        inputs: &[StepInput],
+        record: impl FnOnce(&mut Recording<'_>) -> Result<(), E>,
+        cut: impl FnOnce(Recording<'_>) -> Cut,
+    ) -> Result<RecordedStep, E> {
         let start = Instant::now();
         let mut recording = Recording::new(&self.variables, inputs, self.lowering.kernels)?;
         record(&mut recording)?;
-        let (trace, outputs, recorded) = recording.cut();
+        let (trace, outputs, recorded) = cut(recording);
         Ok(RecordedStep { trace, outputs, recorded, seconds: start.elapsed().as_secs_f64() })
     }
 
@@ -172,8 +192,20 @@ impl RecordedStep {
 
     /// Bytes of the values that the step sends from one core.
     pub fn sent_bytes(&self) -> u64 {
-        let before = self.recorded.assigned.len() + self.recorded.fetched.len();
-        self.results().iter().skip(before).map(|shape| shape.size_bytes() as u64).sum()
+        let sent = self.sent_results();
+        self.results()[sent].iter().map(|shape| shape.size_bytes() as u64).sum()
+    }
+
+    /// Bytes of the values that the first half of a step keeps on a core for the second one.
+    pub fn kept_bytes(&self) -> u64 {
+        let kept = self.sent_results().end..;
+        self.results()[kept].iter().map(|shape| shape.size_bytes() as u64).sum()
+    }
+
+    /// The places of the values that the step sends among its results.
+    fn sent_results(&self) -> Range<usize> {
+        let start = self.recorded.assigned.len() + self.recorded.fetched.len();
+        start..start + self.recorded.sent
     }
 
     /// The variables that the step assigns.

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use super::recorder::Declared;
 use super::variable::Variable;
+use crate::analysis;
 use crate::error::{Error, Result};
-use crate::graph::Shape;
+use crate::graph::{Continuation, NodeId, Shape};
 use crate::stablehlo::Output;
 use crate::tensor::{Tensor, Trace};
 
@@ -41,15 +42,38 @@ pub struct Recording<'a> {
     assigned: Vec<(Variable, Tensor)>,
     fetched: Vec<(String, Tensor)>,
     sent: Vec<Tensor>,
+    first: Option<FirstHalf>,
 }
 
-/// The binding of a recorded step's program to variables, inputs, and fetched and sent values.
+/// What was recorded before a step was divided.
 #[derive(Debug)]
+struct FirstHalf {
+    end: NodeId,
+    sent: Vec<Tensor>,
+}
+
+/// One of the two programs of a step that [`Recording::divide`] divides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// It sends what was sent before, assigns and fetches nothing, and keeps on its core the values that the second
+    /// one reads.
+    First,
+    /// Its last inputs are the values that the first one keeps, in their order.
+    Second,
+}
+
+/// A program as a graph with its results: assigned values, then fetched, sent and kept ones.
+pub(super) type Cut = (Trace, Vec<Output>, Recorded);
+
+/// The binding of a recorded step's program to variables, inputs and results.
+#[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub arguments: Vec<Argument>,
     pub assigned: Vec<Variable>,
     pub fetched: Vec<String>,
     pub fetched_shapes: Vec<Shape>,
+    /// How many values are sent. Those behind them are kept.
+    pub sent: usize,
 }
 
 impl<'a> Recording<'a> {
@@ -67,6 +91,7 @@ impl<'a> Recording<'a> {
             assigned: Vec::new(),
             fetched: Vec::new(),
             sent: Vec::new(),
+            first: None,
         };
         for (index, input) in inputs.iter().enumerate() {
             let tensor = recording.trace.parameter(&input.name, input.shape.clone())?;
@@ -123,9 +148,41 @@ impl<'a> Recording<'a> {
         self.sent.push(value.clone());
     }
 
-    /// Cuts the graph: the assigned values, then the fetched and the sent ones, are its
-    /// results.
-    pub(super) fn cut(self) -> (Trace, Vec<Output>, Recorded) {
+    /// Divides the step into two programs: what is recorded from here on belongs to the second.
+    pub fn divide(&mut self) {
+        let end = NodeId(self.trace.graph().len() as u32);
+        self.first = Some(FirstHalf { end, sent: std::mem::take(&mut self.sent) });
+    }
+
+    /// Cuts the graph for a half of the step, which is the whole one if nothing divides it.
+    pub(super) fn cut_half(mut self, half: Half) -> Cut {
+        let Some(first) = self.first.take() else { return self.cut() };
+        let inputs = self.inputs.len();
+        let (trace, outputs, recorded) = self.cut();
+        let kept = analysis::kept(&trace.graph(), first.end, &outputs);
+        match half {
+            Half::First => {
+                let (graph, kept) = trace.graph().beginning(first.end, &kept);
+                let arguments = recorded.arguments[..graph.parameters().len()].to_vec();
+                let results = first.sent.iter().map(Tensor::node).chain(kept).map(Output::new);
+                let sent = first.sent.len();
+                let recorded = Recorded { arguments, sent, ..Recorded::default() };
+                (Trace::of_graph(graph, trace.calls_kernels()), results.collect(), recorded)
+            }
+            Half::Second => {
+                let second = Continuation::new(&trace.graph(), &kept);
+                let place = |it: Output| Output { node: second.node(it.node), ..it };
+                let outputs = outputs.into_iter().map(place).collect();
+                let read = (0..kept.len()).map(|place| Argument::Input(inputs + place));
+                let arguments = recorded.arguments.into_iter().chain(read).collect();
+                let trace = Trace::of_graph(second.graph, trace.calls_kernels());
+                (trace, outputs, Recorded { arguments, ..recorded })
+            }
+        }
+    }
+
+    /// Cuts the graph.
+    pub(super) fn cut(self) -> Cut {
         let position =
             |variable| self.arguments.iter().position(|a| *a == Argument::Variable(variable));
         let assigned = self.assigned.iter().map(|(variable, value)| Output {
@@ -138,6 +195,7 @@ impl<'a> Recording<'a> {
             assigned: self.assigned.iter().map(|(variable, _)| *variable).collect(),
             fetched: self.fetched.iter().map(|(name, _)| name.clone()).collect(),
             fetched_shapes: self.fetched.iter().map(|(_, value)| value.shape().clone()).collect(),
+            sent: self.sent.len(),
             arguments: self.arguments,
         };
         (self.trace, outputs, recorded)

@@ -21,6 +21,7 @@ pub(super) struct DeclaredExcerpts {
 
 struct Recorded {
     input_bytes: u64,
+    kept_bytes: u64,
     profile: MemoryProfile,
     collectives: Vec<(Collective, u64)>,
 }
@@ -67,23 +68,26 @@ impl DeclaredExcerpts {
 
     /// What a program takes. `None` where the excerpts' programs differ in more than repeated layers.
     pub(super) fn figures(&self, shape: ProgramShape) -> RunResult<Option<ProgramFigures>> {
-        let Recorded { input_bytes, profile, mut collectives } =
-            Recorded::of(&self.shortest, shape)?;
-        let shortest = collectives.clone();
+        let shortest = Recorded::of(&self.shortest, shape)?;
+        let (mut input_bytes, mut kept_bytes) = (shortest.input_bytes, shortest.kept_bytes);
+        let mut collectives = shortest.collectives.clone();
         let mut profiles = Vec::new();
         for (longer, missing) in &self.longer {
             // A stage's own programs are those of its first chunk.
             let times = missing[shape.chunk.unwrap_or(0)] as u64;
             if times > 0 {
                 let longer = Recorded::of(longer, shape)?;
-                if add(&mut collectives, &shortest, longer.collectives, times).is_none() {
+                let counted = &shortest.collectives;
+                if add(&mut collectives, counted, longer.collectives, times).is_none() {
                     return Ok(None);
                 }
+                input_bytes += times * (longer.input_bytes - shortest.input_bytes);
+                kept_bytes += times * (longer.kept_bytes - shortest.kept_bytes);
                 profiles.push((longer.profile, times));
             }
         }
-        let peak = profile.extrapolated(&profiles);
-        Ok(peak.map(|peak| ProgramFigures { bytes: input_bytes + peak, collectives }))
+        let peak = shortest.profile.extrapolated(&profiles);
+        Ok(peak.map(|peak| ProgramFigures { bytes: input_bytes + peak, kept_bytes, collectives }))
     }
 }
 
@@ -92,6 +96,7 @@ impl Recorded {
         let (recorder, step) = declared.record(shape)?;
         Ok(Recorded {
             input_bytes: step.input_bytes(),
+            kept_bytes: step.kept_bytes(),
             profile: recorder.memory_profile(&step),
             collectives: counted(step.collectives()),
         })

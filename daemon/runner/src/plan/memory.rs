@@ -56,6 +56,8 @@ pub(super) struct Traffic {
 pub(super) struct ProgramFigures {
     /// Bytes besides variables.
     pub bytes: u64,
+    /// Those of them that a forward pass keeps for its backward pass.
+    pub kept_bytes: u64,
     /// Each with how often it is in the program.
     pub collectives: Vec<(Collective, u64)>,
 }
@@ -79,8 +81,8 @@ impl Recordings {
         let stages = Stages::whole(job, planned)?;
         Recordings::with_figures(job, planned, &stages, &|shape| {
             let (recorder, step) = stages.declared()?.record(shape)?;
-            let bytes = measure(recorder, &step)?;
-            Ok(ProgramFigures { bytes, collectives: counted(step.collectives()) })
+            let (bytes, kept_bytes) = (measure(recorder, &step)?, step.kept_bytes());
+            Ok(ProgramFigures { bytes, kept_bytes, collectives: counted(step.collectives()) })
         })
     }
 
@@ -192,7 +194,7 @@ pub(super) fn target_positions(job: &JobFile) -> u32 {
 /// A recorded program of a stage.
 struct StageStep {
     program: Program,
-    /// Bytes besides variables, with the inputs that a pipeline keeps between programs, and what an update
+    /// Bytes besides variables, with what a pipeline keeps between programs, and what an update
     /// loads from host memory.
     temporary_bytes: u64,
     /// What a pipeline keeps in host memory between programs.
@@ -209,10 +211,15 @@ fn stage_steps(
 ) -> RunResult<Vec<StageStep>> {
     let mut steps = Vec::new();
     for shape in shapes {
-        for part in stages.parts(*shape, stage)? {
-            let ProgramFigures { bytes, collectives } = figures(part)?;
+        let parts = stages.parts(*shape, stage)?.into_iter();
+        let parts = parts.map(|part| Ok((part, figures(part)?))).collect::<RunResult<Vec<_>>>()?;
+        let kept = parts.iter().filter_map(|(part, found)| Some((part.chunk?, found.kept_bytes)));
+        let kept = kept.filter(|(_, bytes)| *bytes > 0).collect();
+        for (part, ProgramFigures { bytes, collectives, .. }) in parts {
             let [kept, host_bytes] = match part.program {
-                Program::Accumulate => stages.programs().kept_bytes(shape.sizes, stage)?,
+                Program::Forward | Program::Accumulate => {
+                    stages.programs().kept_bytes(shape.sizes, stage, &kept)?
+                }
                 Program::Update => [stages.state(stage)?.0.loaded, 0],
                 _ => [0; 2],
             };
@@ -238,8 +245,8 @@ pub(super) fn counted(all: Vec<Collective>) -> Vec<(Collective, u64)> {
 /// Estimates what a program takes that is recorded whole.
 pub(super) fn estimated(declared: &Declared, shape: ProgramShape) -> RunResult<ProgramFigures> {
     let (recorder, step) = declared.record(shape)?;
-    let bytes = estimated_bytes(recorder, &step);
-    Ok(ProgramFigures { bytes, collectives: counted(step.collectives()) })
+    let (bytes, kept_bytes) = (estimated_bytes(recorder, &step), step.kept_bytes());
+    Ok(ProgramFigures { bytes, kept_bytes, collectives: counted(step.collectives()) })
 }
 
 /// The bytes that a program takes besides variables, by its graph.

@@ -107,8 +107,8 @@ impl Machine {
         })
     }
 
-    /// The seconds of the dots of the largest stage: forward and twice backward, forward again where
-    /// activations are recomputed, and once more in a stage, which keeps its input alone.
+    /// The seconds of the dots of the largest stage: forward and twice backward, and forward again where
+    /// activations are recomputed.
     pub(super) fn dots_seconds(
         &self,
         job: &JobFile,
@@ -125,9 +125,7 @@ impl Machine {
         let forward = planned.model.forward_flops(rows, lengths);
         let layers = planned.model.num_layers().max(1);
         let share = pipeline.largest_stage().max(1) as f64 / layers as f64;
-        let again = u32::from(train.gradient_checkpointing)
-            + u32::from(pipeline.is_divided())
-            + u32::from(job.has_reference());
+        let again = u32::from(train.gradient_checkpointing) + u32::from(job.has_reference());
         let passes = f64::from(3 + again);
         Ok(passes * forward * share / f64::from(parallel.tensor) / self.core.flops)
     }
@@ -333,8 +331,8 @@ pub(super) mod tests {
         assert_eq!(found.pipeline_axis_bytes, 8 * 64 * 64 * 4 + 512 * 64 * 4);
         assert_eq!((found.data_axis_bytes, found.tensor_axis_bytes), (0, 0));
         let flops = planned(&job).model.forward_flops(8, Lengths::of(64));
-        // Each stage has half of the layers, and passes forward once more.
-        let passes = 4.0 * flops / 2.0 / 1e12;
+        // Each stage has half of the layers.
+        let passes = 3.0 * flops / 2.0 / 1e12;
         let sent = 16.0 * LATENCY + (8 * 64 * 64 * 4) as f64 / 1e10;
         let idle = (passes + sent) / 8.0;
         assert!((found.idle_seconds / idle - 1.0).abs() < 1e-9, "{found:?}");

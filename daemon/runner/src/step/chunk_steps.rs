@@ -2,12 +2,13 @@
 //! pass of each, its backward pass, the sums of each stage and its update. A model in one chunk takes
 //! the backward program alone.
 //!
-//! The backward program computes the chunk again from its input, so that nothing else is kept of a
-//! micro-batch. That of the last chunk is also its forward pass.
+//! The backward program reads what the forward one keeps of a micro-batch: the activations, or the inputs of
+//! layers with `gradient_checkpointing`. That of the last chunk is also its forward pass. The two are halves of one
+//! recording, so that the values that one keeps are those that the other reads.
 
 use traind_loader::BatchSizes;
 use traind_models::HiddenStates;
-use traind_xla::runtime::{Recording, StepInput};
+use traind_xla::runtime::{Half, RecordedStep, Recorder, Recording, StepInput};
 use traind_xla::{DType, Shape, Tensor};
 
 use super::TrainStep;
@@ -16,7 +17,7 @@ use super::train_step::{
     FIRST_ROW, METRICS, STEP, accumulation, add, fetch_mean_loss, input, loss_sums,
 };
 use crate::error::RunResult;
-use crate::state::{Gradient, Loan, ParameterValue, TrainState, UpdatePart};
+use crate::state::{Gradient, Loan, TrainState, UpdatePart};
 
 /// The gradients of the states that a chunk hands on, and of those that it reads.
 const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
@@ -28,21 +29,13 @@ const TOTALS: &str = "totals";
 
 impl TrainStep {
     /// The inputs of the forward pass of `chunk`.
-    pub(crate) fn forward_inputs(
-        &self,
-        sizes: &BatchSizes,
-        chunk: usize,
-    ) -> RunResult<Vec<StepInput>> {
+    fn forward_inputs(&self, sizes: &BatchSizes, chunk: usize) -> RunResult<Vec<StepInput>> {
         let shared = [STEP, FIRST_ROW].map(|name| StepInput::new(name, Shape::scalar(DType::U32)));
         self.forward.inputs(sizes, shared.into_iter().chain(self.noise_input()), chunk)
     }
 
     /// The inputs of one batch of a step in `chunk`: also the gradients of the states that it hands on.
-    pub(crate) fn accumulate_inputs(
-        &self,
-        sizes: &BatchSizes,
-        chunk: usize,
-    ) -> RunResult<Vec<StepInput>> {
+    fn accumulate_inputs(&self, sizes: &BatchSizes, chunk: usize) -> RunResult<Vec<StepInput>> {
         let mut inputs = self.forward_inputs(sizes, chunk)?;
         if !self.forward.chunks.is_last(chunk) {
             inputs.extend(self.forward.state_inputs(sizes, GRADIENTS)?);
@@ -57,30 +50,44 @@ impl TrainStep {
         inputs
     }
 
-    /// Records the forward pass of a chunk, which leaves its states on the core.
+    /// Records the forward pass of a chunk, which leaves its states on the core, and what the backward pass reads.
     pub(crate) fn record_forward(
         &self,
-        at: &mut Recording<'_>,
+        recorder: &Recorder,
         state: &TrainState,
-        chunk: usize,
-    ) -> RunResult<()> {
-        let parameters = state.read_parameters(at, chunk)?;
-        if let Passed::States(states) = self.forward_rows(at, state, &parameters, chunk)? {
-            Passed::send(at, &states);
-        }
-        Ok(())
+        (sizes, chunk): (&BatchSizes, usize),
+    ) -> RunResult<RecordedStep> {
+        let inputs = self.forward_inputs(sizes, chunk)?;
+        recorder.record_half(Half::First, &inputs, |at| self.record_passes(at, state, chunk))
     }
 
-    /// Records one batch of a step in a chunk, which adds its gradients to those of earlier batches.
+    /// Records one batch of a step in a chunk, which adds its gradients to those of earlier batches. Only the last
+    /// chunk has its forward pass in the same program.
     pub(crate) fn record_accumulate(
+        &self,
+        recorder: &Recorder,
+        state: &TrainState,
+        (sizes, chunk): (&BatchSizes, usize),
+    ) -> RunResult<RecordedStep> {
+        let inputs = self.accumulate_inputs(sizes, chunk)?;
+        recorder.record_half(Half::Second, &inputs, |at| self.record_passes(at, state, chunk))
+    }
+
+    /// Records both passes of a chunk, with a division between them if it is not the last.
+    fn record_passes(
         &self,
         at: &mut Recording<'_>,
         state: &TrainState,
         chunk: usize,
     ) -> RunResult<()> {
         let parameters = state.read_parameters(at, chunk)?;
-        let loss = match self.forward_rows(at, state, &parameters, chunk)? {
-            Passed::States(states) => with_gradients(at, &states)?,
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        let loss = match self.forward(at, state, &parameters, &row_offset, chunk)? {
+            Passed::States(states) => {
+                Passed::send(at, &states);
+                at.divide();
+                with_gradients(at, &states)?
+            }
             output @ Passed::Output(_) => {
                 let (found, sums) = (loss_sums(output)?, accumulation(state)?);
                 add(at, sums.loss_sum, &found.loss)?;
@@ -96,18 +103,6 @@ impl TrainStep {
         let (gradients, of_states) = Gradient::and_those_of(&before, &loss, &parameters)?;
         of_states.iter().for_each(|gradient| at.send(gradient));
         gradients.into_iter().try_for_each(|gradient| gradient.accumulate(at, &self.mesh))
-    }
-
-    /// The forward pass of a chunk for the rows of a step from [`FIRST_ROW`] on.
-    fn forward_rows(
-        &self,
-        at: &mut Recording<'_>,
-        state: &TrainState,
-        parameters: &[ParameterValue<'_>],
-        chunk: usize,
-    ) -> RunResult<Passed> {
-        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        self.forward(at, state, parameters, &row_offset, chunk)
     }
 
     /// The inputs of [`TrainStep::record_reduce`]: the gradient sums of the stages that borrow.
@@ -173,12 +168,18 @@ impl TrainStep {
     }
 }
 
-/// A scalar whose gradient with respect to `states` is that which the chunk behind gave.
+/// A scalar whose gradient with respect to `states` is that which the chunk behind gave. The forward pass does not
+/// know it, nor need it.
 fn with_gradients(at: &Recording<'_>, states: &HiddenStates) -> RunResult<Tensor> {
     let mut total = at.trace().scalar(0.0, DType::F32)?;
     for (name, states) in GRADIENTS.iter().zip(states.tensors()) {
         let axes: Vec<usize> = (0..states.rank()).collect();
-        let product = states.convert(DType::F32)?.mul(&input(at, name)?)?;
+        let states = states.convert(DType::F32)?;
+        let gradient = match at.input(name) {
+            Some(gradient) => gradient.clone(),
+            None => at.trace().full(0.0, states.shape().clone())?,
+        };
+        let product = states.mul(&gradient)?;
         total = total.add(&product.sum(&axes)?)?;
     }
     Ok(total)

@@ -1,6 +1,7 @@
 //! Everything that the programs of a job are recorded from. The plan records them without a device, the
 //! run compiles them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, Offload};
@@ -132,15 +133,24 @@ impl JobPrograms {
         parts.map(|part| ProgramShape { part, ..shape }).collect()
     }
 
-    /// The bytes of the chunk inputs that a stage keeps for backward passes of a batch of `sizes`: on
-    /// each core, and for it in host memory.
-    pub(crate) fn kept_bytes(&self, sizes: BatchSizes, stage: usize) -> RunResult<[u64; 2]> {
+    /// The bytes that a stage keeps for backward passes of a batch of `sizes` besides those of the pass that runs: on
+    /// each core, and for it in host memory. `kept_bytes`: those that the forward pass of a chunk keeps.
+    pub(crate) fn kept_bytes(
+        &self,
+        sizes: BatchSizes,
+        stage: usize,
+        kept_bytes: &BTreeMap<usize, u64>,
+    ) -> RunResult<[u64; 2]> {
         if !self.pipeline.is_divided() {
             return Ok([0; 2]);
         }
         let schedule = Schedule::of(&self.pipeline, sizes.rows());
         let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
-        Ok(schedule.inputs_kept(stage, self.loading_horizon).map(|kept| kept as u64 * states))
+        let bytes = |chunk: usize| {
+            let read = if self.pipeline.chunks.is_first(chunk) { 0 } else { states };
+            read + kept_bytes.get(&chunk).copied().unwrap_or(0)
+        };
+        Ok(schedule.bytes_kept(stage, self.loading_horizon, bytes))
     }
 
     /// The bytes of states, and of gradients of states, that a core of a stage sends to others in a training
@@ -216,14 +226,8 @@ impl JobPrograms {
         let (train, state) = (&self.train, &self.states[stage]);
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
-            Program::Forward => {
-                let inputs = train.forward_inputs(&sizes, chunk)?;
-                recorder.record(&inputs, |at| train.record_forward(at, state, chunk))
-            }
-            Program::Accumulate => {
-                let inputs = train.accumulate_inputs(&sizes, chunk)?;
-                recorder.record(&inputs, |at| train.record_accumulate(at, state, chunk))
-            }
+            Program::Forward => train.record_forward(recorder, state, (&sizes, chunk)),
+            Program::Accumulate => train.record_accumulate(recorder, state, (&sizes, chunk)),
             Program::Reduce => {
                 let loans = self.loans_of(stage);
                 let inputs = train.reduce_inputs(state, &loans);

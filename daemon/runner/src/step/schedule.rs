@@ -78,24 +78,29 @@ impl Schedule {
         self.without_surplus(passes)
     }
 
-    /// The most states that a stage keeps at one time for later backward passes: on its cores, and in
-    /// host memory those whose backward pass is more than `horizon` passes away. The first chunk reads
-    /// none.
-    pub(crate) fn inputs_kept(&self, stage: usize, horizon: Option<usize>) -> [usize; 2] {
+    /// The most that a stage keeps at one time for backward passes besides the pass that runs, where `bytes` are those
+    /// that a chunk keeps of a micro-batch: on its cores, and in host memory those whose backward pass is more than
+    /// `horizon` passes away.
+    pub(crate) fn bytes_kept(
+        &self,
+        stage: usize,
+        horizon: Option<usize>,
+        bytes: impl Fn(usize) -> u64,
+    ) -> [u64; 2] {
         let passes = self.training(stage);
         let ends = backward_places(&passes);
         let (mut kept, mut most) = (HashSet::new(), [0; 2]);
-        for (place, pass) in passes.iter().enumerate().filter(|(_, pass)| pass.chunk > 0) {
+        for (place, pass) in passes.iter().enumerate() {
             let own = (pass.chunk, pass.micro);
-            kept.insert(own);
-            let is_far = |input: &&(usize, usize)| {
-                // A pass reads its own input on the core.
-                horizon.is_some_and(|horizon| **input != own && ends[input] > place + horizon)
-            };
-            let far = kept.iter().filter(is_far).count();
-            most = [most[0].max(kept.len() - far), most[1].max(far)];
-            if pass.direction == Direction::Backward {
-                kept.remove(&own);
+            kept.remove(&own);
+            let mut now = [0; 2];
+            for it @ (chunk, _) in &kept {
+                let is_far = horizon.is_some_and(|horizon| ends[it] > place + horizon);
+                now[usize::from(is_far)] += bytes(*chunk);
+            }
+            most = [most[0].max(now[0]), most[1].max(now[1])];
+            if pass.direction == Direction::Forward {
+                kept.insert(own);
             }
         }
         most
@@ -154,8 +159,9 @@ mod tests {
     /// chunks, and a backward pass two.
     struct Ticks {
         end: usize,
-        /// The most inputs that a stage keeps at one time, of all stages.
-        saved: usize,
+        /// The most micro-batches of which a stage keeps activations at one time, of all stages, with that of the pass
+        /// that runs.
+        saved: u64,
     }
 
     /// Runs each stage's passes in their order, each as soon as it can. Fails where none can.
@@ -185,8 +191,8 @@ mod tests {
             }
             assert!(moved, "{schedule:?} waits for itself");
         }
-        let kept = (0..schedule.stages).map(|stage| schedule.inputs_kept(stage, None)[0]);
-        let saved = kept.max().unwrap();
+        let kept = (0..schedule.stages).map(|stage| schedule.bytes_kept(stage, None, |_| 1)[0]);
+        let saved = 1 + kept.max().unwrap();
         Ticks { end: *ends.values().max().unwrap(), saved }
     }
 
@@ -212,22 +218,25 @@ mod tests {
                 1 => stages,
                 chunks => stages * (chunks + 1) - 1,
             };
-            assert!(saved <= most, "{schedule:?} keeps {saved} inputs");
+            assert!(saved <= most as u64, "{schedule:?} keeps {saved} micro-batches");
         }
     }
 
     #[test]
-    fn inputs_far_from_their_backward_pass_are_in_host_memory() {
+    fn activations_far_from_their_backward_pass_are_in_host_memory() {
         let schedule = Schedule { stages: 8, chunks_per_stage: 2, microbatches: 16 };
-        let whole = schedule.inputs_kept(1, None);
+        let kept = |horizon| schedule.bytes_kept(1, horizon, |_| 1);
+        let whole = kept(None);
         for horizon in [1, 4, 8] {
-            let [on_core, on_host] = schedule.inputs_kept(1, Some(horizon));
-            // Those of the next passes, and the input of the pass itself.
-            assert!(on_core <= horizon + 2, "{horizon}: {on_core} on the core");
+            let [on_core, on_host] = kept(Some(horizon));
+            // Those of the next passes.
+            assert!(on_core <= horizon as u64, "{horizon}: {on_core} on the core");
             assert!(on_core + on_host >= whole[0], "{horizon}: {on_host} on the host");
         }
-        assert_eq!(schedule.inputs_kept(1, Some(1000)), whole);
+        assert_eq!(kept(Some(1000)), whole);
         assert_eq!(whole[1], 0);
+        let halves = schedule.bytes_kept(1, None, |chunk| if chunk < 8 { 1 } else { 0 });
+        assert!(0 < halves[0] && halves[0] < whole[0], "{halves:?} of {whole:?}");
     }
 
     #[test]

@@ -341,8 +341,16 @@ fn evaluations_change_nothing() {
 
 /// The programs of a job of `stages`, each with the recorder that declared its variables.
 fn in_stages(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<(JobPrograms, Vec<Recorder>)> {
+    in_stages_on("cpu", job, model)
+}
+
+fn in_stages_on(
+    platform: &str,
+    job: &JobFile,
+    model: &Arc<dyn Model>,
+) -> RunResult<(JobPrograms, Vec<Recorder>)> {
     let mesh = mesh(job)?;
-    let recorder = |_| Recorder::expected(mesh.of_stage(), "cpu", false);
+    let recorder = |_| Recorder::expected(mesh.of_stage(), platform, false);
     let mut recorders: Vec<Recorder> = (0..mesh.size(Axis::Pipeline)).map(recorder).collect();
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
     let programs = JobPrograms::declare(job, model, inputs, Readout::Logits, &mut recorders)?;
@@ -384,6 +392,39 @@ fn stages_hold_and_update_each_parameter_once() {
         // Value, two moments and the sums, which begin the next step as zeros.
         assert_eq!(update.assigned().len(), 4 * owned(*stage) + 2);
     }
+}
+
+/// The forward and the backward pass of the first of two stages, each with its dots, of which none is in a kernel.
+fn first_stage(sections: &str) -> [(RecordedStep, usize); 2] {
+    let (programs, recorders) = in_stages_on("neuron", &job(sections), &model()).unwrap();
+    let parts = programs.parts_of(shape(Program::Accumulate));
+    [Program::Forward, Program::Accumulate].map(|program| {
+        let is_pass = |part: &&ProgramShape| part.program == program && part.chunk == Some(0);
+        let pass = programs.record(&recorders[0], *parts.iter().find(is_pass).unwrap()).unwrap();
+        let dots = recorders[0].lower(&pass).text.matches("stablehlo.dot_general").count();
+        (pass, dots)
+    })
+}
+
+#[test]
+fn a_backward_pass_reads_what_the_forward_pass_keeps() {
+    let [(forward, forward_dots), (backward, backward_dots)] = first_stage(TWO_STAGES);
+    assert!(
+        backward_dots <= 2 * forward_dots,
+        "{backward_dots} dots, of which some are computed again"
+    );
+    let kept = |step: &RecordedStep| -> u64 {
+        let read = step.arguments().into_iter().filter(|it| it.name.starts_with("kept."));
+        read.map(|it| it.shape.size_bytes() as u64).sum()
+    };
+    assert_eq!((forward.kept_bytes(), kept(&forward)), (kept(&backward), 0));
+    // Two rows of eight positions of 16 features.
+    assert_eq!(forward.sent_bytes(), 2 * 8 * 16 * 4);
+
+    let recomputed = format!("{TWO_STAGES}\ntrain: {{gradient_checkpointing: true}}");
+    let [(checkpointed, _), (_, dots)] = first_stage(&recomputed);
+    assert!(dots > 2 * forward_dots, "{dots} dots");
+    assert!(4 * checkpointed.kept_bytes() < forward.kept_bytes(), "the layer's input is kept");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
 //! all stages compute at once also where a plugin runs a program before it returns, as that of CPUs does.
 
-mod far_inputs;
+mod far_activations;
 mod stage;
 mod timeline;
 
@@ -21,7 +21,7 @@ use crate::control::Work;
 use crate::error::{RunError, RunResult};
 use crate::state::{Loan, PARTS_IN_FLIGHT};
 use crate::step::{Direction, Pass, Program, ProgramShape, SUMS, Schedule};
-use far_inputs::FarInputs;
+use far_activations::FarActivations;
 use stage::{Message, Outbox, StageRun};
 use timeline::Timeline;
 
@@ -92,9 +92,9 @@ impl Session {
         let timeline = Timeline::new(order.clone(), last_chunk, self.reporter.activity.clone());
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
         let stages = stages.enumerate().map(|(stage, (((device, inbox), inputs), passes))| {
-            let far_inputs = match horizon {
+            let far = match horizon {
                 Some(horizon) => {
-                    Some(FarInputs::new(HostMemory::of(&cores[stage])?, horizon, &passes))
+                    Some(FarActivations::new(HostMemory::of(&cores[stage])?, horizon, &passes))
                 }
                 None => None,
             };
@@ -105,7 +105,7 @@ impl Session {
                 key: &key,
                 trains,
                 last_chunk,
-                far_inputs,
+                far,
                 timeline: timeline.clone(),
                 inbox,
                 outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },

@@ -8,7 +8,7 @@ use std::time::Instant;
 use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
 
-use super::far_inputs::FarInputs;
+use super::far_activations::FarActivations;
 use super::timeline::Timeline;
 use crate::error::{RunError, RunResult};
 use crate::step::{Direction, Pass};
@@ -43,8 +43,8 @@ pub(super) struct StageRun<'a> {
     /// Whether the last chunk has a backward pass alone.
     pub trains: bool,
     pub last_chunk: usize,
-    /// Present where inputs are kept in host memory.
-    pub far_inputs: Option<FarInputs>,
+    /// Present where activations are kept in host memory.
+    pub far: Option<FarActivations>,
     pub timeline: Timeline,
     pub inbox: Receiver<Message>,
     pub outbox: Outbox<'a>,
@@ -58,7 +58,7 @@ impl StageRun<'_> {
         let mut launched = Vec::with_capacity(self.passes.len());
         let passes = std::mem::take(&mut self.passes);
         for (place, pass) in passes.iter().enumerate() {
-            let far = self.far_inputs.as_mut();
+            let far = self.far.as_mut();
             let near = far.map(|far| far.load(place, &passes)).transpose().map_err(Some)?;
             if let Some((forward, tensors)) = near.flatten() {
                 received.keep(forward, tensors);
@@ -76,20 +76,20 @@ impl StageRun<'_> {
         received: &mut Received,
     ) -> Result<Pending, Option<RunError>> {
         let forward = Pass { direction: Direction::Forward, ..pass };
-        let (is_first, is_last) = (pass.chunk == 0, pass.chunk == self.last_chunk);
         let mut tensors = Vec::new();
-        if !is_first {
+        let has_own_pass = self.trains && pass.chunk != self.last_chunk;
+        if pass.chunk > 0 || (has_own_pass && pass.direction == Direction::Backward) {
             tensors.extend(received.take(forward, &self.inbox)?);
         }
-        let states = tensors.len();
-        if pass.direction == Direction::Backward && !is_last {
-            tensors.extend(received.take(pass, &self.inbox)?);
+        if has_own_pass && pass.direction == Direction::Backward {
+            let gradients = received.take(pass, &self.inbox)?;
+            let states = if pass.chunk == 0 { 0 } else { gradients.len() };
+            tensors.splice(states..states, gradients);
         }
         let mut launched = self.mark_step(pass, &tensors).map_err(Some)?;
-        let keeps = self.trains && pass.direction == Direction::Forward && !is_first;
-        if keeps {
-            tensors.truncate(states);
-            let near = match &mut self.far_inputs {
+        if has_own_pass && pass.direction == Direction::Forward {
+            tensors.extend(launched.take_kept());
+            let near = match &mut self.far {
                 Some(far) => far.unload(place, forward, tensors).map_err(Some)?,
                 None => Some(tensors),
             };
