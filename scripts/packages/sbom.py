@@ -23,15 +23,19 @@ def main():
     roots = [package["id"] for package in packages.values() if package["name"] in PROGRAMS]
     wanted = reachable(roots, edges)
     version = next(packages[root]["version"] for root in roots)
+    refs = {name: reference(package) for name, package in packages.items()}
     bom = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "traind", "version": version, "bom-ref": "traind"}},
-        "components": [component(packages[name], checksums) for name in sorted(wanted)],
+        "components": [component(packages[name], checksums) for name in sorted(wanted, key=refs.get)],
         "dependencies": [
-            {"ref": "traind", "dependsOn": sorted(roots)},
-            *({"ref": name, "dependsOn": sorted(edges[name])} for name in sorted(wanted)),
+            {"ref": "traind", "dependsOn": sorted(refs[root] for root in roots)},
+            *(
+                {"ref": refs[name], "dependsOn": sorted(refs[edge] for edge in edges[name])}
+                for name in sorted(wanted, key=refs.get)
+            ),
         ],
     }
     json.dump(bom, sys.stdout, indent=1)
@@ -72,9 +76,14 @@ def lock_checksums(repository):
     return {(package["name"], package["version"]): package.get("checksum") for package in packages}
 
 
+def reference(package):
+    """Identifies a package within the bill; Cargo's id of a workspace member would show the checkout's path."""
+    return package["id"] if package["source"] else f"{package['name']}@{package['version']}"
+
+
 def component(package, checksums):
     name, version = package["name"], package["version"]
-    found = {"type": "library", "bom-ref": package["id"], "name": name, "version": version}
+    found = {"type": "library", "bom-ref": reference(package), "name": name, "version": version}
     if package["source"]:
         found["purl"] = f"pkg:cargo/{name}@{version}"
     if package["license"]:
