@@ -2,6 +2,7 @@
 //! a NeuronCore, a GPU, or a CPU device.
 
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ use crate::session;
 pub(super) const LATENCY: f64 = 1e-5;
 /// The share of a device's peak that whole steps reach in their dots.
 const DOTS_EFFICIENCY: f64 = 0.5;
+/// The share of the measured rate of products that whole steps reach in their dots on a processor.
+const PROCESSOR_EFFICIENCY: f64 = 0.7;
 /// Bytes a second of the network of a host with CPU devices: Ethernet of 10 Gbit/s.
 const HOST_NETWORK: f64 = 1.25e9;
 /// How often MPI's reduction copies what a core sends, unless it was measured: out of the program's memory and back
@@ -100,28 +103,21 @@ fn unknown(platform: Platform, name: &str) -> RunError {
 /// This processor.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Processor {
-    /// FLOP/s of one thread in products of matrices.
+    /// FLOP/s of each thread in products of matrices while the others do the same.
     flops: f64,
-    /// Bytes a second that one thread copies.
+    /// Bytes a second that each thread reads and writes in copies while the others do the same.
     memory: f64,
     threads: usize,
 }
 
 impl Processor {
-    /// Measures for a tenth of a second.
+    /// Measures for a tenth of a second, on all threads at once: they share the memory, and often the clock rate.
     pub(super) fn measured() -> Processor {
-        const SIDE: usize = 384;
-        const BYTES: usize = 32 << 20;
-        let (lhs, mut product) = (vec![1.0_f32; SIDE * SIDE], vec![0.0_f32; SIDE * SIDE]);
-        let products = rate(|| {
-            let matrix = Matrix::new(&lhs, [SIDE; 2], SIDE);
-            multiply(MatrixMut::new(&mut product, [SIDE; 2], SIDE), matrix, matrix, false);
-            black_box(&product);
-        });
-        let (from, mut to) = (vec![1_u8; BYTES], vec![0_u8; BYTES]);
-        let copies = rate(|| to.copy_from_slice(black_box(&from)));
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (flops, memory) = (2.0 * (SIDE as f64).powi(3) * products, 2.0 * BYTES as f64 * copies);
+        let flops = on_each(threads, products_rate);
+        // More than caches have, of all threads or of each.
+        let bytes = ((64 << 20) / threads).max(8 << 20);
+        let memory = on_each(threads, |start| copies_rate(start, bytes));
         Processor { flops, memory, threads }
     }
 
@@ -131,7 +127,7 @@ impl Processor {
         let cores = f64::from(cores.max(1));
         let share = (self.threads as f64 / cores).min(1.0);
         let memory = self.memory * share;
-        let flops = DOTS_EFFICIENCY * self.flops * share;
+        let flops = PROCESSOR_EFFICIENCY * self.flops * share;
         let wire = TRANSFER_EFFICIENCY * HOST_NETWORK / cores;
         let per_byte = match mpi {
             Some(mpi) => cores / mpi.bytes_per_second,
@@ -157,16 +153,46 @@ pub(super) fn network_words(mpi: Option<&Mpi>, problem: &str) -> String {
     }
 }
 
-/// How often a second `run` ends.
-fn rate(mut run: impl FnMut()) -> f64 {
+/// The mean of the rates that `measure` returns on each of so many threads at once.
+fn on_each(threads: usize, measure: impl Fn(&Barrier) -> f64 + Sync) -> f64 {
+    let start = Barrier::new(threads);
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| measure(&start))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    rates.iter().sum::<f64>() / threads as f64
+}
+
+/// FLOP/s of this thread in products of matrices from `start` on.
+fn products_rate(start: &Barrier) -> f64 {
+    const SIDE: usize = 384;
+    let (lhs, mut product) = (vec![1.0_f32; SIDE * SIDE], vec![0.0_f32; SIDE * SIDE]);
+    let products = rate(start, || {
+        let matrix = Matrix::new(&lhs, [SIDE; 2], SIDE);
+        multiply(MatrixMut::new(&mut product, [SIDE; 2], SIDE), matrix, matrix, false);
+        black_box(&product);
+    });
+    2.0 * (SIDE as f64).powi(3) * products
+}
+
+/// Bytes a second that this thread reads and writes from `start` on, in copies of so many.
+fn copies_rate(start: &Barrier, bytes: usize) -> f64 {
+    let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+    2.0 * bytes as f64 * rate(start, || to.copy_from_slice(black_box(&from)))
+}
+
+/// How often a second `run` ends from `begin` on, by the shortest of its times: others may want the processor meanwhile.
+fn rate(begin: &Barrier, mut run: impl FnMut()) -> f64 {
     const TIME: Duration = Duration::from_millis(50);
     run();
-    let (start, mut count) = (Instant::now(), 0);
+    begin.wait();
+    let (start, mut shortest) = (Instant::now(), TIME);
     while start.elapsed() < TIME {
+        let before = Instant::now();
         run();
-        count += 1;
+        shortest = shortest.min(before.elapsed());
     }
-    f64::from(count) / start.elapsed().as_secs_f64()
+    1.0 / shortest.as_secs_f64()
 }
 
 #[cfg(test)]
@@ -232,7 +258,7 @@ mod tests {
     fn devices_of_a_processor_share_it() {
         let processor = Processor { flops: 8.0, memory: 4.0, threads: 2 };
         let core = |cores: u32| processor.core(cores, None);
-        assert_eq!((core(1).flops, core(2).flops), (4.0, 4.0));
-        assert_eq!((core(4).flops, core(4).memory), (2.0, 2.0));
+        assert_eq!((core(1).flops, core(2).flops), (8.0 * PROCESSOR_EFFICIENCY, core(1).flops));
+        assert_eq!((core(4).flops, core(4).memory), (core(1).flops / 2.0, 2.0));
     }
 }
