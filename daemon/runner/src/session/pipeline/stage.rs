@@ -8,9 +8,10 @@ use std::time::Instant;
 use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
 
+use super::Ended;
 use super::far_activations::FarActivations;
 use super::timeline::Timeline;
-use crate::error::{RunError, RunResult};
+use crate::error::RunResult;
 use crate::step::{Direction, Pass};
 
 /// A value of each core, `[tensor][core]`.
@@ -53,7 +54,7 @@ pub(super) struct StageRun<'a> {
 impl StageRun<'_> {
     /// Launches all passes; returns their programs in the same order. `Err(None)`: another stage has
     /// failed.
-    pub(super) fn run(mut self) -> Result<Vec<Pending>, Option<RunError>> {
+    pub(super) fn run(mut self) -> Ended<Vec<Pending>> {
         let mut received = Received::default();
         let mut launched = Vec::with_capacity(self.passes.len());
         let passes = std::mem::take(&mut self.passes);
@@ -69,34 +70,42 @@ impl StageRun<'_> {
         Ok(launched)
     }
 
-    fn launch(
-        &mut self,
-        place: usize,
-        pass: Pass,
-        received: &mut Received,
-    ) -> Result<Pending, Option<RunError>> {
-        let forward = Pass { direction: Direction::Forward, ..pass };
-        let mut tensors = Vec::new();
-        let has_own_pass = self.trains && pass.chunk != self.last_chunk;
-        if pass.chunk > 0 || (has_own_pass && pass.direction == Direction::Backward) {
-            tensors.extend(received.take(forward, &self.inbox)?);
-        }
-        if has_own_pass && pass.direction == Direction::Backward {
-            let gradients = received.take(pass, &self.inbox)?;
-            let states = if pass.chunk == 0 { 0 } else { gradients.len() };
-            tensors.splice(states..states, gradients);
-        }
+    fn launch(&mut self, place: usize, pass: Pass, received: &mut Received) -> Ended<Pending> {
+        let mut tensors = self.read(pass, received)?;
         let mut launched = self.mark_step(pass, &tensors).map_err(Some)?;
-        if has_own_pass && pass.direction == Direction::Forward {
+        if pass.direction == Direction::Forward && self.is_passed_twice(pass.chunk) {
             tensors.extend(launched.take_kept());
             let near = match &mut self.far {
-                Some(far) => far.unload(place, forward, tensors).map_err(Some)?,
+                Some(far) => far.unload(place, pass, tensors).map_err(Some)?,
                 None => Some(tensors),
             };
-            near.into_iter().for_each(|tensors| received.keep(forward, tensors));
+            near.into_iter().for_each(|tensors| received.keep(pass, tensors));
         }
         self.outbox.send(pass, launched.take_sent()).map_err(Some)?;
         Ok(launched)
+    }
+
+    /// Whether a chunk has a forward and a backward pass. In training, the last has a backward pass alone.
+    fn is_passed_twice(&self, chunk: usize) -> bool {
+        self.trains && chunk != self.last_chunk
+    }
+
+    /// The tensors that a pass reads besides its inputs: states, the gradients of those that the chunk handed on, and
+    /// what its forward pass has kept.
+    fn read(&self, pass: Pass, received: &mut Received) -> Ended<CoreTensors> {
+        let forward = Pass { direction: Direction::Forward, ..pass };
+        if pass.direction == Direction::Forward || !self.is_passed_twice(pass.chunk) {
+            return if pass.chunk == 0 {
+                Ok(Vec::new())
+            } else {
+                received.take(forward, &self.inbox)
+            };
+        }
+        let mut tensors = received.take(forward, &self.inbox)?;
+        let gradients = received.take(pass, &self.inbox)?;
+        let states = if pass.chunk == 0 { 0 } else { gradients.len() };
+        tensors.splice(states..states, gradients);
+        Ok(tensors)
     }
 
     fn mark_step(&mut self, pass: Pass, tensors: &CoreTensors) -> RunResult<Pending> {
@@ -150,11 +159,7 @@ struct Received(HashMap<Pass, CoreTensors>);
 
 impl Received {
     /// The tensors for `pass`, when they are there.
-    fn take(
-        &mut self,
-        pass: Pass,
-        inbox: &Receiver<Message>,
-    ) -> Result<CoreTensors, Option<RunError>> {
+    fn take(&mut self, pass: Pass, inbox: &Receiver<Message>) -> Ended<CoreTensors> {
         loop {
             if let Some(tensors) = self.0.remove(&pass) {
                 return Ok(tensors);
