@@ -160,7 +160,7 @@ impl Model for HeadedModel {
 
     fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
         cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
-            cx.after(&states.last, |cx| {
+            cx.ahead_of(&states.last, |cx| {
                 let hidden_states = self.body.finish(cx, states)?;
                 cx.scope("head", || self.head_of(cx, &hidden_states, batch))
             })

@@ -14,6 +14,8 @@ const KEPT: usize = 2;
 /// The same where the first trained layer has no backward pass for its input, so that one between the first
 /// and the last remains in the shortest excerpt too.
 const KEPT_BESIDE_FROZEN: usize = 3;
+/// The same where parameters arrive one layer ahead: the first and the last layer run beside another one.
+const KEPT_OF_SHARDED: usize = 3;
 
 /// Excerpts of the chunks of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +43,22 @@ struct Cut {
 
 impl Excerpts {
     /// The excerpts of `chunks`; `None` where they would have hardly fewer layers. Chunks lack equally
-    /// many layers with `is_uniform`, in a model all of whose layers are equal.
-    pub fn of(model: &dyn Model, chunks: &Chunks, is_uniform: bool) -> Option<Excerpts> {
+    /// many layers with `is_uniform`, in a model all of whose layers are equal. With `is_sharded`, layers are gathered
+    /// one ahead.
+    pub fn of(
+        model: &dyn Model,
+        chunks: &Chunks,
+        is_uniform: bool,
+        is_sharded: bool,
+    ) -> Option<Excerpts> {
         let runs = runs_of_layers(model);
         let ranges = || (0..chunks.count()).map(|chunk| chunks.layers(chunk));
         let is_frozen = own_parameters(model).iter().flatten().any(|spec| !spec.trainable);
-        let kept = if is_frozen { KEPT_BESIDE_FROZEN } else { KEPT };
+        let kept = match (is_sharded, is_frozen) {
+            (true, _) => KEPT_OF_SHARDED,
+            (false, true) => KEPT_BESIDE_FROZEN,
+            (false, false) => KEPT,
+        };
         let mut cuts: Vec<Cut> = ranges().map(|range| Cut::of(&runs, range, kept)).collect();
         if is_uniform {
             let least = cuts.iter().map(|cut| cut.front).min()?;

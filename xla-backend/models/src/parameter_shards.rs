@@ -1,6 +1,7 @@
 //! Parameters stored in shards over the cores of the `data` axis (FSDP, which is stage 3 of ZeRO:
-//! Rajbhandari et al., 2020). A core gathers a parameter where a layer reads it, and again where the
-//! backward pass does. The gradient of a shard is its part of the sum over these cores.
+//! Rajbhandari et al., 2020). A core gathers the parameters of a layer while the layer before it
+//! runs, and again while the backward pass of the layer behind it does. The gradient of a shard is
+//! its part of the sum over these cores.
 
 use std::collections::HashMap;
 
@@ -29,19 +30,23 @@ impl ParameterShards {
         self.shapes.is_empty()
     }
 
-    /// The parameter `name` in `dtype`, of which `stored` is all or a shard. It is gathered no sooner
-    /// than `never`, a value of [`Trace::never`](traind_xla::Trace::never), is known.
-    pub(crate) fn read(
+    /// Whether cores store shards of the parameter `name`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.shapes.contains_key(name)
+    }
+
+    /// All of the parameter `name` in `dtype`, of which `shard` is stored. It is gathered no sooner than
+    /// `never`, a value of [`Trace::never`](traind_xla::Trace::never), is known.
+    pub(crate) fn gather(
         &self,
         name: &str,
-        stored: &Tensor,
+        shard: &Tensor,
         dtype: DType,
         never: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let Some(shape) = self.shapes.get(name) else { return Ok(stored.convert(dtype)?) };
-        let gathered = stored.trace().transient("gather", || {
-            let shard = never.map_or_else(|| Ok(stored.clone()), |never| stored.withheld(never))?;
-            gather(&shard, shape, &self.groups)?.convert(dtype)
+        let gathered = shard.trace().transient("gather", || {
+            let shard = never.map_or_else(|| Ok(shard.clone()), |never| shard.withheld(never))?;
+            gather(&shard, &self.shapes[name], &self.groups)?.convert(dtype)
         });
         Ok(gathered?)
     }

@@ -77,7 +77,8 @@ impl<'a> Values<'a> {
     fn of(graph: &'a Graph, outputs: &[Output], assumptions: Assumptions) -> Values<'a> {
         let nodes = needed(graph, outputs);
         let written = written(&nodes);
-        let ready = ready(&nodes, &written);
+        let early = early(graph, &nodes);
+        let ready = ready(&nodes, &written, &early);
         let results = outputs.iter().map(|output| behind_views(&nodes, output.node.index()));
         Values { elsewhere: results.collect(), ready, written, assumptions, nodes }
     }
@@ -149,8 +150,7 @@ impl<'a> Values<'a> {
         (shape.element_count() * per_element) as u64
     }
 
-    /// The needed nodes in the order in which they run: that of the graph, but for those that free
-    /// memory, which run as soon as their inputs exist.
+    /// The needed nodes in the order in which they run: that of the graph, but for those of [`early`].
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> =
             (0..self.nodes.len()).filter(|&index| self.nodes[index].1).collect();
@@ -192,14 +192,21 @@ fn is_written(storage: ResultStorage) -> bool {
     matches!(storage, ResultStorage::Written | ResultStorage::WrittenWithOperand)
 }
 
+/// Returns by index which nodes run as soon as their inputs exist: those that free memory, and the results
+/// of transient scopes, which other cores send ahead of their readers.
+fn early(graph: &Graph, nodes: &[(&Node, bool)]) -> Vec<bool> {
+    let frees = |node: &Node| {
+        node.op.storage() == ResultStorage::WrittenWithOperand || shrinks(nodes, node)
+    };
+    graph.nodes().map(|(id, node)| frees(node) || graph.is_transient(id)).collect()
+}
+
 /// Returns by index the node after which each one runs: itself, or the last of its inputs.
-fn ready(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<usize> {
+fn ready(nodes: &[(&Node, bool)], written: &[bool], early: &[bool]) -> Vec<usize> {
     let mut ready: Vec<usize> = Vec::with_capacity(nodes.len());
     for (index, (node, _)) in nodes.iter().enumerate() {
         let inputs = node.inputs.iter().map(|input| ready[input.index()]).max();
-        let is_early =
-            node.op.storage() == ResultStorage::WrittenWithOperand || shrinks(nodes, node);
-        ready.push(match written[index] && !is_early {
+        ready.push(match written[index] && !early[index] {
             true => index,
             false => inputs.unwrap_or(0),
         });

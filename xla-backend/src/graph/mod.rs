@@ -143,6 +143,15 @@ impl Graph {
         &self.scopes[id.0 as usize]
     }
 
+    /// Whether a node is in a scope whose results are computed again, or in one inside such a scope.
+    pub fn is_transient(&self, id: NodeId) -> bool {
+        let mut at = self.node(id).scope;
+        while at != ScopeId::default() && self.scope(at).recompute != Recompute::Results {
+            at = self.scope(at).parent;
+        }
+        at != ScopeId::default()
+    }
+
     /// Opens a scope inside the current one and makes it current.
     pub fn enter_scope(&mut self, name: &str, recompute: Recompute) -> ScopeId {
         let parent = self.current_scope;

@@ -41,7 +41,9 @@ impl DeclaredExcerpts {
         }
         // One program updates all chunks of a stage.
         let is_uniform = pipeline.chunks_per_stage() > 1;
-        let excerpts = Excerpts::of(planned.model.as_ref(), &pipeline.chunks, is_uniform);
+        let is_sharded = job.parallel.sharding().shards_parameters();
+        let (model, chunks) = (planned.model.as_ref(), &pipeline.chunks);
+        let excerpts = Excerpts::of(model, chunks, is_uniform, is_sharded);
         let Some(Excerpts { shortest, longer }) = excerpts else { return Ok(None) };
         let declared = |chunks| Declared::of(job, planned, pipeline.with_chunks(chunks), &wanted);
         let longer = longer.into_iter().map(|it| Ok((declared(it.chunks)?, it.missing)));

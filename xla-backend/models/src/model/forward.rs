@@ -1,5 +1,6 @@
 //! The context of a forward pass: the parameters in a trace, and all that layers ask for beside their input.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -23,8 +24,19 @@ pub struct ParameterTensors {
     /// Present where cores divide the positions between the layers that are being traced.
     positions: Option<PositionShare>,
     shards: Rc<ParameterShards>,
-    /// Where it is known, shards may be gathered: a value of [`Trace::never`].
+    /// Known as soon as the shards may be gathered: a value of [`Trace::never`].
     never: Option<Tensor>,
+    ahead: Rc<RefCell<Ahead>>,
+}
+
+/// What the gathers of the next layer wait for.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    /// Known when the input of the layer that is being traced is: a value of [`Trace::never`].
+    known: Option<Tensor>,
+    /// The parameters of that layer. Compilers that join gathers would wait for two layers at once, if
+    /// nothing put the next one behind these.
+    gathered: Vec<Tensor>,
 }
 
 impl ParameterTensors {
@@ -39,6 +51,7 @@ impl ParameterTensors {
             positions: None,
             shards: Rc::default(),
             never: None,
+            ahead: Rc::default(),
         }
     }
 
@@ -75,12 +88,24 @@ impl ParameterTensors {
         ParameterTensors { compute_dtype: dtype, ..self }
     }
 
-    /// The same parameters, of which shards are gathered no sooner than `x` is there.
-    fn gathered_after(&self, x: &Tensor) -> Result<ParameterTensors> {
+    /// The same parameters for a layer that reads `x`. Their shards are gathered one layer ahead: as soon as the
+    /// input of the layer traced before exists, and no sooner.
+    fn gathered_ahead_of(&self, x: &Tensor) -> Result<ParameterTensors> {
         if self.shards.is_empty() {
             return Ok(self.clone());
         }
-        let never = x.trace().never(std::slice::from_ref(x))?;
+        let trace = x.trace();
+        let known = trace.never(std::slice::from_ref(x))?;
+        let mut ahead = self.ahead.borrow_mut();
+        let Ahead { known: before, gathered } = std::mem::take(&mut *ahead);
+        let Some(before) = before else {
+            ahead.known = Some(known.clone());
+            return Ok(ParameterTensors { never: Some(known), ..self.clone() });
+        };
+        // The input of a decoder's first layer exists before the encoder's layers have run.
+        ahead.known = Some(known.or(&before)?);
+        let never =
+            if gathered.is_empty() { before } else { before.or(&trace.never(&gathered)?)? };
         Ok(ParameterTensors { never: Some(never), ..self.clone() })
     }
 
@@ -90,7 +115,12 @@ impl ParameterTensors {
         let missing = || Error::MissingWeight { name: name.to_owned() };
         let stored = self.tensors.get(name).ok_or_else(missing)?;
         let dtype = dtype.unwrap_or(stored.dtype());
-        self.shards.read(name, stored, dtype, self.never.as_ref())
+        if !self.shards.has(name) {
+            return Ok(stored.convert(dtype)?);
+        }
+        let whole = self.shards.gather(name, stored, dtype, self.never.as_ref())?;
+        self.ahead.borrow_mut().gathered.push(whole.clone());
+        Ok(whole)
     }
 }
 
@@ -170,21 +200,22 @@ impl Forward<'_> {
         x: &Tensor,
         body: impl FnOnce(&Forward<'_>) -> Result<T>,
     ) -> Result<T> {
-        let body = || self.after(x, body);
-        if self.gradient_checkpointing {
-            self.trace.checkpoint(name, || Ok(body()))?
-        } else {
-            self.scope(name, body)
-        }
+        self.ahead_of(x, |cx| {
+            if cx.gradient_checkpointing {
+                cx.trace.checkpoint(name, || Ok(body(cx)))?
+            } else {
+                cx.scope(name, || body(cx))
+            }
+        })
     }
 
-    /// Traces what gathers its parameters no sooner than `x` is there.
-    pub(crate) fn after<T>(
+    /// Traces a part that reads `x`, and whose parameters are gathered while the layer before it runs.
+    pub(crate) fn ahead_of<T>(
         &self,
         x: &Tensor,
         body: impl FnOnce(&Forward<'_>) -> Result<T>,
     ) -> Result<T> {
-        let parameters = self.parameters.gathered_after(x)?;
+        let parameters = self.parameters.gathered_ahead_of(x)?;
         body(&Forward { parameters: &parameters, ..*self })
     }
 

@@ -2,6 +2,8 @@
 //! the messages here declare only what it takes to list the instructions.
 #![allow(unsafe_code)]
 
+use std::collections::HashMap;
+
 use crate::ffi::{CStruct, ExecutableOptimizedProgramArgs, Program, copy_string};
 use crate::{CompiledProgram, Error, Result};
 use prost::Message;
@@ -56,12 +58,15 @@ impl CompiledProgram {
 }
 
 impl OptimizedProgram {
-    /// All instructions, computation by computation.
+    /// All instructions, computation by computation, each in the order in which the compiler scheduled its
+    /// instructions, if it did.
     pub fn instructions(&self) -> Result<Vec<Instruction>> {
-        let module = self.module()?;
-        let instructions = module.computations.into_iter().flat_map(|computation| {
-            let name = computation.name;
-            computation.instructions.into_iter().map(move |instruction| Instruction {
+        let HloModuleProto { computations, schedule } = self.module()?;
+        let mut schedule = schedule.unwrap_or_default().sequences;
+        let instructions = computations.into_iter().flat_map(|computation| {
+            let order = schedule.remove(&computation.id).unwrap_or_default();
+            let name = computation.name.clone();
+            computation.in_order(&order).into_iter().map(move |instruction| Instruction {
                 computation: name.clone(),
                 name: instruction.name,
                 opcode: instruction.opcode,
@@ -96,6 +101,21 @@ struct HloModuleProtoWithConfig {
 struct HloModuleProto {
     #[prost(message, repeated, tag = "3")]
     computations: Vec<HloComputationProto>,
+    #[prost(message, optional, tag = "7")]
+    schedule: Option<HloScheduleProto>,
+}
+
+/// By the computation's number.
+#[derive(Clone, PartialEq, Message)]
+struct HloScheduleProto {
+    #[prost(map = "int64, message", tag = "1")]
+    sequences: HashMap<i64, InstructionSequenceProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct InstructionSequenceProto {
+    #[prost(int64, repeated, tag = "1")]
+    instruction_ids: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -104,6 +124,19 @@ struct HloComputationProto {
     name: String,
     #[prost(message, repeated, tag = "2")]
     instructions: Vec<HloInstructionProto>,
+    #[prost(int64, tag = "5")]
+    id: i64,
+}
+
+impl HloComputationProto {
+    /// The instructions in the order of a schedule; those that it lacks come first.
+    fn in_order(self, schedule: &InstructionSequenceProto) -> Vec<HloInstructionProto> {
+        let places = schedule.instruction_ids.iter().zip(1..);
+        let places: HashMap<i64, usize> = places.map(|(id, place)| (*id, place)).collect();
+        let mut instructions = self.instructions;
+        instructions.sort_by_key(|it| places.get(&it.id).copied().unwrap_or(0));
+        instructions
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -116,6 +149,8 @@ struct HloInstructionProto {
     shape: Option<ShapeProto>,
     #[prost(string, tag = "28")]
     custom_call_target: String,
+    #[prost(int64, tag = "35")]
+    id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

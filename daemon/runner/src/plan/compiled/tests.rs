@@ -125,6 +125,7 @@ struct Compiled {
     /// Bytes of each kind's results, by the recording and by the compiler.
     collectives: [BTreeMap<String, u64>; 2],
     calls: Vec<String>,
+    instructions: Vec<Instruction>,
 }
 
 /// Compiles all programs of a job's training step for `hosts` of eight GPUs. Returns them with the
@@ -169,9 +170,9 @@ fn read(step: &RecordedStep, compiled: &CompiledProgram) -> Compiled {
         let kind = it.opcode.trim_end_matches("-done").to_owned();
         *found.entry(kind).or_default() += it.result_bytes;
     }
-    let calls = instructions.into_iter().map(|it| it.custom_call_target);
+    let calls = instructions.iter().map(|it| it.custom_call_target.clone());
     let calls = calls.filter(|target| !target.is_empty()).collect();
-    Compiled { collectives: [recorded, found], calls }
+    Compiled { collectives: [recorded, found], calls, instructions }
 }
 
 /// Of an asynchronous one the end, which has the results alone.
@@ -191,7 +192,7 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     let (programs, [estimated, measured]) = compile(&plugin, job, hosts);
     let bytes = [&estimated, &measured].map(|it| it.bytes_per_core);
     println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
-    for Compiled { collectives: [recorded, found], calls } in &programs {
+    for Compiled { collectives: [recorded, found], calls, .. } in &programs {
         check_collectives(recorded, found, job.resources.hosts > 1);
         // Attention is dots and fused elementwise operations, and no call of cuDNN.
         assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
@@ -324,4 +325,46 @@ fn a_real_model_compiles_for_gpus() {
     // The compiler neither keeps what is to be computed again, nor what is to be gathered again.
     assert!(recomputed.1 < whole.1 / 2, "{recomputed:?} {whole:?}");
     assert!(sharded.0 < recomputed.0 / 2, "{sharded:?} {recomputed:?}");
+}
+
+/// By gather of weights that runs beside other operations, the products that run meanwhile.
+fn products_beside_gathers(instructions: &[Instruction]) -> Vec<usize> {
+    let (mut open, mut found): (Vec<(&str, usize)>, Vec<usize>) = Default::default();
+    for it in instructions {
+        if it.custom_call_target.starts_with("__cublas") {
+            open.iter_mut().for_each(|(_, products)| *products += 1);
+        } else if it.name.starts_with("all-gather-start") {
+            open.push((it.name.trim_start_matches("all-gather-start"), 0));
+        } else if let Some(number) = it.name.strip_prefix("all-gather-done")
+            && let Some(at) = open.iter().position(|(started, _)| *started == number)
+        {
+            found.push(open.swap_remove(at).1);
+        }
+    }
+    found
+}
+
+/// The compiler gathers the weights of a layer while products of another one run: in the forward pass all but
+/// the first, and some in the backward pass.
+#[test]
+fn weights_arrive_while_other_layers_run() {
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    const LAYERS: usize = 6;
+    let own = json!({"n_embd": 512, "n_layer": LAYERS, "n_head": 8, "n_positions": 512});
+    let folder = Folder::of("gpt2", &own);
+    for recomputed in [false, true] {
+        let train = json!({"bf16": true, "gradient_checkpointing": recomputed});
+        let parallel = json!({"fsdp": "full_shard"});
+        let job = job(folder.0.path(), "causal-lm", 8, 512, (&train, &parallel));
+        let (programs, memory) = compile(&plugin, &job, 1);
+        let bytes = memory.map(|it| it.bytes_per_core);
+        println!("recomputed {recomputed}: estimated and compiled bytes {bytes:?}");
+        let products = products_beside_gathers(&programs[0].instructions);
+        println!("products beside gathers: {products:?}");
+        let beside = products.iter().filter(|products| **products > 0).count();
+        assert!(beside > LAYERS, "{products:?}");
+    }
 }

@@ -168,7 +168,7 @@ fn excerpts_of_encoders_with_decoders_take_what_whole_models_take() {
         "decoder_start_token_id": 0, "pad_token_id": 0,
     });
     let bart = json!({
-        "d_model": 64, "encoder_layers": 12, "decoder_layers": 11, "encoder_attention_heads": 4,
+        "d_model": 64, "encoder_layers": 14, "decoder_layers": 13, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128,
         "decoder_start_token_id": 2, "pad_token_id": 1,
     });
