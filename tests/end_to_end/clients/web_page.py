@@ -195,6 +195,25 @@ def compare(browser):
     }
 
 
+def plan(browser, job_id):
+    """Compares the meshes of a job on machines that are not here."""
+    browser.run("location.hash = arguments[0]", f"#/plan/{job_id}")
+    browser.until("the job's file", "return document.querySelector('textarea')?.value.includes('num_train_epochs')")
+    script = """
+        const [machine, hosts, cores, price] = document.querySelectorAll("select, input[type=number]");
+        machine.value = [...machine.options].find((one) => one.text === "H100").value;
+        [hosts.value, cores.value, price.value] = [1, 2, 50];
+        document.querySelector("form button").click();
+    """
+    browser.run(script)
+    browser.until("the meshes", "return document.querySelector('tbody tr')")
+    browser.screenshot("plan")
+    found = {"rows": browser.text("tbody tr"), "title": browser.text("h1"), "notes": browser.text("section p")}
+    browser.run("document.querySelector('textarea').value = 'name: 1'; document.querySelector('form button').click()")
+    browser.until("the refusal", "return document.querySelector('.note.bad')")
+    return found | {"refused": browser.text(".note.bad")}
+
+
 def phone(browser):
     browser.size(*PHONE)
     widths = {}
@@ -203,6 +222,7 @@ def phone(browser):
         ("job", f"#/jobs/{running}", ".chart .line"),
         ("waiting", f"#/jobs/{waiting}", "button.danger"),
         ("compare", f"#/compare/{first},{second}", ".tall .line"),
+        ("plan", f"#/plan/{first}", "textarea"),
     ]:
         browser.run("location.hash = arguments[0]", place)
         browser.until("the page", "return document.querySelector(arguments[0])", last_part)
@@ -233,9 +253,13 @@ with tempfile.TemporaryDirectory() as profile:
         saw["broken"] = broken_curve(browser)
         saw["completed"] = completed(browser, first)
         saw["compare"] = compare(browser)
+        saw["errors"] = browser.errors()
+        saw["plan"] = plan(browser, first)
+        # The refusal of the job file is an error on the console.
+        browser.errors()
         saw["phone"] = phone(browser)
         saw["cancelled"] = cancel(browser)
-        saw["errors"] = browser.errors()
+        saw["errors"] += browser.errors()
         print(json.dumps(saw))
     finally:
         browser.end()

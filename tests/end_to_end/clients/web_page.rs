@@ -51,6 +51,7 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     assert_eq!(compared["legend"], json!(["brisk", "gentle"]));
     assert!(text(&compared["differs"]).contains("train.learning_rate"), "{compared}");
     assert!(!text(&compared["differs"]).contains("model.task"), "{compared}");
+    check_plan(&saw["plan"]);
     for (page, width) in saw["phone"].as_object().unwrap() {
         assert!(width.as_u64().unwrap() <= 390, "{page} is {width} wide on a phone of 390");
     }
@@ -82,6 +83,14 @@ fn check_job(saw: &Value) {
     }
     assert!(text(&saw["time"]).contains("compute"), "{saw}");
     assert!(text(&saw["log"]).contains("grad_norm"), "{saw}");
+}
+
+fn check_plan(saw: &Value) {
+    assert_eq!(saw["title"], json!(["Plan of brisk"]));
+    let rows = text(&saw["rows"]);
+    assert!(rows.contains("shard_optimizer") && rows.contains("KiB"), "{rows}");
+    assert!(text(&saw["notes"]).contains("bert"), "{saw}");
+    assert!(text(&saw["refused"]).contains("model"), "{saw}");
 }
 
 /// The text of a value, or of all its elements.

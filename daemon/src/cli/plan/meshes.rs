@@ -4,15 +4,14 @@ use traind_proto::v1;
 
 use crate::interfaces::text;
 
-const HOURS_PER_DAY: f64 = 24.0;
-
-/// A line for each mesh, and what the first one of them costs.
+/// A line for each mesh, and notes about them.
 pub(super) fn lines(meshes: &[v1::MeshPlan]) -> Vec<String> {
-    let Some(first) = meshes.first() else { return Vec::new() };
+    if meshes.is_empty() {
+        return Vec::new();
+    }
     let mut lines = vec![header()];
     lines.extend(meshes.iter().map(line));
-    lines.extend(cost(first));
-    lines.extend(faster(meshes));
+    lines.extend(text::mesh_notes(meshes));
     lines
 }
 
@@ -53,7 +52,7 @@ fn line(mesh: &v1::MeshPlan) -> String {
         mesh.data,
         mesh.tensor,
         mesh.pipeline,
-        settings(mesh),
+        text::mesh_settings(mesh),
         mesh.step_seconds,
         mesh.rows_per_second,
         share(mesh.communication_seconds),
@@ -62,48 +61,6 @@ fn line(mesh: &v1::MeshPlan) -> String {
         text::bytes(mesh.tensor_axis_bytes),
         text::bytes(mesh.pipeline_axis_bytes),
     )
-}
-
-/// Besides the sizes of the axes.
-fn settings(mesh: &v1::MeshPlan) -> String {
-    let batch =
-        format!("{} x {}", mesh.per_device_train_batch_size, mesh.gradient_accumulation_steps);
-    let sharded = (mesh.fsdp != "no").then_some(mesh.fsdp.as_str());
-    let positions = mesh.sequence_parallel.then_some("positions");
-    let recomputed = mesh.gradient_checkpointing.then_some("recomputed");
-    let parts = (mesh.pipeline > 1).then(|| format!("{} parts", mesh.microbatches));
-    let chunks =
-        (mesh.pipeline_interleave > 1).then(|| format!("interleave {}", mesh.pipeline_interleave));
-    let words =
-        [Some(batch.as_str()), parts.as_deref(), chunks.as_deref(), sharded, positions, recomputed];
-    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// The whole job on the first mesh, where its steps are known.
-fn cost(first: &v1::MeshPlan) -> Option<String> {
-    if first.hours == 0.0 {
-        return None;
-    }
-    let days = first.hours / HOURS_PER_DAY;
-    let price =
-        if first.price > 0.0 { format!(", price {:.2}", first.price) } else { String::new() };
-    Some(format!("whole job: {:.1} h, {days:.1} days{price}", first.hours))
-}
-
-/// The memory with which another mesh would come first.
-fn faster(meshes: &[v1::MeshPlan]) -> Option<String> {
-    let first = meshes.first()?;
-    let is_faster = |it: &&v1::MeshPlan| !it.fits && it.step_seconds < first.step_seconds;
-    let next = meshes.iter().filter(is_faster).min_by_key(|it| it.bytes_per_core)?;
-    Some(format!(
-        "with {} per core: data {}, tensor {}, pipeline {}, {}, {:.3} s a step",
-        text::bytes(next.bytes_per_core),
-        next.data,
-        next.tensor,
-        next.pipeline,
-        settings(next),
-        next.step_seconds
-    ))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod events;
 mod mesh;
+mod meshes;
 
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +11,7 @@ use traind_proto::v1::{CoreUsage, Job, JobState, Phase};
 
 pub(crate) use crate::size::bytes;
 pub(crate) use mesh::{axes, communication, stage};
+pub(crate) use meshes::{mesh_notes, mesh_settings};
 
 /// Replaces the characters of untrusted text that would control a terminal or change the direction of
 /// text.

@@ -8,21 +8,19 @@ use axum::extract::{Path, Query, State};
 use axum::response::sse::{self, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use traind_proto::v1;
 
-use super::Site;
 use super::failure::Failure;
 use super::session::User;
 use super::views::{self, Curves};
+use super::{Answer, Site};
 use crate::control::error::Error;
 use crate::interfaces::server::guard::rights;
 use crate::interfaces::server::services::jobs::{present, present_with_data};
 use crate::interfaces::server::services::watch;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Store, StoreError};
-
-type Answer = Result<Json<Value>, Failure>;
 
 /// Most finished jobs that are listed.
 const ENDED_MAX: usize = 100;

@@ -21,6 +21,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("cores.js", JS, include_str!("assets/cores.js")),
     ("job.js", JS, include_str!("assets/job.js")),
     ("compare.js", JS, include_str!("assets/compare.js")),
+    ("plan.js", JS, include_str!("assets/plan.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tonic::{Code, Status};
+use tonic_types::{FieldViolation, StatusExt};
 
 use crate::control::error::Error;
 
@@ -20,6 +21,11 @@ impl Failure {
         Failure { code: StatusCode::UNAUTHORIZED, message }
     }
 
+    pub(super) fn planning() -> Failure {
+        let message = "two of your plans are still being made; wait for one of them".to_owned();
+        Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
+    }
+
     pub(super) fn busy() -> Failure {
         let message = "too many of your pages follow jobs; close some".to_owned();
         Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
@@ -27,7 +33,7 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
-    /// Uses the message and code of the RPC's status.
+    /// Uses the code and message of the RPC's status, with a line for each violation of a field.
     fn from(error: Error) -> Failure {
         let status = Status::from(error);
         let code = match status.code() {
@@ -48,7 +54,10 @@ impl From<Error> for Failure {
             | Code::Internal
             | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Failure { code, message: status.message().to_owned() }
+        let violations = status.get_details_bad_request().map(|it| it.field_violations);
+        let line = |it: FieldViolation| format!("\n{}: {}", it.field, it.description);
+        let lines = violations.into_iter().flatten().map(line);
+        Failure { code, message: status.message().to_owned() + &lines.collect::<String>() }
     }
 }
 

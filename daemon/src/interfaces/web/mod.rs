@@ -8,23 +8,28 @@
 mod api;
 mod assets;
 mod failure;
+mod plans;
 mod session;
 mod views;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::Value;
 
 use crate::control::daemon::Daemon;
 use crate::interfaces::server::quota::Quota;
+use failure::Failure;
 
 /// Most event streams of one user, over all browsers.
 const STREAMS_PER_USER_MAX: usize = 64;
+/// Most plans that are made for one user at a time: a search runs a process for up to a minute.
+const PLANS_PER_USER_MAX: usize = 2;
 
 /// Allows only the page's own scripts and styles, and no embedding in other pages.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -34,10 +39,14 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 struct Site {
     daemon: Arc<Daemon>,
     streams: Quota,
+    plans: Quota,
 }
 
+type Answer = Result<Json<Value>, Failure>;
+
 pub(crate) fn router(daemon: Arc<Daemon>) -> Router {
-    let site = Site { daemon, streams: Quota::new(STREAMS_PER_USER_MAX) };
+    let (streams, plans) = (Quota::new(STREAMS_PER_USER_MAX), Quota::new(PLANS_PER_USER_MAX));
+    let site = Site { daemon, streams, plans };
     Router::new()
         .route("/", get(assets::page))
         .route("/assets/{name}", get(assets::asset))
@@ -47,6 +56,7 @@ pub(crate) fn router(daemon: Arc<Daemon>) -> Router {
         .route("/api/jobs/{id}/curves", get(api::curves))
         .route("/api/jobs/{id}/events", get(api::events))
         .route("/api/jobs/{id}/cancel", post(api::cancel))
+        .route("/api/plan", post(plans::plan))
         .layer(middleware::from_fn(set_security_headers))
         .with_state(site)
 }

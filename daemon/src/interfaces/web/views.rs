@@ -42,6 +42,7 @@ pub(super) fn job(job: &Job) -> Value {
         "failure": failure,
         "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
         "job_file": job.job_file,
+        "base_dir": job.base_dir,
         "data": job.data.iter().map(prepared).collect::<Vec<_>>(),
     })
 }

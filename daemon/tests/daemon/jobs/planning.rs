@@ -97,6 +97,13 @@ async fn a_failing_planner_does_not_block_submission() {
     host.submit("planned", 1).await;
 }
 
+/// A plan of a search that found one mesh.
+pub(crate) fn plan_with_mesh() -> Value {
+    let mut plan = plan();
+    plan["meshes"] = json!([mesh()]);
+    plan
+}
+
 fn mesh() -> Value {
     json!({
         "data": 4, "tensor": 2, "pipeline": 2, "pipeline_interleave": 2, "microbatches": 8,
@@ -113,9 +120,7 @@ fn mesh() -> Value {
 /// The machines of a search need not be those of the host.
 #[tokio::test]
 async fn meshes_are_compared_for_machines_that_are_not_here() {
-    let mut plan = plan();
-    plan["meshes"] = json!([mesh()]);
-    let host = host_with(&plan).await;
+    let host = host_with(&plan_with_mesh()).await;
     let elsewhere = ["plan", "job.yaml", "--auto", "--platform=cuda", "--hosts=2", "--cores=4"];
     let output = host.cli(&elsewhere);
     assert!(output.status.success(), "{output:?}");

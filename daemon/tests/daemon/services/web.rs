@@ -1,9 +1,10 @@
 //! Access to the web page, and its API. `web_page.rs` of the end-to-end tests checks the page
 //! itself.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use traind_proto::v1::JobState;
 
+use crate::jobs::planning::plan_with_mesh;
 use crate::support::host::{Host, until_logged};
 use crate::support::http::{Answer, request, request_with};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED};
@@ -50,6 +51,12 @@ impl Browser {
         let headers: Vec<_> =
             [("authorization", session.as_str())].iter().chain(headers).copied().collect();
         request(&self.address, method, path, &headers).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Answer {
+        let session = format!("Bearer {}", self.session);
+        let headers = [("authorization", session.as_str()), ("content-type", "application/json")];
+        request_with(&self.address, "POST", path, &headers, &body.to_string()).await
     }
 
     async fn json(&self, path: &str) -> Value {
@@ -156,6 +163,32 @@ async fn a_session_may_cancel() {
     host.until_state(&job.id, JobState::Cancelled).await;
 }
 
+/// The planner is a script here, whose answer is a file.
+#[tokio::test]
+async fn meshes_are_planned_for_other_machines() {
+    let host = Host::started_with(2, COMPLETES, &OPTIONS).await;
+    let planned = json!({"plan": plan_with_mesh()}).to_string();
+    std::fs::write(host.path("plan.json"), planned).unwrap();
+    let request = host.request("planned", 1);
+    let browser = Browser::logged_in(&host).await;
+    let mut form = json!({"job_file": request.job_file, "base_dir": request.base_dir,
+        "platform": "cuda", "device": "h100", "hosts": 2, "cores_per_host": 8});
+    let answer = browser.post("/api/plan", &form).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let shown: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(
+        shown["meshes"][0]["settings"],
+        "8 x 1, 8 parts, interleave 2, full_shard, positions"
+    );
+    assert_eq!(shown["meshes"][0]["sent_bytes"], json!([5, 6, 7]));
+    assert_eq!(Browser::stranger(&host).await.post("/api/plan", &form).await.status, 401);
+
+    form["job_file"] = json!(request.job_file.replace("task:", "tusk:"));
+    let refused = browser.post("/api/plan", &form).await;
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("model.tusk"), "{}", refused.body);
+}
+
 #[tokio::test]
 async fn a_session_has_its_users_permissions() {
     let mut host = Host::new(1, STOPS_WHEN_ASKED);
@@ -171,6 +204,8 @@ async fn a_session_has_its_users_permissions() {
     let answer = browser.send("POST", "/api/jobs/any/cancel", &[]).await;
     assert_eq!(answer.status, 403);
     assert!(answer.body.contains("requires the role submitter"), "{}", answer.body);
+    let form = json!({"job_file": "", "base_dir": "/"});
+    assert_eq!(browser.post("/api/plan", &form).await.status, 403);
 }
 
 #[tokio::test]

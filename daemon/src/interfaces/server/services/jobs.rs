@@ -1,17 +1,15 @@
 //! `traind.v1.Jobs`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
-use super::{host_log, programs, samples, watch};
+use super::{host_log, plans, programs, samples, watch};
 use crate::clock;
 use crate::control::admission::Submission;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
-use crate::control::planner::Search;
 use crate::interfaces::convert;
 use crate::interfaces::server::guard::peer;
 use crate::interfaces::server::stream::Messages;
@@ -112,12 +110,8 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::PlanJobRequest>,
     ) -> Result<Response<v1::Plan>, Status> {
         let caller = peer::caller(&request)?;
-        let v1::PlanJobRequest { job_file, base_dir, mut overrides, search } = request.into_inner();
-        let search = search.map(|search| mesh_search(search, &mut overrides));
-        let request_id = String::new();
-        let request = v1::CreateJobRequest { request_id, job_file, base_dir, overrides };
-        let plan = self.daemon.plan(Submission::new(request, caller)?, search).await?;
-        Ok(Response::new(convert::plan(plan)))
+        let plan = plans::plan(&self.daemon, caller, request.into_inner()).await?;
+        Ok(Response::new(plan))
     }
 
     async fn get_job(
@@ -251,22 +245,4 @@ fn known_state(number: i32) -> Result<JobState, Error> {
     let state = v1::JobState::try_from(number).ok().and_then(wire::job_state_from_proto);
     let description = || format!("{number} is not a job state");
     state.ok_or_else(|| Error::Request { field: "states", description: description() })
-}
-
-/// The search that a request asks for. Its machines are overrides of the job's resources.
-fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) -> Search {
-    let v1::MeshSearch { platform, device, hosts, cores_per_host, price_per_hour, across_hosts } =
-        asked;
-    let hosts = hosts.max(1);
-    let is_elsewhere =
-        !platform.is_empty() || !device.is_empty() || hosts > 1 || cores_per_host > 0;
-    if !platform.is_empty() {
-        overrides.insert("resources.platform".to_owned(), platform);
-    }
-    if cores_per_host > 0 {
-        let cores = u64::from(hosts) * u64::from(cores_per_host);
-        overrides.insert("resources.cores".to_owned(), cores.to_string());
-        overrides.insert("resources.hosts".to_owned(), "1".to_owned());
-    }
-    Search { device, hosts, across_hosts, price_per_hour, is_elsewhere, ..Search::default() }
 }

@@ -5,6 +5,7 @@ pub(super) mod admin;
 pub(super) mod cores;
 mod host_log;
 pub(crate) mod jobs;
+pub(crate) mod plans;
 pub(super) mod plugins;
 mod programs;
 mod samples;

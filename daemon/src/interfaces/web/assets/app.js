@@ -5,6 +5,7 @@ import { compare } from "./compare.js";
 import { job } from "./job.js";
 import { logIn, showLogin } from "./login.js";
 import { overview } from "./overview.js";
+import { plan } from "./plan.js";
 
 const RETRY_MS = 3000;
 
@@ -35,6 +36,7 @@ function open() {
     main: document.getElementById("main"),
     get: async (path) => (await request(path)).json(),
     post: (path) => request(path, { method: "POST" }).catch(fail),
+    ask: async (path, body) => (await request(path, { method: "POST", body })).json(),
     setHeader(host, user) {
       document.getElementById("host").textContent = host;
       document.getElementById("user").textContent = user;
@@ -101,6 +103,7 @@ function show() {
   else if (!session.known()) requireLogin();
   else if (kind === "jobs" && argument) job(page, encodeURIComponent(argument));
   else if (kind === "compare" && argument) compare(page, argument.split(",").map(encodeURIComponent)).catch(fail);
+  else if (kind === "plan") plan(page, argument && encodeURIComponent(argument)).catch(fail);
   else overview(page);
   window.scrollTo(0, 0);
 }

@@ -118,7 +118,8 @@ function showHead(page, head, job) {
   const cores = job.cores.length ? `${job.platform} cores ${job.cores.join(", ")}` : `${job.core_count} ${job.platform} cores`;
   document.title = `${job.name}: ${job.state}`;
   swap(head, ...[
-    el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }), over ? null : cancel),
+    el("div", { class: "row" }, el("h1", {}, job.name), state(job.state), el("span", { class: "push" }),
+      el("a", { class: "button", href: `#/plan/${job.id}` }, "compare meshes"), over ? null : cancel),
     el("p", { class: "dim" }, `${job.id} by ${job.owner}, ${cores}, submitted ${ago(job.create_time)}${job.restarts ? `, restarted ${job.restarts} times` : ""}`),
     job.billed_seconds ? el("p", { class: "dim" }, billed(job)) : null,
     job.energy_joules !== undefined ? el("p", { class: "dim" }, `Used ${energy(job.energy_joules)}`) : null,
