@@ -19,6 +19,7 @@ const ALL: &str = "kubernetes:
   image: registry.example/traind:1
   namespace: train
   service_account: trainer
+  priority_class: batch
   image_pull_secret: pull
   node_selector: {topology.kubernetes.io/zone: b}
   limits: {memory: 64Gi, vpc.amazonaws.com/efa: 4}

@@ -25,6 +25,9 @@ section! {
         /// `PreferNoSchedule` or `NoExecute`) and `toleration_seconds`, such as `{key:
         /// nvidia.com/gpu, operator: Exists, effect: NoSchedule}`.
         tolerations: Vec<Toleration> = Vec::new();
+        /// Priority class of the pods. It decides instead of `resources.priority`, which classes of a
+        /// cluster have no numbers for.
+        priority_class: Option<String> = None;
         /// Kueue's queue in the job's namespace (a `LocalQueue`). The job is created suspended, and
         /// Kueue starts it.
         queue: Option<String> = None;

@@ -125,6 +125,9 @@ fn pod(submission: &Submission<'_>, name: &str) -> Value {
     if !kubernetes.tolerations.is_empty() {
         spec["tolerations"] = kubernetes.tolerations.iter().map(toleration).collect();
     }
+    if let Some(class) = &kubernetes.priority_class {
+        spec["priorityClassName"] = json!(class);
+    }
     if let Some(account) = &kubernetes.service_account {
         spec["serviceAccountName"] = json!(account);
     }
@@ -274,7 +277,7 @@ mod tests {
     fn full() -> RunSpec {
         let kubernetes = json!({
             "image": "registry/traind:1", "namespace": "train", "service_account": "trainer",
-            "image_pull_secret": "pull", "volume_claim": "shared", "mount_path": "/data",
+            "priority_class": "batch", "image_pull_secret": "pull", "volume_claim": "shared", "mount_path": "/data",
             "node_selector": {"zone": "b"}, "queue": "team", "labels": {"team": "a"},
             "annotations": {"example.com/owner": "A B"},
             "tolerations": [
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_tolerations_are_those_of_the_job_file_and_the_queue_is_the_jobs_alone() {
+    fn options_of_pods_are_those_of_the_job_file_and_the_queue_is_the_jobs_alone() {
         let (full, plain) = (full(), spec("cpu", json!({"image": "i"})));
         let job = [&full, &plain].map(|spec| job(&submission(spec, &[])));
         let name = &job[0]["metadata"]["name"];
@@ -332,6 +335,7 @@ mod tests {
             {"key": "spot", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60},
         ]);
         assert_eq!(pods["spec"]["tolerations"], tolerations);
+        assert_eq!(pods["spec"]["priorityClassName"], "batch");
         let suspended = job.map(|job| job["spec"]["suspend"].clone());
         assert_eq!(suspended, [json!(true), Value::Null]);
     }

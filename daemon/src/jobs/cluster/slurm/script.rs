@@ -18,6 +18,9 @@ const NOTICE_RESOLUTION_SECONDS: u64 = 60;
 /// themselves, and report why.
 const WAIT_SECONDS: u64 = 90;
 
+/// Slurm's priorities are sums of weights of some thousand each.
+const NICE_PER_PRIORITY: i64 = 100;
+
 /// The options of `sbatch`; the script is its input.
 pub(super) fn arguments(job: &Submission<'_>) -> Vec<OsString> {
     let (spec, resources) = (job.spec, &job.spec.job.resources);
@@ -38,6 +41,7 @@ pub(super) fn arguments(job: &Submission<'_>) -> Vec<OsString> {
         // Clusters count devices or nothing at all, and a runner takes all cores of its host's share.
         Platform::Neuron => "--exclusive".into(),
     });
+    options.extend(nice(resources.priority).map(|value| format!("--nice={value}")));
     options.extend(resources.max_run_seconds.map(|seconds| format!("--time={}", limit(seconds))));
     options.extend(own_options(&spec.job.slurm, job.avoided));
     let mut all: Vec<OsString> = options.into_iter().map(OsString::from).collect();
@@ -68,6 +72,11 @@ fn own_options(slurm: &Slurm, avoided: &[String]) -> Vec<String> {
     }
     options.extend(slurm.options.iter().cloned());
     options
+}
+
+/// By how much Slurm lowers the priority of a job. Only an operator of the cluster could raise it.
+fn nice(priority: i64) -> Option<i64> {
+    (priority < 0).then(|| -priority * NICE_PER_PRIORITY)
 }
 
 /// Slurm's time limit for a job that may run for `seconds`, as "MINUTES:SECONDS". The daemon stops the
@@ -147,7 +156,8 @@ mod tests {
 
     #[test]
     fn options_follow_from_the_job_file() {
-        let resources = r#"{"engine": "slurm", "hosts": 2, "cores": 4, "max_run_seconds": 3600}"#;
+        let resources = r#"{"engine": "slurm", "hosts": 2, "cores": 4, "max_run_seconds": 3600,
+                            "priority": -5}"#;
         let slurm =
             r#"{"partition": "long", "qos": "high", "exclude": "n[3-4]", "options": ["--mem=0"]}"#;
         let spec = spec(resources, slurm);
@@ -164,6 +174,7 @@ mod tests {
             "--requeue",
             "--open-mode=append",
             "--cpus-per-task=4",
+            "--nice=500",
             "--time=63:00",
             "--partition=long",
             "--qos=high",
@@ -190,6 +201,11 @@ mod tests {
             found,
             [Some("--cpus-per-task=8"), Some("--gpus-per-node=8"), Some("--exclusive")]
         );
+    }
+
+    #[test]
+    fn a_priority_that_slurm_grants_to_operators_alone_is_not_asked_for() {
+        assert_eq!([-100, -1, 0, 1, 100].map(nice), [Some(10_000), Some(100), None, None, None]);
     }
 
     #[test]

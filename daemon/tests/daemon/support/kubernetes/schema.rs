@@ -103,6 +103,7 @@ fn fields(definition: &str) -> Fields {
             ("volumes", List(&Object("Volume"))),
             ("nodeSelector", LABELS),
             ("tolerations", List(&Object("Toleration"))),
+            ("priorityClassName", Subdomain),
             ("serviceAccountName", Subdomain),
             ("imagePullSecrets", List(&Object("LocalObjectReference"))),
         ],
