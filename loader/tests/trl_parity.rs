@@ -146,6 +146,27 @@ fn pairs_are_those_of_trl() {
     }
 }
 
+/// Completions of axolotl's and LLaMA-Factory's pairs are single messages.
+#[test]
+fn a_completion_may_be_one_message() {
+    let message = |text: &str| json!({"role": "assistant", "content": text});
+    let row = |wrap: fn(Json) -> Json| {
+        json!({"prompt": [{"role": "user", "content": "a"}], "chosen": wrap(message("b c")),
+            "rejected": wrap(message("d"))})
+    };
+    let tokens = |row: Json| {
+        let folder = model_folder(Some("phi"));
+        let task = TaskSpec::Dpo(pairs(folder.path(), &json!({"max_length": 64})));
+        let set = set(&json!([row]), task, folder.path()).unwrap();
+        let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, set.positions(0));
+        let plan = BatchPlan { sizes, rows: vec![0], cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let batch = Collator::new(set, Padding::behind(2)).collate(scheduled).unwrap();
+        ["input_ids", "labels"].map(|name| batch.cores[0].array(name).unwrap().values.clone())
+    };
+    assert_eq!(tokens(row(|message| message)), tokens(row(|message| json!([message]))));
+}
+
 /// An empty slot has two rows without weight.
 #[test]
 fn pairs_on_several_cores_are_whole() {
@@ -196,6 +217,9 @@ fn rows_that_are_no_conversations_are_named() {
     let pair = |chosen: Json, rejected: Json| json!({"chosen": chosen, "rejected": rejected});
     check(Some("phi"), plain.clone(), pair(json!("a"), json!([])), "\"chosen\": is text");
     check(Some("phi"), plain.clone(), pair(json!([]), json!("a")), "\"rejected\": is text");
+    let mut answers = pair(json!({"role": "assistant"}), json!({"role": "assistant"}));
+    answers["prompt"] = json!("a");
+    check(Some("phi"), plain.clone(), answers, "\"prompt\": is text");
     check(None, plain.clone(), pair(json!([]), json!([])), "no chat template");
     check(None, plain.clone(), json!({"chosen": "a"}), "no column \"rejected\"");
     check(None, plain, json!({"other": "a"}), "no column \"text\"");

@@ -82,30 +82,40 @@ impl Dpo {
     fn pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
         let row = texts.row;
         let prompt = row.find(&self.prompt);
-        match (prompt, row.cell(&self.chosen), row.cell(&self.rejected)) {
-            (Some(Value::List(prompt)), Value::List(chosen), Value::List(rejected)) => {
+        let cells = [&self.chosen, &self.rejected].map(|column| row.cell(column));
+        match (prompt.and_then(messages), messages(cells[0]), messages(cells[1])) {
+            (Some(prompt), Some(chosen), Some(rejected)) => {
                 self.chats(texts, prompt, [chosen, rejected])
             }
+            // A single message is an answer, of which no turn can be the prompt.
+            (None, Some(_), Some(_))
+                if prompt.is_some() && matches!(cells[0], Value::Struct(_)) =>
+            {
+                Err(texts.problem(&self.prompt, ChatProblem::Mixed))
+            }
             // Some data sets repeat as text the prompt with which their conversations begin.
-            (_, Value::List(chosen), Value::List(rejected)) => {
+            (None, Some(chosen), Some(rejected)) => {
                 let turns = shared_turns(chosen, rejected);
                 self.chats(texts, &chosen[..turns], [&chosen[turns..], &rejected[turns..]])
             }
-            (_, Value::List(_), _) => Err(texts.problem(&self.rejected, ChatProblem::Mixed)),
-            (_, _, Value::List(_)) | (Some(Value::List(_)), _, _) => {
+            (_, Some(_), None) => Err(texts.problem(&self.rejected, ChatProblem::Mixed)),
+            (_, None, Some(_)) | (Some(_), None, None) => {
                 Err(texts.problem(&self.chosen, ChatProblem::Mixed))
             }
-            (prompt, _, _) => {
-                let [chosen, rejected] =
-                    [row.text_or_empty(&self.chosen)?, row.text_or_empty(&self.rejected)?];
-                if prompt.is_some() {
-                    let prompt = row.text_or_empty(&self.prompt)?;
-                    return pair_of_texts(texts, prompt, [chosen, rejected]);
-                }
-                let (prompt, chosen) = chosen.split_at(shared_bytes(chosen, rejected));
-                pair_of_texts(texts, prompt, [chosen, &rejected[prompt.len()..]])
-            }
+            (None, None, None) => self.texts(texts),
         }
+    }
+
+    fn texts(&self, texts: &RowTexts<'_>) -> Result<Pair> {
+        let row = texts.row;
+        let [chosen, rejected] =
+            [row.text_or_empty(&self.chosen)?, row.text_or_empty(&self.rejected)?];
+        if row.find(&self.prompt).is_some() {
+            let prompt = row.text_or_empty(&self.prompt)?;
+            return pair_of_texts(texts, prompt, [chosen, rejected]);
+        }
+        let (prompt, chosen) = chosen.split_at(shared_bytes(chosen, rejected));
+        pair_of_texts(texts, prompt, [chosen, &rejected[prompt.len()..]])
     }
 
     fn chats(
@@ -126,6 +136,15 @@ impl Dpo {
             chosen: ids(&self.chosen, chosen, false)?,
             rejected: ids(&self.rejected, rejected, false)?,
         })
+    }
+}
+
+/// The messages of a cell, which may be one message by itself.
+fn messages(cell: &Value) -> Option<&[Value]> {
+    match cell {
+        Value::List(messages) => Some(messages),
+        Value::Struct(_) => Some(std::slice::from_ref(cell)),
+        _ => None,
     }
 }
 

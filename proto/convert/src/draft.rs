@@ -38,8 +38,20 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 8] =
-    ["model", "data", "train", "peft", "resources", "parallel", "output_dir", "checkpoint_dir"];
+const SECTIONS: [&str; 12] = [
+    "model",
+    "data",
+    "train",
+    "peft",
+    "dpo",
+    "resources",
+    "parallel",
+    "slurm",
+    "kubernetes",
+    "notify",
+    "output_dir",
+    "checkpoint_dir",
+];
 
 struct Field {
     path: String,

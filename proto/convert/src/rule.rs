@@ -1,7 +1,7 @@
 //! Tables of keys, and the key that no table has: one of TrainingArguments.
 
 use serde_json::Value;
-use traind_job_file::{Fsdp, Treatment, fsdp_of_words, training_argument};
+use traind_job_file::{Sharding, Treatment, fsdp_of_words, training_argument};
 
 use crate::draft::Draft;
 use crate::values::{is_off, plain, shown};
@@ -13,7 +13,9 @@ pub(crate) enum ValueProblem {
     NotAShare { found: String },
     #[error("`{pair}` is not KEY=VALUE")]
     NotAPair { pair: String },
-    #[error("must be full_shard or shard_grad_op, with or without auto_wrap, not {found}")]
+    #[error(
+        "must be full_shard or shard_grad_op, with or without auto_wrap and offload, not {found}"
+    )]
     NoShards { found: String },
 }
 
@@ -103,6 +105,10 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     if says_nothing || is_default_project {
         return;
     }
+    if key == "fsdp" && sharding(&value).is_some_and(|words| words.offload) {
+        draft.note(key, "offload: the optimizer's state is kept in host memory, and nothing else");
+        draft.set("parallel.offload", serde_json::json!(["optimizer"]), key);
+    }
     if FORMER.iter().any(|(name, _)| *name == key) {
         return apply(&[FORMER], key, &value, draft);
     }
@@ -158,14 +164,19 @@ fn by_length(_: &Value) -> Result<Value, ValueProblem> {
 }
 
 fn fsdp(value: &Value) -> Result<Value, ValueProblem> {
-    let meant = match value {
-        Value::Bool(true) => Some(Fsdp::FullShard),
+    if value == &Value::Bool(true) {
+        return Ok("full_shard".into());
+    }
+    let meant = sharding(value).ok_or_else(|| ValueProblem::NoShards { found: shown(value) })?;
+    Ok(meant.fsdp.to_string().into())
+}
+
+fn sharding(value: &Value) -> Option<Sharding> {
+    match value {
         Value::String(text) => fsdp_of_words(text.split_whitespace()),
         Value::Array(words) => fsdp_of_words(words.iter().filter_map(Value::as_str)),
         _ => None,
-    };
-    let fsdp = meant.ok_or_else(|| ValueProblem::NoShards { found: shown(value) })?;
-    Ok(fsdp.to_string().into())
+    }
 }
 
 fn adafactor(_: &Value) -> Result<Value, ValueProblem> {
@@ -173,13 +184,15 @@ fn adafactor(_: &Value) -> Result<Value, ValueProblem> {
 }
 
 fn optimizer(value: &Value) -> Result<Value, ValueProblem> {
-    const SAME: [&str; 6] = [
+    const SAME: [&str; 8] = [
         "adamw_torch_fused",
         "adamw_torch_xla",
         "adamw_torch_npu_fused",
         "adamw_apex_fused",
         "adamw_hf",
         "adamw",
+        "paged_adamw",
+        "paged_adamw_32bit",
     ];
     Ok(match value.as_str() {
         Some(name) if SAME.contains(&name) => "adamw_torch".into(),

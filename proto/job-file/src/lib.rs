@@ -54,7 +54,7 @@ pub use schema::train::{
     TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
-pub use training_arguments::{Argument, Treatment, fsdp_of_words, training_argument};
+pub use training_arguments::{Argument, Sharding, Treatment, fsdp_of_words, training_argument};
 pub use values::{
     DataFiles, DataSetUrl, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping, ModelSource,
     Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,

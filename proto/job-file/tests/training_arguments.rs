@@ -139,7 +139,11 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
         ("{zero_optimization: {stage: 4}}", "zero_optimization.stage: must be 0, 1, 2 or 3"),
         (
             "{zero_optimization: {stage: 3, offload_param: {device: cpu}}}",
-            "offload_param: offloading",
+            "offload_param: parameters stay on the cores",
+        ),
+        (
+            "{zero_optimization: {stage: 2, offload_optimizer: {device: nvme}}}",
+            "offload_optimizer: state is offloaded to host memory, not to disks",
         ),
         ("{optimizer: {type: AdamW}}", "train.deepspeed.optimizer: is not read"),
     ] {
@@ -158,6 +162,31 @@ fn the_configuration_of_fsdp_is_read() {
     assert_eq!(job["train"]["gradient_checkpointing"], true);
     let last = warnings.last().unwrap();
     assert!(last.ends_with("without effect: transformer_layer_cls_to_wrap"), "{warnings:?}");
-    let refused = parse("fsdp: full_shard, fsdp_config: {offload_params: true}").unwrap_err();
-    assert!(refused[0].contains("offloading"), "{refused:?}");
+}
+
+#[test]
+fn offloading_keeps_the_optimizers_state_in_host_memory() {
+    let optimizer = serde_json::json!(["optimizer"]);
+    for zero in [
+        "offload_optimizer: {device: cpu, pin_memory: true}",
+        "offload_optimizer: {}",
+        "cpu_offload: true",
+    ] {
+        let config = format!("deepspeed: {{zero_optimization: {{stage: 2, {zero}}}}}");
+        let (job, warnings) = resolved(&config);
+        assert_eq!(job["parallel"]["offload"], optimizer, "{zero}");
+        let said =
+            warnings.iter().any(|it| it.contains("is read as `parallel.offload: optimizer`"));
+        assert!(said, "{warnings:?}");
+    }
+    let off = "deepspeed: {zero_optimization: {stage: 2, offload_optimizer: {device: none}}}";
+    assert_eq!(resolved(off).0["parallel"]["offload"], serde_json::json!([]));
+
+    let (job, warnings) = resolved("fsdp: full_shard, fsdp_config: {fsdp_offload_params: true}");
+    assert_eq!(job["parallel"]["offload"], optimizer);
+    let said = warnings.iter().any(|it| it.contains("parameters and gradients stay"));
+    assert!(said, "{warnings:?}");
+    let (job, _) = resolved("fsdp: shard_grad_op auto_wrap offload");
+    assert_eq!(job["parallel"]["offload"], optimizer);
+    assert_eq!(job["parallel"]["fsdp"], "shard_grad_op");
 }

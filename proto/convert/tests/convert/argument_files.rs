@@ -124,7 +124,10 @@ const FILES: &[(&str, Outcome)] = &[
     ),
     ("axolotl/mistral_alpaca.yaml", Denied(&[("datasets.type", "type: chat_template")])),
     ("axolotl/chat.yaml", Denied(&[("chat_template", "tokenizer_default")])),
-    ("axolotl/dpo.yaml", Denied(&[("rl", "preferences")])),
+    (
+        "axolotl/dpo.yaml",
+        Accepted(&[("model.task", "dpo"), ("dpo.beta", "0.05"), ("data.prompt", "messages")]),
+    ),
     ("axolotl/zero3_file.yaml", Denied(&[("deepspeed", "parallel.fsdp")])),
     (
         "axolotl/fsdp.yaml",
@@ -136,7 +139,16 @@ const FILES: &[(&str, Outcome)] = &[
     ),
     ("llama_factory/pretrain_full_zero3.yaml", Denied(&[("deepspeed", "as a mapping")])),
     ("llama_factory/sft_lora.yaml", Denied(&[("dataset", "dataset_info.json")])),
-    ("llama_factory/dpo.yaml", Denied(&[("stage", "`sft` trains on conversations")])),
+    (
+        "llama_factory/dpo.yaml",
+        Accepted(&[
+            ("model.task", "dpo"),
+            ("dpo.beta", "0.1"),
+            ("dpo.loss_type", "sigmoid"),
+            ("peft.target_modules", "all-linear"),
+            ("data.max_length", "2048"),
+        ]),
+    ),
     ("llama_factory/predict.yaml", Denied(&[("predict_with_generate", "seq2seq-lm alone")])),
     ("llama_factory/quantized.yaml", Denied(&[("quantization_bit", "leave it out")])),
     (
@@ -149,10 +161,7 @@ const FILES: &[(&str, Outcome)] = &[
     ),
     (
         "trainer/deepspeed_offload.json",
-        Denied(&[(
-            "train.deepspeed.zero_optimization.offload_optimizer",
-            "shards on more cores take less memory",
-        )]),
+        Accepted(&[("parallel.fsdp", "full_shard"), ("parallel.offload", "[optimizer]")]),
     ),
 ];
 

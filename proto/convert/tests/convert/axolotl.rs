@@ -144,13 +144,117 @@ fn quantized_weights_and_instructions_are_not_supported() {
         .replace("load_in_4bit: false", "load_in_4bit: true");
     check_refused(
         text(Source::Axolotl, &lora, &[]),
-        &[("load_in_4bit", "float32"), ("adapter", "qlora")],
+        &[("load_in_4bit", "not quantized"), ("adapter", "qlora")],
     );
     let alpaca = PLAIN.replace("type: completion", "type: alpaca");
     check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "chat_template")]);
-    let preference = format!("{PLAIN}rl: dpo\ndeepspeed: zero3.json\n");
-    let expect = [("rl", "preferences"), ("deepspeed", "parallel.fsdp")];
-    check_refused(text(Source::Axolotl, &preference, &[]), &expect);
+    let sharded = format!("{PLAIN}deepspeed: zero3.json\n");
+    check_refused(text(Source::Axolotl, &sharded, &[]), &[("deepspeed", "parallel.fsdp")]);
+}
+
+const PAIRS: &str = "
+base_model: Qwen/Qwen2.5-0.5B
+rl: dpo
+rl_beta: 0.2
+chat_template: tokenizer_default
+datasets:
+  - path: data/pairs.jsonl
+    type: chat_template.default
+    field_messages: conversation
+    field_chosen: better
+    field_rejected: worse
+dpo_use_logits_to_keep: true
+sequence_len: 512
+train_on_inputs: true
+output_dir: ./outputs/dpo
+micro_batch_size: 2
+";
+
+#[test]
+fn preferences_are_trained_on() {
+    let expect = [
+        ("model.task", "dpo"),
+        ("data.prompt", "conversation"),
+        ("data.chosen", "better"),
+        ("data.rejected", "worse"),
+        ("data.max_length", "512"),
+        ("dpo.beta", "0.2"),
+        ("dpo.loss_type", "sigmoid"),
+    ];
+    let notes = ["dpo_use_logits_to_keep", "train_on_inputs"];
+    check(text(Source::Axolotl, PAIRS, &[]), &expect, &notes);
+
+    let averaged = PAIRS
+        .replace("rl: dpo", "rl: ipo\ntrl: {beta: 0.3, num_generations: 4}")
+        .replace("chat_template.default", "chat_template.argilla_chat")
+        .replace("    field_messages: conversation\n", "");
+    let expect = [
+        ("data.prompt", "prompt"),
+        ("data.chosen", "better"),
+        ("dpo.beta", "0.3"),
+        ("dpo.loss_type", "ipo"),
+    ];
+    let notes = ["dpo_use_logits_to_keep", "trl.num_generations", "train_on_inputs"];
+    check(text(Source::Axolotl, &averaged, &[]), &expect, &notes);
+}
+
+#[test]
+fn preferences_of_other_kinds_are_refused() {
+    let other = PAIRS
+        .replace("rl: dpo", "rl: kto\nrpo_alpha: 1.0\ndpo_label_smoothing: 0.1")
+        .replace("chat_template.default", "llama3.intel");
+    let expect = [
+        ("rpo_alpha", "preferences alone"),
+        ("dpo_label_smoothing", "robust"),
+        ("rl", "`dpo` and `ipo`"),
+        ("datasets.type", "`llama3.intel` is not supported; `chat_template.default`"),
+    ];
+    check_refused(text(Source::Axolotl, &other, &[]), &expect);
+    let packed = PAIRS
+        .replace("tokenizer_default", "chatml")
+        .replace("sequence_len", "sample_packing: true\nsequence_len");
+    let expect = [("sample_packing", "not packed"), ("chat_template", "tokenizer_default")];
+    check_refused(text(Source::Axolotl, &packed, &[]), &expect);
+    let unused =
+        PAIRS.replace("rl: dpo\n", "").replace(".default\n    field_messages: conversation", "");
+    let notes = ["rl_beta", "dpo_use_logits_to_keep", "sequence_len"];
+    check(text(Source::Axolotl, &unused, &[]), &[("model.task", "sft")], &notes);
+}
+
+#[test]
+fn a_split_that_is_not_read_is_refused() {
+    let hub = PAIRS.replace("path: data/pairs.jsonl", "path: org/pairs\n    split: train_prefs");
+    check_refused(
+        text(Source::Axolotl, &hub, &[]),
+        &[("datasets.split", "--set data.train=hf://")],
+    );
+    let given = [("data.train", "hf://datasets/org/pairs/train_prefs.parquet")];
+    let notes = ["dpo_use_logits_to_keep", "train_on_inputs"];
+    check(text(Source::Axolotl, &hub, &given), &[("model.task", "dpo")], &notes);
+    let usual = hub.replace("train_prefs", "train");
+    let expect = [("data.train", "[\"hf://datasets/org/pairs\"]")];
+    check(text(Source::Axolotl, &usual, &[]), &expect, &notes);
+}
+
+#[test]
+fn rows_to_evaluate_on_are_packed_as_they_say() {
+    let chat = PLAIN.replace("type: completion\n    field: text", "type: chat_template");
+    let split = format!("{chat}eval_sample_packing: false\n");
+    let converted = text(Source::Axolotl, &split, &[]).unwrap();
+    assert!(converted.notes.iter().any(|note| note.key == "eval_sample_packing"), "{converted:?}");
+    let files = "test_datasets:\n  - path: dev.jsonl\n    type: chat_template\n";
+    let apart = split.replace("val_set_size: 0.05\n", files);
+    let apart = format!("{apart}fsdp_version: 2\ntensor_parallel_size: 2\n");
+    let expect = [
+        ("data.packing", "true"),
+        ("data.eval_packing", "false"),
+        ("parallel.fsdp", "full_shard"),
+        ("parallel.tensor", "2"),
+    ];
+    let given = [("resources.cores", "4")];
+    let converted = text(Source::Axolotl, &apart, &given).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    check(Ok(converted.clone()), &expect, &notes);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use traind_convert::{convert_command, split_words};
 
-use super::{check, check_refused, command};
+use super::{check, check_refused, command, fields};
 
 const RUN: &str = "--do_train --do_eval";
 
@@ -60,9 +60,25 @@ fn a_launcher_says_how_many_cores() {
     check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
     let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
     check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
-    let line =
-        "torchrun --nnodes 2 --nproc_per_node 8 run_clm.py --model_name_or_path x/y --do_train";
-    check_refused(command(line), &[("nnodes", "one host")]);
+}
+
+#[test]
+fn a_launcher_of_several_hosts_says_how_many() {
+    let check_hosts = |launcher: &str, cores: &str, given: &[(&str, &str)], notes: &[&str]| {
+        let line =
+            format!("{launcher} run_clm.py --model_name_or_path x/y --train_file a.txt --do_train");
+        let converted = convert_command(&split_words(&line), &fields(given));
+        check(converted, &[("resources.hosts", "2"), ("resources.cores", cores)], notes);
+    };
+    check_hosts("torchrun --nnodes 2 --nproc_per_node 8", "8", &[], &["resources.hosts"]);
+    // accelerate counts the processes of all hosts.
+    let accelerate = "accelerate launch --num_machines 2 --num_processes 8";
+    let given = [("resources.engine", "slurm"), ("slurm.partition", "long")];
+    check_hosts(accelerate, "4", &given, &[]);
+    let command_of = |launcher: &str| command(&format!("{launcher} run_clm.py --do_train"));
+    let uneven = command_of("accelerate launch --num_machines 2 --num_processes 7");
+    check_refused(uneven, &[("num_processes", "7 processes cannot be divided among 2 hosts")]);
+    check_refused(command_of("torchrun --nnodes 1:4"), &[("nnodes", "number from 1 up")]);
 }
 
 #[test]

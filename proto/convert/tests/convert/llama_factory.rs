@@ -97,9 +97,38 @@ fn messages_are_fine_tuned_on() {
 }
 
 #[test]
-fn preferences_are_not_supported() {
-    let dpo = PRETRAINING.replace("stage: pt", "stage: dpo");
-    check_refused(text(Source::LlamaFactory, &dpo, &[]), &[("stage", "`dpo`")]);
+fn preferences_are_trained_on() {
+    let keys = "stage: dpo\npref_beta: 0.3\npref_loss: hinge\nsimpo_gamma: 0.5\ntemplate: llama3";
+    let dpo = PRETRAINING.replace("stage: pt", keys);
+    let expect = [
+        ("model.task", "dpo"),
+        ("dpo.beta", "0.3"),
+        ("dpo.loss_type", "hinge"),
+        ("data.max_length", "1024"),
+    ];
+    let mut notes = vec!["template", "dataset", "trust_remote_code", "simpo_gamma"];
+    notes.extend(&NOTES[1..]);
+    check(text(Source::LlamaFactory, &dpo, &[]), &expect, &notes);
+}
+
+#[test]
+fn preferences_of_other_kinds_are_refused() {
+    let simpo = PRETRAINING.replace(
+        "stage: pt",
+        "stage: dpo\npref_loss: simpo\npref_ftx: 1.0\nref_model: x/y\npacking: true",
+    );
+    let expect = [
+        ("pref_loss", "`sigmoid`, `hinge` and `ipo`"),
+        ("packing", "not packed"),
+        ("pref_ftx", "preferences alone"),
+        ("ref_model", "training starts from"),
+    ];
+    check_refused(text(Source::LlamaFactory, &simpo, &[]), &expect);
+    let rewards = PRETRAINING.replace("stage: pt", "stage: rm\npref_beta: 0.1");
+    check_refused(text(Source::LlamaFactory, &rewards, &[]), &[("stage", "`dpo` on pairs")]);
+    let frozen = PRETRAINING.replace("finetuning_type: full", "finetuning_type: freeze");
+    let expect = [("finetuning_type", "train.freeze")];
+    check_refused(text(Source::LlamaFactory, &frozen, &[]), &expect);
 }
 
 #[test]

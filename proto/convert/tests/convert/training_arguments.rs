@@ -39,7 +39,7 @@ fn what_is_changed_is_a_key() {
         ("report_to", serde_json::json!(["wandb", "comet_ml"])),
         ("dataloader_num_workers", 4.into()),
         ("gradient_checkpointing", true.into()),
-        ("fsdp", "full_shard auto_wrap".into()),
+        ("fsdp", "full_shard auto_wrap offload".into()),
     ];
     let expect = [
         ("name", "first"),
@@ -47,9 +47,10 @@ fn what_is_changed_is_a_key() {
         ("train.warmup_steps", "0.1"),
         ("train.gradient_checkpointing", "true"),
         ("parallel.fsdp", "full_shard"),
+        ("parallel.offload", "[optimizer]"),
         ("train.report_to", "wandb"),
     ];
-    let notes = ["optim", "report_to", "dataloader_num_workers", "do_train"];
+    let notes = ["optim", "report_to", "dataloader_num_workers", "fsdp", "do_train"];
     check(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect, &notes);
 }
 

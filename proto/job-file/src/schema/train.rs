@@ -203,7 +203,7 @@ spelled! {
     pub enum Optim {
         /// AdamW, as in PyTorch.
         AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused"
-            | "adamw_apex_fused" | "adamw_hf",
+            | "adamw_apex_fused" | "adamw_hf" | "paged_adamw" | "paged_adamw_32bit",
         /// Stochastic gradient descent.
         Sgd = "sgd",
         /// Adafactor.

@@ -11,8 +11,9 @@ const DEEPSPEED: &str = "train.deepspeed";
 const FSDP_CONFIG: &str = "train.fsdp_config";
 const A_FILE: &str =
     "is a file, which is not read; give its content as a mapping, or use parallel.fsdp";
-const OFFLOAD: &str =
-    "offloading to the host is not supported; shards on more cores take less memory of each";
+const OFFLOADED_PARAMETERS: &str = "parameters stay on the cores, of which more take smaller shards; \
+    of the state in host memory, offload_optimizer is read";
+const ON_DISK: &str = "state is offloaded to host memory, not to disks; use `device: cpu`";
 
 /// Keys of DeepSpeed that are keys of `train`.
 const NUMBERS: [(&str, &str); 3] = [
@@ -76,15 +77,7 @@ fn read_deepspeed(root: &mut Node, config: &[Entry], problems: &mut Problems) {
 /// The stages of ZeRO: nothing, the optimizer's state, also gradients, also parameters.
 fn read_zero(root: &mut Node, zero: &[Entry], problems: &mut Problems) {
     let path = join(DEEPSPEED, "zero_optimization");
-    for part in ["offload_optimizer", "offload_param"] {
-        let offloads = entry(zero, part).is_some_and(|node| match &node.value {
-            Value::Map(entries) => text(entries, "device").is_none_or(|device| device != "none"),
-            _ => false,
-        });
-        if offloads {
-            problems.violation(&join(&path, part), OFFLOAD);
-        }
-    }
+    read_offload(root, zero, &path, problems);
     let stages = [Fsdp::No, Fsdp::ShardOptimizer, Fsdp::ShardGradOp, Fsdp::FullShard];
     let path = join(&path, "stage");
     let stage = match entry(zero, "stage").map(|node| &node.value) {
@@ -102,6 +95,37 @@ fn read_zero(root: &mut Node, zero: &[Entry], problems: &mut Problems) {
     }
 }
 
+/// The optimizer's state in host memory, under DeepSpeed's name of today and its former ones.
+fn read_offload(root: &mut Node, zero: &[Entry], path: &str, problems: &mut Problems) {
+    for (part, former) in
+        [("offload_optimizer", "cpu_offload"), ("offload_param", "cpu_offload_params")]
+    {
+        let (key, device) = match device(zero, part) {
+            Some(device) => (part, device),
+            None if is_true(zero, former) => (former, "cpu"),
+            None => continue,
+        };
+        let path = join(path, key);
+        match (part, device) {
+            (_, "none") => {}
+            ("offload_param", _) => problems.violation(&path, OFFLOADED_PARAMETERS),
+            (_, "nvme") => problems.violation(&path, ON_DISK),
+            _ => {
+                let optimizer = Value::Text("optimizer".to_owned());
+                imply(root, "parallel", "offload", optimizer, &path, problems);
+            }
+        }
+    }
+}
+
+/// The device that a part of ZeRO offloads to; without a name it is the host's memory.
+fn device<'a>(zero: &'a [Entry], part: &str) -> Option<&'a str> {
+    match &entry(zero, part)?.value {
+        Value::Map(entries) => Some(text(entries, "device").unwrap_or("cpu")),
+        _ => None,
+    }
+}
+
 fn read_fsdp_config(root: &mut Node, config: &[Entry], problems: &mut Problems) {
     let mut unused = Vec::new();
     for Entry { key, node, .. } in config {
@@ -111,7 +135,7 @@ fn read_fsdp_config(root: &mut Node, config: &[Entry], problems: &mut Problems) 
                 imply(root, "train", "gradient_checkpointing", Value::Bool(true), &path, problems);
             }
             "offload_params" | "cpu_offload" | "offload" if is_true => {
-                problems.violation(&path, OFFLOAD);
+                fsdp::keep_on_host(root, &path, problems);
             }
             "reshard_after_forward" if node.value == Value::Bool(false) => {
                 fsdp::keep_parameters(root);

@@ -8,31 +8,44 @@ use crate::schema::parallel::Fsdp;
 const OLD: &str = "train.fsdp";
 const NEW: &str = "parallel.fsdp";
 
-/// The value of `parallel.fsdp` that the Trainer's words stand for, such as `full_shard auto_wrap`.
-/// Every layer is gathered by itself, so `auto_wrap` adds nothing.
-pub fn fsdp_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Fsdp> {
-    let mut found = None;
+/// Meaning of the Trainer's words for FSDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sharding {
+    /// The value of `parallel.fsdp`.
+    pub fsdp: Fsdp,
+    /// Whether state is kept in host memory. That is done for the optimizer's state alone.
+    pub offload: bool,
+}
+
+/// Reads the Trainer's words, such as `full_shard auto_wrap offload`. Every layer is gathered by
+/// itself, so `auto_wrap` adds nothing.
+pub fn fsdp_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Sharding> {
+    let (mut found, mut offload) = (None, false);
     for word in words.into_iter().filter(|word| *word != "auto_wrap") {
         let meant = match word {
             "full_shard" => Fsdp::FullShard,
             "shard_grad_op" => Fsdp::ShardGradOp,
             "no_shard" => Fsdp::No,
+            "offload" => {
+                offload = true;
+                continue;
+            }
             _ => return None,
         };
         if found.replace(meant).is_some() {
             return None;
         }
     }
-    found
+    Some(Sharding { fsdp: found?, offload })
 }
 
 /// Moves `train.fsdp` to `parallel` where it can be read; other values stay.
 pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
     let Some(train) = section_of(root, "train") else { return };
     let Some(at) = train.iter().position(|entry| entry.key == "fsdp") else { return };
-    let Some(fsdp) = strategy(&train[at].node.value) else { return };
+    let Some(Sharding { fsdp, offload }) = sharding(&train[at].node.value) else { return };
     let mut entry = train.remove(at);
-    if has_key(root) {
+    if has_key(root, "fsdp") {
         problems.violation(OLD, format!("is an alias of `{NEW}`; set only one of the two"));
         return;
     }
@@ -40,12 +53,27 @@ pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
     problems.renamed(OLD, NEW);
     entry.node.value = Value::Text(fsdp.to_string());
     insert(root, "parallel", "fsdp", entry.node.value);
+    if offload {
+        keep_on_host(root, OLD, problems);
+    }
 }
 
-fn strategy(value: &Value) -> Option<Fsdp> {
+/// Keeps the optimizer's state in host memory, which is a part of what FSDP's offloading does.
+pub(super) fn keep_on_host(root: &mut Node, path: &str, problems: &mut Problems) {
+    let text =
+        "is read as `parallel.offload: optimizer`; parameters and gradients stay on the cores";
+    problems.warning(ALIAS_USED, path, text);
+    if !has_key(root, "offload") {
+        insert(root, "parallel", "offload", Value::Text("optimizer".to_owned()));
+    }
+}
+
+fn sharding(value: &Value) -> Option<Sharding> {
     match value {
-        Value::Bool(true) => Some(Fsdp::FullShard),
-        Value::Bool(false) => Some(Fsdp::No),
+        Value::Bool(is_on) => {
+            let fsdp = if *is_on { Fsdp::FullShard } else { Fsdp::No };
+            Some(Sharding { fsdp, offload: false })
+        }
         Value::Text(text) => fsdp_of_words(text.split_whitespace()),
         Value::List(nodes) => {
             let word = |node: &Node| match &node.value {
@@ -59,8 +87,8 @@ fn strategy(value: &Value) -> Option<Fsdp> {
     }
 }
 
-fn has_key(root: &mut Node) -> bool {
-    section_of(root, "parallel").is_some_and(|keys| keys.iter().any(|entry| entry.key == "fsdp"))
+fn has_key(root: &mut Node, key: &str) -> bool {
+    section_of(root, "parallel").is_some_and(|keys| keys.iter().any(|entry| entry.key == key))
 }
 
 /// Changes `full_shard`, which gathers parameters again in the backward pass, to `shard_grad_op`.

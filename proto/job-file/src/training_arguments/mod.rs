@@ -5,7 +5,7 @@ mod deepspeed;
 mod fsdp;
 mod table;
 
-pub use fsdp::fsdp_of_words;
+pub use fsdp::{Sharding, fsdp_of_words};
 pub(crate) use table::{ALL, OPTIMIZERS};
 
 use crate::aliases;

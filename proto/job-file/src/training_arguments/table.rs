@@ -97,8 +97,8 @@ const DISTRIBUTION: &[Argument] = arguments! {
     ddp_backend: "null", NoEffect(COLLECTIVES);
     ddp_timeout: "1800", NoEffect(COLLECTIVES);
     fsdp: "null", Refused("use full_shard or shard_grad_op, which are read as parallel.fsdp");
-    fsdp_config: "null", Refused("give its content as a mapping, of which activation_checkpointing and reshard_after_forward are read; each layer is gathered by itself");
-    deepspeed: "null", Refused("give its content as a mapping, of which ZeRO stages, precision, clipping and batch sizes are read, or use parallel.fsdp, and bf16 or fp16");
+    fsdp_config: "null", Refused("give its content as a mapping, of which activation_checkpointing, offload_params and reshard_after_forward are read; each layer is gathered by itself");
+    deepspeed: "null", Refused("give its content as a mapping, of which ZeRO stages, offload_optimizer, precision, clipping and batch sizes are read, or use parallel.fsdp and parallel.offload, and bf16 or fp16");
     local_rank: "-1", NoEffect("the runner starts one worker per core");
 };
 
@@ -136,13 +136,14 @@ pub(crate) const OPTIMIZERS: &[(&[&str], &str)] = &[
             "adamw_torch_8bit",
             "adamw_bnb_8bit",
             "adamw_8bit",
-            "paged_adamw",
             "paged_adamw_8bit",
-            "paged_adamw_32bit",
         ],
-        "the optimizer's state is kept in float32 on the cores; use adamw_torch, and \
-         parallel.fsdp where memory is short",
+        "the optimizer's state is kept in float32; use adamw_torch, and parallel.fsdp or \
+         parallel.offload: optimizer where memory is short",
     ),
+    (&["lion_8bit", "paged_lion_8bit"], "the optimizer's state is kept in float32; use lion_32bit"),
+    (&["rmsprop_bnb_8bit"], "the optimizer's state is kept in float32; use rmsprop"),
+    (&["schedule_free_radam", "schedule_free_sgd"], "use schedule_free_adamw"),
     (
         &[
             "adamw_anyprecision",
@@ -151,11 +152,6 @@ pub(crate) const OPTIMIZERS: &[(&[&str], &str)] = &[
             "paged_ademamix_32bit",
             "paged_ademamix_8bit",
             "grokadamw",
-            "lion_8bit",
-            "paged_lion_8bit",
-            "rmsprop_bnb_8bit",
-            "schedule_free_radam",
-            "schedule_free_sgd",
             "stable_adamw",
         ],
         "use adamw_torch, sgd or adafactor",

@@ -6,6 +6,8 @@ use crate::rule::{Rule, Table, ValueProblem};
 use crate::values::{parse, shown};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
+const DTYPE: &str = "trained weights are float32; bf16 computes in bfloat16, and model.dtype is the \
+    type of frozen ones";
 const ROWS: &str = "rows are not cut off; give smaller files, or use max_steps";
 
 const LANGUAGES: &str = "a job has one configuration of a data set; give the files of each language \
@@ -36,8 +38,8 @@ pub(crate) const MODEL: Table = &[
     ("use_auth_token", Rule::Dropped("the daemon's HF_TOKEN is used")),
     ("trust_remote_code", Rule::Refused("no code of models is run")),
     ("ignore_mismatched_sizes", Rule::Field("model.ignore_mismatched_sizes")),
-    ("torch_dtype", Rule::Dropped("weights are float32; bf16 computes in bfloat16")),
-    ("dtype", Rule::Dropped("weights are float32; bf16 computes in bfloat16")),
+    ("torch_dtype", Rule::Dropped(DTYPE)),
+    ("dtype", Rule::Dropped(DTYPE)),
     ("low_cpu_mem_usage", Rule::Dropped("weights are mapped from their file")),
     ("attn_implementation", Rule::Dropped("attention is part of the compiled step")),
     ("do_lower_case", Rule::Dropped("the tokenizer says it")),

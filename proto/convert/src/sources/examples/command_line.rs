@@ -10,14 +10,20 @@ use crate::values::parse;
 pub(super) struct CommandLine {
     /// Path of the script.
     pub script: String,
-    /// Processes that the launcher starts on the host.
+    /// Hosts that the launcher starts processes on.
+    pub hosts: u32,
+    /// Processes that the launcher starts on each host.
     pub processes: Option<u32>,
     /// Arguments in their order.
     pub arguments: Map<String, Value>,
 }
 
 /// Options of launchers that say how many processes there are on a host.
-const PROCESSES: [&str; 4] = ["nproc_per_node", "num_processes", "num_cores", "nproc-per-node"];
+const PROCESSES: [&str; 2] = ["nproc_per_node", "num_cores"];
+/// Option of `accelerate launch` that says how many processes there are on all hosts.
+const ALL_PROCESSES: &str = "num_processes";
+/// Options of launchers that say how many hosts there are.
+const HOSTS: [&str; 2] = ["nnodes", "num_machines"];
 
 pub(super) fn read(words: &[String]) -> Result<CommandLine, Refused> {
     if let Some(word) = words.iter().find(|word| word.contains('$')) {
@@ -32,14 +38,38 @@ pub(super) fn read(words: &[String]) -> Result<CommandLine, Refused> {
         ));
     };
     let launcher = pairs(&words[..at]);
-    let processes = launcher.iter().find(|(name, _)| PROCESSES.contains(&name.as_str()));
-    let processes =
-        processes.and_then(|(_, value)| value.as_u64()).and_then(|n| u32::try_from(n).ok());
-    let nodes = launcher.get("nnodes").or(launcher.get("num_machines")).and_then(Value::as_u64);
-    if nodes.is_some_and(|nodes| nodes > 1) {
-        return Err(Refused::because("nnodes", "a job runs on the cores of one host"));
+    let hosts = match number(&launcher, &HOSTS)? {
+        Some((_, hosts)) => hosts,
+        None => 1,
+    };
+    let processes = match (number(&launcher, &PROCESSES)?, number(&launcher, &[ALL_PROCESSES])?) {
+        (Some((_, processes)), _) => Some(processes),
+        (None, Some((key, all))) if all % hosts != 0 => {
+            let text = format!("{all} processes cannot be divided among {hosts} hosts");
+            return Err(Refused::because(key, text));
+        }
+        (None, all) => all.map(|(_, all)| all / hosts),
+    };
+    Ok(CommandLine {
+        script: words[at].clone(),
+        hosts,
+        processes,
+        arguments: pairs(&words[at + 1..]),
+    })
+}
+
+/// The first of some options that the launcher has, with its value.
+fn number<'a>(
+    launcher: &Map<String, Value>,
+    options: &[&'a str],
+) -> Result<Option<(&'a str, u32)>, Refused> {
+    let given = options.iter().find_map(|option| Some((*option, launcher.get(*option)?)));
+    let Some((option, value)) = given else { return Ok(None) };
+    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    match number.filter(|number| *number > 0) {
+        Some(number) => Ok(Some((option, number))),
+        None => Err(Refused::because(option, "must be a number from 1 up")),
     }
-    Ok(CommandLine { script: words[at].clone(), processes, arguments: pairs(&words[at + 1..]) })
 }
 
 /// `--name value`, `--name=value`, `--name` and `--name a b`.

@@ -33,6 +33,8 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
     Script { name, task: "", unsupported: Some(sentence) }
 }
 
+const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
+    host as docs/hosts.md describes";
 const ANSWERS: &str = "answers that are written are not converted; write a job file with \
     model.task: seq2seq-lm, as docs/examples/summarization.yaml";
 const MASKED_IMAGES: &str = "models of masked images are not supported";
@@ -95,6 +97,12 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
     draft.imply("model.task", script.task);
     if let Some(processes) = line.processes {
         draft.set("resources.cores", processes.into(), "processes of the launcher");
+    }
+    if line.hosts > 1 {
+        draft.set("resources.hosts", line.hosts.into(), "hosts of the launcher");
+        if draft.get("resources.engine").is_none() {
+            draft.note("resources.hosts", LAUNCHED);
+        }
     }
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);

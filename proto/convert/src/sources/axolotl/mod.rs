@@ -1,17 +1,19 @@
 //! axolotl's YAML.
 
+mod datasets;
+mod preferences;
+
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::adapters::{self, Keys, Kind};
-use crate::sources::hub;
 use crate::values::{is_off, shown};
 
-/// The type of data sets with messages.
-const CHAT: &str = "chat_template";
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
+const QUANTIZED: &str =
+    "weights are not quantized; leave it out, and set model.dtype: bfloat16 for frozen weights";
 const CLASS: &str = "config.json says it";
 /// LoRA's settings.
 const ADAPTERS: Keys = &[
@@ -26,9 +28,9 @@ const ADAPTERS: Keys = &[
     ("peft_layers_to_transform", "layers_to_transform", Kind::Same),
     ("lora_model_dir", "adapter_name_or_path", Kind::Folder),
 ];
+const CONTEXT: &str = "rows are not divided among cores; use parallel.tensor with \
+    parallel.sequence_parallel";
 const WANDB: &str = "`wandb sync` uploads the run's metrics, and has options of its own";
-const TYPES: &str =
-    "is not supported; `type: chat_template` trains on messages, `type: completion` on plain text";
 const OWN_TEMPLATE: &str =
     "templates other than the model folder's own are not supported; use tokenizer_default";
 const MARKS: &str =
@@ -47,8 +49,8 @@ const TABLE: Table = &[
     ("trust_remote_code", Rule::Refused("no code of models is run")),
     ("is_llama_derived_model", Rule::Dropped(CLASS)),
     ("is_mistral_derived_model", Rule::Dropped(CLASS)),
-    ("load_in_8bit", Rule::Refused("weights are trained in float32; leave it out")),
-    ("load_in_4bit", Rule::Refused("weights are trained in float32; leave it out")),
+    ("load_in_8bit", Rule::Refused(QUANTIZED)),
+    ("load_in_4bit", Rule::Refused(QUANTIZED)),
     ("adapter", Rule::Own),
     ("lora_r", Rule::Own),
     ("lora_alpha", Rule::Own),
@@ -61,7 +63,6 @@ const TABLE: Table = &[
     ("peft_layers_to_transform", Rule::Own),
     ("lora_model_dir", Rule::Own),
     ("lora_fan_in_fan_out", Rule::Dropped("the layers of the model say it")),
-    ("rl", Rule::Refused("training on preferences is not supported; leave it out")),
     ("datasets", Rule::Own),
     ("test_datasets", Rule::Own),
     ("dataset_prepared_path", Rule::Dropped(PREPARED)),
@@ -74,7 +75,7 @@ const TABLE: Table = &[
     ("val_set_size", Rule::Own),
     ("sequence_len", Rule::Own),
     ("sample_packing", Rule::Own),
-    ("eval_sample_packing", Rule::Dropped("rows to evaluate on are packed as those to train on")),
+    ("eval_sample_packing", Rule::Own),
     ("pad_to_sequence_len", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("train_on_inputs", Rule::Own),
     ("special_tokens", Rule::Dropped("the tokenizer is the model's, and padding is masked")),
@@ -118,23 +119,58 @@ const TABLE: Table = &[
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
     ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),
     ("eval_max_new_tokens", Rule::Dropped("evaluations of causal-lm generate no texts")),
-    ("deepspeed", Rule::Refused("use parallel.fsdp, and bf16 or fp16")),
+    ("fsdp_version", Rule::Own),
+    ("tensor_parallel_size", Rule::Field("parallel.tensor")),
+    ("context_parallel_size", Rule::Refused(CONTEXT)),
+    ("sequence_parallel_degree", Rule::Refused(CONTEXT)),
     ("debug", Rule::Dropped("events and metrics show where time goes")),
 ];
 
+/// The rows of a job's data sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    Texts,
+    Conversations,
+    /// Prompts with a chosen and a rejected completion.
+    Pairs,
+}
+
+impl Rows {
+    /// The first data set says whether rows are conversations.
+    fn of(settings: &Map<String, Value>) -> Self {
+        let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
+        match is_on("rl") {
+            true => Self::Pairs,
+            false if datasets::first_has_messages(settings) => Self::Conversations,
+            false => Self::Texts,
+        }
+    }
+
+    fn task(self) -> &'static str {
+        match self {
+            Self::Texts => "causal-lm",
+            Self::Conversations => "sft",
+            Self::Pairs => "dpo",
+        }
+    }
+}
+
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
-    let is_chat = is_chat(settings);
-    draft.imply("model.task", if is_chat { "sft" } else { "causal-lm" });
+    let rows = Rows::of(settings);
+    draft.imply("model.task", rows.task());
     for (key, value) in settings {
-        apply(&[TABLE], key, value, draft);
+        if rows == Rows::Pairs || !preferences::is_unused(key, value, draft) {
+            apply(&[TABLE, preferences::TABLE], key, value, draft);
+        }
     }
     read_adapters(settings, draft);
-    match is_chat {
-        true => read_chat(settings, draft),
-        false => read_texts(settings, draft),
+    match rows {
+        Rows::Texts => read_texts(settings, draft),
+        Rows::Conversations => read_chat(settings, draft),
+        Rows::Pairs => preferences::read(settings, draft),
     }
-    datasets("datasets", "data.train", settings, draft);
-    datasets("test_datasets", "data.validation", settings, draft);
+    datasets::read("datasets", "data.train", rows, settings, draft);
+    datasets::read("test_datasets", "data.validation", rows, settings, draft);
     read_values(settings, draft);
     if let Some(id) = settings.get("hub_model_id").filter(|value| !is_off(value)) {
         draft.set("train.push_to_hub", true.into(), "");
@@ -144,19 +180,15 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     per_epoch("saves_per_epoch", "save", settings, draft);
 }
 
-/// Returns true if the first data set has messages.
-fn is_chat(settings: &Map<String, Value>) -> bool {
-    let first = settings.get("datasets").and_then(|entries| entries.get(0)?.get("type"));
-    first.and_then(Value::as_str) == Some(CHAT)
-}
-
 /// Keys of plain text.
 fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
     if let Some(length) = settings.get("sequence_len").filter(|value| !is_off(value)) {
         draft.set("data.block_size", length.clone(), "sequence_len");
     }
+    const BLOCKS: &str = "dropped: texts are put end to end and cut into blocks";
     for (key, reason) in [
-        ("sample_packing", "dropped: texts are put end to end and cut into blocks"),
+        ("sample_packing", BLOCKS),
+        ("eval_sample_packing", BLOCKS),
         ("train_on_inputs", "dropped: plain text has no inputs apart"),
     ] {
         if settings.get(key).is_some_and(|value| !is_off(value)) {
@@ -178,12 +210,28 @@ fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
     if is_on("sample_packing") {
         draft.set("data.packing", true.into(), "sample_packing");
     }
-    if is_on("chat_template") && settings["chat_template"] != "tokenizer_default" {
-        draft.refuse("chat_template", OWN_TEMPLATE);
+    let packing = settings.get("eval_sample_packing").filter(|value| value.is_boolean());
+    match packing {
+        Some(packing) if !is_on("val_set_size") => {
+            draft.set("data.eval_packing", packing.clone(), "eval_sample_packing");
+        }
+        Some(packing) if *packing != is_on("sample_packing") => {
+            draft.note("eval_sample_packing", "dropped: rows are packed before the split");
+        }
+        _ => {}
     }
+    own_template(settings, draft);
     if !is_on("train_on_inputs") {
         draft.note("assistant_only_loss", MARKS);
         draft.set("data.assistant_only_loss", true.into(), "");
+    }
+}
+
+/// Refuses a chat template that is not in the model folder.
+fn own_template(settings: &Map<String, Value>, draft: &mut Draft) {
+    let template = settings.get("chat_template").filter(|value| !is_off(value));
+    if template.is_some_and(|name| name != datasets::TOKENIZER_DEFAULT) {
+        draft.refuse("chat_template", OWN_TEMPLATE);
     }
 }
 
@@ -262,65 +310,10 @@ fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     if let Some(name) = settings.get("optimizer") {
         apply(&[], "optim", name, draft);
     }
-}
-
-/// What a data set of messages may say beyond the column and the files.
-fn check_chat(key: &str, entry: &Value, draft: &mut Draft) {
-    const USUAL: [(&str, &str); 4] = [
-        ("roles_to_train", "[\"assistant\"]"),
-        ("message_property_mappings", "{\"content\":\"content\",\"role\":\"role\"}"),
-        ("train_on_eos", "turn"),
-        ("chat_template", "tokenizer_default"),
-    ];
-    for (name, usual) in USUAL {
-        let given = entry.get(name).filter(|value| !is_off(value));
-        let sorted = |value: &Value| {
-            let mut value = value.clone();
-            value.sort_all_objects();
-            shown(&value)
-        };
-        if given.is_some_and(|value| sorted(value) != usual) {
-            draft.refuse(&format!("{key}.{name}"), format!("is {usual} here; leave it out"));
-        }
+    let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
+    if is_on("fsdp_version") && !is_on("fsdp") {
+        draft.set("parallel.fsdp", "full_shard".into(), "fsdp_version");
     }
-    if let Some(column) = entry.get("field_messages") {
-        draft.set("data.messages", column.clone(), "field_messages");
-    }
-}
-
-/// Files or data sets of plain text or of messages; one column for all.
-fn datasets(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Draft) {
-    let Some(Value::Array(entries)) = settings.get(key) else { return };
-    let mut found = Vec::new();
-    for entry in entries {
-        let text = |name: &str| entry.get(name).map(shown).unwrap_or_default();
-        match (text("type").as_str(), is_chat(settings)) {
-            (CHAT, true) => check_chat(key, entry, draft),
-            ("completion", false) => {}
-            (CHAT | "completion", _) => {
-                draft.refuse(&format!("{key}.type"), "must be the same for all data sets");
-            }
-            (other, _) => draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
-        }
-        if let Some(column) = entry.get("field") {
-            draft.set("data.text", column.clone(), "field");
-        }
-        if let Some(name) = entry.get("name") {
-            draft.set("data.dataset_config_name", name.clone(), "name");
-        }
-        let named = match (entry.get("data_files"), text("path")) {
-            (Some(Value::Array(files)), _) => Ok(files.iter().map(shown).collect()),
-            (Some(files), _) => Ok(vec![shown(files)]),
-            (None, place) if hub::is_file(&place) => Ok(vec![place]),
-            (None, place) => hub::data_set(&place).map(|id| vec![id]),
-        };
-        match named {
-            Ok(files) => found.extend(files.into_iter().map(Value::from)),
-            Err(problem) => draft.refuse(key, problem.to_string()),
-        }
-    }
-    let files = if found.len() == 1 { found.remove(0) } else { Value::Array(found) };
-    draft.set(path, files, key);
 }
 
 /// Once an epoch is a strategy; more often is a share of all steps.

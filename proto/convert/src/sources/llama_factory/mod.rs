@@ -1,5 +1,7 @@
 //! LLaMA-Factory's YAML.
 
+mod preferences;
+
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
@@ -63,7 +65,13 @@ const TABLE: Table = &[
     ("use_unsloth", Rule::Dropped("every step is one compiled program")),
     ("enable_liger_kernel", Rule::Dropped("every step is one compiled program")),
     ("disable_gradient_checkpointing", Rule::Dropped("gradient_checkpointing says it")),
-    ("quantization_bit", Rule::Refused("weights are trained in float32; leave it out")),
+    (
+        "quantization_bit",
+        Rule::Refused(
+            "weights are not quantized; leave it out, and set model.dtype: bfloat16 for frozen weights",
+        ),
+    ),
+    ("pure_bf16", Rule::Refused("trained weights are float32; use bf16")),
     ("quantization_method", Rule::Dropped("applies to quantization alone")),
     ("adapter_name_or_path", Rule::Own),
     ("lora_rank", Rule::Own),
@@ -74,25 +82,31 @@ const TABLE: Table = &[
     ("use_rslora", Rule::Own),
     ("use_dora", Rule::Own),
     ("freeze_trainable_layers", Rule::Dropped("applies to finetuning_type: freeze alone")),
-    ("pref_beta", Rule::Dropped("applies to preference training alone")),
-    ("pref_loss", Rule::Dropped("applies to preference training alone")),
     ("use_galore", Rule::Refused("use optim: adafactor, whose state is small")),
     ("use_badam", Rule::Refused("use optim: adafactor, whose state is small")),
     (
         "predict_with_generate",
-        Rule::Refused("texts are generated for seq2seq-lm alone; evaluate by loss and perplexity"),
+        Rule::Refused(
+            "evaluations generate texts for seq2seq-lm alone; use loss and perplexity, and \
+            `traind generate` for single texts",
+        ),
     ),
     ("max_new_tokens", Rule::Dropped(GENERATION)),
     ("top_p", Rule::Dropped(GENERATION)),
     ("temperature", Rule::Dropped(GENERATION)),
     ("export_dir", Rule::Dropped("output_dir is the model folder")),
-    ("use_swanlab", Rule::Dropped("metrics go to TensorBoard's files and the job's events alone")),
+    (
+        "use_swanlab",
+        Rule::Dropped("metrics go to TensorBoard's files, or to what train.report_to names"),
+    ),
 ];
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     check_stage(settings, draft);
     for (key, value) in settings {
-        apply(&[TABLE], key, value, draft);
+        if stage(settings) == "dpo" || !preferences::is_unused(key, value, draft) {
+            apply(&[TABLE, preferences::TABLE], key, value, draft);
+        }
     }
     files("dataset", "data.train", settings, draft);
     files("eval_dataset", "data.validation", settings, draft);
@@ -104,19 +118,28 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
+fn stage(settings: &Map<String, Value>) -> String {
+    settings.get("stage").map_or("sft".to_owned(), shown)
+}
+
 fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
-    let text = |key: &str, default: &str| settings.get(key).map_or(default.to_owned(), shown);
-    match text("stage", "sft").as_str() {
+    match stage(settings).as_str() {
         "pt" => read_texts(settings, draft),
         "sft" => read_chat(settings, draft),
+        "dpo" => preferences::read(settings, draft),
         other => draft.refuse(
             "stage",
             format!(
-                "`{other}` is not supported; `sft` trains on conversations, `pt` on plain text"
+                "`{other}` is not supported; `sft` trains on conversations, `dpo` on pairs of \
+                answers, `pt` on plain text"
             ),
         ),
     }
-    match text("finetuning_type", "lora").as_str() {
+    match settings.get("finetuning_type").map_or("lora".to_owned(), shown).as_str() {
+        "freeze" => draft.refuse(
+            "finetuning_type",
+            "`freeze` is not converted; use `full`, and name what stays as it is in train.freeze",
+        ),
         "full" => adapters::read(ADAPTERS, false, settings, draft),
         "lora" => read_adapters(settings, draft),
         other => draft.refuse(

@@ -1,0 +1,111 @@
+//! axolotl's `rl: dpo` and `rl: ipo`: training on preferences.
+
+use serde_json::{Map, Value};
+
+use super::datasets::check_chat;
+use super::own_template;
+use crate::draft::Draft;
+use crate::rule::{Rule, Table};
+use crate::values::{is_off, shown};
+
+const COMPILED: &str = "every step is one compiled program";
+const TYPES: &str = "is not supported; `chat_template.default` and `chat_template.argilla_chat` \
+    train on messages, `passthrough` on texts";
+
+pub(super) const TABLE: Table = &[
+    ("rl", Rule::Own),
+    ("rl_beta", Rule::Own),
+    ("trl", Rule::Own),
+    (
+        "dpo_label_smoothing",
+        Rule::Refused("dpo.label_smoothing is that of loss_type: robust, whose loss differs"),
+    ),
+    ("dpo_use_weighting", Rule::Refused("pairs have no weights; leave it out")),
+    (
+        "dpo_norm_loss",
+        Rule::Refused("log-probabilities are means over tokens with `rl: ipo` alone; leave it out"),
+    ),
+    ("rpo_alpha", Rule::Refused("the loss is that of preferences alone; leave it out")),
+    ("dpo_use_logits_to_keep", Rule::Dropped("the compiler plans the memory of a step")),
+    ("dpo_padding_free", Rule::Dropped("rows are padded as needed, and padding is masked")),
+    ("dpo_use_liger_kernel", Rule::Dropped(COMPILED)),
+    ("dpo_generate_during_eval", Rule::Dropped("`traind generate` writes texts at any time")),
+    ("precompute_ref_log_probs", Rule::Dropped("the reference is part of the compiled step")),
+    ("rl_adapter_ref_model", Rule::Dropped("the reference is the model without its adapters")),
+];
+
+/// Notes a key of the table that says nothing without preferences; returns false for other keys.
+pub(super) fn is_unused(key: &str, value: &Value, draft: &mut Draft) -> bool {
+    let is_own = TABLE.iter().any(|(name, _)| *name == key);
+    if is_own && !is_off(value) {
+        draft.note(key, "dropped: applies to `rl: dpo` alone");
+    }
+    is_own
+}
+
+/// Reads the objective, and the keys whose meaning depends on it.
+pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    match given("rl").map(shown).as_deref() {
+        Some("dpo") | None => {}
+        Some("ipo") => draft.set("dpo.loss_type", "ipo".into(), "rl"),
+        Some(other) => {
+            return draft.refuse(
+                "rl",
+                format!("`{other}` is not supported; `dpo` and `ipo` train on pairs of answers"),
+            );
+        }
+    }
+    read_beta(settings, draft);
+    if let Some(length) = given("sequence_len") {
+        draft.set("data.max_length", length.clone(), "sequence_len");
+    }
+    for key in ["sample_packing", "eval_sample_packing"] {
+        if given(key).is_some() {
+            draft.refuse(key, "pairs are not packed; leave it out");
+        }
+    }
+    if given("train_on_inputs").is_some() {
+        draft.note("train_on_inputs", "dropped: the prompt of a pair has no loss");
+    }
+    own_template(settings, draft);
+}
+
+/// `trl.beta` comes before `rl_beta`, as in axolotl.
+fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
+    let trl = settings.get("trl").and_then(Value::as_object);
+    let beta = trl.and_then(|trl| trl.get("beta")).filter(|value| !is_off(value));
+    match (beta, settings.get("rl_beta").filter(|value| !is_off(value))) {
+        (Some(beta), _) => draft.set("dpo.beta", beta.clone(), "trl.beta"),
+        (None, Some(beta)) => draft.set("dpo.beta", beta.clone(), "rl_beta"),
+        (None, None) => {}
+    }
+    for (key, value) in trl.into_iter().flatten().filter(|(key, _)| *key != "beta") {
+        if !is_off(value) {
+            draft.note(&format!("trl.{key}"), "dropped: applies to `rl: grpo` alone");
+        }
+    }
+}
+
+/// The columns of a data set of pairs.
+pub(super) fn read_columns(key: &str, kind: &str, entry: &Value, draft: &mut Draft) {
+    let columns: &[(&str, &str)] = match kind {
+        "chat_template" | "chat_template.default" => {
+            draft
+                .imply("data.prompt", entry.get("field_messages").map_or("messages".into(), shown));
+            &COMPLETIONS
+        }
+        "chat_template.argilla_chat" => &COMPLETIONS,
+        "passthrough" | "passthrough.default" => &[],
+        other => return draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
+    };
+    check_chat(key, entry, draft);
+    for (field, path) in columns {
+        if let Some(column) = entry.get(*field) {
+            draft.set(path, column.clone(), field);
+        }
+    }
+}
+
+const COMPLETIONS: [(&str, &str); 2] =
+    [("field_chosen", "data.chosen"), ("field_rejected", "data.rejected")];

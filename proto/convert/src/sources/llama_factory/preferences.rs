@@ -1,0 +1,71 @@
+//! LLaMA-Factory's `stage: dpo`: training on preferences.
+
+use serde_json::{Map, Value};
+
+use super::{CUTOFF_LENGTH, OWN_TEMPLATE};
+use crate::draft::Draft;
+use crate::rule::{Rule, Table};
+use crate::values::{is_off, shown};
+
+const ALONE: &str = "the loss is that of preferences alone; leave it out";
+const REFERENCE: &str = "the reference is the model that training starts from; leave it out";
+const OTHER_LOSS: &str = "applies to other losses alone";
+const COLUMNS: &str = "rows have the columns prompt, chosen and rejected, as texts or as messages \
+    with role and content; give other names by --set data.prompt=… and so on";
+
+pub(super) const TABLE: Table = &[
+    ("pref_beta", Rule::Field("dpo.beta")),
+    ("pref_loss", Rule::Own),
+    ("pref_ftx", Rule::Refused(ALONE)),
+    ("pref_bco_weight", Rule::Refused(ALONE)),
+    (
+        "dpo_label_smoothing",
+        Rule::Refused("dpo.label_smoothing is that of loss_type: robust, whose loss differs"),
+    ),
+    ("ld_alpha", Rule::Refused("all tokens of an answer count alike; leave it out")),
+    ("simpo_gamma", Rule::Dropped(OTHER_LOSS)),
+    ("kto_chosen_weight", Rule::Dropped(OTHER_LOSS)),
+    ("kto_rejected_weight", Rule::Dropped(OTHER_LOSS)),
+    ("ref_model", Rule::Refused(REFERENCE)),
+    ("ref_model_adapters", Rule::Refused(REFERENCE)),
+    ("ref_model_quantization_bit", Rule::Refused(REFERENCE)),
+];
+
+/// Notes a key of the table that says nothing in other stages; returns false for other keys.
+pub(super) fn is_unused(key: &str, value: &Value, draft: &mut Draft) -> bool {
+    let is_own = TABLE.iter().any(|(name, _)| *name == key);
+    if is_own && !is_off(value) {
+        draft.note(key, "dropped: applies to preference training alone");
+    }
+    is_own
+}
+
+/// Reads the keys whose meaning depends on the stage. Dropout is off in both tools.
+pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    draft.imply("model.task", "dpo");
+    match given("pref_loss").map(shown).as_deref() {
+        None => {}
+        Some(loss @ ("sigmoid" | "hinge" | "ipo")) => {
+            draft.set("dpo.loss_type", loss.into(), "pref_loss");
+        }
+        Some(other) => draft.refuse(
+            "pref_loss",
+            format!("`{other}` is not supported; `sigmoid`, `hinge` and `ipo` are"),
+        ),
+    }
+    let length = given("cutoff_len").cloned().unwrap_or(CUTOFF_LENGTH.into());
+    draft.set("data.max_length", length, "cutoff_len");
+    for key in ["packing", "neat_packing"] {
+        if given(key).is_some() {
+            draft.refuse(key, "pairs are not packed; leave it out");
+        }
+    }
+    if given("train_on_prompt").is_some() {
+        draft.note("train_on_prompt", "dropped: the prompt of a pair has no loss");
+    }
+    if given("template").is_some() {
+        draft.note("template", OWN_TEMPLATE);
+    }
+    draft.note("dataset", COLUMNS);
+}
