@@ -113,6 +113,49 @@ class JobFiles(unittest.TestCase):
             self.assertNotIn("parallel", found)
             self.assertEqual(found["resources"], {"platform": "neuron", "cores": 2})
 
+    def test_instances_are_hosts_of_a_cluster(self):
+        wanted = {"platform": "neuron", "cores": 32, "engine": "slurm", "hosts": 2}
+        several = {"instance_type": "ml.trn1.32xlarge", "instance_count": 2}
+        self.assertEqual(job_file(**several, engine="slurm")["resources"], wanted)
+        found = job_file(**several, hyperparameters={"resources.engine": "slurm", "slurm.partition": "long"})
+        self.assertEqual(found["resources"], wanted)
+        self.assertEqual(found["slurm"], {"partition": "long"})
+        self.assertEqual(job_file(engine="kubernetes")["resources"]["engine"], "kubernetes")
+
+    def test_an_instance_has_its_devices(self):
+        for instance_type, platform, cores in [
+            ("ml.trn2.48xlarge", "neuron", 64),
+            ("ml.trn2.3xlarge", "neuron", 4),
+            ("ml.p5en.48xlarge", "cuda", 8),
+            ("ml.p6-b200.48xlarge", "cuda", 8),
+            ("ml.p6e-gb200.36xlarge", "cuda", 4),
+            ("ml.g6e.2xlarge", "cuda", 1),
+            ("ml.g6e.48xlarge", "cuda", 8),
+            ("ml.m5.large", "cpu", 1),
+        ]:
+            with self.subTest(instance_type):
+                self.assertEqual(
+                    job_file(instance_type=instance_type)["resources"], {"platform": platform, "cores": cores}
+                )
+
+    def test_scripts_have_arguments_of_their_own(self):
+        images = job_file(
+            None,
+            task=None,
+            entry_point="run_image_classification.py",
+            hyperparameters={"train_dir": "/photos", "train_val_split": 0.1},
+        )
+        self.assertEqual(images["model"]["task"], "image-classification")
+        self.assertEqual(images["data"], {"train": "/photos", "validation_split": 0.1})
+        summaries = job_file(
+            "train.csv",
+            task=None,
+            entry_point="run_summarization.py",
+            hyperparameters={"text_column": "dialogue", "summary_column": "summary", "num_beams": 4},
+        )
+        self.assertEqual(summaries["data"], {"train": "train.csv", "source": "dialogue", "target": "summary"})
+        self.assertEqual(summaries["train"], {"generation_num_beams": 4})
+
     def test_channels_are_splits(self):
         wanted = {
             "training": ("train", "s3://b/x.csv", "s3://b/x.csv"),
@@ -146,7 +189,8 @@ class Refusals(unittest.TestCase):
     def test_what_means_nothing_here_is_refused_by_name(self):
         for name, advice, arguments in [
             ("entry_point", "task", {"entry_point": "train.py", "task": None}),
-            ("instance_count", "cores", {"instance_count": 2}),
+            ("instance_count", "engine='slurm'", {"instance_count": 2}),
+            ("instance_count", "engine='slurm'", {"instance_count": 2, "engine": "local"}),
             ("instance_type", "cores", {"instance_type": "ml.x9.large"}),
             ("image_uri", "containers", {"image_uri": "image"}),
             ("checkpoint_s3_uri", "s3://", {"checkpoint_s3_uri": "gs://b/c"}),

@@ -35,14 +35,14 @@ _NO_EFFECT = {
     "use_spot_instances": "a job whose host is taken away resumes from its newest checkpoint in any case",
 }
 _REFUSED = {
-    "image_uri": "no containers are run",
+    "image_uri": "no containers are run on the daemon's host; on a cluster, use hyperparameters 'kubernetes.image'",
     "tensorflow_version": "models are read from safetensors alone",
     "environment": "set the variables of the daemon's service",
     "dependencies": "no script is run",
     "code_location": "no script is run",
-    "subnets": "jobs run on the daemon's host",
-    "security_group_ids": "jobs run on the daemon's host",
-    "encrypt_inter_container_traffic": "jobs run on the daemon's host",
+    "subnets": "jobs run on the daemon's host, or on its cluster",
+    "security_group_ids": "jobs run on the daemon's host, or on its cluster",
+    "encrypt_inter_container_traffic": "jobs run on the daemon's host, or on its cluster",
     "enable_network_isolation": "use serve --allow-url on the daemon's side",
     "output_kms_key": "the output is a folder of the daemon's host",
     "volume_kms_key": "the output is a folder of the daemon's host",
@@ -59,6 +59,7 @@ _SCRIPTS = {
     "run_clm": "causal-lm",
     "run_summarization": "seq2seq-lm",
     "run_translation": "seq2seq-lm",
+    "run_image_classification": "image-classification",
 }
 
 

@@ -22,7 +22,8 @@ class HuggingFace:
 
     `model` is a model folder or a hub id and `task` the job file's; either may be a hyperparameter. A hyperparameter
     with a dot in its name is a field path of the job file ("data.label_map"). `cores` and `platform` stand in for
-    `instance_type`, `client` for the session. `input_format` is that of files below a prefix of a bucket.
+    `instance_type`, `client` for the session. With more than one instance, `engine` is the cluster's scheduler that
+    places them: "slurm" or "kubernetes". `input_format` is that of files below a prefix of a bucket.
     """
 
     def __init__(
@@ -42,13 +43,12 @@ class HuggingFace:
         task: str | None = None,
         cores: int | None = None,
         platform: str | None = None,
+        engine: str | None = None,
         input_format: str = "arrow",
         client: Client | None = None,
         **others: Any,
     ) -> None:
         arguments.check_others(others)
-        if instance_count != 1:
-            raise UnsupportedArgument("instance_count", "a job runs on the cores of one host; use cores")
         for name, value in (("output_path", output_path), ("checkpoint_s3_uri", checkpoint_s3_uri)):
             _check_place(name, value)
         if max_run is not None and max_wait is not None and max_wait < max_run:
@@ -59,6 +59,7 @@ class HuggingFace:
         self._distribution = distribution
         self._instance = devices_of(instance_type) if instance_type else Devices("cpu", 1)
         self._cores, self._platform = cores, platform
+        self._hosts = _hosts(instance_count, engine, self._hyperparameters)
         self._max_run, self._max_wait = max_run, max_wait
         self._output_path = os.fspath(output_path) if output_path is not None else os.curdir
         self._checkpoints = checkpoint_s3_uri
@@ -154,6 +155,7 @@ class HuggingFace:
             "resources.platform": self._platform or self._instance.platform,
             "resources.cores": self._cores or processes or self._instance.cores,
         }
+        keys.update(self._hosts)
         if self._max_run is not None:
             keys["resources.max_run_seconds"] = self._max_run
         if self._max_wait is not None:
@@ -169,6 +171,19 @@ def _model(model: StrPath | None) -> str | None:
     text = os.fspath(model)
     is_folder = not isinstance(model, str) or os.path.isdir(text)
     return os.path.join(os.curdir, text) if is_folder and text[:1] not in "./~" else text
+
+
+def _hosts(count: int, engine: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of several instances, one host each. An engine may be a hyperparameter too."""
+    keys: dict[str, Any] = {} if engine is None else {"resources.engine": engine}
+    if count == 1:
+        return keys
+    if count < 1:
+        raise ValueError(f"instance_count must be at least 1, not {count}")
+    if (engine or hyperparameters.get("resources.engine", "local")) == "local":
+        advice = "the daemon has one host; give the cluster by engine='slurm' or 'kubernetes', or more cores"
+        raise UnsupportedArgument("instance_count", advice)
+    return {**keys, "resources.hosts": count}
 
 
 def _check_place(name: str, place: StrPath | None) -> None:

@@ -18,6 +18,9 @@ class Devices(NamedTuple):
 _ACCELERATED = {
     "trn1": ("neuron", {"2xlarge": 2, "32xlarge": 32}),
     "trn1n": ("neuron", {"32xlarge": 32}),
+    # Logical cores, each of two physical ones, as Neuron's runtime has them by default.
+    "trn2": ("neuron", {"3xlarge": 4, "48xlarge": 64}),
+    "trn2u": ("neuron", {"48xlarge": 64}),
     "p2": ("cuda", {"xlarge": 1, "8xlarge": 8, "16xlarge": 16}),
     "p3": ("cuda", {"2xlarge": 1, "8xlarge": 4, "16xlarge": 8}),
     "p3dn": ("cuda", {"24xlarge": 8}),
@@ -26,14 +29,18 @@ _ACCELERATED = {
     "p5": ("cuda", {"4xlarge": 1, "48xlarge": 8}),
     "p5e": ("cuda", {"48xlarge": 8}),
     "p5en": ("cuda", {"48xlarge": 8}),
+    "p6-b200": ("cuda", {"48xlarge": 8}),
+    "p6-b300": ("cuda", {"48xlarge": 8}),
+    "p6e-gb200": ("cuda", {"36xlarge": 4}),
     "g4dn": ("cuda", {"12xlarge": 4}),
     "g5": ("cuda", {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8}),
     "g6": ("cuda", {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8}),
+    "g6e": ("cuda", {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8}),
 }
-#: Sizes of g4dn, g5 and g6 with one GPU.
+#: Sizes of g4dn, g5, g6 and g6e with one GPU.
 _SINGLE = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
 _LOCAL = {"local": Devices("cpu", 1), "local_gpu": Devices("cuda", 1)}
-_NAME = re.compile(r"ml\.([a-z0-9]+)\.([a-z0-9]+)")
+_NAME = re.compile(r"ml\.([a-z0-9-]+)\.([a-z0-9]+)")
 
 
 def devices_of(instance_type: str) -> Devices:
