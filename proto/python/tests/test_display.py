@@ -1,5 +1,6 @@
 """Terminal, notebook and chart."""
 
+import importlib.util
 import io
 import math
 import pickle
@@ -104,6 +105,21 @@ class Chart(unittest.TestCase):
     def test_one_point_is_a_mark(self):
         self.assertIn("<circle", self.curve([1.0]))
         self.assertIn("<circle", self.curve([1.0, 2.0], "eval_loss"))
+
+
+@unittest.skipIf(importlib.util.find_spec("pandas") is None, "pandas is not installed")
+class Frame(unittest.TestCase):
+    def test_rows_are_indexed_by_their_step(self):
+        rows = events(step(1, 2, loss=1.5), step(2, 4, loss=0.5), evaluated(3, 4, eval_f1=0.75))
+        frame = Metrics.of(rows).frame()
+        self.assertEqual(frame.index.name, "step")
+        self.assertEqual(list(frame.index), [2, 4, 4])
+        self.assertEqual(list(frame["loss"].dropna()), [1.5, 0.5])
+        self.assertEqual(list(frame["eval_f1"].dropna()), [0.75])
+        self.assertEqual(frame["epoch"].tolist(), [1.0, 2.0, 2.0])
+
+    def test_no_rows_are_an_empty_frame(self):
+        self.assertTrue(Metrics().frame().empty)
 
 
 class Errors(unittest.TestCase):

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from traind.v1 import cores_pb2, events_pb2
+
+#: The descriptor of a field, of which each of protobuf's run times has a class of its own.
+_Field = Any
 
 
 @dataclass(frozen=True)
@@ -83,17 +86,17 @@ def as_datetime(time: Timestamp) -> datetime:
     return time.ToDatetime(tzinfo=timezone.utc)
 
 
-def enum_name(field: FieldDescriptor, number: int) -> str:
+def enum_name(enum: EnumDescriptor, number: int) -> str:
     """The value's name in lower case and without what all names of the enumeration begin with: "running"."""
-    names = field.enum_type.values_by_number
+    names = enum.values_by_number
     if number not in names:
         return str(number)
-    unset = field.enum_type.values[0].name
+    unset = enum.values[0].name
     prefix = unset[: -len("UNSPECIFIED")]
     return str(names[number].name)[len(prefix) :].lower()
 
 
-def _value(field: FieldDescriptor, value: Any) -> Any:
+def _value(field: _Field, value: Any) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         item = field.message_type.fields_by_name["value"]
         return {key: _single(item, value[key]) for key in value}
@@ -102,9 +105,9 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
     return _single(field, value)
 
 
-def _single(field: FieldDescriptor, value: Any) -> Any:
+def _single(field: _Field, value: Any) -> Any:
     if isinstance(value, Timestamp):
         return as_datetime(value)
     if isinstance(value, Message):
         return as_dict(value)
-    return enum_name(field, value) if field.enum_type is not None else value
+    return enum_name(field.enum_type, value) if field.enum_type is not None else value

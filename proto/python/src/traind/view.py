@@ -54,7 +54,7 @@ class JobView:
     @property
     def state(self) -> str:
         """State: "pending", "starting", "running", "cancelling", "completed", "failed" or "cancelled"."""
-        return enum_name(jobs_pb2.Job.DESCRIPTOR.fields_by_name["state"], self._message.state)
+        return enum_name(events_pb2.JobState.DESCRIPTOR, self._message.state)
 
     @property
     def ended(self) -> bool:
