@@ -1,6 +1,7 @@
 //! One error for the crate. Every variant names the file, the key, the tensor
 //! or the input that it is about.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use traind_xla::Shape;
@@ -116,6 +117,14 @@ pub enum Error {
     /// An array to be saved does not fit the parameter of its name.
     #[error("{name}: {found} for {expected}")]
     ArrayShape { name: String, found: Shape, expected: Shape },
+
+    /// Elements were to be taken from a part of an array that has others.
+    #[error("the part {held:?} of an array of {shape} has no elements {elements:?}")]
+    NotHeld { shape: Shape, elements: Range<usize>, held: Vec<Range<usize>> },
+
+    /// The files of all hosts lack a part of an array.
+    #[error("{}: the files of all hosts have the elements {held:?} of {name}, and no others", folder.display())]
+    MissingElements { folder: PathBuf, name: String, held: Vec<Range<usize>> },
 
     /// Cores that cannot share a parameter evenly.
     #[error(

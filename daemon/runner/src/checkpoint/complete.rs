@@ -72,7 +72,7 @@ mod tests {
         let path = checkpoint_folder(folder, step);
         fs::create_dir(&path).unwrap();
         fs::write(path.join("model.safetensors"), [1, 2, 3]).unwrap();
-        Manifest::write(&path, job_id, step).unwrap();
+        Manifest::write(&path, job_id, step, &[]).unwrap();
         path
     }
 

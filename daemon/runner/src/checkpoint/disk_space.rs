@@ -14,10 +14,10 @@ use crate::progress::Timetable;
 const OTHER_BYTES: u64 = 64 * 1024;
 
 /// Fails where the remaining checkpoints and the final model do not fit. `parameters` and `slots` are
-/// the bytes of all of them.
+/// the bytes of all of them; with `is_over_hosts`, hosts write parts of the model before it.
 pub(crate) fn check_disk_space(
     job: &JobFile,
-    (parameters, slots): (u64, u64),
+    ((parameters, slots), is_over_hosts): ((u64, u64), bool),
     timetable: &Timetable,
     open: &OpenModel,
     resumed: Option<&Resumed>,
@@ -33,7 +33,8 @@ pub(crate) fn check_disk_space(
         checkpoints_max(&job.train, timetable.saves_left(done), kept).saturating_sub(kept);
     // Those that are uploaded are removed from the disk.
     let checkpoints = staged_max.map_or(checkpoints, |most| checkpoints.min(most));
-    let needed = last.saturating_add(checkpoints.saturating_mul(model + slots));
+    let parts = if is_over_hosts { model } else { 0 };
+    let needed = last.saturating_add(checkpoints.saturating_mul(model + slots) + parts);
     let disk = statvfs(&job.output_dir)
         .map_err(|error| failed("measure the disk of", &job.output_dir)(error.into()))?;
     let available = disk.f_bavail.saturating_mul(disk.f_frsize);

@@ -6,44 +6,87 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
-use traind_models::weights;
+use traind_models::{Error as ModelError, weights};
 
 use super::list::partial_folder;
-use super::manifest::Manifest;
+use super::manifest::{FileEntry, Manifest};
+use super::shares;
 use super::snapshot::{Resumption, Snapshot};
 use super::training_state::{OPTIMIZER, TRAINER_STATE, TRAINING_STATE};
 use crate::error::RunResult;
-use crate::model::OpenModel;
-use crate::output::{self, checkpoint_folder, failed};
+use crate::hosts::Hosts;
+use crate::model::{OpenModel, SavedParameters};
+use crate::output::{self, TrainerState, checkpoint_folder, failed};
 
-/// Returns the checkpoint's folder and the bytes of its files.
+/// Returns the checkpoint's folder and the bytes of its files. `hosts` write it together, where they hold different
+/// parts of the state.
 pub(super) fn write(
     output_dir: &Path,
     job_id: &str,
     open: &OpenModel,
-    snapshot: &Snapshot,
+    snapshot: Snapshot,
+    hosts: Option<&Hosts>,
 ) -> RunResult<(PathBuf, u64)> {
-    let partial = partial_folder(output_dir, snapshot.step);
-    let path = checkpoint_folder(output_dir, snapshot.step);
+    let step = snapshot.step;
+    let partial = partial_folder(output_dir, step);
+    let path = checkpoint_folder(output_dir, step);
     fs::create_dir(&partial).map_err(failed("create", &partial))?;
-    write_files(&partial, open, snapshot)?;
-    let manifest = Manifest::write(&partial, job_id, snapshot.step)?;
+    let known = match hosts {
+        Some(hosts) => write_with(hosts, &partial, open, snapshot)?,
+        None => {
+            write_alone(&partial, open, snapshot)?;
+            Vec::new()
+        }
+    };
+    let manifest = Manifest::write(&partial, job_id, step, &known)?;
     rename(&partial, &path).map_err(failed("rename", &partial))?;
     output::sync_folder(output_dir)?;
     if partial.exists() {
         fs::remove_dir_all(&partial).map_err(failed("remove", &partial))?;
     }
+    hosts.map_or(Ok(()), shares::complete)?;
     Ok((path, manifest.bytes()))
 }
 
-fn write_files(folder: &Path, open: &OpenModel, snapshot: &Snapshot) -> RunResult<()> {
-    open.save_weights(folder, &snapshot.parameters)?;
+/// Writes all files of a state that this host holds.
+fn write_alone(folder: &Path, open: &OpenModel, snapshot: Snapshot) -> RunResult<()> {
+    let Snapshot { parameters, resumption, trainer, .. } = snapshot;
+    write_model(folder, open, &SavedParameters::of_parts(parameters)?, &trainer)?;
+    let Some(Resumption { slots, training }) = resumption else { return Ok(()) };
+    let arrays = slots.into_iter().map(|(name, part)| Ok((name, part.into_array()?)));
+    let arrays = arrays.collect::<Result<Vec<_>, ModelError>>()?;
+    let named = arrays.iter().map(|(name, array)| (name.as_str(), array));
+    weights::save_tensors(&folder.join(format!("{OPTIMIZER}.safetensors")), named)?;
+    write_json(&folder.join(TRAINING_STATE), &training)
+}
+
+/// Writes the files of a state with the other hosts; returns those that hosts wrote.
+fn write_with(
+    hosts: &Hosts,
+    folder: &Path,
+    open: &OpenModel,
+    snapshot: Snapshot,
+) -> RunResult<Vec<FileEntry>> {
+    let Some((files, parameters)) = shares::write(hosts, folder, snapshot.share())? else {
+        return Ok(Vec::new());
+    };
+    write_model(folder, open, &parameters, &snapshot.trainer)?;
+    shares::remove_parameters(hosts, folder)?;
+    if let Some(Resumption { training, .. }) = &snapshot.resumption {
+        write_json(&folder.join(TRAINING_STATE), training)?;
+    }
+    Ok(files)
+}
+
+fn write_model(
+    folder: &Path,
+    open: &OpenModel,
+    parameters: &SavedParameters,
+    trainer: &TrainerState,
+) -> RunResult<()> {
+    open.save_weights(folder, parameters)?;
     output::copy_tokenizer(&open.folder, folder)?;
-    write_json(&folder.join(TRAINER_STATE), &snapshot.trainer)?;
-    let Some(Resumption { slots, training }) = &snapshot.resumption else { return Ok(()) };
-    let slots = slots.iter().map(|(name, array)| (name.as_str(), array));
-    weights::save_tensors(&folder.join(OPTIMIZER), slots)?;
-    write_json(&folder.join(TRAINING_STATE), training)
+    write_json(&folder.join(TRAINER_STATE), trainer)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> RunResult<()> {

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::Map;
 use traind_models::tuning;
-use traind_models::weights::{self, SafetensorsFile};
+use traind_models::weights::{self, StoredArrays};
 use traind_models::{Error as ModelError, Model, ModelConfig};
 use traind_xla::runtime::HostArray;
 
 use super::manifest::Manifest;
 use super::training_state::OPTIMIZER;
 use crate::error::{RunError, RunResult};
-use crate::state::{SlotArrays, StoredSlots};
+use crate::state::StoredSlots;
 
 /// Checks a checkpoint, then loads its parameters.
 pub(crate) fn load_checked(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
@@ -70,13 +70,9 @@ fn check_family(folder: &Path, model: &dyn Model) -> RunResult<()> {
     }
 }
 
-pub(super) fn load_slots(folder: &Path) -> RunResult<StoredSlots> {
-    let file = SafetensorsFile::open(&folder.join(OPTIMIZER))?;
-    let mut arrays = SlotArrays::new();
-    for name in file.names() {
-        let array = file.read_f32(&name)?;
-        arrays.insert(name, array);
-    }
+/// Opens the slots, which are read when they are put on the cores.
+pub(super) fn open_slots(folder: &Path) -> RunResult<StoredSlots> {
+    let arrays = StoredArrays::open(folder, OPTIMIZER)?;
     Ok(StoredSlots { folder: folder.to_owned(), arrays })
 }
 

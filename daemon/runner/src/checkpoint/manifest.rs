@@ -27,16 +27,22 @@ pub(crate) struct Manifest {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileEntry {
-    name: String,
-    bytes: u64,
+pub(super) struct FileEntry {
+    pub name: String,
+    pub bytes: u64,
     blake3: String,
 }
 
 impl Manifest {
-    /// Writes the manifest of all files in `folder` and makes their names durable.
-    pub(super) fn write(folder: &Path, job_id: &str, step: u64) -> RunResult<Manifest> {
-        let files = entries(folder).map_err(failed("read back", folder))?;
+    /// Writes the manifest of all files in `folder` and makes their names durable. Those that are `known`, from the
+    /// hosts that wrote them, are not read back.
+    pub(super) fn write(
+        folder: &Path,
+        job_id: &str,
+        step: u64,
+        known: &[FileEntry],
+    ) -> RunResult<Manifest> {
+        let files = entries(folder, known).map_err(failed("read back", folder))?;
         let (job_id, blake3) = (job_id.to_owned(), String::new());
         let mut manifest = Manifest { format: FORMAT, job_id, step, files, blake3 };
         let path = folder.join(MANIFEST);
@@ -94,16 +100,22 @@ impl Manifest {
     }
 }
 
-fn entries(folder: &Path) -> io::Result<Vec<FileEntry>> {
+fn entries(folder: &Path, known: &[FileEntry]) -> io::Result<Vec<FileEntry>> {
     let mut names = Vec::new();
     for file in fs::read_dir(folder)? {
         names.push(file?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    names.iter().filter(|name| *name != MANIFEST).map(|name| entry(folder, name)).collect()
+    let listed = names.iter().filter(|name| *name != MANIFEST);
+    let entry = |name: &String| match known.iter().find(|file| file.name == *name) {
+        Some(file) => Ok(file.clone()),
+        None => entry(folder, name),
+    };
+    listed.map(entry).collect()
 }
 
-fn entry(folder: &Path, name: &str) -> io::Result<FileEntry> {
+/// The size and the checksum of a file.
+pub(super) fn entry(folder: &Path, name: &str) -> io::Result<FileEntry> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(folder.join(name))?)?;
     let blake3 = hasher.finalize().to_hex().to_string();
@@ -123,7 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.json"), b"{\"a\": 1}").unwrap();
         fs::write(folder.path().join("optimizer.safetensors"), [0; 40]).unwrap();
-        let written = Manifest::write(folder.path(), "job", 7).unwrap();
+        let written = Manifest::write(folder.path(), "job", 7, &[]).unwrap();
         assert_eq!((written.bytes(), written.files.len()), (48, 2));
         let read = || Manifest::read(folder.path()).and_then(|it| it.check(folder.path()));
         read().unwrap();

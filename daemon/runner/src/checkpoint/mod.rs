@@ -2,10 +2,11 @@
 //!
 //! Each is a Hugging Face model folder with the optimizer's slots, the run's counts and a manifest
 //! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
-//! which it is written.
+//! which it is written. Hosts that hold different parts of the state write it together ([`shares`]).
 //!
 //! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `hosts`, `control` and `error`.
 
+mod collect;
 mod complete;
 mod disk_space;
 mod folder;
@@ -15,6 +16,7 @@ mod manifest;
 mod resume;
 mod rotation;
 mod shared;
+mod shares;
 mod snapshot;
 mod training_state;
 mod writer;
@@ -32,6 +34,7 @@ use crate::progress::{Progress, Timetable};
 use crate::remote::{Mirror, Publication, Remote, Staged};
 use crate::session::Session;
 
+pub(crate) use collect::collect_parameters;
 pub(crate) use complete::newest_complete;
 pub(crate) use disk_space::check_disk_space;
 pub(crate) use load::load_checked;
@@ -41,14 +44,14 @@ pub(crate) use training_state::Recipe;
 
 use rotation::Rotation;
 use snapshot::Snapshot;
-use writer::{CheckpointWriter, Target, remove_folder};
+use writer::{CheckpointWriter, Target, Writing, remove_folder};
 
 /// Saves the checkpoints of a run.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     job: JobFile,
     reporter: Reporter,
-    /// On the first host, which has all that is saved.
+    /// On the first host, and on all that hold a part of what is saved.
     writer: Option<CheckpointWriter>,
     recipe: Recipe,
     /// The newest from which a run can resume.
@@ -56,7 +59,8 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts to save checkpoints, which the first host writes; `None` where the job saves none.
+    /// Starts to save checkpoints; `None` where the job saves none. The first host writes them, and with
+    /// `is_over_hosts` all hosts do.
     pub(crate) fn start(
         spec: &RunSpec,
         reporter: &Reporter,
@@ -64,17 +68,22 @@ impl Checkpoints {
         resumed: Option<&Resumed>,
         remote: &Remote,
         publication: Option<&Publication>,
-        hosts: &Hosts,
+        (hosts, is_over_hosts): (&Hosts, bool),
     ) -> RunResult<Option<Checkpoints>> {
         let job = &spec.job;
         if job.train.save_strategy == SaveStrategy::No {
             return Ok(None);
         }
         let newest = resumed.map(|resumed| resumed.step());
-        let writer = match hosts.is_first() {
-            true => Some(start_writer(spec, reporter, open, resumed, remote, publication)?),
-            false => None,
+        let together = is_over_hosts.then(|| hosts.clone());
+        let writing = match (hosts.is_first(), together) {
+            (true, together) => {
+                let target = target(spec, reporter, open, resumed, remote, publication)?;
+                Some(Writing::Checkpoint(Box::new(Target { hosts: together, ..target })))
+            }
+            (false, together) => together.map(Writing::Share),
         };
+        let writer = writing.map(CheckpointWriter::start).transpose()?;
         let (job, reporter, recipe) = (job.clone(), reporter.clone(), recipe.clone());
         Ok(Some(Checkpoints { job, reporter, writer, recipe, newest }))
     }
@@ -119,14 +128,15 @@ impl Checkpoints {
     }
 }
 
-fn start_writer(
+/// Where the first host writes.
+fn target(
     spec: &RunSpec,
     reporter: &Reporter,
     open: &OpenModel,
     resumed: Option<&Resumed>,
     remote: &Remote,
     publication: Option<&Publication>,
-) -> RunResult<CheckpointWriter> {
+) -> RunResult<Target> {
     let folder = spec.job.checkpoints().to_owned();
     list::remove_leftovers(&folder)?;
     let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&folder));
@@ -142,7 +152,7 @@ fn start_writer(
     if let (Some(publication), Some(resumed)) = (publication, resumed) {
         resumed.publish(publication)?;
     }
-    CheckpointWriter::start(Target {
+    Ok(Target {
         folder,
         job_id: spec.job_id.clone(),
         open: open.clone(),
@@ -150,6 +160,7 @@ fn start_writer(
         rotation: Rotation { limit, kept },
         mirror,
         publication: publication.cloned(),
+        hosts: None,
     })
 }
 

@@ -14,7 +14,7 @@ use traind_proto::v1::Resumed as ResumedEvent;
 use traind_proto::v1::event::Kind;
 
 use super::list::{self, partial_folder};
-use super::load::{load_parameters, load_slots};
+use super::load::{load_parameters, open_slots};
 use super::manifest::Manifest;
 use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState};
 use crate::control::Journal;
@@ -284,9 +284,9 @@ impl Resumed {
             return Err(RunError::CheckpointMismatch { path: self.path.clone(), problem });
         }
         let mut parameters = load_parameters(&self.path, model)?;
-        let mut slots = load_slots(&self.path)?;
+        let slots = open_slots(&self.path)?;
         let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
-        slots.take_trained(saved.map(|spec| spec.name.as_str()), &mut parameters);
+        slots.take_trained(saved.map(|spec| spec.name.as_str()), &mut parameters)?;
         let slots = Some(slots);
         for difference in recipe.differences(stored) {
             let message = format!(

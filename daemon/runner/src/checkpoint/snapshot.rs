@@ -1,20 +1,20 @@
 //! A copy of the run's state on the host, from which a checkpoint is written during training.
 
 use traind_job_file::JobFile;
-use traind_xla::runtime::HostArray;
+use traind_models::weights::ArrayParts;
 
+use super::shares::Share;
 use super::training_state::{Recipe, TrainingState};
 use crate::error::RunResult;
 use crate::output::TrainerState;
 use crate::progress::{Progress, Timetable};
 use crate::session::Session;
-use crate::state::SlotArrays;
 
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub step: u64,
-    /// Those that are saved, in the order of the model's parameters.
-    pub parameters: Vec<HostArray>,
+    /// What this host saves of the parameters.
+    pub parameters: ArrayParts,
     /// What a run resumes from besides; absent with `save_only_model`.
     pub resumption: Option<Resumption>,
     pub trainer: TrainerState,
@@ -27,7 +27,8 @@ pub(super) struct Snapshot {
 /// The state of the optimizer and of training.
 #[derive(Debug)]
 pub(super) struct Resumption {
-    pub slots: SlotArrays,
+    /// What this host saves of them.
+    pub slots: ArrayParts,
     pub training: TrainingState,
 }
 
@@ -53,6 +54,14 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// What this host writes of the state, where hosts hold different parts.
+    pub(super) fn share(&self) -> Share<'_> {
+        let slots = self.resumption.as_ref().map(|resumption| &resumption.slots);
+        Share { parameters: &self.parameters, slots }
+    }
+}
+
 impl Resumption {
     fn take(
         session: &Session,
@@ -70,6 +79,6 @@ impl Resumption {
             data_lag: timetable.data_lag(),
             loss_scale: session.loss_scale()?,
         };
-        Ok(Resumption { slots: session.slots()?, training })
+        Ok(Resumption { slots: session.saved_slots()?, training })
     }
 }

@@ -11,7 +11,8 @@ use crate::progress::{Best, Plateau, Totals, Window};
 use crate::state::ScaleValues;
 
 pub(super) const TRAINING_STATE: &str = "training_state.json";
-pub(super) const OPTIMIZER: &str = "optimizer.safetensors";
+/// The stem of the file of the optimizer's slots, or of the files with the parts of hosts.
+pub(super) const OPTIMIZER: &str = "optimizer";
 pub(super) const TRAINER_STATE: &str = "trainer_state.json";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,9 +13,11 @@ use traind_proto::v1::{Saved, SavedKind};
 use super::folder;
 use super::list::partial_folder;
 use super::rotation::Rotation;
+use super::shares;
 use super::snapshot::Snapshot;
 use crate::control::Journal;
 use crate::error::{RunError, RunResult};
+use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::output::checkpoint_folder;
 use crate::remote::{Mirror, Publication};
@@ -32,6 +34,17 @@ pub(super) struct Target {
     pub mirror: Option<Mirror>,
     /// Commits them to the hub.
     pub publication: Option<Publication>,
+    /// Present where the hosts hold different parts of the state.
+    pub hosts: Option<Hosts>,
+}
+
+/// What this host does with a snapshot.
+#[derive(Debug)]
+pub(super) enum Writing {
+    /// Writes the checkpoint, alone or with the others' shares.
+    Checkpoint(Box<Target>),
+    /// Writes the share of this host, which is not the first.
+    Share(Hosts),
 }
 
 /// A handle to the thread. Dropping it waits for the checkpoint that is being written.
@@ -45,16 +58,16 @@ pub(super) struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    pub(super) fn start(mut target: Target) -> RunResult<CheckpointWriter> {
+    pub(super) fn start(mut writing: Writing) -> RunResult<CheckpointWriter> {
         let (snapshots, to_write) = channel::<Snapshot>();
         let (done, written) = channel();
         let thread = std::thread::Builder::new().name("checkpoints".to_owned()).spawn(move || {
             for snapshot in to_write {
-                target.write(&snapshot)?;
+                writing.write(snapshot)?;
                 // The receiver may be gone.
                 let _ = done.send(());
             }
-            Ok(target.mirror)
+            Ok(writing.into_mirror())
         });
         let thread = thread.map_err(RunError::Thread)?;
         Ok(CheckpointWriter {
@@ -102,25 +115,47 @@ impl Drop for CheckpointWriter {
     }
 }
 
+impl Writing {
+    fn write(&mut self, snapshot: Snapshot) -> RunResult<()> {
+        match self {
+            Writing::Checkpoint(target) => target.write(snapshot),
+            Writing::Share(hosts) => {
+                shares::write(hosts, Path::new(""), snapshot.share())?;
+                shares::complete(hosts)
+            }
+        }
+    }
+
+    fn into_mirror(self) -> Option<Mirror> {
+        match self {
+            Writing::Checkpoint(target) => target.mirror,
+            Writing::Share(_) => None,
+        }
+    }
+}
+
 impl Target {
-    fn write(&mut self, snapshot: &Snapshot) -> RunResult<()> {
+    fn write(&mut self, snapshot: Snapshot) -> RunResult<()> {
         let start = Instant::now();
-        let (path, bytes) = folder::write(&self.folder, &self.job_id, &self.open, snapshot)?;
+        let (step, best, epoch) = (snapshot.step, snapshot.best, snapshot.trainer.epoch);
+        let stall_seconds = snapshot.stall_seconds;
+        let (folder, hosts) = (&self.folder, self.hosts.as_ref());
+        let (path, bytes) = folder::write(folder, &self.job_id, &self.open, snapshot, hosts)?;
         self.journal.record(Kind::Saved(Saved {
             path: path.display().to_string(),
             kind: SavedKind::Checkpoint.into(),
-            step: snapshot.step,
+            step,
             bytes,
             seconds: start.elapsed().as_secs_f64(),
-            stall_seconds: snapshot.stall_seconds,
+            stall_seconds,
         }))?;
         if let Some(publication) = &self.publication {
-            publication.add(&path, snapshot.step, snapshot.trainer.epoch)?;
+            publication.add(&path, step, epoch)?;
         }
         if let Some(mirror) = &self.mirror {
-            return mirror.add(snapshot.step, snapshot.best);
+            return mirror.add(step, best);
         }
-        for step in self.rotation.add(snapshot.step, snapshot.best) {
+        for step in self.rotation.add(step, best) {
             self.remove(step)?;
         }
         Ok(())

@@ -132,6 +132,10 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
             failure.file = Some(path.display().to_string());
             failure.tensor = Some(name.clone());
         }
+        ModelError::MissingElements { folder, name, .. } => {
+            failure.file = Some(folder.display().to_string());
+            failure.tensor = Some(name.clone());
+        }
         ModelError::MissingWeight { name } => failure.tensor = Some(name.clone()),
         ModelError::UnknownModelType { .. }
         | ModelError::UnsupportedTask { .. }
@@ -143,6 +147,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::MissingInput { .. }
         | ModelError::NoWeights { .. }
         | ModelError::ArrayShape { .. }
+        | ModelError::NotHeld { .. }
         | ModelError::OutOfMemory { .. }
         | ModelError::Xla(_) => {}
     }

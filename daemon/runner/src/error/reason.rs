@@ -175,9 +175,9 @@ fn of_object(problem: &ObjectProblem) -> &'static str {
 fn of_model(error: &ModelError) -> &'static str {
     match error {
         ModelError::WeightShape { .. } => reasons::TENSOR_SHAPE_MISMATCH,
-        ModelError::MissingWeight { .. } | ModelError::MissingTensor { .. } => {
-            reasons::TENSOR_MISSING
-        }
+        ModelError::MissingWeight { .. }
+        | ModelError::MissingTensor { .. }
+        | ModelError::MissingElements { .. } => reasons::TENSOR_MISSING,
         ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
         ModelError::NoWeights { .. } | ModelError::PickledWeights { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }
@@ -205,7 +205,8 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::UnsmoothableLabels
         | ModelError::TooManyPositions { .. }
         | ModelError::MissingInput { .. }
-        | ModelError::ArrayShape { .. } => reasons::MODEL_CONFIG_INVALID,
+        | ModelError::ArrayShape { .. }
+        | ModelError::NotHeld { .. } => reasons::MODEL_CONFIG_INVALID,
     }
 }
 

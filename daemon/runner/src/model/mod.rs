@@ -3,6 +3,7 @@
 //! Imports `tasks`, `control` and `error`.
 
 mod processor;
+mod saved;
 mod tuning;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
 pub(crate) use processor::Processor;
+pub(crate) use saved::SavedParameters;
 pub(crate) use tuning::tune;
 
 const FIELD: &str = "model.name_or_path";
@@ -217,15 +219,17 @@ impl OpenModel {
         saved_bytes(self.model.as_ref())
     }
 
-    /// Writes config and weights, or adapters, into a folder; `saved` are the parameters that are
-    /// saved, in the model's order.
-    pub(crate) fn save_weights(&self, folder: &Path, saved: &[HostArray]) -> RunResult<()> {
+    /// Writes config and weights, or adapters, into a folder. A whole model is taken from `saved` one parameter at a
+    /// time.
+    pub(crate) fn save_weights(&self, folder: &Path, saved: &SavedParameters) -> RunResult<()> {
         let model = self.model.as_ref();
         if !model.adapters().is_empty() {
-            return Ok(save_adapter(folder, model, self.model_task, &self.base, saved)?);
+            let arrays = saved.arrays(model)?;
+            return Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?);
         }
         let (config, specs) = (model.config(), model.parameters());
-        Ok(weights::save(folder, config, specs, saved, self.max_shard_bytes)?)
+        let array = |place: usize| saved.array(&specs[place].name);
+        Ok(weights::save_from(folder, config, specs, &array, self.max_shard_bytes)?)
     }
 
     /// The library that loads the job's output.
@@ -234,10 +238,15 @@ impl OpenModel {
         if has_adapters { "peft" } else { "transformers" }
     }
 
-    /// Writes a whole model with the adapters added to its weights; `arrays` are in the order of
-    /// the parameters.
-    pub(crate) fn save_merged(&self, folder: &Path, arrays: &[HostArray]) -> RunResult<()> {
-        let (specs, arrays) = merged(self.model.as_ref(), arrays)?;
+    /// Writes a whole model with the adapters added to its weights.
+    pub(crate) fn save_merged(
+        &self,
+        folder: &Path,
+        job: &JobFile,
+        saved: &SavedParameters,
+    ) -> RunResult<()> {
+        let arrays = self.complete(job, saved.arrays(self.model.as_ref())?)?;
+        let (specs, arrays) = merged(self.model.as_ref(), &arrays)?;
         let config = self.model.config();
         Ok(weights::save(folder, config, &specs, &arrays, self.max_shard_bytes)?)
     }

@@ -11,9 +11,8 @@ use crate::output::{CHECKPOINT_PREFIX, MANIFEST, failed};
 
 /// The folder of the newest checkpoint in the repository.
 const LAST_CHECKPOINT: &str = "last-checkpoint";
-/// Files of a checkpoint that are no part of its model.
-const STATE: [&str; 4] =
-    ["optimizer.safetensors", "trainer_state.json", "training_state.json", MANIFEST];
+/// Files of a checkpoint that are no part of its model, by the starts of their names.
+const STATE: [&str; 4] = ["optimizer", "trainer_state.json", "training_state.json", MANIFEST];
 
 /// Repository, and the commits to make.
 #[derive(Clone, Debug)]
@@ -55,7 +54,7 @@ impl PushRule {
             SaveStrategy::Epoch => format!("Training in progress, epoch {}", epoch as u64),
             _ => format!("Training in progress, step {step}"),
         };
-        let is_model = |name: &str| !STATE.contains(&name);
+        let is_model = |name: &str| !STATE.iter().any(|state| name.starts_with(state));
         let mut commits = vec![Commit::new(message.clone(), open(folder, "", is_model)?)];
         let name = match self.strategy {
             HubStrategy::Checkpoint => LAST_CHECKPOINT.to_owned(),

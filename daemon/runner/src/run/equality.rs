@@ -1,6 +1,8 @@
 //! Checks before the first step that all hosts have the same job, data and model, and see the same folders.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde_json::json;
@@ -77,6 +79,12 @@ fn add_rows(digest: &mut blake3::Hasher, set: &TokenizedSet) -> RunResult<()> {
         }
     }
     Ok(())
+}
+
+/// Checks that all hosts see the folder that `checkpoints` names on the first one, in which they write together.
+pub(super) fn check_common(hosts: &Hosts, checkpoints: &Path) -> RunResult<()> {
+    let path = checkpoints.as_os_str().as_bytes().to_vec();
+    check_shared(hosts, Path::new(OsStr::from_bytes(&hosts.broadcast("probe-folder", path)?)))
 }
 
 /// Checks that a file of the first host can be read on all others.

@@ -113,10 +113,13 @@ fn execute(context: &Context) -> RunResult<Ended> {
     equality::check_job(context)?;
     let (mut session, prepared) = prepare(context)?;
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
+    if session.is_over_hosts() {
+        equality::check_common(hosts, job.checkpoints())?;
+    }
     if hosts.is_first() {
         checkpoint::check_disk_space(
             job,
-            session.host_bytes(),
+            (session.host_bytes(), session.is_over_hosts()),
             timetable,
             open,
             resumed.as_ref(),
@@ -189,7 +192,7 @@ fn trainer<'a>(
                 resumed,
                 &context.remote,
                 publication,
-                &context.hosts,
+                (&context.hosts, session.is_over_hosts()),
             )?,
             best_rule: BestRule::of(&job.train),
             plateau_rule: PlateauRule::of(&job.train),
@@ -240,7 +243,7 @@ fn evaluate_and_save(
     {
         evaluator.write_report(&job.output_dir, evaluation)?;
     }
-    if job.train.do_train && is_first {
+    if job.train.do_train {
         save::save(context, &session, prepared, &timetable, &progress)?;
     }
     let mut metrics = match job.train.do_train {

@@ -8,6 +8,7 @@ use traind_job_file::{DataSetUrl, JobFile, ModelSource, cost, energy};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
 
+use crate::checkpoint::collect_parameters;
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
@@ -22,7 +23,7 @@ use crate::session::Session;
 use super::Context;
 use super::prepare::Prepared;
 
-/// Saves the model.
+/// Saves the model. All hosts call this; the first one writes.
 pub(super) fn save(
     context: &Context,
     session: &Session,
@@ -34,10 +35,14 @@ pub(super) fn save(
     context.reporter.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
+    let (hosts, checkpoints) = (&context.hosts, job.checkpoints());
+    let collected = collect_parameters(hosts, checkpoints, progress.steps, session)?;
+    let Some(collected) = collected else { return Ok(()) };
     match job.peft.merge {
-        true => prepared.open.save_merged(folder, &session.parameters()?)?,
-        false => prepared.open.save_weights(folder, &session.saved_parameters()?)?,
+        true => prepared.open.save_merged(folder, job, &collected.parameters)?,
+        false => prepared.open.save_weights(folder, &collected.parameters)?,
     }
+    collected.remove_parts()?;
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;

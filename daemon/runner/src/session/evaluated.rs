@@ -3,11 +3,12 @@
 //! Schedule-free optimizers take gradients beside the average that is the model. The average is made on the host,
 //! and the trained weights are kept there, so that they return to the cores with the same bits.
 
-use traind_xla::runtime::HostArray;
+use traind_models::ParameterSpec;
+use traind_models::weights::{ArrayPart, ArrayParts};
 
 use super::Session;
 use crate::error::RunResult;
-use crate::state::{SlotArrays, trained_name};
+use crate::state::{HeldSlot, trained_name};
 
 impl Session {
     /// Puts the weights to evaluate and to save on the cores.
@@ -15,8 +16,8 @@ impl Session {
         if self.optimizer().evaluated_offset().is_none() || self.trained.is_some() {
             return Ok(());
         }
-        let trained = self.values(self.saved())?;
-        self.set_saved_parameters(&self.evaluated(&trained)?)?;
+        let trained = self.values()?;
+        self.set_held_parameters(&self.evaluated(&trained)?)?;
         self.trained = Some(trained);
         Ok(())
     }
@@ -24,55 +25,66 @@ impl Session {
     /// Returns to the weights that are trained.
     pub(crate) fn end_evaluation(&mut self) -> RunResult<()> {
         match self.trained.take() {
-            Some(trained) => self.set_saved_parameters(&trained),
+            Some(trained) => self.set_held_parameters(&trained),
             None => Ok(()),
         }
     }
 
-    /// Copies to the host the parameters that are saved, in the model's order.
-    pub(crate) fn saved_parameters(&self) -> RunResult<Vec<HostArray>> {
-        let held = self.values(self.saved())?;
-        if self.trained.is_some() { Ok(held) } else { self.evaluated(&held) }
+    /// Copies to the host what this host saves of the parameters that are saved.
+    pub(crate) fn saved_parameters(&self) -> RunResult<ArrayParts> {
+        let held = self.values()?;
+        let evaluated = if self.trained.is_some() { held } else { self.evaluated(&held)? };
+        Ok(self.saved_here(evaluated))
     }
 
-    /// Adds the weights that are trained to `slots`, where the saved ones are others.
-    pub(super) fn add_trained(&self, slots: &mut SlotArrays) -> RunResult<()> {
+    /// Copies to the host what this host saves of the optimizer's slots, and of the trained weights where they are
+    /// not those that are saved.
+    pub(crate) fn saved_slots(&self) -> RunResult<ArrayParts> {
+        let mut slots = self.slots_where(HeldSlot::is_saved_here)?;
         if self.optimizer().evaluated_offset().is_none() {
-            return Ok(());
+            return Ok(slots);
         }
-        let specs = self.programs.train.forward.model.parameters();
         let held = match &self.trained {
             Some(trained) => trained.clone(),
-            None => self.values(self.saved())?,
+            None => self.values()?,
         };
-        for (place, array) in self.saved().zip(held) {
-            if specs[place].trainable {
-                slots.insert(trained_name(&specs[place].name), array);
-            }
-        }
-        Ok(())
+        let trainable = |name: &str| self.spec(name).is_some_and(|spec| spec.trainable);
+        let trained = self.saved_here(held).into_iter().filter(|(name, _)| trainable(name));
+        slots.extend(trained.map(|(name, part)| (trained_name(&name), part)));
+        Ok(slots)
+    }
+
+    fn spec(&self, name: &str) -> Option<&ParameterSpec> {
+        self.model().parameters().iter().find(|spec| spec.name == name)
     }
 
     /// The weights to evaluate, from those that are trained.
-    fn evaluated(&self, trained: &[HostArray]) -> RunResult<Vec<HostArray>> {
+    fn evaluated(&self, trained: &ArrayParts) -> RunResult<ArrayParts> {
         let Some((slot, factor)) = self.optimizer().evaluated_offset() else {
-            return Ok(trained.to_vec());
+            return Ok(trained.clone());
         };
-        let slots = self.slots_named(slot)?;
-        let specs = self.programs.train.forward.model.parameters();
-        let names = self.saved().map(|place| format!("{}.{slot}", specs[place].name));
-        let evaluated = names.zip(trained).map(|(name, array)| match slots.get(&name) {
-            Some(distance) => moved(array, distance, factor as f32),
-            None => Ok(array.clone()),
+        let suffix = format!(".{slot}");
+        let slots = self.slots_where(|held| held.name.ends_with(&suffix))?;
+        let evaluated = trained.iter().map(|(name, part)| {
+            let moved = match slots.get(&format!("{name}{suffix}")) {
+                Some(distance) => moved(part, distance, factor as f32)?,
+                None => part.clone(),
+            };
+            Ok((name.clone(), moved))
         });
         evaluated.collect()
     }
 }
 
-/// `array + factor · distance`
-fn moved(array: &HostArray, distance: &HostArray, factor: f32) -> RunResult<HostArray> {
-    let (values, distance) = (array.to_f32()?, distance.to_f32()?);
-    let pairs = values.iter().zip(&distance);
-    let moved: Vec<f32> = pairs.map(|(value, distance)| value + factor * distance).collect();
-    Ok(HostArray::from_f32(&array.shape().dims, &moved)?)
+/// `part + factor · distance`, all of float32.
+fn moved(part: &ArrayPart, distance: &ArrayPart, factor: f32) -> RunResult<ArrayPart> {
+    let value = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes);
+    let mut moved = Vec::with_capacity(part.bytes().len());
+    for range in part.ranges() {
+        let values = part.elements(range.clone())?.as_chunks().0;
+        let distances = distance.elements(range.clone())?.as_chunks().0;
+        let pairs = values.iter().zip(distances);
+        moved.extend(pairs.flat_map(|(at, to)| (value(at) + factor * value(to)).to_le_bytes()));
+    }
+    Ok(part.with_bytes(moved)?)
 }

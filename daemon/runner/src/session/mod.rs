@@ -26,15 +26,16 @@ use std::time::{Duration, Instant};
 
 use traind_job_file::Train;
 use traind_loader::BatchAxis;
-use traind_models::Lengths;
 use traind_models::optimizers::Optimizer;
+use traind_models::weights::ArrayParts;
+use traind_models::{Lengths, Model};
 use traind_proto::v1::{MemoryUsage, Phase};
 use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice};
 
 use crate::control::{Reporter, Work};
 use crate::error::{RunError, RunResult};
-use crate::state::{ScaleValues, SlotArrays, TrainState};
+use crate::state::{HeldSlot, ParameterState, ScaleValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
@@ -56,7 +57,7 @@ pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
     costs: HashMap<String, ProgramCosts>,
     compile_wait: Duration,
     /// The saved parameters as they are trained, while the cores have others for an evaluation.
-    trained: Option<Vec<HostArray>>,
+    trained: Option<ArrayParts>,
     reporter: Reporter,
 }
 
@@ -286,44 +287,49 @@ impl Session {
         Ok(fetched?.of_cores(&first.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Copies the parameters to the host, in the model's order.
-    pub(crate) fn parameters(&self) -> RunResult<Vec<HostArray>> {
-        self.values(0..self.programs.train.forward.model.parameters().len())
+    fn model(&self) -> &dyn Model {
+        self.programs.train.forward.model.as_ref()
+    }
+
+    /// Whether hosts hold different parts of the state, so that all of them save it together. The same on all hosts.
+    pub(crate) fn is_over_hosts(&self) -> bool {
+        self.programs.states.iter().any(TrainState::is_over_hosts)
     }
 
     /// The places of the parameters that are saved: with adapters, of those that are trained.
     fn saved(&self) -> impl Iterator<Item = usize> {
-        let model = &self.programs.train.forward.model;
+        let model = self.model();
         let specs = model.parameters().iter().enumerate();
         specs.filter(|(_, spec)| model.adapters().saves(spec)).map(|(place, _)| place)
     }
 
-    fn values(&self, places: impl Iterator<Item = usize>) -> RunResult<Vec<HostArray>> {
-        let specs = self.programs.train.forward.model.parameters();
-        let value = |place: usize| {
-            let stage = self.programs.pipeline.owner(&specs[place]);
-            let parameter = self.programs.states[stage].parameter(place);
-            Some(parameter?.value(&self.devices[stage]))
+    /// A parameter on the stage that updates it, and that stage's device.
+    fn owned(&self, place: usize) -> Option<(&ParameterState, &LazyDevice)> {
+        let stage = self.programs.pipeline.owner(&self.model().parameters()[place]);
+        Some((self.programs.states[stage].parameter(place)?, &self.devices[stage]))
+    }
+
+    /// Copies to the host what this host holds of the parameters that are saved.
+    fn values(&self) -> RunResult<ArrayParts> {
+        let owned = self.saved().filter_map(|place| self.owned(place));
+        let value = |(parameter, device): (&ParameterState, &LazyDevice)| {
+            Ok((parameter.name().to_owned(), parameter.value(device)?))
         };
-        places.filter_map(value).collect()
+        owned.map(value).collect()
     }
 
-    /// Copies the optimizer's whole slots to the host, and the trained weights where they are not those that are
-    /// saved.
-    pub(crate) fn slots(&self) -> RunResult<SlotArrays> {
-        let mut slots = self.slots_where(|_| true)?;
-        self.add_trained(&mut slots)?;
-        Ok(slots)
+    /// Those of `parts` of parameters that this host saves. Of what several hosts hold, one saves it.
+    fn saved_here(&self, mut parts: ArrayParts) -> ArrayParts {
+        for (parameter, _) in self.saved().filter_map(|place| self.owned(place)) {
+            if !parameter.is_saved_here() {
+                parts.remove(parameter.name());
+            }
+        }
+        parts
     }
 
-    /// Copies one slot of each parameter to the host.
-    fn slots_named(&self, slot: &str) -> RunResult<SlotArrays> {
-        let suffix = format!(".{slot}");
-        self.slots_where(|name| name.ends_with(&suffix))
-    }
-
-    fn slots_where(&self, wanted: impl Fn(&str) -> bool) -> RunResult<SlotArrays> {
-        let mut slots = SlotArrays::new();
+    fn slots_where(&self, wanted: impl Fn(&HeldSlot) -> bool) -> RunResult<ArrayParts> {
+        let mut slots = ArrayParts::new();
         for (state, device) in self.programs.states.iter().zip(&self.devices) {
             slots.extend(state.slots(device, &wanted)?);
         }
@@ -350,6 +356,19 @@ impl Session {
             for (place, array) in places.iter().zip(arrays) {
                 if let Some(parameter) = state.parameter(*place) {
                     parameter.set(device, array)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with what this host holds of them.
+    fn set_held_parameters(&mut self, parts: &ArrayParts) -> RunResult<()> {
+        let states = Arc::clone(&self.programs);
+        for (state, device) in states.states.iter().zip(&mut self.devices) {
+            for parameter in state.parameters() {
+                if let Some(part) = parts.get(parameter.name()) {
+                    parameter.set_part(device, part)?;
                 }
             }
         }

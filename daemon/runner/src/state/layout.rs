@@ -1,31 +1,46 @@
 //! How the optimizer's state of a parameter is distributed: whole on every core, or sharded.
 
+use std::ops::Range;
+
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
-use traind_xla::runtime::HostArray;
 use traind_xla::{Shape, Tensor};
-
-use crate::error::RunResult;
 
 /// A smaller parameter is not worth two collectives of its own.
 pub(crate) const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
+
+/// The cores of the `data` axis that have different shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shards {
+    /// On each host.
+    pub cores: usize,
+    pub hosts: usize,
+}
+
+impl Shards {
+    pub(crate) const ONE: Shards = Shards { cores: 1, hosts: 1 };
+
+    pub(crate) fn count(self) -> usize {
+        self.cores * self.hosts
+    }
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Layout {
     /// Every core updates all of it.
     Whole,
-    /// Each of `shards` cores updates `length` elements of the flattened parameter, which is padded
-    /// with zeros.
-    Shard { shards: usize, length: usize },
+    /// Each core of `shards` updates `length` elements of the flattened parameter, which is padded with zeros. The
+    /// cores of a host divide it, and then the hosts divide what each core has.
+    Shard { shards: Shards, length: usize },
 }
 
 impl Layout {
-    pub(crate) fn of(shape: &Shape, shards: usize) -> Layout {
+    pub(crate) fn of(shape: &Shape, shards: Shards) -> Layout {
         let elements = shape.element_count();
-        if shards == 1 || elements < SHARDED_ELEMENTS_MIN {
+        if shards == Shards::ONE || elements < SHARDED_ELEMENTS_MIN {
             return Layout::Whole;
         }
-        Layout::Shard { shards, length: elements.div_ceil(shards) }
+        Layout::Shard { shards, length: elements.div_ceil(shards.count()) }
     }
 
     pub(crate) fn is_shard(&self) -> bool {
@@ -41,7 +56,7 @@ impl Layout {
                 let groups = &mesh.groups(&[Axis::Data]);
                 let elements = gradient.shape().element_count();
                 let flat = gradient.reshape(&[elements])?;
-                let padding = shards * length - elements;
+                let padding = shards.count() * length - elements;
                 let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
                 padded.reduce_scatter(ReduceKind::Sum, 0, groups)
             }
@@ -56,55 +71,18 @@ impl Layout {
         }
     }
 
-    /// Splits an array into one part for each shard, or into the array itself.
-    pub(super) fn split(&self, array: &HostArray) -> RunResult<Vec<HostArray>> {
-        let Layout::Shard { shards, length } = *self else { return Ok(vec![array.clone()]) };
-        let shape = self.held_shape(array.shape());
-        let bytes_per_shard = length * shape.dtype.size_bytes();
-        let mut bytes = array.bytes().to_vec();
-        bytes.resize(shards * bytes_per_shard, 0);
-        let parts = bytes.chunks(bytes_per_shard);
-        let parts = parts.map(|part| HostArray::from_bytes(shape.clone(), part.to_vec()));
-        Ok(parts.collect::<Result<_, _>>()?)
+    /// The elements of an array of `shape` that core `core` of a host has.
+    pub(super) fn elements(&self, shape: &Shape, host: usize, core: usize) -> Range<usize> {
+        let elements = shape.element_count();
+        let Layout::Shard { shards, length } = *self else { return 0..elements };
+        let start = (core * shards.hosts + host) * length;
+        start.min(elements)..(start + length).min(elements)
     }
 
-    /// Joins the parts of an array of `shape`.
-    pub(super) fn join(&self, parts: Vec<HostArray>, shape: &Shape) -> RunResult<HostArray> {
-        let mut bytes: Vec<u8> = Vec::with_capacity(shape.size_bytes());
-        for part in &parts {
-            bytes.extend(part.bytes());
-        }
-        bytes.truncate(shape.size_bytes());
-        Ok(HostArray::from_bytes(shape.clone(), bytes)?)
-    }
-
-    /// The number of different parts.
-    pub(super) fn shards(&self) -> usize {
+    pub(super) fn shards(&self) -> Shards {
         match self {
-            Layout::Whole => 1,
+            Layout::Whole => Shards::ONE,
             Layout::Shard { shards, .. } => *shards,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use traind_xla::DType;
-
-    use super::*;
-
-    #[test]
-    fn split_parts_join_to_the_array() {
-        let elements = SHARDED_ELEMENTS_MIN + 1;
-        let values: Vec<f32> = (0..elements).map(|element| element as f32).collect();
-        let array = HostArray::from_f32(&[1, elements], &values).unwrap();
-        let shape = Shape::new(DType::F32, [1, elements]);
-        for shards in [1, 2, 3, 7] {
-            let layout = Layout::of(&shape, shards);
-            let parts = layout.split(&array).unwrap();
-            assert_eq!((parts.len(), layout.is_shard()), (shards, shards > 1));
-            assert!(parts.iter().all(|part| *part.shape() == layout.held_shape(&shape)));
-            assert_eq!(layout.join(parts, &shape).unwrap(), array, "{shards} shards");
         }
     }
 }

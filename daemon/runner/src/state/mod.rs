@@ -28,6 +28,7 @@ mod update_parts;
 use traind_job_file::{Fsdp, JobFile};
 use traind_models::optimizers::Optimizer;
 use traind_models::parameter_shards::ParameterShards;
+use traind_models::weights::ArrayParts;
 use traind_models::{Model, ParameterTensors, TensorCores};
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 use traind_xla::runtime::{HostArray, HostMemory, LazyDevice, Recorder, Recording, Variable};
@@ -35,7 +36,7 @@ use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::RunResult;
 use distribution::Distribution;
-use layout::Layout;
+use layout::{Layout, Shards};
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
 pub(crate) use layout::SHARDED_ELEMENTS_MIN;
@@ -43,7 +44,7 @@ pub(crate) use mesh::mesh;
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue, Place};
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;
-pub(crate) use slots::{SlotArrays, StoredSlots, trained_name};
+pub(crate) use slots::{HeldSlot, StoredSlots, trained_name};
 pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
 
 /// The state of a training run on the cores of one stage: all of it where there is one.
@@ -176,7 +177,10 @@ impl TrainState {
         // An optimizer that reads whole rows or columns cannot update a shard.
         let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
         let mesh = recorder.mesh().clone();
-        let shards = if sharded { mesh.size(Axis::Data) } else { 1 };
+        let shards = match sharded {
+            true => Shards { cores: mesh.size(Axis::Data), hosts: 1 },
+            false => Shards::ONE,
+        };
         let StateSettings { fsdp, accumulates, .. } = settings;
         let divides_positions = settings.sequence_parallel;
         let declaration =
@@ -238,6 +242,11 @@ impl TrainState {
             loss_scale.start(device, start.loss_scale)?;
         }
         Ok(())
+    }
+
+    /// All parameters that the stage reads.
+    pub(crate) fn parameters(&self) -> &[ParameterState] {
+        &self.parameters
     }
 
     /// The parameter with the place `index` among those of the model, if the stage reads it.
@@ -338,17 +347,22 @@ impl TrainState {
         Ok(())
     }
 
-    /// Copies the optimizer's whole slots of `wanted` names to the host.
+    /// Whether hosts hold different parts of the state, so that none can save all of it.
+    pub(crate) fn is_over_hosts(&self) -> bool {
+        self.parameters.iter().any(ParameterState::is_over_hosts)
+    }
+
+    /// Copies what this host holds of the optimizer's `wanted` slots to the host.
     pub(crate) fn slots(
         &self,
         device: &LazyDevice,
-        wanted: &impl Fn(&str) -> bool,
-    ) -> RunResult<SlotArrays> {
-        let mut arrays = SlotArrays::new();
+        wanted: &impl Fn(&HeldSlot) -> bool,
+    ) -> RunResult<ArrayParts> {
+        let mut parts = ArrayParts::new();
         for parameter in &self.parameters {
-            parameter.read_slots(device, wanted, &mut arrays)?;
+            parameter.read_slots(device, wanted, &mut parts)?;
         }
-        Ok(arrays)
+        Ok(parts)
     }
 
     /// The sizes of the state whose variables `recorder` declared.

@@ -1,10 +1,11 @@
-//! The optimizer's slots by name: whole on the host, in their distribution on the cores. A checkpoint
-//! has no shards, so that any number of cores can resume from it.
+//! The optimizer's slots by name: in parts on the hosts, in their distribution on the cores. A checkpoint has whole
+//! slots, in one file or in the parts of hosts, so that any number of cores can resume from it.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use traind_models::optimizers::{Optimizer, Slot};
+use traind_models::weights::{ArrayPart, StoredArrays};
 use traind_models::{ParameterSpec, Sharding};
 use traind_xla::Shape;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
@@ -12,19 +13,16 @@ use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
 use super::{Distribution, set_zeros};
 use crate::error::{RunError, RunResult};
 
-/// Whole slots by `<parameter>.<slot>`.
-pub(crate) type SlotArrays = BTreeMap<String, HostArray>;
-
 /// The name among the slots of a checkpoint for a trained parameter, where the saved one is another.
 pub(crate) fn trained_name(parameter: &str) -> String {
     format!("{parameter}.trained")
 }
 
-/// The slots of a checkpoint.
+/// The slots of a checkpoint by `<parameter>.<slot>`, which are read when they are put on the cores.
 #[derive(Debug)]
 pub(crate) struct StoredSlots {
     pub folder: PathBuf,
-    pub arrays: SlotArrays,
+    pub arrays: StoredArrays,
 }
 
 /// One slot of one parameter.
@@ -36,9 +34,14 @@ pub(crate) struct HeldSlot {
 }
 
 impl HeldSlot {
-    /// Copies the whole slot to the host.
-    pub(super) fn read(&self, device: &LazyDevice) -> RunResult<HostArray> {
+    /// Copies what this host holds of the slot to the host.
+    pub(super) fn read(&self, device: &LazyDevice) -> RunResult<ArrayPart> {
         self.distribution.read(device, self.variable)
+    }
+
+    /// Whether this host saves what it holds.
+    pub(crate) fn is_saved_here(&self) -> bool {
+        self.distribution.is_saved_here()
     }
 
     /// The shape of the whole slot.
@@ -60,8 +63,9 @@ impl HeldSlot {
         match stored {
             None => set_zeros(device, self.variable),
             Some(stored) => {
-                let array = stored.find(&self.name, self.shape())?;
-                self.distribution.set(device, self.variable, array)
+                let ranges = self.distribution.held_ranges();
+                let part = stored.read(&self.name, self.shape(), &ranges)?;
+                self.distribution.set_part(device, self.variable, &part)
             }
         }
     }
@@ -78,7 +82,7 @@ pub(super) fn declare(
         // A slot of another shape belongs to an optimizer that updates whole parameters alone.
         let distribution = match shape == spec.shape {
             true => of_parameter.clone(),
-            false => Distribution::replicated(Sharding::none(shape)),
+            false => Distribution::replicated(Sharding::none(shape), recorder.mesh().host()),
         };
         let name = format!("{}.{name}", spec.name);
         let variable = recorder.declare(&name, distribution.held_shape());
@@ -90,21 +94,23 @@ pub(super) fn declare(
 impl StoredSlots {
     /// Takes the trained parameters, where the saved ones are others; both are in the order of `names`.
     pub(crate) fn take_trained<'a>(
-        &mut self,
+        &self,
         names: impl Iterator<Item = &'a str>,
         saved: &mut [HostArray],
-    ) {
+    ) -> RunResult<()> {
         for (name, array) in names.zip(saved) {
-            if let Some(trained) = self.arrays.remove(&trained_name(name)) {
-                *array = trained;
+            let name = trained_name(name);
+            if self.arrays.shape(&name).is_some() {
+                *array = self.arrays.array(&name)?;
             }
         }
+        Ok(())
     }
 
-    fn find(&self, name: &str, shape: &Shape) -> RunResult<&HostArray> {
-        let problem = match self.arrays.get(name) {
-            Some(array) if array.shape() == shape => return Ok(array),
-            Some(array) => format!("its {name} is {}, not {shape}", array.shape()),
+    fn read(&self, name: &str, shape: &Shape, ranges: &[Range<usize>]) -> RunResult<ArrayPart> {
+        let problem = match self.arrays.shape(name) {
+            Some(found) if found == *shape => return Ok(self.arrays.read(name, ranges)?),
+            Some(found) => format!("its {name} is {found}, not {shape}"),
             None => format!("it has no {name}"),
         };
         Err(RunError::CheckpointMismatch { path: self.folder.clone(), problem })

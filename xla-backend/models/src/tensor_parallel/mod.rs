@@ -18,7 +18,7 @@ mod sharding;
 
 pub use cores::TensorCores;
 pub use logits::Logits;
-pub use sharding::{Sharding, check};
+pub use sharding::{HeldRun, Sharding, check};
 
 pub(crate) use logits::VocabularyShare;
 pub(crate) use positions::PositionShare;

@@ -72,6 +72,11 @@ impl Sharding {
         Err(Error::ArrayShape { name, found: array.shape().clone(), expected: expected.clone() })
     }
 
+    /// Refuses an array of another shape than the whole one.
+    pub fn check_whole(&self, array: &HostArray) -> Result<()> {
+        self.fits(array, &self.whole)
+    }
+
     /// The part of the whole `array` that core `core` of the axis holds. Rows of a vocabulary that does
     /// not divide are followed by zeros.
     pub fn part<'a>(&self, array: &'a HostArray, core: usize) -> Result<Cow<'a, HostArray>> {
@@ -101,6 +106,21 @@ impl Sharding {
         Ok(HostArray::from_bytes(self.whole.clone(), bytes)?)
     }
 
+    /// The runs of elements that core `core` of the axis holds of the whole array, both flattened, in the order of
+    /// its part.
+    pub fn runs(&self, core: usize) -> Vec<HeldRun> {
+        let Some(divided) = &self.divided else {
+            return vec![HeldRun { whole: 0..self.whole.element_count(), held: 0 }];
+        };
+        let size = self.whole.dtype.size_bytes();
+        let runs = divided.runs(&self.whole, &self.held_shape(), core).into_iter();
+        let elements = |run: Run| HeldRun {
+            whole: run.whole.start / size..run.whole.end / size,
+            held: run.held.start / size,
+        };
+        runs.map(elements).collect()
+    }
+
     /// The number of parts, one for each core, or one for all.
     pub fn parts(&self) -> usize {
         self.divided.as_ref().map_or(1, |divided| divided.cores)
@@ -115,6 +135,14 @@ impl Sharding {
             _ => 1,
         }
     }
+}
+
+/// Elements that stand together in the whole array and in a core's part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRun {
+    pub whole: Range<usize>,
+    /// The place of the first in the part.
+    pub held: usize,
 }
 
 /// Units of a dimension that stand one behind the other, such as heads.

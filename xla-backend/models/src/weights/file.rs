@@ -64,14 +64,41 @@ impl SafetensorsFile {
     /// A floating-point tensor as float32.
     pub fn read_f32(&self, name: &str) -> Result<HostArray> {
         let info = self.info(name)?;
-        let dtype = || Error::WeightDType {
-            path: self.path.clone(),
-            tensor: name.to_owned(),
-            dtype: format!("{:?}", info.dtype),
-        };
-        let bytes = to_f32(info.dtype, self.read_bytes(info)?).ok_or_else(dtype)?;
+        let bytes = to_f32(info.dtype, self.read_bytes(info)?);
+        let bytes = bytes.ok_or_else(|| self.no_float(name, info.dtype))?;
         let shape = Shape::new(DType::F32, info.shape.clone());
         Ok(HostArray::from_bytes(shape, bytes)?)
+    }
+
+    /// A text of the header's metadata.
+    pub(super) fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.metadata().as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The type of a floating-point tensor.
+    pub(super) fn dtype(&self, name: &str) -> Result<DType> {
+        match self.info(name)?.dtype {
+            Dtype::F32 => Ok(DType::F32),
+            Dtype::F16 => Ok(DType::F16),
+            Dtype::BF16 => Ok(DType::BF16),
+            other => Err(self.no_float(name, other)),
+        }
+    }
+
+    /// Reads the elements of a tensor from number `first` on, as many as fill `to`.
+    pub(super) fn read_elements(&self, name: &str, first: usize, to: &mut [u8]) -> Result<()> {
+        let info = self.info(name)?;
+        let (start, end) = info.data_offsets;
+        let start = start + first * self.dtype(name)?.size_bytes();
+        if start + to.len() > end {
+            return Err(corrupt(&self.path, format!("its {name} ends early")));
+        }
+        self.read_at(start, to)
+    }
+
+    fn no_float(&self, name: &str, dtype: Dtype) -> Error {
+        let (path, tensor) = (self.path.clone(), name.to_owned());
+        Error::WeightDType { path, tensor, dtype: format!("{dtype:?}") }
     }
 
     fn info(&self, name: &str) -> Result<&TensorInfo> {
@@ -81,12 +108,17 @@ impl SafetensorsFile {
 
     fn read_bytes(&self, info: &TensorInfo) -> Result<Vec<u8>> {
         let (start, end) = info.data_offsets;
+        let mut bytes = vec![0; end - start];
+        self.read_at(start, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads from byte `start` of the data.
+    fn read_at(&self, start: usize, to: &mut [u8]) -> Result<()> {
         let mut file = open(&self.path)?;
         file.seek(SeekFrom::Start(self.data_start + start as u64))
             .map_err(|source| io("read", &self.path, source))?;
-        let mut bytes = vec![0; end - start];
-        read(&mut file, &self.path, &mut bytes)?;
-        Ok(bytes)
+        read(&mut file, &self.path, to)
     }
 }
 

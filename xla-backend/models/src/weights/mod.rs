@@ -7,9 +7,11 @@ mod dtype;
 mod file;
 mod init;
 mod names;
+mod parts;
 mod save;
 mod shards;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use traind_xla::runtime::HostArray;
@@ -18,9 +20,10 @@ pub use checkpoint::Checkpoint;
 pub(crate) use dtype::as_f32;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};
+pub use parts::{ArrayPart, ArrayParts, PartFiles, StoredArrays, part_file, save_parts};
 pub(crate) use save::{remove_model, write_json as save_json};
 pub use save::{save_config, save_tensors, save_weights};
-pub use shards::save_shards;
+pub use shards::{ArrayOf, save_shards};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
@@ -107,6 +110,17 @@ pub fn save(
     config: &ModelConfig,
     specs: &[ParameterSpec],
     arrays: &[HostArray],
+    max_shard_bytes: u64,
+) -> Result<()> {
+    save_from(folder, config, specs, &|place| Ok(Cow::Borrowed(&arrays[place])), max_shard_bytes)
+}
+
+/// The same with arrays that are asked for one at a time, so that they need not be in memory together.
+pub fn save_from(
+    folder: &Path,
+    config: &ModelConfig,
+    specs: &[ParameterSpec],
+    arrays: &ArrayOf<'_>,
     max_shard_bytes: u64,
 ) -> Result<()> {
     save_shards(folder, specs, arrays, max_shard_bytes)?;

@@ -1,39 +1,43 @@
 //! Saving the weights in one file, or where they are larger than a bound in
 //! several and an index, under the names and by the rule of transformers.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
-use super::save::{remove_others, save_weights, write_json};
+use super::save::{Tensors, check_shape, remove_others, write_json, write_tensors};
 use crate::error::Result;
 use crate::parameters::ParameterSpec;
 
 /// Places in the list of parameters.
 type Shard = std::ops::Range<usize>;
 
+/// The parameters to save by their places, in memory or read when they are written.
+pub type ArrayOf<'a> = dyn Fn(usize) -> Result<Cow<'a, HostArray>> + 'a;
+
 /// Saves weights into `folder` in files of at most `max_shard_bytes`; a larger
 /// tensor has a file of its own. Files of an earlier save that would be loaded
-/// instead are removed.
+/// instead are removed. Arrays are asked for one at a time.
 pub fn save_shards(
     folder: &Path,
     specs: &[ParameterSpec],
-    arrays: &[HostArray],
+    arrays: &ArrayOf<'_>,
     max_shard_bytes: u64,
 ) -> Result<()> {
-    let sizes: Vec<u64> = arrays.iter().map(|array| array.bytes().len() as u64).collect();
+    let sizes: Vec<u64> = specs.iter().map(|spec| spec.shape.size_bytes() as u64).collect();
     let shards = split(&sizes, max_shard_bytes);
     if shards.len() <= 1 {
-        save_weights(&folder.join(SINGLE), specs, arrays)?;
+        save_shard(&folder.join(SINGLE), specs, &(0..specs.len()), arrays)?;
         return remove_others(folder, &[SINGLE.to_owned()]);
     }
     let mut weight_map = Map::new();
     let mut files = vec![INDEX.to_owned()];
     for (number, shard) in shards.iter().enumerate() {
         let name = file_name(number + 1, shards.len());
-        save_weights(&folder.join(&name), &specs[shard.clone()], &arrays[shard.clone()])?;
+        save_shard(&folder.join(&name), specs, shard, arrays)?;
         let names = specs[shard.clone()].iter().map(|spec| spec.name.clone());
         weight_map.extend(names.map(|tensor| (tensor, Value::from(name.clone()))));
         files.push(name);
@@ -45,6 +49,25 @@ pub fn save_shards(
     index.insert("weight_map".to_owned(), weight_map.into());
     write_json(&folder.join(INDEX), &index)?;
     remove_others(folder, &files)
+}
+
+/// Writes the parameters of one file.
+fn save_shard(
+    path: &Path,
+    specs: &[ParameterSpec],
+    shard: &Shard,
+    arrays: &ArrayOf<'_>,
+) -> Result<()> {
+    let own = &specs[shard.clone()];
+    let tensors: Tensors = own.iter().map(|it| (it.name.clone(), it.shape.clone())).collect();
+    write_tensors(path, tensors, &[], &|place| {
+        let array = arrays(shard.start + place)?;
+        check_shape(&own[place], &array)?;
+        Ok(match array {
+            Cow::Borrowed(array) => Cow::Borrowed(array.bytes()),
+            Cow::Owned(array) => Cow::Owned(array.into_bytes()),
+        })
+    })
 }
 
 fn file_name(number: usize, count: usize) -> String {

@@ -4,6 +4,7 @@
 mod gradient;
 mod training;
 
+use traind_models::weights::{ArrayPart, ArrayParts};
 use traind_models::{ParameterSpec, Sharding};
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
@@ -12,8 +13,9 @@ use traind_xla::{Shape, Tensor};
 pub(crate) use gradient::{Gradient, ParameterUpdate};
 pub(super) use training::Declaration;
 
+use super::layout::Shards;
 use super::slots::HeldSlot;
-use super::{Distribution, SlotArrays, StateBytes, StoredSlots};
+use super::{Distribution, StateBytes, StoredSlots};
 use crate::error::RunResult;
 use training::Training;
 
@@ -56,8 +58,10 @@ impl ParameterState {
         declaration: &Declaration<'_>,
     ) -> RunResult<ParameterState> {
         let sharding = Sharding::of(spec, recorder.mesh().size(Axis::Tensor))?;
-        let shards = if declaration.fsdp.shards_parameters() { declaration.shards } else { 1 };
-        let distribution = Distribution::sharded(sharding.clone(), shards);
+        let is_sharded = declaration.fsdp.shards_parameters();
+        let shards = if is_sharded { declaration.shards } else { Shards::ONE };
+        let host = recorder.mesh().host();
+        let distribution = Distribution::sharded(sharding.clone(), shards, host);
         let value = recorder.declare(&spec.name, distribution.held_shape());
         let is_owned = place.is_owned;
         let declare = || Training::declare(recorder, spec, sharding, is_owned, declaration);
@@ -128,9 +132,25 @@ impl ParameterState {
         is_shard.then(|| self.distribution.divided_shape())
     }
 
-    /// Copies the whole value to the host.
-    pub(crate) fn value(&self, device: &LazyDevice) -> RunResult<HostArray> {
+    /// The same with what this host holds of the value.
+    pub(crate) fn set_part(&self, device: &mut LazyDevice, part: &ArrayPart) -> RunResult<()> {
+        self.distribution.set_part(device, self.value, part)
+    }
+
+    /// Copies what this host holds of the value to the host.
+    pub(crate) fn value(&self, device: &LazyDevice) -> RunResult<ArrayPart> {
         self.distribution.read(device, self.value)
+    }
+
+    /// Whether this host saves what it holds of the value.
+    pub(crate) fn is_saved_here(&self) -> bool {
+        self.distribution.is_saved_here()
+    }
+
+    /// Whether hosts hold different parts of the value, or of what its update needs.
+    pub(super) fn is_over_hosts(&self) -> bool {
+        let training = self.training.iter().map(|training| &training.distribution);
+        training.chain([&self.distribution]).any(Distribution::is_over_hosts)
     }
 
     /// The bytes of the whole parameter.
@@ -193,12 +213,12 @@ impl ParameterState {
     pub(super) fn read_slots(
         &self,
         device: &LazyDevice,
-        wanted: &impl Fn(&str) -> bool,
-        arrays: &mut SlotArrays,
+        wanted: &impl Fn(&HeldSlot) -> bool,
+        parts: &mut ArrayParts,
     ) -> RunResult<()> {
         let Some(training) = &self.training else { return Ok(()) };
-        for slot in training.slots.iter().filter(|slot| wanted(&slot.name)) {
-            arrays.insert(slot.name.clone(), slot.read(device)?);
+        for slot in training.slots.iter().filter(|slot| wanted(slot)) {
+            parts.insert(slot.name.clone(), slot.read(device)?);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use traind_xla::mesh::Axis;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
 
 use crate::error::RunResult;
+use crate::state::layout::Shards;
 use crate::state::slots::{self, HeldSlot};
 use crate::state::{Distribution, StoredSlots, set_zeros};
 
@@ -32,8 +33,8 @@ pub(super) struct Training {
 pub(in crate::state) struct Declaration<'a> {
     pub optimizer: &'a dyn Optimizer,
     pub fsdp: Fsdp,
-    /// The number of cores that share what `fsdp` shards.
-    pub shards: usize,
+    /// The cores that share what `fsdp` shards.
+    pub shards: Shards,
     pub accumulates: bool,
     /// Whether cores that share layers divide the positions between them.
     pub divides_positions: bool,
@@ -47,7 +48,8 @@ impl Training {
         is_owned: bool,
         declaration: &Declaration<'_>,
     ) -> Training {
-        let distribution = Distribution::sharded(sharding, declaration.shards);
+        let distribution =
+            Distribution::sharded(sharding, declaration.shards, recorder.mesh().host());
         let named = |part: &str| format!("{}.{part}", spec.name);
         let is_shard = distribution.layout().is_shard();
         let (fsdp, held) = (declaration.fsdp, distribution.held_shape());

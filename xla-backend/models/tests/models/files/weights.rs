@@ -175,7 +175,8 @@ fn what_is_saved_in_shards_loads_again() {
     let loaded = weights::load(Path::new(FIXTURE), &*model, 0).unwrap();
     let save = |max_shard_bytes| {
         let (specs, arrays) = (model.parameters(), &loaded.arrays);
-        weights::save_shards(folder.path(), specs, arrays, max_shard_bytes).unwrap();
+        let config = model.config();
+        weights::save(folder.path(), config, specs, arrays, max_shard_bytes).unwrap();
         assert_eq!(weights::load(folder.path(), &*model, 1).unwrap().arrays, loaded.arrays);
         let names = std::fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<String> =
