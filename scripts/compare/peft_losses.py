@@ -33,6 +33,11 @@ CASES = {
     ("qwen3", "causal-lm"): [{"r": 4}],
     ("gemma", "causal-lm"): [{"r": 4}],
     ("phi3", "causal-lm"): [{"r": 4, "target_modules": ["qkv_proj", "down_proj"]}],
+    ("xlm-roberta", "sequence-classification"): [{"r": 4}],
+    ("t5", "seq2seq-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
+    ("mt5", "seq2seq-lm"): [{"r": 4, "target_modules": ["q", "wo"], "use_rslora": True}],
+    ("bart", "seq2seq-lm"): [{"r": 4, "bias": "all"}],
+    ("mbart", "seq2seq-lm"): [{"r": 4, "target_modules": ["k_proj", "fc2"], "layers_to_transform": [1]}],
     ("vit", "image-classification"): [
         {"r": 4, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["classifier"]},
         {"r": 4, "target_modules": "all-linear", "modules_to_save": ["classifier"], "use_dora": True},

@@ -25,6 +25,7 @@ TASK_TYPES = {
     "question-answering": "QUESTION_ANS",
     "causal-lm": "CAUSAL_LM",
     "masked-lm": None,
+    "seq2seq-lm": "SEQ_2_SEQ_LM",
     "image-classification": None,
 }
 
@@ -47,7 +48,7 @@ def main():
         else:
             model = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES[task], **case))
             model.save_pretrained(Path(adapters) / str(number))
-        collator = features.collator(task, tokenizer)
+        collator = features.collator(task, tokenizer, model)
         histories.append(task_trainer.train(model, arguments, dataset, collator, None))
     Path(out).write_text(json.dumps(histories))
 

@@ -116,7 +116,8 @@ pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
         added.extend(parameters);
     }
     if lora.bias == AdapterBias::All {
-        let biases = specs.iter_mut().filter(|spec| spec.name.ends_with("bias"));
+        // BART's `final_logits_bias` is a buffer.
+        let biases = specs.iter_mut().filter(|spec| spec.name.ends_with(".bias"));
         biases.for_each(|spec| spec.trainable = true);
     }
     specs.extend(added);

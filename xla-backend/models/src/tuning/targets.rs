@@ -6,7 +6,7 @@ use super::lora::{Lora, TargetModules};
 use super::module_names::ModuleNames;
 use super::nearest;
 use crate::error::{Error, Result};
-use crate::parameters::{ParameterSpec, Partition, Role, Stage};
+use crate::parameters::{ParameterSpec, Partition, Role};
 
 const FIELD: &str = "peft.target_modules";
 const WEIGHT: &str = ".weight";
@@ -23,6 +23,16 @@ impl Target<'_> {
     fn is_named(&self, name: &str) -> bool {
         is_suffix(&self.module, name) || is_suffix(self.path, name)
     }
+
+    /// The number of the layer, which an encoder's and a decoder's layer share: as in PEFT, the first
+    /// number in the module's path.
+    fn layer(&self) -> Option<usize> {
+        self.module.split('.').find_map(|part| part.parse().ok())
+    }
+
+    fn is_in(&self, layers: Option<&[usize]>) -> bool {
+        layers.is_none_or(|layers| self.layer().is_some_and(|layer| layers.contains(&layer)))
+    }
 }
 
 /// The targets of `lora` in the order of the parameters. Modules that are trained whole have no
@@ -38,14 +48,14 @@ pub(super) fn targets<'a>(
     };
     let layers = || linear_layers(specs, module_names);
     check_names(&layers().collect::<Vec<_>>(), named.unwrap_or_default())?;
-    check_layers(specs, lora)?;
+    check_layers(&layers().collect::<Vec<_>>(), lora)?;
     let is_target = |target: &Target<'_>| match named {
         Some(names) => names.iter().any(|name| target.is_named(name)),
         None => !is_vocabulary(target.weight),
     };
     let targets: Vec<Target<'_>> = layers()
         .filter(|target| !target.weight.trainable)
-        .filter(|target| is_in_layers(target.weight, lora.layers_to_transform.as_deref()))
+        .filter(|target| target.is_in(lora.layers_to_transform.as_deref()))
         .filter(is_target)
         .collect();
     match targets.is_empty() {
@@ -79,26 +89,17 @@ fn check_names(layers: &[Target<'_>], names: &[String]) -> Result<()> {
     Err(Error::NoSuchModule { field: FIELD, name: name.clone(), nearest })
 }
 
-fn check_layers(specs: &[ParameterSpec], lora: &Lora) -> Result<()> {
-    let layers = lora.layers_to_transform.iter().flatten();
-    for layer in layers {
-        if !specs.iter().any(|spec| spec.stages.contains(&Stage::Layer(*layer))) {
-            let (field, name) = ("peft.layers_to_transform", layer.to_string());
-            return Err(Error::NoSuchModule { field, name, nearest: None });
-        }
-    }
-    Ok(())
+fn check_layers(linear: &[Target<'_>], lora: &Lora) -> Result<()> {
+    let mut layers = lora.layers_to_transform.iter().flatten();
+    let is_missing = |layer: &&usize| linear.iter().all(|target| target.layer() != Some(**layer));
+    let Some(layer) = layers.find(is_missing) else { return Ok(()) };
+    let (field, name) = ("peft.layers_to_transform", layer.to_string());
+    Err(Error::NoSuchModule { field, name, nearest: None })
 }
 
 /// Returns whether `path` is `name`, or ends with it behind a dot.
 pub(super) fn is_suffix(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-fn is_in_layers(weight: &ParameterSpec, layers: Option<&[usize]>) -> bool {
-    layers.is_none_or(|layers| {
-        layers.iter().any(|layer| weight.stages.contains(&Stage::Layer(*layer)))
-    })
 }
 
 /// Returns whether a layer gives the logits of tokens, which `all-linear` leaves out.

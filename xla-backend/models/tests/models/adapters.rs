@@ -35,6 +35,13 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-phi3", "phi3-causal-lm", Task::CausalLm),
     ("lora-vit", "vit-image-classification", Task::ImageClassification),
     ("lora-deit-dora", "deit-image-classification", Task::ImageClassification),
+    ("lora-t5", "t5-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-t5-biases", "t5-gated-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-mt5-dora", "mt5-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-bart", "bart-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-bart-biases", "bart-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-mbart", "mbart-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-xlm-roberta", "xlm-roberta-sequence-classification", Task::SequenceClassification),
 ];
 
 fn fixture((folder, base, task): (&str, &str, Task)) -> Fixture {
@@ -51,7 +58,7 @@ fn check_models(prefix: &str) {
 
 #[test]
 fn adapters_of_encoders_compute_what_peft_computes() {
-    ["bert", "distilbert", "roberta"].into_iter().for_each(check_models);
+    ["bert", "distilbert", "roberta", "xlm-roberta"].into_iter().for_each(check_models);
 }
 
 #[test]
@@ -62,6 +69,11 @@ fn adapters_of_gpt2_compute_what_peft_computes() {
 #[test]
 fn adapters_of_decoders_compute_what_peft_computes() {
     ["llama", "mistral", "qwen", "gemma", "phi3"].into_iter().for_each(check_models);
+}
+
+#[test]
+fn adapters_of_encoder_decoders_compute_what_peft_computes() {
+    ["t5", "mt5", "bart", "mbart"].into_iter().for_each(check_models);
 }
 
 #[test]
@@ -185,8 +197,8 @@ fn a_merged_model_answers_as_the_adapted_one() {
 #[test]
 fn defaults_are_those_of_peft() {
     for (folder, base, task) in ADAPTERS.iter().filter(|(folder, ..)| {
-        ["lora-bert", "lora-gpt2", "lora-llama-dora", "lora-mistral", "lora-qwen2", "lora-gemma"]
-            .contains(folder)
+        let defaults = "bert gpt2 llama-dora mistral qwen2 gemma t5 bart xlm-roberta";
+        defaults.split(' ').any(|name| folder.strip_prefix("lora-") == Some(name))
     }) {
         let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
         let default = Lora::default_targets(config.model_type().unwrap()).unwrap();
