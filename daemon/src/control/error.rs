@@ -37,8 +37,8 @@ pub enum Error {
     Engine { engine: Engine, reason: String },
     #[error("the {platform} plugin is not installed: {instructions}")]
     Plugin { platform: String, instructions: String },
-    #[error("{}", misfit(.plan, *.available, .change.as_ref()))]
-    Memory { plan: Box<Plan>, available: u64, change: Option<Change> },
+    #[error("{}", misfit(.plan, *.available, .changes))]
+    Memory { plan: Box<Plan>, available: u64, changes: Vec<Change> },
     #[error(
         "output_dir would need {}, and {folder} has {} free", size(*.wanted), size(*.available),
         folder = .folder.display()
@@ -132,10 +132,11 @@ impl From<StoreError> for Error {
     }
 }
 
-fn misfit(plan: &Plan, available: u64, change: Option<&Change>) -> String {
-    let advice = match change {
-        Some(Change { field, value }) => format!("it fits with {field}: {value}"),
-        None => "no single change makes it fit".to_owned(),
+fn misfit(plan: &Plan, available: u64, changes: &[Change]) -> String {
+    let changes: Vec<_> = changes.iter().map(|it| format!("{}: {}", it.field, it.value)).collect();
+    let advice = match changes.is_empty() {
+        true => "no change and no mesh of its cores was found with which it fits".to_owned(),
+        false => format!("it fits with {}", changes.join(", ")),
     };
     format!(
         "a core would need {} (weights {}, gradients {}, optimizer {}, activations {}) and has {}; {advice}",

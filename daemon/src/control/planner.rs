@@ -131,8 +131,8 @@ impl Search {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Misfit {
-    /// A single change that makes the job fit, if there is one.
-    pub change: Option<Change>,
+    /// Changes that together make the job fit; none if none were found.
+    pub changes: Vec<Change>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -95,8 +95,8 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
             one("resources.cores")
         }
         Error::Ambiguous { .. } => one("job_id"),
-        Error::Memory { change, .. } => {
-            change.iter().flat_map(|change| one(&change.field)).collect()
+        Error::Memory { changes, .. } => {
+            changes.iter().flat_map(|change| one(&change.field)).collect()
         }
         Error::Disk { .. } => one("output_dir"),
         _ => Vec::new(),

@@ -43,7 +43,7 @@ pub(super) fn measure(
         };
         plan.memory = recordings.memory;
         plan.compiled = true;
-        plan.fits = bytes_max.is_none_or(|most| plan.memory.bytes_per_core <= most);
+        plan.fits = plan.memory.fits(bytes_max);
         if plan.fits || start.elapsed() > TIME {
             return;
         }

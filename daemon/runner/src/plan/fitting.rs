@@ -1,29 +1,80 @@
-//! Finds one change that makes a job fit; the changes that cost least are tried first. With
-//! `auto_find_batch_size`, finds the batch size that fits.
+//! Finds changes that make a job fit: one, of which those that cost least are tried first, or the
+//! mesh that a search puts first. With `auto_find_batch_size`, finds the batch size that fits.
+
+use std::time::{Duration, Instant};
 
 use traind_job_file::{Fsdp, JobFile, Optim, Platform, TaskName};
 
 use super::memory::Memory;
+use super::search::{Search, search};
 use super::{Change, PlannedModel};
 use crate::error::RunResult;
+
+/// Time after which a search plans no further meshes. A submission waits for it, and the daemon ends a plan after 20
+/// seconds.
+const SEARCH_TIME: Duration = Duration::from_secs(8);
 
 /// Shorter rows than this lose more than they save.
 const MAX_LENGTH_MIN: u32 = 64;
 
 type Changed = (&'static str, String, JobFile);
 
-pub(super) fn change(
+/// The changes that make the job fit: a single one, or those of the best mesh of its cores that fits. None
+/// where neither is found.
+pub(super) fn changes(
     job: &JobFile,
     planned: &PlannedModel,
-    fits: impl Fn(&Memory) -> bool,
-) -> Option<Change> {
-    for (field, value, changed) in candidates(job, planned.model.max_positions() as u32) {
-        // A change that the model or the optimizer refuses does not fit.
-        if Memory::of(&changed, planned).is_ok_and(|memory| fits(&memory)) {
-            return Some(Change { field: field.to_owned(), value });
-        }
+    bytes_max: Option<u64>,
+) -> Vec<Change> {
+    let fits =
+        |changed: &JobFile| Memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
+    // A change that the model or the optimizer refuses does not fit.
+    let mut single = candidates(job, planned.model.max_positions() as u32);
+    match single.find(|(_, _, changed)| fits(changed)) {
+        Some((field, value, _)) => vec![Change { field: field.to_owned(), value }],
+        None => mesh(job, planned, bytes_max).map_or_else(Vec::new, |it| differences(job, &it)),
     }
-    None
+}
+
+/// The job on the best mesh that fits.
+fn mesh(job: &JobFile, planned: &PlannedModel, bytes_max: Option<u64>) -> Option<JobFile> {
+    let end = Some(Instant::now() + SEARCH_TIME);
+    let wanted = Search { hosts: job.resources.hosts, end, ..Search::default() };
+    let found = search(job, planned, &wanted, bytes_max).ok()?;
+    found.meshes.first().is_some_and(|mesh| mesh.fits).then_some(found.job)
+}
+
+/// The keys by which two jobs differ that a search may change.
+fn differences(job: &JobFile, changed: &JobFile) -> Vec<Change> {
+    let values = |job: &JobFile| {
+        let (parallel, train) = (&job.parallel, &job.train);
+        [
+            // Left out, it is what the other axes leave.
+            ("parallel.data", parallel.data.map_or(String::new(), |it| it.to_string())),
+            ("parallel.tensor", parallel.tensor.to_string()),
+            ("parallel.sequence_parallel", parallel.sequence_parallel.to_string()),
+            ("parallel.pipeline", parallel.pipeline.to_string()),
+            ("parallel.pipeline_interleave", parallel.pipeline_interleave.to_string()),
+            (
+                "parallel.microbatches",
+                parallel.microbatches.map_or(String::new(), |it| it.to_string()),
+            ),
+            ("parallel.fsdp", parallel.sharding().to_string()),
+            ("parallel.shard_optimizer_state", parallel.shard_optimizer_state.to_string()),
+            ("parallel.offload", format!("[{}]", parallel.offload)),
+            ("train.gradient_checkpointing", train.gradient_checkpointing.to_string()),
+            ("train.per_device_train_batch_size", train.per_device_train_batch_size.to_string()),
+            ("train.gradient_accumulation_steps", train.gradient_accumulation_steps.to_string()),
+        ]
+    };
+    let is_told = |field: &str| match field {
+        "parallel.data" => job.parallel.data.is_some(),
+        "parallel.microbatches" => changed.parallel.microbatches.is_some(),
+        _ => true,
+    };
+    let pairs = values(job).into_iter().zip(values(changed));
+    let differing = pairs.filter(|((field, old), (_, new))| old != new && is_told(field));
+    differing.map(|(_, (field, value))| Change { field: field.to_owned(), value }).collect()
 }
 
 /// The job with the first batch size that fits among its own and those that are a tenth smaller each,

@@ -143,6 +143,11 @@ impl Memory {
         Ok(Recordings::of(job, planned)?.memory)
     }
 
+    /// Whether it fits into the memory of a core; everything does where that is unknown.
+    pub(crate) fn fits(&self, bytes_max: Option<u64>) -> bool {
+        bytes_max.is_none_or(|most| self.bytes_per_core <= most)
+    }
+
     /// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program takes besides.
     fn new(state: &StateBytes, variables: u64, temporary: u64) -> Memory {
         // Sums of gradients are variables, other gradients live within one program.

@@ -92,7 +92,7 @@ impl Machine {
             per_device_train_batch_size: train.per_device_train_batch_size,
             gradient_accumulation_steps: train.gradient_accumulation_steps,
             compiled: false,
-            fits: bytes_max.is_none_or(|most| memory.bytes_per_core <= most),
+            fits: memory.fits(bytes_max),
             data_axis_bytes: traffic.data_bytes as u64,
             tensor_axis_bytes: traffic.tensor_bytes as u64,
             pipeline_axis_bytes: traffic.pipeline_bytes as u64,

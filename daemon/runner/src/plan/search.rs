@@ -2,6 +2,7 @@
 //! least, until no further one can be among the best.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
@@ -50,6 +51,9 @@ pub(super) struct Search {
     /// Of GPUs that this host need not have, which then compiles for the fastest meshes.
     #[serde(default)]
     pub plugin: Option<PathBuf>,
+    /// When to plan no further meshes.
+    #[serde(skip)]
+    pub end: Option<Instant>,
 }
 
 /// What a search found.
@@ -84,7 +88,8 @@ pub(super) fn search(
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
     let compiler = compiled::compiler(search, job.resources.cores, per_host);
     let layers = planned.model.num_layers() as u32;
-    let comparison = Comparison { planned, machine, bytes_max, compiles: compiler.is_some() };
+    let (compiles, end) = (compiler.is_some(), search.end);
+    let comparison = Comparison { planned, machine, bytes_max, compiles, end };
     let mut found = comparison.plans(candidates(job, per_host, layers), job)?;
     if let Some(compiler) = compiler {
         compiled::measure(&mut found, planned, &compiler, bytes_max);
@@ -104,6 +109,8 @@ struct Comparison<'a> {
     bytes_max: Option<u64>,
     /// Whether a compiler measures the memory of those that are found.
     compiles: bool,
+    /// When to plan no further meshes.
+    end: Option<Instant>,
 }
 
 /// A mesh before its programs are recorded.
@@ -133,6 +140,9 @@ impl Comparison<'_> {
         let mut found = Vec::new();
         let misfits = misfits.chunks(misfits_max).take(1);
         for batch in misfits.chain(fitting.chunks(BATCH)) {
+            if self.end.is_some_and(|end| Instant::now() > end) {
+                break;
+            }
             let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
             let batch: Vec<&Draft> = batch.iter().filter(wanted).collect();
             let plan = |draft: &&Draft| {

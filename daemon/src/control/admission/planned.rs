@@ -17,8 +17,8 @@ const MESH_CHOSEN: &str = "MESH_CHOSEN";
 /// Refuses a job that does not fit this host.
 pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Result<(), Error> {
     if let (Some(misfit), Some(available)) = (&plan.misfit, plan.bytes_per_core_max) {
-        let change = misfit.change.clone();
-        return Err(Error::Memory { plan: Box::new(plan.clone()), available, change });
+        let changes = misfit.changes.clone();
+        return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes });
     }
     // What is uploaded is first written into the run folder.
     let folder = match DataFiles::is_url(&job.output_dir) {
@@ -38,7 +38,7 @@ pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Res
 pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Result<(), Error> {
     let (Some(chosen), Some(mesh)) = (&plan.job, plan.meshes.first()) else { return Ok(()) };
     if let (false, Some(available)) = (mesh.fits, plan.bytes_per_core_max) {
-        return Err(Error::Memory { plan: Box::new(plan.clone()), available, change: None });
+        return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes: Vec::new() });
     }
     *job = (**chosen).clone();
     new.resolved = serde_json::to_string(&job).map_err(Error::Resolved)?;

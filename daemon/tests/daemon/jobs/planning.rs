@@ -50,10 +50,24 @@ async fn check_refused(plan: &Value, reason: &str, field: &str, words: &[&str]) 
 async fn a_job_that_does_not_fit_is_refused_with_a_change_that_fits() {
     let mut plan = plan();
     let change = json!({"field": "train.per_device_train_batch_size", "value": "4"});
-    plan["misfit"] = json!({"change": change});
+    plan["misfit"] = json!({"changes": [change]});
     let words = ["it fits with train.per_device_train_batch_size: 4", "62.9 MiB", "activations"];
     let field = "train.per_device_train_batch_size";
     check_refused(&plan, "MEMORY_EXCEEDED", field, &words).await;
+}
+
+#[tokio::test]
+async fn a_job_that_one_change_does_not_fit_is_refused_with_a_mesh() {
+    let mut plan = plan();
+    let change = |field: &str, value: &str| json!({"field": field, "value": value});
+    let mesh = [change("parallel.pipeline", "2"), change("train.gradient_checkpointing", "true")];
+    plan["misfit"] = json!({"changes": mesh});
+    let words = ["it fits with parallel.pipeline: 2, train.gradient_checkpointing: true"];
+    check_refused(&plan, "MEMORY_EXCEEDED", "parallel.pipeline", &words).await;
+    plan["misfit"] = json!({"changes": []});
+    let refused = host_with(&plan).await;
+    let refused = refused.create(refused.request("planned", 1)).await.unwrap_err();
+    assert!(refused.message().contains("no change and no mesh of its cores"), "{refused}");
 }
 
 #[tokio::test]
