@@ -1,7 +1,7 @@
 //! Old and alternative names of keys: read as today's, with a warning.
 
 use crate::node::{Entry, Node, Value};
-use crate::problems::{ALIAS_USED, Problems, join};
+use crate::problems::{ALIAS_USED, FIELD_UNUSED, Problems, join};
 
 /// How the value of an old key becomes that of the new one.
 enum Meaning {
@@ -40,14 +40,38 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 
+/// Section, key of SageMaker's model-parallel library, and why it changes nothing here.
+const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
+    (
+        "parallel",
+        "ddp",
+        "the cores that `tensor` and `pipeline` leave are data-parallel in any case",
+    ),
+    (
+        "parallel",
+        "active_microbatches",
+        "a stage has at most as many micro-batches in flight as there are stages",
+    ),
+];
+
 /// Every old key and today's, with their section.
 pub(crate) fn keys() -> impl Iterator<Item = (String, String)> {
     ALIASES.iter().map(|(section, old, new, _)| (join(section, old), join(section, new)))
 }
 
-/// Renames the old keys of a document.
+/// Every key that is read and has no effect, with the reason.
+pub(crate) fn keys_without_effect() -> impl Iterator<Item = (String, &'static str)> {
+    WITHOUT_EFFECT.iter().map(|(section, key, reason)| (join(section, key), *reason))
+}
+
+/// Renames the old keys of a document, and takes out those that have no effect.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     spell_out_auto(root);
+    for (section, key, reason) in WITHOUT_EFFECT {
+        if let Some(entries) = section_of(root, section) {
+            drop_unused(entries, &join(section, key), key, reason, problems);
+        }
+    }
     for (section, old, new, meaning) in ALIASES {
         if let Some(entries) = section_of(root, section) {
             rename(entries, section, (old, new), meaning, problems);
@@ -77,6 +101,21 @@ pub(crate) fn section_of<'a>(root: &'a mut Node, name: &str) -> Option<&'a mut V
     match &mut section.node.value {
         Value::Map(entries) => Some(entries),
         _ => None,
+    }
+}
+
+/// Takes a key out of its section, with a warning.
+fn drop_unused(
+    entries: &mut Vec<Entry>,
+    path: &str,
+    key: &str,
+    reason: &str,
+    problems: &mut Problems,
+) {
+    let count = entries.len();
+    entries.retain(|entry| entry.key != key);
+    if entries.len() < count {
+        problems.warning(FIELD_UNUSED, path, format!("has no effect: {reason}"));
     }
 }
 

@@ -59,6 +59,10 @@ fn other_names() -> String {
     for (old, new) in aliases::keys() {
         text += &format!("- `{old}`: `{new}`\n");
     }
+    text += "\nRead with a warning, without effect:\n\n";
+    for (key, reason) in aliases::keys_without_effect() {
+        text += &format!("- `{key}`: {reason}\n");
+    }
     text
 }
 

@@ -31,6 +31,12 @@ def job_file(inputs="s3://bucket/train", **arguments):
     return estimator(**arguments).job_file(inputs, "tweets")
 
 
+def model_parallel(parameters):
+    """The job file with parameters of SageMaker's model-parallel library."""
+    distribution = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
+    return job_file(distribution=distribution, instance_type="ml.p4d.24xlarge")
+
+
 class JobFiles(unittest.TestCase):
     def test_a_notebooks_arguments_are_a_job_file(self):
         with warnings.catch_warnings(record=True) as ignored:
@@ -99,11 +105,21 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(found["parallel"], {"pipeline": 2, "microbatches": 4, "placement": "spread"})
         self.assertEqual(found["resources"]["cores"], 4)
 
+    def test_activations_move_to_host_memory_as_in_the_library(self):
+        kept = {"pipeline": 2, "offload": ["activations"], "activation_loading_horizon": 2}
+        for name in ("offload_activations", "sm_activation_offloading"):
+            for is_on, parallel in ((True, kept), (False, {"pipeline": 2, "activation_loading_horizon": 2})):
+                parameters = {name: is_on, "pipeline_parallel_degree": 2, "activation_loading_horizon": 2}
+                self.assertEqual(model_parallel(parameters).get("parallel"), parallel)
+
+    def test_positions_are_divided_by_either_name(self):
+        for name in ("sequence_parallel", "sequence_parallel_enabled"):
+            found = model_parallel({"tensor_parallel_degree": 2, name: True})
+            self.assertEqual(found["parallel"], {"tensor": 2, "sequence_parallel": True})
+
     def test_sharded_data_parallelism_is_fsdp(self):
         for degree, parallel in ((8, {"fsdp": "full_shard"}), (1, None)):
-            parameters = {"sharded_data_parallel_degree": degree}
-            sharded = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
-            found = job_file(distribution=sharded, instance_type="ml.p4d.24xlarge")
+            found = model_parallel({"sharded_data_parallel_degree": degree})
             self.assertEqual(found.get("parallel"), parallel)
 
     def test_data_parallelism_is_by_itself(self):

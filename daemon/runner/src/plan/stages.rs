@@ -109,7 +109,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// The first of equal stages, and how many there are. The first keeps the most inputs of micro-batches.
+/// The first of equal stages, and how many there are. The first keeps the activations of the most micro-batches.
 fn kinds(planned: &PlannedModel, pipeline: &Pipeline) -> Vec<(usize, u64)> {
     let runs = traind_models::runs_of_layers(planned.model.as_ref());
     let chunks = &pipeline.chunks;

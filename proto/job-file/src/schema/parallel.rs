@@ -53,11 +53,12 @@ section! {
         /// shard_optimizer` does.
         shard_optimizer_state: bool = false;
         /// State to keep in host memory until a program needs it: `optimizer`, the optimizer state
-        /// between updates, which then run in parts; `activations`, the inputs that pipeline stages
-        /// keep for backward passes. Results do not depend on it, up to rounding.
+        /// between updates, which then run in parts; `activations`, what pipeline stages keep of
+        /// forward passes for backward passes: activations, or with `train.gradient_checkpointing`
+        /// the inputs of layers. Results do not depend on it, up to rounding.
         offload: Offload = Offload::default();
-        /// With `offload: activations`, how many passes of its stage before its backward pass an
-        /// input is loaded back to the core. Inputs needed sooner stay there.
+        /// With `offload: activations`, how many passes of its stage before its backward pass a
+        /// micro-batch's activations are loaded back to the core. Those needed sooner stay there.
         activation_loading_horizon: u32 = LOADING_HORIZON, in 1.0..=65536.0;
     }
 }

@@ -13,7 +13,7 @@ const OPTIMIZER: &str = "optimizer";
 /// The value of `parallel.offload`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The inputs that stages keep for backward passes.
+    /// What stages keep of forward passes for backward passes.
     pub activations: bool,
     /// The optimizer's state.
     pub optimizer: bool,

@@ -42,6 +42,13 @@ fn fields_that_do_not_fit_each_other() {
         "line 2: parallel.offload_activations: is read as `offload`",
     );
     check(
+        "resources: {cores: 2}\nparallel: {pipeline: 2, ddp: true, active_microbatches: 3}",
+        "line 2: parallel.ddp: has no effect: the cores that `tensor` and `pipeline` leave are \
+         data-parallel in any case\n\
+         line 2: parallel.active_microbatches: has no effect: a stage has at most as many \
+         micro-batches in flight as there are stages",
+    );
+    check(
         "parallel: {offload: optimizer, activation_loading_horizon: 2}",
         "line 1: parallel.activation_loading_horizon: has no effect without parallel.offload: \
          activations",

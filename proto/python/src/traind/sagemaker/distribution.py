@@ -15,10 +15,15 @@ _MODEL_PARALLEL = {
     "microbatches": "parallel.microbatches",
     "shard_optimizer_state": "parallel.shard_optimizer_state",
     "placement_strategy": "parallel.placement",
+    "sequence_parallel": "parallel.sequence_parallel",
+    "sequence_parallel_enabled": "parallel.sequence_parallel",
+    "activation_loading_horizon": "parallel.activation_loading_horizon",
     "bf16": "train.bf16",
     "fp16": "train.fp16",
     "fp16_params": "train.fp16",
 }
+#: Names of both versions of SageMaker's library for keeping activations in host memory.
+_OFFLOADING = ("offload_activations", "sm_activation_offloading")
 #: How SageMaker's library does it, with the same results.
 _NO_EFFECT = (
     "active_microbatches",
@@ -41,7 +46,6 @@ _NO_EFFECT = (
 )
 _REFUSED = {
     "horovod": "data parallelism needs no library here; leave it out",
-    "offload_activations": "use hyperparameters gradient_checkpointing instead",
     "prescaled_batch": "per_device_train_batch_size counts the rows of a core and batch",
 }
 #: Ways to start one process a device, which is how every job runs.
@@ -82,6 +86,9 @@ def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name == "sharded_data_parallel_degree":
             if value not in (False, None, 1):
                 keys["parallel.fsdp"] = "full_shard"
+        elif name in _OFFLOADING:
+            if value:
+                keys["parallel.offload"] = ["activations"]
         elif name in _MODEL_PARALLEL:
             keys[_MODEL_PARALLEL[name]] = value
         elif name in _NO_EFFECT:
