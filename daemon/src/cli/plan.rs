@@ -20,27 +20,32 @@ pub(crate) struct Plan {
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Compare all meshes that the cores can form, fastest first according to the prediction
+    /// Compare all meshes that the cores can form, fastest first according to the prediction; each of the options below
+    /// implies it
     #[arg(long)]
     auto: bool,
     /// Platform to compare meshes for, which this host need not have: neuron, cuda or cpu
-    #[arg(long, requires = "auto")]
+    #[arg(long)]
     platform: Option<String>,
     /// Device of that platform: trn1, trn2, h100, h200, a100-80, a100-40 or v100
-    #[arg(long, requires = "auto")]
+    #[arg(long)]
     device: Option<String>,
     /// Number of hosts
-    #[arg(long, requires = "auto")]
+    #[arg(long)]
     hosts: Option<u32>,
     /// Number of cores per host
-    #[arg(long, requires = "auto")]
+    #[arg(long)]
     cores: Option<u32>,
     /// Also divide layers, stages and the optimizer state over hosts, which no job does yet
-    #[arg(long, requires = "auto")]
+    #[arg(long)]
     across_hosts: bool,
-    /// Price per hour of all hosts together
-    #[arg(long, requires = "auto")]
+    /// Price per hour of all hosts together [default: that of the job's cores, unless the machines are
+    /// others]
+    #[arg(long)]
     price_per_hour: Option<f64>,
+    /// Rows of the training data after preparation, for the hours of a job that counts epochs
+    #[arg(long)]
+    rows: Option<u64>,
 }
 
 impl Plan {
@@ -62,15 +67,18 @@ impl Plan {
         Ok(Exit::Done)
     }
 
+    /// The search, if any option asks for one.
     fn search(&self) -> Option<v1::MeshSearch> {
-        self.auto.then(|| v1::MeshSearch {
+        let search = v1::MeshSearch {
             platform: self.platform.clone().unwrap_or_default(),
             device: self.device.clone().unwrap_or_default(),
             hosts: self.hosts.unwrap_or_default(),
             cores_per_host: self.cores.unwrap_or_default(),
             price_per_hour: self.price_per_hour.unwrap_or_default(),
             across_hosts: self.across_hosts,
-        })
+            rows: self.rows.unwrap_or_default(),
+        };
+        (self.auto || search != v1::MeshSearch::default()).then_some(search)
     }
 }
 

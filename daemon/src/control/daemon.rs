@@ -239,7 +239,7 @@ impl Daemon {
         let search = search.cloned().or_else(|| Search::of_auto(&job));
         let search = search.map(|search| Search {
             plugin: self.settings.compiling_plugin(&job, new.run_as),
-            ..search
+            ..search.priced(&job)
         });
         let plan = self.planner.plan(&self.settings, &job, new.run_as, true, search.as_ref())?;
         if is_here {

@@ -111,6 +111,8 @@ pub(crate) struct Search {
     /// Whether layers, stages and shards may be divided over them.
     pub across_hosts: bool,
     pub price_per_hour: f64,
+    /// Of the training data; 0 if unknown.
+    pub rows: u64,
     /// Whether the machines may be others than this host, whose memory then does not count.
     #[serde(skip)]
     pub is_elsewhere: bool,
@@ -123,6 +125,13 @@ pub(crate) struct Search {
 }
 
 impl Search {
+    /// With the price of the job's cores, unless it has one itself or is for other machines than those.
+    pub(crate) fn priced(self, job: &JobFile) -> Search {
+        let is_priced = self.price_per_hour > 0.0 || self.is_elsewhere;
+        let price = job.resources.price_per_hour.filter(|_| !is_priced);
+        Search { price_per_hour: price.unwrap_or(self.price_per_hour), ..self }
+    }
+
     /// Of this host's meshes for a job that lets the planner choose.
     pub(crate) fn of_auto(job: &JobFile) -> Option<Search> {
         job.parallel.auto.then(|| Search { hosts: 1, ..Search::default() })
@@ -418,4 +427,22 @@ fn read(pipe: Option<impl Read>) -> Vec<u8> {
         let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_search_of_this_host_has_the_price_of_the_jobs_cores() {
+        let yaml = "name: a\nmodel: {name_or_path: ./a, task: causal-lm}\ndata: {train: a.txt}\n\
+                    output_dir: out\nresources: {cores: 2, price_per_hour: 3.5}";
+        let job = JobFile::parse(yaml, Path::new("/")).unwrap().job;
+        let price = |search: Search| search.priced(&job).price_per_hour;
+        assert_eq!(price(Search::default()), 3.5);
+        assert_eq!(price(Search { price_per_hour: 9.0, ..Search::default() }), 9.0);
+        assert_eq!(price(Search { is_elsewhere: true, ..Search::default() }), 0.0);
+    }
 }

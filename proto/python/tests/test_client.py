@@ -56,6 +56,29 @@ class Costs(WithDaemon):
         self.assertEqual(self.client.job("tiny").energy_joules, 7200.0)
 
 
+class Planning(WithDaemon):
+    def plan(self, **keywords):
+        self.daemon.answers = [jobs_pb2.Plan(parameters=7, meshes=[jobs_pb2.MeshPlan(data=4, step_seconds=0.5)])]
+        return self.client.plan({"name": "x"}, **keywords), self.daemon.requests[-1]
+
+    def test_a_plan_is_of_the_jobs_own_mesh(self):
+        plan, request = self.plan(overrides={"resources.cores": 4})
+        self.assertEqual(plan["parameters"], 7)
+        self.assertEqual(dict(request.overrides), {"resources.cores": "4"})
+        self.assertFalse(request.HasField("search"))
+
+    def test_a_search_compares_meshes(self):
+        plan, request = self.plan(search={"platform": "cuda", "hosts": 2, "rows": 1000})
+        self.assertEqual([(mesh["data"], mesh["step_seconds"]) for mesh in plan["meshes"]], [(4, 0.5)])
+        self.assertEqual((request.search.platform, request.search.hosts, request.search.rows), ("cuda", 2, 1000))
+        own = self.plan(search={})[1]
+        self.assertTrue(own.HasField("search"))
+
+    def test_an_unknown_key_of_a_search_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "machines"):
+            self.plan(search={"machines": 2})
+
+
 class Submitting(WithDaemon):
     def submit(self, *arguments, **keywords):
         self.daemon.answers.append(support.job("pending"))

@@ -108,7 +108,7 @@ mod tests {
     fn no_mesh_is_faster_than_its_bound() {
         let job = job("resources: {cores: 8}\ntrain: {gradient_accumulation_steps: 2}");
         let planned = planned(&job);
-        let machine = Machine { core: CORE, per_host: 4, price: 0.0 };
+        let machine = Machine { core: CORE, per_host: 4, price: 0.0, rows: 0 };
         let found = candidates(&job, 8, 2);
         assert!(found.len() > 40);
         for job in found.into_iter().filter(|job| job.parallel.tensor < 8) {

@@ -13,6 +13,7 @@ use super::PlannedModel;
 use super::devices::{Core, LATENCY};
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::RunResult;
+use crate::progress::Timetable;
 use crate::state::{Pipeline, mesh};
 use crate::step::{Program, Schedule};
 
@@ -49,7 +50,7 @@ pub(super) struct MeshPlan {
     pub idle_seconds: f64,
     pub step_seconds: f64,
     pub rows_per_second: f64,
-    /// Of `train.max_steps`; 0 without them.
+    /// Of all steps; 0 where their number is not known.
     pub hours: f64,
     /// Of these hours; 0 without a price.
     pub price: f64,
@@ -61,6 +62,8 @@ pub(super) struct Machine {
     pub per_host: usize,
     /// Of all hosts together, for an hour.
     pub price: f64,
+    /// Of the training data; 0 where unknown.
+    pub rows: u64,
 }
 
 impl Machine {
@@ -79,7 +82,7 @@ impl Machine {
         let idle_seconds = schedule.idle_share() * (passes + traffic.passes_seconds);
         let (compute_seconds, communication_seconds) = (passes + update, traffic.seconds());
         let step_seconds = compute_seconds + communication_seconds + idle_seconds;
-        let hours = step_seconds * train.max_steps.max(0) as f64 / 3600.0;
+        let hours = step_seconds * steps(job, self.rows)? as f64 / 3600.0;
         Ok(MeshPlan {
             data: job.data_parallel_size(),
             tensor: parallel.tensor,
@@ -191,6 +194,16 @@ impl Machine {
     }
 }
 
+/// The steps of a job whose training data have so many rows; 0 where they depend on unknown ones.
+fn steps(job: &JobFile, rows: u64) -> RunResult<u64> {
+    let batch = job.total_train_batch_size() / u64::from(job.train.gradient_accumulation_steps);
+    let batches = match job.train.dataloader_drop_last {
+        true => rows / batch,
+        false => rows.div_ceil(batch),
+    };
+    Ok(Timetable::new(&job.train, batches)?.max_steps)
+}
+
 /// How often a step runs its programs.
 #[derive(Clone, Copy)]
 struct Repeats {
@@ -286,7 +299,7 @@ pub(super) mod tests {
     };
 
     pub(in crate::plan) fn plan(job: &JobFile) -> MeshPlan {
-        let machine = Machine { core: CORE, per_host: 4, price: 2.0 };
+        let machine = Machine { core: CORE, per_host: 4, price: 2.0, rows: 0 };
         machine.plan(job, &planned(job), Some(1 << 30)).unwrap()
     }
 
@@ -307,6 +320,21 @@ pub(super) mod tests {
         assert!(latencies > 0.0 && latencies < 40.0 * LATENCY, "{found:?}");
         assert_eq!(found.hours, found.step_seconds);
         assert_eq!(found.price, 2.0 * found.step_seconds);
+    }
+
+    #[test]
+    fn steps_follow_from_epochs_and_rows() {
+        let steps = |train: &str, rows: u64| {
+            steps(&job(&format!("resources: {{cores: 2}}\ntrain: {{{train}}}")), rows).unwrap()
+        };
+        let epochs =
+            "per_device_train_batch_size: 4, gradient_accumulation_steps: 2, num_train_epochs: 3";
+        // 13 batches of 8 rows an epoch, two of them a step.
+        assert_eq!(steps(epochs, 100), 3 * 7);
+        assert_eq!(steps(&format!("{epochs}, dataloader_drop_last: true"), 100), 3 * 6);
+        assert_eq!(steps(epochs, 0), 0, "the rows are not known");
+        assert_eq!(steps(&format!("{epochs}, max_steps: 9"), 100), 9);
+        assert_eq!(steps(&format!("{epochs}, max_steps: 9"), 0), 9);
     }
 
     #[test]

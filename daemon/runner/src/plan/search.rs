@@ -39,6 +39,9 @@ pub(super) struct Search {
     /// Of all hosts together.
     #[serde(default)]
     pub price_per_hour: f64,
+    /// Of the training data; 0 where unknown.
+    #[serde(default)]
+    pub rows: u64,
     /// What an earlier search measured.
     #[serde(default)]
     pub processor: Option<Processor>,
@@ -84,7 +87,8 @@ pub(super) fn search(
         Some(processor) => processor.core(per_host, search.mpi.as_ref()),
         None => devices::core(platform, &search.device, &job.train)?,
     };
-    let machine = Machine { core, per_host: per_host as usize, price: search.price_per_hour };
+    let (price, rows) = (search.price_per_hour, search.rows);
+    let machine = Machine { core, per_host: per_host as usize, price, rows };
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
     let compiler = compiled::compiler(search, job.resources.cores, per_host);
     let layers = planned.model.num_layers() as u32;

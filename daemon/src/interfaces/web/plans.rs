@@ -27,6 +27,8 @@ pub(super) struct Form {
     cores_per_host: u32,
     #[serde(default)]
     price_per_hour: f64,
+    #[serde(default)]
+    rows: u64,
 }
 
 impl Form {
@@ -37,6 +39,7 @@ impl Form {
             hosts: self.hosts,
             cores_per_host: self.cores_per_host,
             price_per_hour: self.price_per_hour,
+            rows: self.rows,
             ..v1::MeshSearch::default()
         };
         v1::PlanJobRequest {

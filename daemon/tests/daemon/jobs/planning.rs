@@ -144,6 +144,7 @@ async fn meshes_are_compared_for_machines_that_are_not_here() {
             && text.contains("1.000s"),
         "{text}"
     );
-    let output = host.cli(&["plan", "job.yaml", "--hosts=2"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--auto"), "{output:?}");
+    // Any of these options asks for a search.
+    let implied = host.cli(&["plan", "job.yaml", "--platform=cuda", "--hosts=2", "--cores=4"]);
+    assert_eq!((implied.status.success(), implied.stdout), (true, output.stdout));
 }

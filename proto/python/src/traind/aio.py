@@ -81,9 +81,10 @@ class Client:
         *,
         overrides: Mapping[str, Any] | None = None,
         base_dir: StrPath | None = None,
+        search: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Returns what a job would take, as `traind.Client.plan`."""
-        request = job_file.plan_request(job, overrides, base_dir)
+        request = job_file.plan_request(job, overrides, base_dir, search)
         return as_dict(await repeat(lambda: self._jobs.PlanJob(request)))
 
     async def job(self, reference: str) -> Job:

@@ -98,9 +98,15 @@ class Client:
         *,
         overrides: Mapping[str, Any] | None = None,
         base_dir: StrPath | None = None,
+        search: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Returns what a job would take, by the names of `Plan` in traind/v1/jobs.proto."""
-        request = job_file.plan_request(job, overrides, base_dir)
+        """Returns what a job would take, by the names of `Plan` in traind/v1/jobs.proto.
+
+        `search` compares all meshes instead of planning the job's own: a mapping with the names of `MeshSearch`,
+        such as {"platform": "cuda", "device": "h100", "hosts": 2, "cores_per_host": 8}; an empty one stands for the
+        job's cores on the daemon's host. The result's "meshes" then lists the fastest first.
+        """
+        request = job_file.plan_request(job, overrides, base_dir, search)
         return as_dict(repeat(lambda: self._jobs.PlanJob(request)))
 
     def job(self, reference: str) -> Job:

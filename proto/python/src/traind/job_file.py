@@ -46,10 +46,18 @@ def fork_request(
 
 
 def plan_request(
-    job: JobSource, overrides: Mapping[str, Any] | None, base_dir: StrPath | None
+    job: JobSource,
+    overrides: Mapping[str, Any] | None,
+    base_dir: StrPath | None,
+    search: Mapping[str, Any] | None,
 ) -> jobs_pb2.PlanJobRequest:
-    """The request that asks what a job would take."""
-    return jobs_pb2.PlanJobRequest(job_file=text(job), base_dir=folder(base_dir), overrides=values(overrides))
+    """The request that asks what a job would take, on its own mesh or on all that `search` compares."""
+    return jobs_pb2.PlanJobRequest(
+        job_file=text(job),
+        base_dir=folder(base_dir),
+        overrides=values(overrides),
+        search=None if search is None else jobs_pb2.MeshSearch(**search),
+    )
 
 
 def generate_request(

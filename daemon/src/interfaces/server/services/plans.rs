@@ -28,8 +28,15 @@ pub(crate) async fn plan(
 
 /// The search that a request asks for. Its machines are overrides of the job's resources.
 fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) -> Search {
-    let v1::MeshSearch { platform, device, hosts, cores_per_host, price_per_hour, across_hosts } =
-        asked;
+    let v1::MeshSearch {
+        platform,
+        device,
+        hosts,
+        cores_per_host,
+        price_per_hour,
+        across_hosts,
+        rows,
+    } = asked;
     let hosts = hosts.max(1);
     let is_elsewhere =
         !platform.is_empty() || !device.is_empty() || hosts > 1 || cores_per_host > 0;
@@ -41,5 +48,5 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         overrides.insert("resources.cores".to_owned(), cores.to_string());
         overrides.insert("resources.hosts".to_owned(), "1".to_owned());
     }
-    Search { device, hosts, across_hosts, price_per_hour, is_elsewhere, ..Search::default() }
+    Search { device, hosts, across_hosts, price_per_hour, rows, is_elsewhere, ..Search::default() }
 }

@@ -33,7 +33,8 @@ export async function plan(page, id) {
     el("form", { onsubmit: submit },
       el("label", {}, "Job file", fields.file),
       el("div", { class: "fields" }, el("label", {}, "Base folder", fields.folder), el("label", {}, "Machines", fields.machine),
-        el("label", {}, "Hosts", fields.hosts), el("label", {}, "Cores per host", fields.cores), el("label", {}, "Price per hour", fields.price), button)),
+        el("label", {}, "Hosts", fields.hosts), el("label", {}, "Cores per host", fields.cores), el("label", {}, "Price per hour", fields.price),
+        el("label", {}, "Rows of data", fields.rows), button)),
     found);
 }
 
@@ -46,15 +47,17 @@ function form({ job_file, base_dir }) {
     machine: el("select", {}, MACHINES.map(([, , name], at) => el("option", { value: at }, name))),
     hosts: el("input", NUMBERS),
     cores: el("input", NUMBERS),
-    price: el("input", { ...NUMBERS, step: "any", placeholder: "none" }),
+    price: el("input", { ...NUMBERS, step: "any", placeholder: "the job's" }),
+    rows: el("input", { ...NUMBERS, placeholder: "unknown" }),
   };
 }
 
-function asked({ file, folder, machine, hosts, cores, price }) {
+function asked({ file, folder, machine, hosts, cores, price, rows }) {
   const [platform, device] = MACHINES[machine.value];
   return {
     job_file: file.value, base_dir: folder.value || "/", platform, device,
     hosts: Number(hosts.value), cores_per_host: Number(cores.value), price_per_hour: Number(price.value),
+    rows: Number(rows.value),
   };
 }
 
