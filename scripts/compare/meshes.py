@@ -31,20 +31,26 @@ BATCH = 8
 DROPOUT = 0.1
 # The cores of a mesh, and keys of its sections `parallel` and `train`.
 MESHES = {
+    "D8": (8, {}, {}),
     "T2": (2, {"tensor": 2}, {}),
     "D2 T2": (4, {"tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
+    "D4 T2": (8, {"tensor": 2}, {}),
     "T4": (4, {"tensor": 4}, {"gradient_checkpointing": True}),
     "SP2": (2, {"tensor": 2, "sequence_parallel": True}, {"gradient_checkpointing": True}),
     "D2 SP2": (4, {"tensor": 2, "sequence_parallel": True, "fsdp": "full_shard"}, {"gradient_accumulation_steps": 2}),
     "FSDP2": (2, {"fsdp": "full_shard"}, {}),
     "FSDP4": (4, {"fsdp": "full_shard"}, {"gradient_accumulation_steps": 2}),
+    "FSDP8": (8, {"fsdp": "full_shard"}, {}),
     "FSDP2 T2": (4, {"fsdp": "full_shard", "tensor": 2}, {"gradient_checkpointing": True}),
+    "FSDP4 T2": (8, {"fsdp": "full_shard", "tensor": 2}, {"gradient_accumulation_steps": 2}),
     "GRAD4": (4, {"fsdp": "shard_grad_op"}, {"gradient_accumulation_steps": 2}),
     "P2 D2": (4, {"pipeline": 2}, {}),
+    "P2 D4": (8, {"pipeline": 2}, {}),
     "P2 int.": (2, {"pipeline": 2, "pipeline_interleave": 2}, {"gradient_checkpointing": True}),
     "P2 off.": (2, {"pipeline": 2, "offload": ["activations", "optimizer"]}, {"gradient_accumulation_steps": 2}),
     "P4": (4, {"pipeline": 4}, {}),
     "P4 int.": (4, {"pipeline": 4, "pipeline_interleave": 2}, {"gradient_accumulation_steps": 2}),
+    "T4 P2": (8, {"tensor": 4, "pipeline": 2}, {}),
     "D2 T2 P2": (8, {"pipeline": 2, "tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
     "FSDP2 P2": (4, {"pipeline": 2, "fsdp": "full_shard"}, {}),
 }
@@ -69,13 +75,27 @@ def main():
     parser.add_argument("--hosts", type=int, default=1, help="divide the cores between hosts, processes of this one")
     options = parser.parse_args()
     meshes = {name: mesh for name, mesh in MESHES.items() if name in (options.mesh or MESHES)}
-    meshes = {name: mesh for name, mesh in meshes.items() if data_shards(*mesh[:2]) % options.hosts == 0}
-    meshes = {name: mesh for name, mesh in meshes.items() if parts(mesh[1]) <= options.layers}
+    for name, reason in [(name, obstacle(mesh, options)) for name, mesh in meshes.items()]:
+        if reason:
+            print(f"{name} is left out: {reason}", flush=True)
+            del meshes[name]
+    if not meshes:
+        sys.exit("no mesh is left")
     print(f"{'':36}{'mesh':10}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
     with service.Daemon(options.traind, cores=8) as daemon:
         equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options)]
     print(f"(relative; limits: {LOSS_LIMIT} for losses, {WEIGHTS_LIMIT} of their change for weights)")
     sys.exit(0 if all(equal) else 1)
+
+
+def obstacle(mesh, options):
+    """Why a mesh cannot be compared, if so."""
+    cores, parallel, _ = mesh
+    if data_shards(cores, parallel) % options.hosts:
+        return f"{options.hosts} hosts cannot divide its data axis of {data_shards(cores, parallel)} evenly"
+    if parts(parallel) > options.layers:
+        return f"its pipeline has {parts(parallel)} parts, and a stack {options.layers} layers; see --layers"
+    return None
 
 
 def compare(options, daemon, meshes, family, task):
