@@ -8,6 +8,7 @@ mod dpo;
 mod evaluation;
 mod fsdp;
 mod kernels;
+mod meshes;
 mod one_core;
 mod pipeline;
 mod schedule_free;
