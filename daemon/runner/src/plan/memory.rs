@@ -9,6 +9,7 @@ use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
 use super::declared::Declared;
+use super::groups;
 use super::stages::Stages;
 use crate::error::RunResult;
 use crate::state::StateBytes;
@@ -99,6 +100,9 @@ impl Recordings {
             let (state, variables) = stages.state(*stage)?;
             optimizer_bytes_whole += count * state.slots_whole;
             let steps = stage_steps(stages, &shapes, *stage, figures)?;
+            for step in &steps {
+                groups::check(job, step.collectives.iter().map(|(collective, _)| collective))?;
+            }
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
             let kept = steps.iter().map(|step| step.host_bytes).max().unwrap_or(0);
             let memory = Memory::new(&state, variables, temporary);

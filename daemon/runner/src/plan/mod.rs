@@ -13,6 +13,7 @@ mod declared;
 mod devices;
 mod excerpts;
 mod fitting;
+mod groups;
 mod memory;
 mod meshes;
 mod mpi;

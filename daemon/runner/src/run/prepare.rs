@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_cache::CacheFolders;
-use traind_job_file::{JobFile, Platform};
+use traind_job_file::{JobFile, Offload, Platform};
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
@@ -195,15 +195,19 @@ fn offload(job: &JobFile, state: &TrainState, device: &mut LazyDevice) -> RunRes
     if !offload.is_any() {
         return Ok(());
     }
-    let memory = HostMemory::of(device.cores()).map_err(|error| RunError::Field {
-        name: "parallel.offload",
-        value: offload.to_string(),
-        problem: format!("the plugin cannot keep buffers in host memory: {error}"),
-    })?;
+    let memory = HostMemory::of(device.cores()).map_err(|error| no_host_memory(offload, &error))?;
     if offload.optimizer {
         state.offload(device, &memory);
     }
     Ok(())
+}
+
+fn no_host_memory(offload: Offload, error: &traind_xla::Error) -> RunError {
+    RunError::Field {
+        name: "parallel.offload",
+        value: offload.to_string(),
+        problem: format!("the plugin cannot keep buffers in host memory: {error}"),
+    }
 }
 
 /// Says whether programs call kernels, where they could.
@@ -252,4 +256,25 @@ fn evict_cache(context: &Context) -> RunResult<()> {
         Err(error) => journal.warn("CACHE_NOT_CLEANED", error.to_string())?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::reasons;
+
+    use super::*;
+
+    /// The plugins for CPUs and for GPUs have such memory.
+    #[test]
+    fn a_plugin_without_host_memory_is_reported_with_the_memory_that_it_has() {
+        let [kind, available] = ["pinned_host", "device"].map(str::to_owned);
+        let missing = traind_pjrt::Error::NoSuchMemory { kind, available: vec![available] };
+        let offload = Offload { activations: true, optimizer: true };
+        let failure = no_host_memory(offload, &missing.into()).failure();
+        assert_eq!(failure.reason, reasons::JOB_FILE_INVALID);
+        assert_eq!(failure.field.as_deref(), Some("parallel.offload"));
+        for words in ["activations, optimizer", "pinned_host", r#"only ["device"]"#] {
+            assert!(failure.message.contains(words), "{} lacks {words}", failure.message);
+        }
+    }
 }
