@@ -14,6 +14,8 @@ use super::*;
 use crate::plan::memory::Memory;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
+/// Set where every family is compiled for every mesh, which takes minutes.
+const ALL_MESHES: &str = "TRAIND_TEST_ALL_GPU_MESHES";
 /// What cuBLAS takes besides a program's own temporaries.
 const WORKSPACE: u64 = 40 << 20;
 
@@ -218,12 +220,20 @@ fn check_collectives(
     }
 }
 
+/// Compiles families for the GPUs of a host, and where all meshes are asked for, for one GPU and 64 hosts too.
 fn check_families(wanted: &[&str]) {
+    let divided = json!({"tensor": 2, "fsdp": "shard_optimizer"});
+    let (host, more) = ((1, 8, &divided), [(1, 1, &json!({})), (64, 8, &divided)]);
+    let takes_all = std::env::var_os(ALL_MESHES).is_some();
+    let meshes: Vec<_> = more.into_iter().filter(|_| takes_all).chain([host]).collect();
     for family in wanted {
         let (folder, task) = Folder::of_family(family);
-        println!("{family}");
-        let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
-        check(&folder.job(task, 8, &json!({"bf16": true}), &parallel), 1);
+        for (hosts, gpus, parallel) in &meshes {
+            println!("{family} on {hosts} x {gpus}");
+            let mut job = folder.job(task, *gpus, &json!({"bf16": true}), parallel);
+            job.resources.hosts = *hosts;
+            check(&job, *hosts as usize);
+        }
     }
 }
 
