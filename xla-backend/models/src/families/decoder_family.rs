@@ -181,6 +181,7 @@ pub(super) const LLAMA: Defaults = Defaults {
 
 /// Resolves the keys of `LlamaConfig`, from which the other families differ in a few.
 pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
+    refuse_soft_caps(config)?;
     let vocab_size = config.size_or("vocab_size", defaults.vocab_size)?;
     let hidden_size = config.size_or("hidden_size", defaults.hidden_size)?;
     let attention = resolve_attention(config, defaults, hidden_size)?;
@@ -208,6 +209,15 @@ pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result
         pad_token_id,
         tie_word_embeddings: config.bool_or("tie_word_embeddings", defaults.tie_word_embeddings)?,
     })
+}
+
+/// Refuses caps of scores and logits, which Gemma's second generation has, rather than ignore them.
+fn refuse_soft_caps(config: &ModelConfig) -> Result<()> {
+    let mut keys = ["attn_logit_softcapping", "final_logit_softcapping"].into_iter();
+    match keys.find(|key| config.keys().get(*key).is_some_and(|value| !value.is_null())) {
+        Some(key) => Err(config.error(key, "soft caps are not supported; null has none")),
+        None => Ok(()),
+    }
 }
 
 fn resolve_attention(

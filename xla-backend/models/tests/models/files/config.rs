@@ -108,6 +108,13 @@ fn what_a_family_cannot_do_is_refused() {
         Task::CausalLm,
         "add_cross_attention: cross attention is not supported",
     );
+    for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        check(
+            with(json!({"model_type": "gemma"}), key, json!(30.0)),
+            Task::CausalLm,
+            &format!("{key}: soft caps are not supported; null has none"),
+        );
+    }
 }
 
 #[test]
