@@ -42,6 +42,8 @@ pub(crate) struct Generate {
     /// Number of beams in beam search; 1 turns it off [default: the model's, or 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     num_beams: Option<u32>,
+    #[command(flatten)]
+    search: Search,
     /// Sample tokens, with scores divided by this temperature
     #[arg(long, value_name = "X")]
     temperature: Option<f64>,
@@ -66,6 +68,36 @@ pub(crate) struct Generate {
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
+}
+
+/// Settings of the search for a text, which default to the model's.
+#[derive(clap::Args, Serialize)]
+#[command(next_help_heading = "Search")]
+struct Search {
+    /// Divide a beam's score by its length to this power; above 0, long texts are preferred
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    length_penalty: Option<f64>,
+    /// End of a beam search: true, when there are as many complete texts as beams; false, when a better one is
+    /// unlikely; never, when none is possible
+    #[arg(long, value_name = "WHEN", value_parser = early_stopping)]
+    early_stopping: Option<Value>,
+    /// Allow no sequence of N tokens twice; 0 allows all
+    #[arg(long, value_name = "N")]
+    no_repeat_ngram_size: Option<u32>,
+    /// Lower the scores of tokens that occurred, by this factor
+    #[arg(long, value_name = "X")]
+    repetition_penalty: Option<f64>,
+    /// Minimum number of tokens to generate per prompt
+    #[arg(long, value_name = "N")]
+    min_new_tokens: Option<u32>,
+}
+
+fn early_stopping(value: &str) -> Result<Value, String> {
+    match value {
+        "true" | "false" => Ok(Value::Bool(value == "true")),
+        "never" => Ok(Value::from(value)),
+        _ => Err("expected true, false or never".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -161,7 +193,17 @@ impl Generate {
             ("do_sample", do_sample.map(Value::from)),
         ];
         let given = given.into_iter();
-        given.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        let given = given.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        given.chain(self.search.given()).collect()
+    }
+}
+
+impl Search {
+    /// The settings that are given, by the names of `generation_config.json`.
+    fn given(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut settings)) = serde_json::to_value(self) else { return Map::new() };
+        settings.retain(|_, value| !value.is_null());
+        settings
     }
 }
 

@@ -42,6 +42,7 @@ pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, PackingStrategy};
 pub use schema::dpo::{Dpo, DpoLoss};
+pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
@@ -56,8 +57,8 @@ pub use schema::train::{
 pub use schema::{JobFile, fields};
 pub use training_arguments::{Argument, Sharding, Treatment, fsdp_of_words, training_argument};
 pub use values::{
-    DataFiles, DataSetUrl, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping, ModelSource,
-    Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
+    DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping,
+    ModelSource, Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
     TargetModules,
 };
 pub use violation::{Violation, Warning};

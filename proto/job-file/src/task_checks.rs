@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::problems::{FIELD_UNUSED, Problems};
+use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::dpo::DpoLoss;
 use crate::schema::model::{ProblemType, TaskName};
+use crate::schema::train::Train;
 use crate::section::given;
 
 /// Reports fields that do not fit the task.
@@ -174,6 +175,24 @@ fn check_generation(job: &JobFile, problems: &mut Problems) {
         if !train.predict_with_generate {
             problems.violation(field, "needs train.predict_with_generate");
         }
+    }
+    check_generation_config(train, problems);
+}
+
+fn check_generation_config(train: &Train, problems: &mut Problems) {
+    const PATH: &str = "train.generation_config";
+    let config = &train.generation_config;
+    if let (Some(key), false) = (config.given().keys().next(), train.predict_with_generate) {
+        problems.violation(&join(PATH, key), "needs train.predict_with_generate");
+    }
+    if config.do_sample == Some(true) && train.generation_num_beams.is_some_and(|beams| beams > 1) {
+        let description = "cannot be true with train.generation_num_beams above 1: beams are \
+            chosen, not drawn";
+        problems.violation(&join(PATH, "do_sample"), description);
+    }
+    if config.max_new_tokens.is_some() && train.generation_max_length.is_some() {
+        let description = "cannot be combined with train.generation_max_length: remove one";
+        problems.violation(&join(PATH, "max_new_tokens"), description);
     }
 }
 

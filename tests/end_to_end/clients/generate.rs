@@ -31,6 +31,12 @@ fn texts_follow_the_settings_of_model_and_command() {
     assert_ne!(drawn("1"), drawn("2"));
     let beams = json(&["--max-new-tokens", "6", "--num-beams", "3"]);
     assert_ne!(beams, greedy);
+    let none_twice = json(&["--max-new-tokens", "6", "--no-repeat-ngram-size", "1"]);
+    let mut tokens = none_twice[0]["tokens"].as_array().unwrap().clone();
+    let count = tokens.len();
+    tokens.sort_by_key(Value::as_u64);
+    tokens.dedup();
+    assert_eq!(tokens.len(), count, "{none_twice:?}");
     let text = generate(&host, "t5-seq2seq-lm", &["the good film", "--max-new-tokens", "6"]);
     assert_eq!(text.stdout.trim_end_matches('\n'), greedy[0]["text"], "one row alone, as text");
 }
@@ -46,6 +52,9 @@ fn models_and_settings_that_cannot_generate_are_refused() {
     refused("bert-causal-lm", &["the"], "models of type bert generate no text");
     refused("bert-sequence-classification", &["the"], "is_decoder");
     refused("t5-seq2seq-lm", &["the", "--top-p", "2"], "top_p: expected a number from 0 to 1");
+    let stop = ["the", "--early-stopping", "often"];
+    let output = generate(&host, "t5-seq2seq-lm", &stop);
+    assert!(output.stderr.contains("expected true, false or never"), "{}", output.stderr);
     let long = ["the", "--max-new-tokens", "99"];
     refused("bart-seq2seq-lm", &long, "texts of 100 tokens, and the model has 16 positions");
 }

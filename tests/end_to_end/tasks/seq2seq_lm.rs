@@ -42,7 +42,8 @@ async fn models_learn_to_write_targets() {
             .set("data.test", "validation.jsonl")
             .set("train.do_predict", true)
             .set("train.predict_with_generate", true)
-            .set("train.generation_num_beams", beams);
+            .set("train.generation_num_beams", beams)
+            .set("train.generation_config", "{no_repeat_ngram_size: 1, length_penalty: 2}");
         let generation = json!({"max_length": 6, "min_new_tokens": 4, "suppress_tokens": [0, 1, 2, 4], "eos_token_id": 3, "decoder_start_token_id": start});
         let generation = generation.to_string();
         let draft = draft.write("model/generation_config.json", &generation);
@@ -60,8 +61,19 @@ async fn models_learn_to_write_targets() {
         let predictions = predictions::texts(&predictions::read(&output), "prediction");
         assert!(predictions.iter().any(|text| text.contains(' ')), "{predictions:?}");
         assert_eq!(predictions, generated(&host, output.folder(), beams), "{fixture}");
+        // By the job's setting; the model's own allow it.
+        assert!(!predictions.iter().any(|text| repeats(text)), "{predictions:?}");
         assert_eq!(output.text("generation_config.json"), generation);
     }
+}
+
+/// Returns whether a word occurs twice.
+fn repeats(text: &str) -> bool {
+    let mut words: Vec<&str> = text.split(' ').collect();
+    let count = words.len();
+    words.sort_unstable();
+    words.dedup();
+    words.len() < count
 }
 
 /// The texts that `traind generate` writes with a trained model for the rows of validation, in one
@@ -75,6 +87,7 @@ fn generated(host: &Host, model: &Path, beams: u32) -> Vec<String> {
     let sources: Vec<String> = sources.collect();
     let beams = beams.to_string();
     let mut arguments = vec!["generate", ".", "--num-beams", &beams, "-o", "json"];
+    arguments.extend(["--no-repeat-ngram-size", "1", "--length-penalty", "2"]);
     arguments.extend(sources.iter().map(String::as_str));
     let output = host.cli(model, &arguments);
     let texts: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();

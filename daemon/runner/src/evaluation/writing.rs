@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prost::Message;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use traind_job_file::JobFile;
 use traind_loader::{
     ArrayValues, BatchAxis, BatchSizes, Collator, CoreBatch, GatherInOrder, HostBatch,
@@ -54,8 +54,8 @@ impl TextWriter {
             ("num_beams", train.generation_num_beams),
         ];
         let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let overrides: Map<String, Value> =
-            given.map(|(name, value)| (name, value.into())).collect();
+        let mut overrides = train.generation_config.given();
+        overrides.extend(given.map(|(name, value)| (name, Value::from(value))));
         let model = &open.model;
         let settings = GenerationSettings::of_model(model.config(), &open.folder, &overrides)?;
         let start = settings.decoder_start()?;

@@ -3,6 +3,7 @@
 pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod dpo;
+pub(crate) mod generation;
 pub(crate) mod kubernetes;
 pub(crate) mod model;
 pub(crate) mod notify;

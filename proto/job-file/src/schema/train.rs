@@ -1,6 +1,7 @@
 //! `train`: Hugging Face's TrainingArguments, by their names and defaults.
 
 use crate::range::{Range, above};
+use crate::schema::generation::GenerationConfig;
 use crate::section::section;
 use crate::spelled::spelled;
 use crate::values::{InputTokens, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio};
@@ -129,8 +130,8 @@ section! {
         prediction_loss_only: bool = false;
         /// Generate a text for each row that is evaluated or predicted (seq2seq-lm). Evaluations
         /// then report `rouge1`, `rouge2`, `rougeL`, `rougeLsum`, `bleu` and `gen_len`. The
-        /// settings come from the model's `generation_config.json`, or without one from its
-        /// `config.json`.
+        /// settings come from `generation_config` below, and otherwise from the model's
+        /// `generation_config.json` or, without one, from its `config.json`.
         predict_with_generate: bool = false;
         /// Maximum length of a generated text in tokens, including the decoder's start token;
         /// defaults to the model's `max_length`, or 21.
@@ -195,6 +196,8 @@ section! {
         /// Restart from the first row of the epoch in which the checkpoint of
         /// `resume_from_checkpoint` was written, instead of continuing with the next row.
         ignore_data_skip: bool = false;
+        /// Settings of generated texts.
+        generation_config: GenerationConfig;
     }
 }
 

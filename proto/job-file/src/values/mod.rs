@@ -1,6 +1,7 @@
 //! Values of the job file that are neither numbers nor text.
 
 mod data_files;
+mod early_stopping;
 mod file_size;
 pub(crate) mod hub_name;
 mod input_tokens;
@@ -18,6 +19,7 @@ mod steps;
 mod target_modules;
 
 pub use data_files::DataFiles;
+pub use early_stopping::EarlyStopping;
 pub use file_size::FileSize;
 pub use hub_name::DataSetUrl;
 pub use input_tokens::InputTokens;

@@ -265,6 +265,39 @@ fn keys_of_texts_to_write() {
         "data: {train: a.csv}\ntrain: {generation_max_length: 9}",
         "line 3: train.generation_max_length: needs train.predict_with_generate",
     );
+    let generation = |settings: &str, more: &str| {
+        format!("data: {{train: a.csv}}\ntrain: {{{more}generation_config: {{{settings}}}}}")
+    };
+    let writes = "predict_with_generate: true, ";
+    for (settings, more, problem) in [
+        ("length_penalty: -0.5, early_stopping: never, suppress_tokens: [1, 2]", writes, ""),
+        ("top_k: 3", "", "top_k: needs train.predict_with_generate"),
+        ("top_p: 2", writes, "top_p: must be at least 0 and at most 1, not 2"),
+        ("early_stopping: 3", writes, "early_stopping: must be true, false or `never`, not 3"),
+        (
+            "no_repeat_ngrams: 3",
+            writes,
+            "no_repeat_ngrams: is not a known key; did you mean \
+             `train.generation_config.no_repeat_ngram_size`?",
+        ),
+        (
+            "do_sample: true",
+            "predict_with_generate: true, generation_num_beams: 2, ",
+            "do_sample: cannot be true with train.generation_num_beams above 1: beams are chosen, \
+             not drawn",
+        ),
+        (
+            "max_new_tokens: 4",
+            "predict_with_generate: true, generation_max_length: 9, ",
+            "max_new_tokens: cannot be combined with train.generation_max_length: remove one",
+        ),
+    ] {
+        let expect = match problem {
+            "" => String::new(),
+            problem => format!("line 3: train.generation_config.{problem}"),
+        };
+        check_task(&generation(settings, more), &expect);
+    }
     check(
         "data: {train: a.csv}\ntrain: {predict_with_generate: true}",
         "line 2: train.predict_with_generate: applies to seq2seq-lm, not to sequence-classification",

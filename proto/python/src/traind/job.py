@@ -109,7 +109,7 @@ class Job(JobView):
         """Returns texts that the job's newest checkpoint generates, or its model when it has completed.
 
         `at` chooses the checkpoint after that many steps. With `chat`, prompts are messages of the user. `settings`
-        have the names of `generation_config.json`: `max_new_tokens=64`.
+        have the names of `generation_config.json`: `max_new_tokens=64, no_repeat_ngram_size=3`.
         """
         several = [prompts] if isinstance(prompts, str) else prompts
         request = job_file.generate_request(self.id, several, at, chat, seed, settings)

@@ -23,7 +23,7 @@ pub(crate) const ARGUMENTS: Table = &[
     ),
     (
         "forced_bos_token",
-        Rule::Refused("write it into the model's generation_config.json as forced_bos_token_id"),
+        Rule::Refused("set train.generation_config.forced_bos_token_id to the token's id"),
     ),
     ("lang", Rule::Refused("languages are set in translations, by source_lang and target_lang")),
 ];
