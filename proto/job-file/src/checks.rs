@@ -379,9 +379,4 @@ fn check_pipeline(job: &JobFile, problems: &mut Problems) {
             the layers; parallel.tensor and parallel.fsdp divide a model that generates";
         problems.violation("train.predict_with_generate", description);
     }
-    if job.peft.method.is_some() {
-        let description = "is not supported yet with parallel.pipeline above 1; parallel.fsdp: \
-            full_shard divides frozen weights over cores";
-        problems.violation("peft.method", description);
-    }
 }

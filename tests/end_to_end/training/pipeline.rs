@@ -45,6 +45,42 @@ async fn a_classifier_in_uneven_stages_trains_as_on_one_core() {
     results(&host, &one).await.assert_equal(&expect, "one core after D2 T2 P2");
 }
 
+/// Adapters of a stage are beside its layers, and draw what they would on one core. Checkpoints hold those of
+/// all stages.
+#[tokio::test]
+async fn adapters_in_stages_train_as_on_one_core() {
+    let (host, job) = (Host::started(8).await, CLASSIFICATION_OF_THREE_LAYERS);
+    let adapted = |draft: Draft| {
+        draft
+            .set("peft", "{method: lora, r: 4, lora_dropout: 0.1, use_dora: true, merge: true}")
+            .set("train.learning_rate", 1e-2)
+    };
+    let expect = results(&host, &adapted(job.draft(&host, "one", 1, 1, 8))).await;
+    let two = adapted(draft(&job, &host, "p2", [1, 1, 2], 8));
+    results(&host, &two).await.assert_equal(&expect, "P2");
+    let saved = two.path("out/checkpoint-2");
+    let all = adapted(draft(&job, &host, "d2-t2-p2", [2, 2, 2], 4))
+        .set("parallel.fsdp", "full_shard")
+        .set("parallel.sequence_parallel", true)
+        .set("train.resume_from_checkpoint", saved.display());
+    results(&host, &all).await.assert_equal(&expect, "D2 T2 P2");
+    let one = adapted(job.draft(&host, "one-again", 1, 1, 8))
+        .set("train.resume_from_checkpoint", all.path("out/checkpoint-4").display());
+    results(&host, &one).await.assert_equal(&expect, "one core after D2 T2 P2");
+}
+
+/// The first stage has nothing to train.
+#[tokio::test]
+async fn a_stage_without_adapters_passes_states_on() {
+    let (host, job) = (Host::started(2).await, LANGUAGE_MODEL_OF_FOUR_LAYERS);
+    let of_last_layer =
+        "{method: lora, target_modules: [c_attn], layers_to_transform: [3], merge: true}";
+    let one = job.draft(&host, "one", 1, 1, 8).set("peft", of_last_layer);
+    let expect = results(&host, &one).await;
+    let two = draft(&job, &host, "p2", [1, 1, 2], 8).set("peft", of_last_layer);
+    results(&host, &two).await.assert_equal(&expect, "P2");
+}
+
 /// The embeddings of the first stage are also the head of the last.
 #[tokio::test]
 async fn a_language_model_in_interleaved_stages_trains_as_on_one_core() {

@@ -298,7 +298,11 @@ impl Emitter {
     pub fn finish(mut self, results: &[Value]) -> String {
         let values: Vec<&Value> = results.iter().collect();
         let types: Vec<String> = results.iter().map(|value| value.shape.mlir()).collect();
-        let _ = writeln!(self.body, "    return {} : {}", names(&values), types.join(", "));
+        let returned = match values.is_empty() {
+            true => String::new(),
+            false => format!(" {} : {}", names(&values), types.join(", ")),
+        };
+        let _ = writeln!(self.body, "    return{returned}");
         self.body
     }
 }

@@ -71,8 +71,7 @@ impl Division {
 /// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
 /// largest stage of as many layers as a smaller number has is left out.
 fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
-    let needs_whole =
-        job.train.predict_with_generate || job.peft.method.is_some() || job.has_reference();
+    let needs_whole = job.train.predict_with_generate || job.has_reference();
     let most = if needs_whole { 1 } else { layers.clamp(1, cores) };
     let mut counts: Vec<u32> = (1..=most).filter(|count| cores.is_multiple_of(*count)).collect();
     counts.dedup_by_key(|count| layers.div_ceil(*count));
@@ -197,8 +196,10 @@ pub(super) mod tests {
         assert!(meshes.iter().any(|it| it.fsdp == Fsdp::FullShard), "{meshes:?}");
         // A larger stage has as many layers with three stages as with two.
         assert_eq!(stages(&job, 6, 4), [1, 2]);
-        let texts = self::job("resources: {cores: 8}\npeft: {method: lora}");
-        assert!(candidates(&texts, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
+        let adapters = self::job("resources: {cores: 8}\npeft: {method: lora}");
+        assert!(candidates(&adapters, 8, 4).iter().any(|it| it.parallel.pipeline == 4));
+        let pairs = self::job("resources: {cores: 8}\nmodel: {name_or_path: ./m, task: dpo}");
+        assert!(candidates(&pairs, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
     }
 
     #[test]

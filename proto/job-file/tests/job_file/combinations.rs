@@ -547,11 +547,7 @@ fn a_pipeline_fits_the_batch_and_the_task() {
         "line 1: parallel.pipeline_interleave: divides the stages of a pipeline; set \
          parallel.pipeline too",
     );
-    check(
-        &of_pipeline("", "peft: {method: lora}"),
-        "line 3: peft.method: is not supported yet with parallel.pipeline above 1; parallel.fsdp: \
-         full_shard divides frozen weights over cores",
-    );
+    check(&of_pipeline("", "peft: {method: lora}"), "");
 }
 
 #[test]
