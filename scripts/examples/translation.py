@@ -3,14 +3,13 @@
 Packages of a twentieth of all sources are evaluated. Those of one source have synopses with much in common, so that a
 source is either trained on or evaluated.
 
-No model can know the names of software that it has never seen. So words that few sources have are marks for the model,
-which it puts into the translation, and which are words again before it is compared.
+No model can know the names of software that it has never seen: words that few sources have are marks for it
+(lib/marks.py).
 
 The score that looking up the translation of the nearest synopsis reaches is printed too.
 """
 
 import argparse
-import collections
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 import descriptions
+import marks
 import progress
 import rows
 import service
@@ -30,8 +30,7 @@ import small_models
 EVALUATED = 0.05
 # A word of fewer sources is a mark.
 SOURCES_MIN = 3
-MARKS = "①②③④⑤⑥⑦⑧"
-WORD = re.compile(r"\w+")
+MARKS_MAX = 8
 VOCABULARY = 2500
 # Longer texts are rare, and are not trained on: each length takes a program.
 TRAINED_TOKENS_MAX = 24
@@ -79,7 +78,7 @@ def main():
             daemon.run(job(options, scratch), progress.show)
         minutes = (time.monotonic() - start) / 60
         written = predictions(scratch / "output" / "predictions.parquet")
-    texts = [restored(text, own) for text, own in zip(written, names, strict=True)]
+    texts = [marks.restored(text, own) for text, own in zip(written, names, strict=True)]
     originals = [pair.english for pair in evaluated]
     for original, text in list(zip(originals, texts, strict=True))[:5]:
         print(f"{original} -> {text}")
@@ -111,24 +110,11 @@ def predictions(file):
 
 def known_words(train):
     """English words that at least some sources have."""
-    found = {(word.lower(), pair.source) for pair in train for word in WORD.findall(pair.english)}
-    counts = collections.Counter(word for word, _ in found)
-    return {word for word, count in counts.items() if count >= SOURCES_MIN}
+    return marks.known_words(((pair.source, pair.english) for pair in train), SOURCES_MIN)
 
 
 def names_of(text, known):
-    """The words of a text that are marked, in their order, each once."""
-    unknown = dict.fromkeys(word for word in WORD.findall(text) if word.lower() not in known)
-    return list(unknown)[: len(MARKS)]
-
-
-def marked(text, names):
-    return WORD.sub(lambda word: MARKS[names.index(word[0])] if word[0] in names else word[0], text)
-
-
-def restored(text, names):
-    """The text with names in place of marks, of which it may have more than there are names."""
-    return "".join(dict(zip(MARKS, names, strict=False)).get(character, character) for character in text)
+    return marks.names_of(text, known, MARKS_MAX)
 
 
 def nearest(known, texts):
@@ -167,7 +153,7 @@ def prepare(scratch, train, evaluated):
 
 def marked_pair(pair, known):
     names = names_of(pair.english, known)
-    return {"source": marked(pair.english, names), "target": marked(pair.german, names)}
+    return {"source": marks.marked(pair.english, names), "target": marks.marked(pair.german, names)}
 
 
 def job(options, scratch):

@@ -1,4 +1,4 @@
-"""Synopses of Debian's packages, in English and in the languages that volunteers have translated them to.
+"""Descriptions of Debian's packages, in English and in the languages that volunteers have translated them to.
 
 They are in files beside the package index, which apt fetches into a folder of ours.
 
@@ -17,10 +17,11 @@ FIELD = "Description-"
 
 @dataclass(frozen=True)
 class Description:
-    """The first line of a package's description."""
+    """The first line of a package's description, and the text behind it, a line for each paragraph."""
 
     package: str
     synopsis: str
+    body: str = ""
 
 
 def fetch(folder, languages):
@@ -38,11 +39,18 @@ def read(folder, language):
 
 def parse(text):
     found = {}
-    for fields in stanzas(text):
+    for stanza in text.split("\n\n"):
+        fields = fields_of(stanza)
         synopsis = next((value for name, value in fields.items() if is_synopsis(name)), "").strip()
         if synopsis and "Description-md5" in fields:
-            found[fields["Description-md5"]] = Description(fields["Package"], synopsis)
+            found[fields["Description-md5"]] = Description(fields["Package"], synopsis, body_of(stanza))
     return found
+
+
+def body_of(stanza):
+    """The lines that continue a field, of which these files have one. A dot stands for an empty line."""
+    lines = [line.strip() for line in stanza.split("\n") if line.startswith(" ")]
+    return " ".join("\n" if line == "." else line for line in lines).replace(" \n ", "\n")
 
 
 def is_synopsis(name):
@@ -52,7 +60,11 @@ def is_synopsis(name):
 def stanzas(text):
     """The fields of each stanza by their names, without the lines that continue them."""
     for stanza in text.split("\n\n"):
-        yield dict(line.split(": ", 1) for line in stanza.split("\n") if ": " in line and line[0] != " ")
+        yield fields_of(stanza)
+
+
+def fields_of(stanza):
+    return dict(line.split(": ", 1) for line in stanza.split("\n") if ": " in line and line[0] != " ")
 
 
 def sources(folder):

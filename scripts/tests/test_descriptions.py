@@ -1,4 +1,4 @@
-"""The pairs of English and German that the example `translation` trains on."""
+"""What the examples `translation` and `summaries` train on."""
 
 import sys
 import tempfile
@@ -8,9 +8,11 @@ from pathlib import Path
 for folder in ("lib", "examples"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
+import summaries
 import translation
 
 import descriptions
+import marks
 import rows
 
 ENGLISH = """\
@@ -51,7 +53,9 @@ SOURCES = {"chess": "chess", "chess-data": "chess"}
 class Descriptions(unittest.TestCase):
     def test_synopses_are_filed_under_the_checksum_of_the_english_description(self):
         found = descriptions.parse(GERMAN)
-        self.assertEqual(found["11"], descriptions.Description("chess", "Schachspiel"))
+        self.assertEqual(
+            found["11"], descriptions.Description("chess", "Schachspiel", "Ein Spiel für zwei: Weiß und Schwarz.")
+        )
         self.assertEqual(set(found), {"11", "22", "44"})
 
     def test_a_package_is_its_own_source_unless_it_names_one(self):
@@ -65,6 +69,31 @@ class Descriptions(unittest.TestCase):
     def test_a_part_of_the_names_is_held_out(self):
         held_out = sum(rows.is_held_out(f"package{number}", 0.1) for number in range(2000))
         self.assertAlmostEqual(held_out / 2000, 0.1, delta=0.03)
+
+    def test_paragraphs_are_lines(self):
+        text = " An editor.\n .\n It can\n undo.\n"
+        found = descriptions.parse(f"Package: edit\nDescription-md5: 1\nDescription-en: editor\n{text}")
+        self.assertEqual(found["1"].body, "An editor.\nIt can undo.")
+
+
+class Summaries(unittest.TestCase):
+    def packages(self, bodies):
+        found = [descriptions.Description(name, f"synopsis of {name}", body) for name, body in bodies.items()]
+        return summaries.packages(found, {})
+
+    def test_packages_without_a_body_are_left_out(self):
+        train, evaluated = self.packages({"a": "Text.", "b": ""})
+        self.assertEqual([package.synopsis for package in train + evaluated], ["synopsis of a"])
+
+    def test_sentences_end_at_stops_and_with_paragraphs(self):
+        text = "One, v1.2 of it. Two\nThree! Four."
+        self.assertEqual(summaries.sentences(text, 1), "One, v1.2 of it.")
+        self.assertEqual(summaries.sentences(text, 3), "One, v1.2 of it. Two Three!")
+
+    def test_marks_of_a_synopsis_are_those_of_its_description(self):
+        package = summaries.Package("s", "Foo is a plugin for Bar.", "plugin for Bar and Baz")
+        row = summaries.marked_row(package, {"is", "a", "plugin", "for", "and"})
+        self.assertEqual(row, {"source": "① is a plugin for ②.", "target": "plugin for ② and Baz"})
 
 
 class Pairs(unittest.TestCase):
@@ -95,13 +124,13 @@ class Marks(unittest.TestCase):
     def test_names_become_marks_and_marks_names(self):
         row = translation.marked_pair(pair("1", "Foo plugin for Bar, Foo", "Bar-Plugin von Foo"), {"plugin", "for"})
         self.assertEqual(row, {"source": "① plugin for ②, ①", "target": "②-Plugin von ①"})
-        self.assertEqual(translation.restored("②-Plugin von ① und ③", ["Foo", "Bar"]), "Bar-Plugin von Foo und ③")
+        self.assertEqual(marks.restored("②-Plugin von ① und ③", ["Foo", "Bar"]), "Bar-Plugin von Foo und ③")
 
     def test_there_are_as_many_names_as_marks(self):
         text = " ".join(f"name{number}" for number in range(20))
         names = translation.names_of(text, set())
-        self.assertEqual(len(names), len(translation.MARKS))
-        self.assertEqual(translation.restored(translation.marked(text, names), names), text)
+        self.assertEqual(len(names), translation.MARKS_MAX)
+        self.assertEqual(marks.restored(marks.marked(text, names), names), text)
 
 
 def pair(source, english, german):
