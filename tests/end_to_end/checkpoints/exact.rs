@@ -3,7 +3,8 @@
 use traind_tests::{Draft, Gate, History, Host};
 
 use super::{checkpoint, checkpoints, trace, until_durable, weights};
-use crate::tasks::other_jobs;
+use crate::tasks::{image_draft, other_jobs};
+use crate::training::{packed_draft, pairs_draft};
 
 const STEPS: u64 = 60;
 /// Neither a multiple of the steps of an epoch nor of `logging_steps`.
@@ -140,6 +141,46 @@ async fn a_killed_run_of_every_other_task_ends_with_the_same_bits() {
         };
         check_killed_runs_equal(&host, of_task, &[20]).await;
     }
+}
+
+/// Crops and flips are drawn anew every epoch, as is the dropout of adapters.
+#[tokio::test]
+async fn a_killed_run_on_images_ends_with_the_same_bits() {
+    let host = Host::started(1).await;
+    let all_weights = |host: &Host, name: &str| {
+        let draft = with_everything(image_draft(host, &format!("all-{name}")));
+        draft.set("train.train_sampling_strategy", "random")
+    };
+    check_killed_runs_equal(&host, all_weights, &[13]).await;
+    let adapters = |host: &Host, name: &str| {
+        with_everything(image_draft(host, &format!("adapters-{name}")))
+            .set("train.train_sampling_strategy", "random")
+            .set("peft.method", "lora")
+            .set("peft.target_modules", "[q_proj, fc1]")
+            .set("peft.lora_dropout", 0.1)
+    };
+    check_killed_runs_equal(&host, adapters, &[31]).await;
+}
+
+/// Packed rows, and pairs beside a reference, which a resumed run reads from the model folder again.
+#[tokio::test]
+async fn a_killed_run_on_conversations_ends_with_the_same_bits() {
+    let host = Host::started(1).await;
+    let of_llama = |draft: Draft| {
+        with_everything(draft)
+            .set("train.train_sampling_strategy", "random")
+            .set("train.per_device_train_batch_size", 2)
+            .set("train.learning_rate", 1e-2)
+            .set("model.config_overrides", "{attention_dropout: 0.1}")
+    };
+    let packed = |host: &Host, name: &str| of_llama(packed_draft(host, &format!("packed-{name}")));
+    check_killed_runs_equal(&host, packed, &[13]).await;
+    let pairs = |host: &Host, name: &str| {
+        let draft = of_llama(pairs_draft(host, &format!("pairs-{name}")));
+        // Without dropout, two runs would draw nothing.
+        draft.set("dpo.disable_dropout", false)
+    };
+    check_killed_runs_equal(&host, pairs, &[31]).await;
 }
 
 /// A later job on fewer cores sees the same rows in the same order.

@@ -31,8 +31,11 @@ pub(crate) async fn until_durable(draft: &Draft, step: u64) {
     until(&format!("{} exists", manifest.display()), || manifest.exists()).await;
 }
 
+/// The bytes of a whole model, or of adapters.
 fn weights(folder: &Path) -> Vec<u8> {
-    fs::read(folder.join("model.safetensors")).unwrap()
+    let whole = folder.join("model.safetensors");
+    let file = if whole.exists() { whole } else { folder.join("adapter_model.safetensors") };
+    fs::read(file).unwrap()
 }
 
 /// The bits of each logged step that two equal runs share.

@@ -13,7 +13,7 @@ const CLASSES: [(&str, [u8; 3]); 3] =
     [("blue", [10, 20, 190]), ("green", [20, 180, 30]), ("red", [170, 30, 20])];
 
 /// A job with folders of images whose colors are their classes.
-fn draft(host: &Host, name: &str) -> Draft {
+pub(super) fn draft(host: &Host, name: &str) -> Draft {
     let mut draft =
         Draft::new(host, name).of_task("image-classification", "vit-image-classification", DATA);
     for (split, count) in [("train", 16), ("validation", 5)] {

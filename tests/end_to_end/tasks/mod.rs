@@ -20,6 +20,11 @@ pub(crate) fn causal_draft(host: &Host, name: &str) -> Draft {
     language_models::causal().draft(host, name)
 }
 
+/// A job that trains a small ViT on folders of images.
+pub(crate) fn image_draft(host: &Host, name: &str) -> Draft {
+    image_classification::draft(host, name)
+}
+
 type Metrics = BTreeMap<String, f64>;
 
 /// A task's section `data`, fixture and files, from which a draft is made.

@@ -10,7 +10,7 @@ const LIMIT_FIRST: f64 = 1e-5;
 const LIMIT: f64 = 1e-4;
 
 /// The job of one of the fixture's runs, which evaluates the first pairs at its end.
-fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draft {
+pub(super) fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draft {
     let validation = lines(&fixture["rows"].as_array().unwrap()[..8]);
     let draft = draft(host, name, "dpo", fixture)
         .write("validation.jsonl", validation)

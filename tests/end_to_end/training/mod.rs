@@ -16,3 +16,15 @@ mod sft;
 mod shards;
 mod tensor_parallel;
 mod warm_start;
+
+use traind_tests::{Draft, Host};
+
+/// A job that trains a small Llama on packed conversations.
+pub(crate) fn packed_draft(host: &Host, name: &str) -> Draft {
+    sft::draft(host, name, "sft", &sft::fixture("sft/sft.json")).set("name", name)
+}
+
+/// A job that trains a small Llama on preference pairs.
+pub(crate) fn pairs_draft(host: &Host, name: &str) -> Draft {
+    dpo::pairs(host, name, &sft::fixture("dpo/dpo.json"), "sigmoid").set("name", name)
+}
