@@ -15,7 +15,7 @@ use traind_pjrt::{
 };
 use traind_xla::autodiff::gradients;
 use traind_xla::kernels::register_kernels;
-use traind_xla::ops::Random;
+use traind_xla::ops::{Gate, Random};
 use traind_xla::runtime::with_platform_options;
 use traind_xla::stablehlo::{Lowering, Output, lower};
 use traind_xla::{DType, Shape, Tensor, Trace};
@@ -68,6 +68,25 @@ const CASES: &[Case] = &[
             let labels: Vec<f64> = (0..256).map(|row| f64::from(row * 190)).collect();
             let labels = trace.constant(DType::S32, &[256], &labels)?;
             x[0].linear(&x[1], None)?.cross_entropy(&labels)
+        },
+    },
+    Case {
+        name: "SwiGLU of 1,024 elements",
+        inputs: &[&[TOKENS, 1024], &[TOKENS, 1024]],
+        build: |_, x| x[0].gated(&x[1], Gate::Silu),
+    },
+    Case {
+        name: "GeGLU of 1,024 elements",
+        inputs: &[&[TOKENS, 1024], &[TOKENS, 1024]],
+        build: |_, x| x[0].gated(&x[1], Gate::GeluTanh),
+    },
+    Case {
+        name: "rotary positions of 12 heads",
+        inputs: &[&[TOKENS, 12, HIDDEN / 12]],
+        build: |trace, x| {
+            let dims = [TOKENS / ROWS, HIDDEN / 24];
+            let angles = trace.iota(DType::F32, &dims, 0)?;
+            x[0].rotary(&angles.cos()?, &angles.sin()?)
         },
     },
 ];

@@ -8,9 +8,11 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use traind_kernels::attention::{self, Dims};
+use traind_kernels::gated::{self, Activation};
 use traind_kernels::hash::Dropout;
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_kernels::norm::{self, DropoutOfRows, Norm};
+use traind_kernels::rotary::{Angles, rotate};
 use traind_kernels::{cross_entropy, gelu};
 
 const ROWS: usize = 32;
@@ -93,6 +95,28 @@ fn products(bencher: &mut Criterion) {
     });
 }
 
+fn gates(bencher: &mut Criterion) {
+    let count = TOKENS * INNER;
+    let (mut gate, mut up) = (numbers(count), numbers(count));
+    let (cotangent, mut result) = (numbers(count), vec![0.0; count]);
+    elements(bencher, "gate", count, || {
+        gated::forward(Activation::Silu, black_box(&gate), &up, &mut result);
+    });
+    elements(bencher, "gate, backward", count, || {
+        gated::backward(Activation::Silu, black_box(&mut gate), &mut up, &cotangent);
+    });
+}
+
+fn positions(bencher: &mut Criterion) {
+    let (heads, head_size) = (12, HIDDEN / 12);
+    let angles = numbers(TOKENS / ROWS * head_size / 2);
+    let angles = Angles { cos: &angles, sin: &angles, pairs: head_size / 2 };
+    let mut x = numbers(TOKENS * HIDDEN);
+    elements(bencher, "rotary positions", x.len(), || {
+        rotate(black_box(&mut x), &angles, [heads, head_size], false);
+    });
+}
+
 fn attentions(bencher: &mut Criterion) {
     let dims = Dims {
         rows: ROWS,
@@ -128,5 +152,5 @@ fn attentions(bencher: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, norms, activations, losses, products, attentions);
+criterion_group!(benches, norms, activations, gates, positions, losses, products, attentions);
 criterion_main!(benches);

@@ -4,6 +4,8 @@
 //! - [`matrix`]: products of matrices in any layout.
 //! - [`attention`]: attention forward and backward, a head at a time.
 //! - [`gelu`]: the activation and its gradient.
+//! - [`gated`]: an activation times a factor, and the gradients of both.
+//! - [`rotary`]: the rotation of queries and keys by their positions.
 //! - [`norm`]: layer norm and its relatives, of a sum with dropout, and their gradients.
 //! - [`cross_entropy`]: the loss of classification and its gradient.
 //! - [`adamw`]: the update of an optimizer.
@@ -15,10 +17,12 @@
 pub mod adamw;
 pub mod attention;
 pub mod cross_entropy;
+pub mod gated;
 pub mod gelu;
 pub mod hash;
 pub mod matrix;
 pub mod norm;
+pub mod rotary;
 pub mod sum;
 
 mod dispatch;
@@ -26,7 +30,7 @@ mod math;
 mod scratch;
 
 /// The version of the kernels' interface, which compiled programs depend on.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-3");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-4");
 
 /// Whether this processor has the instructions that make the kernels fast: fused
 /// multiply-add on vectors.

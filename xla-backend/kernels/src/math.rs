@@ -55,6 +55,12 @@ pub(crate) fn normal(x: f32) -> (f32, f32) {
     (if x < 0.0 { tail } else { 1.0 - tail }, density)
 }
 
+/// 1 / (1 + e^-x).
+#[inline(always)]
+pub(crate) fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
     let mut sum = coefficients[0];

@@ -5,10 +5,12 @@
 mod attention;
 pub(crate) mod attributes;
 mod cross_entropy;
+mod gated;
 mod gelu;
 mod norm;
 mod optimizer;
 mod product;
+mod rotary;
 
 use std::env;
 
@@ -21,10 +23,12 @@ use crate::mesh::Mesh;
 
 pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
+pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum};
 pub(crate) use product::TransposedProduct;
+pub(crate) use rotary::Rotary;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
 pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
@@ -99,6 +103,9 @@ fn register_all(client: &Client) -> bool {
         && register::<AttentionBackward>(client)
         && register::<GeluForward>(client)
         && register::<GeluBackward>(client)
+        && register::<GatedForward>(client)
+        && register::<GatedBackward>(client)
+        && register::<Rotary>(client)
         && register::<TransposedProduct>(client)
         && register::<NormForward>(client)
         && register::<NormBackward>(client)

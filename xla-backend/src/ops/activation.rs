@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 struct GeluGradient;
 
 #[derive(Clone, Copy, Debug)]
-enum Activation {
+pub(super) enum Activation {
     Relu,
     Gelu,
     GeluTanh,
@@ -74,7 +74,7 @@ impl Activation {
         }
     }
 
-    fn backward(self, x: &Tensor, cotangent: &Tensor) -> Result<Tensor> {
+    pub(super) fn backward(self, x: &Tensor, cotangent: &Tensor) -> Result<Tensor> {
         let slope = match self {
             Activation::Relu => return where_positive(x, cotangent),
             Activation::Gelu => gelu_slope(x)?,

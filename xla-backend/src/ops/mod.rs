@@ -22,6 +22,7 @@ mod cross_entropy;
 mod dot_general;
 mod dropout;
 mod dynamic_slice;
+mod gated;
 mod iota;
 mod layer_norm;
 mod matmul;
@@ -32,6 +33,7 @@ pub mod random;
 mod reduce;
 mod reshape;
 mod reverse;
+mod rotary;
 mod scatter_add;
 mod select;
 mod slice;
@@ -47,6 +49,7 @@ pub use adamw::{AdamWScalars, AdamWUpdate};
 pub use attention::{AttentionSpec, LONG_ROW, VisibleKeys};
 pub use collectives::ReduceKind;
 pub use dot_general::DotDims;
+pub use gated::Gate;
 pub use random::Random;
 
 /// Every operation by name. The verifier refuses others, and the tests hold a
@@ -81,6 +84,8 @@ pub const NAMES: &[&str] = &[
     "exponential",
     "fan_out",
     "floor",
+    "gated",
+    "gated_gradient",
     "gelu",
     "gelu_gradient",
     "gelu_tanh",
@@ -113,6 +118,7 @@ pub const NAMES: &[&str] = &[
     "reshape",
     "reverse",
     "rms_standardize",
+    "rotary",
     "rsqrt",
     "scatter_add",
     "select",

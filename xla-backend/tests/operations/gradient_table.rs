@@ -4,7 +4,7 @@
 
 use traind_xla::autodiff::gradients;
 use traind_xla::ops::{
-    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Random, ReduceKind, VisibleKeys,
+    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -260,6 +260,14 @@ pub(crate) const TABLE: &[Row] = &[
         let number = |value| t.scalar(value, DType::U32);
         let random = Random::new(&number(42.0)?, &number(3.0)?, &number(8.0)?)?;
         x[0].dropout(0.4, &random)
+    }),
+    row("gated", &[any(&[3, 4]), any(&[3, 4])], |_, x| {
+        let silu = x[0].gated(&x[1], Gate::Silu)?;
+        silu.add(&x[0].gated(&x[1], Gate::Gelu)?)?.add(&x[0].gated(&x[1], Gate::GeluTanh)?)
+    }),
+    row("rotary", &[any(&[4, 2, 6])], |t, x| {
+        let angles = t.constant(DType::F64, &[2, 2], &[0.3, 1.7, -2.0, 0.9])?;
+        x[0].rotary(&angles.cos()?, &angles.sin()?)
     }),
     // Between replicas.
     on_two("all_reduce, sum", ONE, |_, x| x[0].all_reduce(ReduceKind::Sum, &[vec![0, 1]])?.sin()),

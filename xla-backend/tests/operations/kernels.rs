@@ -1,7 +1,7 @@
 //! Kernels against the plain lowering of the same operations.
 
 use traind_xla::autodiff::gradients;
-use traind_xla::ops::{AttentionSpec, DotDims, Random, VisibleKeys};
+use traind_xla::ops::{AttentionSpec, DotDims, Gate, Random, VisibleKeys};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers, spread_numbers};
@@ -128,6 +128,30 @@ fn gradients_of_weights() {
     check(&["traind.transposed_product"], &[&[9, 21], &[34, 21], &[34]], |_, x| {
         x[0].linear(&x[1], Some(&x[2]))
     });
+}
+
+#[test]
+fn gated_activations() {
+    for gate in [Gate::Silu, Gate::Gelu, Gate::GeluTanh] {
+        let targets = ["traind.gated", "traind.gated_backward"];
+        check(&targets, &[&[7, 37], &[7, 37]], |_, x| x[0].gated(&x[1], gate));
+        // Gate and factor are read after their gradients are computed.
+        check(&targets, &[&[3, 5], &[3, 5]], |_, x| {
+            let (gate_value, up) = (x[0].mul(&x[1])?, x[0].add(&x[1])?);
+            gate_value.gated(&up, gate)?.mul(&gate_value)?.mul(&up)
+        });
+    }
+}
+
+#[test]
+fn rotary_positions() {
+    for (dims, table) in [([6, 2, 8], [3, 4]), ([6, 3, 7], [6, 2]), ([5, 1, 40], [1, 20])] {
+        check(&["traind.rotary"], &[&dims], |trace, x| {
+            let angles = spread_numbers(table[0] * table[1], 3, -4.0, 4.0);
+            let angles = trace.constant(DType::F32, &table, &angles)?;
+            x[0].rotary(&angles.cos()?, &angles.sin()?)
+        });
+    }
 }
 
 const NORM: [&str; 2] = ["traind.norm", "traind.norm_backward"];

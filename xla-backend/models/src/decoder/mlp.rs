@@ -57,6 +57,6 @@ impl Mlp {
                 (joined.slice(1, 0, inner)?, joined.slice(1, inner, 2 * inner)?)
             }
         };
-        self.down.forward(cx, &self.activation.forward(&gate)?.mul(&up)?)
+        self.down.forward(cx, &self.activation.forward_gated(&gate, &up)?)
     }
 }

@@ -1,6 +1,7 @@
 //! Activations under transformers' names (`ACT2FN`).
 
 use traind_xla::Tensor;
+use traind_xla::ops::Gate;
 
 use crate::config::ModelConfig;
 use crate::error::Result;
@@ -72,6 +73,16 @@ impl Activation {
         entry.map(|(_, activation)| *activation).ok_or_else(|| {
             let known = NAMES.map(|(name, _)| name).join(", ");
             config.error(key, format!("expected one of {known}, found {name}"))
+        })
+    }
+
+    /// Applies the function to each element of `gate`, and multiplies with `up`.
+    pub fn forward_gated(self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        Ok(match self {
+            Activation::Silu => gate.gated(up, Gate::Silu)?,
+            Activation::Gelu => gate.gated(up, Gate::Gelu)?,
+            Activation::GeluTanh => gate.gated(up, Gate::GeluTanh)?,
+            _ => self.forward(gate)?.mul(up)?,
         })
     }
 

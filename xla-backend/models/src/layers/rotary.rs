@@ -17,8 +17,8 @@ pub struct Rotary {
     pub attention_factor: f64,
 }
 
-/// Cosines and sines, f32[S, R] each: of every position, of the position of each row's token, or
-/// f32[B S, R] of the positions of all tokens.
+/// Cosines and sines, f32[S, R / 2] each: of every position, of the position of each row's token, or
+/// f32[B S, R / 2] of the positions of all tokens.
 #[derive(Clone, Debug)]
 pub struct RotaryTable {
     cos: Tensor,
@@ -44,7 +44,6 @@ impl Rotary {
             (None, None) => trace.iota(DType::F32, &[positions, half], 0)?,
         };
         let angles = position.mul(&frequencies)?;
-        let angles = trace.concatenate(&[&angles, &angles], 1)?;
         let scaled = |x: Tensor| x.mul_scalar(self.attention_factor);
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
     }
@@ -53,24 +52,8 @@ impl Rotary {
 impl RotaryTable {
     /// Turns the first R coordinates of each head of `x` [B, S, N, D], in float32.
     pub fn rotate(&self, x: &Tensor) -> Result<Tensor> {
-        let &[_, positions, _, size] = x.dims() else { return Ok(x.clone()) };
-        let &[places, rotated] = self.cos.dims() else { return Ok(x.clone()) };
-        let by_position =
-            |table: &Tensor| table.reshape(&[places / positions, positions, 1, rotated]);
-        let (cos, sin) = (by_position(&self.cos)?, by_position(&self.sin)?);
-        let wide = x.convert(DType::F32)?;
-        let part = wide.slice(3, 0, rotated)?;
-        let turned = part.mul(&cos)?.add(&quarter_turn(&part)?.mul(&sin)?)?;
-        if rotated == size {
-            return Ok(turned);
-        }
-        Ok(x.trace().concatenate(&[&turned, &wide.slice(3, rotated, size)?], 3)?)
+        let &[rows, positions, heads, size] = x.dims() else { return Ok(x.clone()) };
+        let by_token = x.convert(DType::F32)?.reshape(&[rows * positions, heads, size])?;
+        Ok(by_token.rotary(&self.cos, &self.sin)?.reshape(x.dims())?)
     }
-}
-
-/// The halves (a, b) of the last axis to (-b, a).
-fn quarter_turn(x: &Tensor) -> Result<Tensor> {
-    let size = x.dims()[3];
-    let (first, second) = (x.slice(3, 0, size / 2)?, x.slice(3, size / 2, size)?);
-    Ok(x.trace().concatenate(&[&second.neg()?, &first], 3)?)
 }

@@ -132,10 +132,11 @@ impl FeedForward {
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let normal = cx.fan_out(&self.norm.forward(cx, x)?)?;
-        let mut inner = self.activation.forward(&self.input.forward(cx, &normal)?)?;
-        if let Some(gate) = &self.gate {
-            inner = inner.mul(&gate.forward(cx, &normal)?)?;
-        }
+        let inner = self.input.forward(cx, &normal)?;
+        let inner = match &self.gate {
+            Some(gate) => self.activation.forward_gated(&inner, &gate.forward(cx, &normal)?)?,
+            None => self.activation.forward(&inner)?,
+        };
         let inner = dropout_of_features(cx, &inner, self.dropout)?;
         add(cx, x, &self.output.forward(cx, &inner)?, self.dropout)
     }
