@@ -89,6 +89,17 @@ const CASES: &[Case] = &[
             x[0].rotary(&angles.cos()?, &angles.sin()?)
         },
     },
+    Case {
+        name: "linear layer in bfloat16",
+        inputs: &[&[TOKENS, HIDDEN], &[4 * HIDDEN, HIDDEN], &[4 * HIDDEN]],
+        build: |trace, x| match trace.calls_bf16_products() {
+            true => x[0].bf16_linear(&x[1], Some(&x[2])),
+            false => {
+                let [x, weight, bias] = [0, 1, 2].map(|index| x[index].convert(DType::BF16));
+                x?.linear(&weight?, Some(&bias?))?.convert(DType::F32)
+            }
+        },
+    },
 ];
 
 fn main() -> Outcome {

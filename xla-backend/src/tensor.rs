@@ -36,6 +36,11 @@ impl Trace {
         self.kernels
     }
 
+    /// Whether products in bfloat16 are best recorded as products of float32 tensors that a kernel rounds.
+    pub fn calls_bf16_products(&self) -> bool {
+        self.kernels && traind_kernels::bf16::is_supported()
+    }
+
     /// The graph recorded so far.
     pub fn graph(&self) -> Ref<'_, Graph> {
         self.graph.borrow()

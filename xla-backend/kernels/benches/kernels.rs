@@ -13,7 +13,7 @@ use traind_kernels::hash::Dropout;
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_kernels::norm::{self, DropoutOfRows, Norm};
 use traind_kernels::rotary::{Angles, rotate};
-use traind_kernels::{cross_entropy, gelu};
+use traind_kernels::{bf16, cross_entropy, gelu};
 
 const ROWS: usize = 32;
 const TOKENS: usize = 1024;
@@ -85,14 +85,32 @@ fn losses(bencher: &mut Criterion) {
     });
 }
 
+/// The three products of a linear layer, of float32 operands and of operands rounded to bfloat16.
 fn products(bencher: &mut Criterion) {
-    let (x, cotangent) = (numbers(TOKENS * HIDDEN), numbers(TOKENS * INNER));
-    let mut weight = vec![0.0; HIDDEN * INNER];
-    elements(bencher, "gradient of a weight", TOKENS * HIDDEN * INNER, || {
-        let x = Matrix::new(black_box(&x), [TOKENS, HIDDEN], HIDDEN).transposed();
-        let cotangent = Matrix::new(&cotangent, [TOKENS, INNER], INNER);
-        multiply(MatrixMut::new(&mut weight, [HIDDEN, INNER], INNER), x, cotangent, false);
-    });
+    let (x, weight) = (numbers(TOKENS * HIDDEN), numbers(INNER * HIDDEN));
+    let (cotangent, bias) = (numbers(TOKENS * INNER), numbers(INNER));
+    let mut result = vec![0.0; TOKENS * INNER];
+    let x = || Matrix::new(black_box(&x), [TOKENS, HIDDEN], HIDDEN);
+    let weight = || Matrix::new(black_box(&weight), [INNER, HIDDEN], HIDDEN);
+    let cotangent = || Matrix::new(black_box(&cotangent), [TOKENS, INNER], INNER);
+    let products: [(_, [usize; 2], Matrix<'_>, Matrix<'_>, &[f32]); 3] = [
+        ("forward", [TOKENS, INNER], x(), weight().transposed(), &bias),
+        ("gradient of the input", [TOKENS, HIDDEN], cotangent(), weight(), &[]),
+        ("gradient of the weight", [INNER, HIDDEN], cotangent().transposed(), x(), &[]),
+    ];
+    for (name, [rows, columns], lhs, rhs, bias) in products {
+        let result = &mut result[..rows * columns];
+        let count = TOKENS * HIDDEN * INNER;
+        elements(bencher, &format!("float32, {name}"), count, || {
+            multiply(MatrixMut::new(result, [rows, columns], columns), lhs, rhs, false);
+        });
+        if bf16::is_supported() {
+            elements(bencher, &format!("bfloat16, {name}"), count, || {
+                let to = MatrixMut::new(result, [rows, columns], columns);
+                bf16::multiply(to, lhs, rhs, bias);
+            });
+        }
+    }
 }
 
 fn gates(bencher: &mut Criterion) {

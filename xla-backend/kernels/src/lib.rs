@@ -2,6 +2,7 @@
 //! host memory, on the calling thread alone. They know neither graphs nor plugins.
 //!
 //! - [`matrix`]: products of matrices in any layout.
+//! - [`bf16`]: products of matrices that are rounded to bfloat16 first.
 //! - [`attention`]: attention forward and backward, a head at a time.
 //! - [`gelu`]: the activation and its gradient.
 //! - [`gated`]: an activation times a factor, and the gradients of both.
@@ -16,6 +17,7 @@
 
 pub mod adamw;
 pub mod attention;
+pub mod bf16;
 pub mod cross_entropy;
 pub mod gated;
 pub mod gelu;

@@ -5,23 +5,23 @@ use gemm_common::Parallelism;
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
-    elements: &'a [f32],
-    layout: Layout,
+    pub(crate) elements: &'a [f32],
+    pub(crate) layout: Layout,
 }
 
 /// A matrix whose rows are contiguous, to be written.
 #[derive(Debug)]
 pub struct MatrixMut<'a> {
-    elements: &'a mut [f32],
-    layout: Layout,
+    pub(crate) elements: &'a mut [f32],
+    pub(crate) layout: Layout,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
+pub(crate) struct Layout {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) row_stride: usize,
+    pub(crate) column_stride: usize,
 }
 
 impl Layout {

@@ -1,11 +1,13 @@
 //! Times training steps of a model with random weights on CPU devices:
 //!
 //! ```text
-//! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS]
+//! cargo run --release -p traind-models --example step -- [MODEL] [ROWS] [POSITIONS] [CORES] [STEPS] [SIDE...]
 //! ```
 //!
-//! MODEL is `minilm`, `bert-base`, `gpt2` or `llama`, one of 25 million parameters; ROWS are those of one core. Steps with and without the
-//! kernels of traind alternate; prints medians of wall and of processor time, and their ratios.
+//! MODEL is `minilm`, `bert-base`, `gpt2` or `llama`, one of 25 million parameters; ROWS are those of one
+//! core. The SIDEs are `xla` and `kernels` (the default), without and with the kernels of traind, and
+//! `xla-bf16` and `kernels-bf16`, which multiply in bfloat16. Their steps alternate; prints medians of wall
+//! and of processor time, and how many times as fast as the first side the others are.
 
 #![allow(clippy::print_stdout)]
 
@@ -37,26 +39,53 @@ fn main() -> Outcome {
     let model = model(&argument(0, "minilm"))?;
     let size = Size { rows: number(1, "16")?, positions: number(2, "64")? };
     let (cores, steps) = (number(3, "1")?, number(4, "20")?);
-    let mut sides =
-        [Bench::new(&*model, size, cores, false)?, Bench::new(&*model, size, cores, true)?];
+    let sides = arguments.iter().skip(5).map(|name| Side::named(name));
+    let mut sides = sides.collect::<Outcome<Vec<Side>>>()?;
+    if sides.is_empty() {
+        sides = vec![Side::named("xla")?, Side::named("kernels")?];
+    }
+    let benches = sides.iter().map(|&side| Bench::new(&*model, size, cores, side));
+    let mut benches = benches.collect::<Outcome<Vec<Bench>>>()?;
     for step in 1..=steps {
-        for side in &mut sides {
-            side.timed_step(step as u64)?;
+        for bench in &mut benches {
+            bench.timed_step(step as u64)?;
         }
     }
-    let [plain, kernels] = sides.map(|side| side.summary());
-    for (name, side) in [("without kernels", &plain), ("with kernels", &kernels)] {
+    let summaries: Vec<Summary> = benches.iter().map(Bench::summary).collect();
+    for (side, summary) in sides.iter().zip(&summaries) {
         println!(
-            "{name:16} {:.4} s, busy {:.4} s a step; last loss {}",
-            side.wall, side.busy, side.loss
+            "{:12} {:.4} s, busy {:.4} s a step; {:.3} and {:.3} times as fast; last loss {}",
+            side.name,
+            summary.wall,
+            summary.busy,
+            summaries[0].wall / summary.wall,
+            summaries[0].busy / summary.busy,
+            summary.loss
         );
     }
-    println!(
-        "ratio {:.3} of wall, {:.3} of busy time",
-        plain.wall / kernels.wall,
-        plain.busy / kernels.busy
-    );
     Ok(())
+}
+
+/// How a step is computed.
+#[derive(Clone, Copy)]
+struct Side {
+    name: &'static str,
+    kernels: bool,
+    compute_dtype: DType,
+}
+
+const SIDES: [Side; 4] = [
+    Side { name: "xla", kernels: false, compute_dtype: DType::F32 },
+    Side { name: "kernels", kernels: true, compute_dtype: DType::F32 },
+    Side { name: "xla-bf16", kernels: false, compute_dtype: DType::BF16 },
+    Side { name: "kernels-bf16", kernels: true, compute_dtype: DType::BF16 },
+];
+
+impl Side {
+    fn named(name: &str) -> Outcome<Side> {
+        let side = SIDES.into_iter().find(|side| side.name == name);
+        side.ok_or_else(|| format!("no side {name}").into())
+    }
 }
 
 /// Medians, and the last loss.
@@ -140,13 +169,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(model: &dyn Model, size: Size, cores: usize, kernels: bool) -> Outcome<Bench> {
+    fn new(model: &dyn Model, size: Size, cores: usize, side: Side) -> Outcome<Bench> {
         let path = traind_pjrt::installed_plugin("cpu").ok_or("no CPU plugin is installed")?;
         let options = CreateOptions::new().with("cpu_device_count", cores as i64);
         let client = Client::new(Plugin::load(path)?, &options)?;
         let mut device =
             LazyDevice::new(LocalCores::of_host(client, Mesh::data_parallel(cores)?)?, None, false);
-        if !kernels {
+        if !side.kernels {
             device = device.without_kernels();
         }
         let settings = Settings { weight_decay: 0.01, ..Settings::default() };
@@ -160,8 +189,9 @@ impl Bench {
         let scalars = Shape::new(DType::F32, [optimizer.scalar_names().len()]);
         specs.push(StepInput::new("scalars", scalars));
         specs.push(StepInput::new("step", Shape::scalar(DType::U32)));
-        let record =
-            |at: &mut Recording<'_>| record(at, model, &*optimizer, &state, size).map_err(Failure);
+        let record = |at: &mut Recording<'_>| {
+            record(at, model, &*optimizer, &state, size, side.compute_dtype).map_err(Failure)
+        };
         let compiled = device.compile(&specs, record)?;
         println!("compiled in {:.1} s", compiled.compile.seconds);
         device.install("step", compiled);
@@ -327,6 +357,7 @@ fn record(
     optimizer: &dyn Optimizer,
     state: &State,
     size: Size,
+    compute_dtype: DType,
 ) -> Outcome {
     let missing = |name: &str| format!("no input {name}");
     let read = |at: &mut Recording<'_>, list: &[Variable]| -> Outcome<Vec<Tensor>> {
@@ -345,7 +376,7 @@ fn record(
         }
     }
     let names = model.parameters().iter().map(|spec| spec.name.clone());
-    let by_name = ParameterTensors::new(names.zip(parameters.clone()));
+    let by_name = ParameterTensors::new(names.zip(parameters.clone())).computed_in(compute_dtype);
     let cx = Forward {
         trace: &trace,
         parameters: &by_name,

@@ -4,6 +4,7 @@
 
 mod attention;
 pub(crate) mod attributes;
+mod bf16_product;
 mod cross_entropy;
 mod gated;
 mod gelu;
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 
 pub(crate) use attention::{AttentionBackward, AttentionForward};
+pub(crate) use bf16_product::Bf16Product;
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
 pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
@@ -107,6 +109,7 @@ fn register_all(client: &Client) -> bool {
         && register::<GatedBackward>(client)
         && register::<Rotary>(client)
         && register::<TransposedProduct>(client)
+        && register::<Bf16Product>(client)
         && register::<NormForward>(client)
         && register::<NormBackward>(client)
         && register::<CrossEntropyForward>(client)

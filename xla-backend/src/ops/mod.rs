@@ -10,6 +10,7 @@ mod adamw;
 mod argmax;
 mod attention;
 mod barrier;
+mod bf16_product;
 mod binary;
 mod broadcast;
 mod collectives;
@@ -65,6 +66,7 @@ pub const NAMES: &[&str] = &[
     "and",
     "attention",
     "attention_gradient",
+    "bf16_product",
     "bitcast_convert",
     "broadcast_in_dim",
     "collective_permute",

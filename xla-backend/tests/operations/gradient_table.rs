@@ -269,6 +269,14 @@ pub(crate) const TABLE: &[Row] = &[
         let angles = t.constant(DType::F64, &[2, 2], &[0.3, 1.7, -2.0, 0.9])?;
         x[0].rotary(&angles.cos()?, &angles.sin()?)
     }),
+    row("bf16_product", &[any(&[2, 3]), any(&[4, 3]), any(&[4]), any(&[4, 2])], |_, x| {
+        x[0].bf16_linear(&x[1], Some(&x[2]))?.bf16_matmul(&x[3], None)
+    }),
+    row("bf16_product, transposed operands", &[any(&[3, 2])], |_, x| {
+        // The gradient is of a gradient's layout: the cotangent of the first product is not constant.
+        let square = x[0].bf16_linear(&x[0], None)?;
+        square.mul(&square)?.bf16_matmul(&x[0], None)
+    }),
     // Between replicas.
     on_two("all_reduce, sum", ONE, |_, x| x[0].all_reduce(ReduceKind::Sum, &[vec![0, 1]])?.sin()),
     on_two("all_reduce, max", ONE, |_, x| x[0].all_reduce(ReduceKind::Max, &[vec![0, 1]])?.sin()),

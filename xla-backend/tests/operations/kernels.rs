@@ -154,6 +154,20 @@ fn rotary_positions() {
     }
 }
 
+/// The plain lowering rounds operands to the same numbers, so only the order of sums differs.
+#[test]
+fn bf16_products() {
+    if !Trace::with_kernels(true).calls_bf16_products() {
+        eprintln!("skipped: the processor multiplies no bfloat16 numbers");
+        return;
+    }
+    let targets = ["traind.bf16_product"];
+    check(&targets, &[&[9, 21], &[34, 21], &[34]], |_, x| x[0].bf16_linear(&x[1], Some(&x[2])));
+    check(&targets, &[&[2, 5, 21], &[34, 21]], |_, x| x[0].bf16_linear(&x[1], None));
+    check(&targets, &[&[9, 21], &[21, 34], &[34]], |_, x| x[0].bf16_matmul(&x[1], Some(&x[2])));
+    check(&targets, &[&[60, 70], &[70, 530]], |_, x| x[0].bf16_matmul(&x[1], None));
+}
+
 const NORM: [&str; 2] = ["traind.norm", "traind.norm_backward"];
 
 #[test]

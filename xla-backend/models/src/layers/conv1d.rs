@@ -35,11 +35,13 @@ impl Conv1d {
     /// [N, inputs] to [N, outputs], in the type of products.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let (x, bias) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.bias)?);
-        let (products, parts) = (x.matmul(&cx.factor(&self.weight)?)?, self.parts(cx));
+        let (weight, parts) = (&cx.factor(&self.weight)?, self.parts(cx));
         let adapted = |y, bias| cx.adapted(Applied { weight: &self.weight, x, bias, y, parts });
         match parts {
-            LayerParts::Inputs => Ok(cx.fan_in(&adapted(products, None)?)?.add(&bias)?),
-            _ => adapted(products.add(&bias)?, Some(&bias)),
+            LayerParts::Inputs => {
+                Ok(cx.fan_in(&adapted(cx.matmul(x, weight, None)?, None)?)?.add(&bias)?)
+            }
+            _ => adapted(cx.matmul(x, weight, Some(&bias))?, Some(&bias)),
         }
     }
 

@@ -99,10 +99,10 @@ impl Linear {
         let (x, weight) = (&x.convert(cx.compute_dtype())?, factor(&self.weight)?);
         let parts = self.parts(cx);
         if parts != LayerParts::Inputs {
-            let (y, bias) = (x.linear(&weight, bias.as_ref())?, bias.as_ref());
+            let (y, bias) = (cx.linear(x, &weight, bias.as_ref())?, bias.as_ref());
             return cx.adapted(Applied { weight: &self.weight, x, bias, y, parts });
         }
-        let y = x.linear(&weight, None)?;
+        let y = cx.linear(x, &weight, None)?;
         let y = cx.adapted(Applied { weight: &self.weight, x, bias: None, y, parts })?;
         let sum = cx.fan_in(&y)?;
         bias.map_or_else(|| Ok(sum.clone()), |bias| Ok(sum.add(&bias)?))

@@ -69,7 +69,7 @@ impl PatchEmbedding {
         let hidden_size = weight.dims()[0];
         let weight = weight.reshape(&[hidden_size, self.sizes.patch_values()])?;
         let patches = patches.convert(cx.compute_dtype())?;
-        let states = patches.linear(&weight, Some(&cx.factor(&self.bias)?))?;
+        let states = cx.linear(&patches, &weight, Some(&cx.factor(&self.bias)?))?;
         let dims = [rows, self.sizes.patches(), hidden_size];
         Ok(states.convert(DType::F32)?.reshape(&dims)?)
     }

@@ -142,9 +142,41 @@ pub struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    /// The type of products: float32, bfloat16 or float16.
+    /// The type of the operands and results of products: float32, bfloat16 or float16. Kernels round
+    /// float32 operands to bfloat16 themselves.
     pub fn compute_dtype(&self) -> DType {
-        self.parameters.compute_dtype
+        if self.has_rounding_products() { DType::F32 } else { self.parameters.compute_dtype }
+    }
+
+    fn has_rounding_products(&self) -> bool {
+        self.parameters.compute_dtype == DType::BF16 && self.trace.calls_bf16_products()
+    }
+
+    /// `x` [..., I] by `weight` [O, I], both in the type of products, plus `bias` [O].
+    pub(crate) fn linear(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        match self.has_rounding_products() {
+            true => Ok(x.bf16_linear(weight, bias)?),
+            false => Ok(x.linear(weight, bias)?),
+        }
+    }
+
+    /// `x` [N, I] by `weight` [I, O], both in the type of products, plus `bias` [O].
+    pub(crate) fn matmul(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        if self.has_rounding_products() {
+            return Ok(x.bf16_matmul(weight, bias)?);
+        }
+        let product = x.matmul(weight)?;
+        bias.map_or_else(|| Ok(product.clone()), |bias| Ok(product.add(bias)?))
     }
 
     /// A parameter in float32.

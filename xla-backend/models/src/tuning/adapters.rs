@@ -129,9 +129,9 @@ impl Adapters {
             return Ok(layer.y);
         };
         let x = layer.dropped(cx, lora.lora_dropout)?;
-        let narrow = x.linear(&cx.factor(&adapter.a)?, None)?;
+        let narrow = cx.linear(&x, &cx.factor(&adapter.a)?, None)?;
         let wide = layer.parts.of_outputs(cx, cx.factor(&adapter.b)?)?;
-        let delta = narrow.linear(&wide, None)?.mul_scalar(lora.scaling())?;
+        let delta = cx.linear(&narrow, &wide, None)?.mul_scalar(lora.scaling())?;
         match &adapter.magnitude {
             None => Ok(layer.y.add(&delta)?),
             Some(magnitude) => {
@@ -176,7 +176,7 @@ impl Adapter {
     ) -> Result<Tensor> {
         let drops = cx.random.is_some() && lora.lora_dropout > 0.0;
         let base = match (drops, layer.bias) {
-            (true, _) => self.product(x, &cx.factor(layer.weight)?)?,
+            (true, _) => self.product(cx, x, &cx.factor(layer.weight)?)?,
             (false, Some(bias)) => layer.y.sub(bias)?,
             (false, None) => layer.y.clone(),
         };
@@ -206,8 +206,11 @@ impl Adapter {
         Ok(magnitude.div(&squares.sqrt()?)?.convert(cx.compute_dtype())?)
     }
 
-    fn product(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        Ok(if self.transposed { x.matmul(weight)? } else { x.linear(weight, None)? })
+    fn product(&self, cx: &Forward<'_>, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+        match self.transposed {
+            true => cx.matmul(x, weight, None),
+            false => cx.linear(x, weight, None),
+        }
     }
 }
 

@@ -1,0 +1,147 @@
+//! Panels of an operand: W rows of the left one or columns of the right one, rounded to bfloat16, and
+//! of each the numbers of two neighbouring depths as a pair.
+//!
+//! W lines of a panel, K depth.
+
+use std::arch::x86_64::{
+    __m512i, _mm512_permutexvar_epi16, _mm512_set_epi64, _mm512_setzero_si512,
+    _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64,
+};
+
+use super::vector::{LANES, load, prefetch, round, store_pairs};
+
+/// How far ahead memory is asked for, since processors foresee no more than a few streams: in numbers
+/// along the depth, and in pairs of depths along the lines.
+const NUMBERS_AHEAD: usize = 64;
+const PAIRS_AHEAD: usize = 2;
+
+/// The part of an operand that is packed: line l at depth k is at `l * line_stride + k *
+/// depth_stride`. One of the strides is 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand<'a> {
+    pub(super) elements: &'a [f32],
+    pub(super) line_stride: usize,
+    pub(super) depth_stride: usize,
+}
+
+impl<'a> Operand<'a> {
+    fn from(self, line: usize, depth: usize) -> &'a [f32] {
+        &self.elements[line * self.line_stride + depth * self.depth_stride..]
+    }
+}
+
+/// Packs `lines` lines from `first` on, `depth` numbers of each from `start` on, into panels [ceil(lines
+/// / W), pairs, W]. Zeros fill what is missing.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+pub(super) fn pack<const W: usize>(
+    to: &mut [[u32; W]],
+    from: Operand<'_>,
+    [first, lines]: [usize; 2],
+    [start, depth]: [usize; 2],
+) {
+    let pairs = to.len() / lines.div_ceil(W).max(1);
+    if from.depth_stride != 1 {
+        return pack_along_lines(to, from, [first, lines], [start, depth], pairs);
+    }
+    for (panel, to) in to.chunks_exact_mut(pairs).enumerate() {
+        let first_line = panel * W;
+        let lines = W.min(lines - first_line);
+        pack_along_depth(to, from, [first + first_line, start], [lines, depth]);
+    }
+}
+
+/// Where neighbouring lines are contiguous: two depths of all lines are rounded together, and
+/// interleaved.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+fn pack_along_lines<const W: usize>(
+    to: &mut [[u32; W]],
+    from: Operand<'_>,
+    [first, lines]: [usize; 2],
+    [start, depth]: [usize; 2],
+    pairs: usize,
+) {
+    let order = interleaving();
+    for pair in 0..pairs {
+        let row = |at: usize| match at < depth {
+            true => &from.from(first, start + at)[..lines],
+            false => &[],
+        };
+        let (even, odd) = (row(2 * pair), row(2 * pair + 1));
+        let ahead = 2 * (pair + PAIRS_AHEAD);
+        let ahead = [row(ahead), row(ahead + 1)];
+        for (panel, to) in to[pair..].iter_mut().step_by(pairs).enumerate() {
+            for (part, to) in to.chunks_mut(LANES).enumerate() {
+                let line = panel * W + part * LANES;
+                ahead.iter().for_each(|row| prefetch(row, line));
+                let vector = |row: &[f32]| load(row.get(line..).unwrap_or(&[]));
+                let rounded = round(vector(even), vector(odd));
+                store_pairs(to, _mm512_permutexvar_epi16(order, rounded));
+            }
+        }
+    }
+}
+
+/// The order 0, 16, 1, 17, ... of 32 words.
+#[target_feature(enable = "avx512f")]
+fn interleaving() -> __m512i {
+    let words = |n: i64| n | (n + 16) << 16 | (n + 1) << 32 | (n + 17) << 48;
+    let [a, b, c, d] = [words(14), words(12), words(10), words(8)];
+    _mm512_set_epi64(a, b, c, d, words(6), words(4), words(2), words(0))
+}
+
+/// Where neighbouring depths are contiguous: sixteen pairs of sixteen lines are transposed.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+fn pack_along_depth<const W: usize>(
+    to: &mut [[u32; W]],
+    from: Operand<'_>,
+    [line, start]: [usize; 2],
+    [lines, depth]: [usize; 2],
+) {
+    for (block, to) in to.chunks_mut(LANES).enumerate() {
+        let first = block * 2 * LANES;
+        let middle = depth.min(first + LANES);
+        let last = depth.min(first + 2 * LANES);
+        for part in (0..W).step_by(LANES) {
+            let mut pairs = [_mm512_setzero_si512(); LANES];
+            for (index, pairs) in (part..lines).zip(&mut pairs) {
+                let row = from.from(line + index, start);
+                prefetch(row, last + NUMBERS_AHEAD);
+                *pairs = round(load(&row[first..middle]), load(&row[middle..last]));
+            }
+            let end = W.min(part + LANES);
+            for (to, pairs) in to.iter_mut().zip(transposed(pairs)) {
+                store_pairs(&mut to[part..end], pairs);
+            }
+        }
+    }
+}
+
+/// Of 16 x 16 pairs.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transposed(x: [__m512i; LANES]) -> [__m512i; LANES] {
+    // Within blocks of four by four pairs, then the blocks.
+    let mut y = [_mm512_setzero_si512(); LANES];
+    for n in (0..LANES).step_by(4) {
+        let (a, b) = (_mm512_unpacklo_epi32(x[n], x[n + 1]), _mm512_unpackhi_epi32(x[n], x[n + 1]));
+        let (c, d) =
+            (_mm512_unpacklo_epi32(x[n + 2], x[n + 3]), _mm512_unpackhi_epi32(x[n + 2], x[n + 3]));
+        y[n] = _mm512_unpacklo_epi64(a, c);
+        y[n + 1] = _mm512_unpackhi_epi64(a, c);
+        y[n + 2] = _mm512_unpacklo_epi64(b, d);
+        y[n + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    let mut z = y;
+    for n in 0..4 {
+        let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(y[n], y[n + 4]);
+        let odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(y[n], y[n + 4]);
+        let even_behind = _mm512_shuffle_i32x4::<0b10_00_10_00>(y[n + 8], y[n + 12]);
+        let odd_behind = _mm512_shuffle_i32x4::<0b11_01_11_01>(y[n + 8], y[n + 12]);
+        z[n] = _mm512_shuffle_i32x4::<0b10_00_10_00>(even, even_behind);
+        z[n + 4] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd, odd_behind);
+        z[n + 8] = _mm512_shuffle_i32x4::<0b11_01_11_01>(even, even_behind);
+        z[n + 12] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd, odd_behind);
+    }
+    z
+}
