@@ -28,7 +28,8 @@ fn main() -> AnyResult<()> {
         std::env::args().skip(1).map(|it| it.parse()).collect::<Result<_, _>>()?;
     let [devices, steps] = arguments[..] else { return Err("usage: hosts DEVICES STEPS".into()) };
     let variable = |name| -> AnyResult<usize> { Ok(std::env::var(name)?.parse()?) };
-    let process = Process { rank: variable("PMI_RANK")?, size: variable("PMI_SIZE")?, pmi: None };
+    let (rank, size) = (variable("PMI_RANK")?, variable("PMI_SIZE")?);
+    let process = Process { rank, size, group: 0, pmi: None };
     let world = World::start(&traind_mpi::installed_library(), process, devices)?;
     let (mut device, weights) = prepare(world, devices)?;
     let (mut since, mut before) = (Instant::now(), world.statistics());

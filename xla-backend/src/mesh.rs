@@ -1,8 +1,9 @@
 //! The cores of a job as a grid with named axes, and the replica groups that a
 //! collective over some of those axes runs in.
 //!
-//! A job over several hosts has the same grid on each, whose replicas run its programs.
-//! The hosts are the slowest factor of the `data` axis: each has a share of every batch.
+//! A job over several hosts has the same grid on each, whose replicas run its programs. The hosts
+//! form a grid themselves: they are the slowest factors of the `data` and the `pipeline` axis, so
+//! each has a share of every batch and some of the stages. Cores that share layers are on one host.
 
 use std::fmt;
 use std::ops::Range;
@@ -40,10 +41,20 @@ pub struct Coordinates {
     pub pipeline: usize,
 }
 
+/// The hosts of a job: those along `data` have the same stages and other rows, those along `pipeline`
+/// the same rows and other stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostGrid {
+    pub data: usize,
+    pub pipeline: usize,
+    /// Whether the hosts along `pipeline` are the far ones, instead of neighbours.
+    pub pipeline_is_slower: bool,
+}
+
 /// The cores of one host, and the place of that host among those of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mesh {
-    hosts: usize,
+    grid: HostGrid,
     /// This host's number.
     host: usize,
     /// On this host.
@@ -78,7 +89,8 @@ impl fmt::Display for Axis {
 }
 
 impl Placement {
-    fn order(self) -> [Axis; 3] {
+    /// The axes, the slowest first.
+    pub fn order(self) -> [Axis; 3] {
         match self {
             Placement::Cluster => [Axis::Data, Axis::Pipeline, Axis::Tensor],
             Placement::Spread => [Axis::Tensor, Axis::Pipeline, Axis::Data],
@@ -132,10 +144,38 @@ impl Coordinates {
     }
 }
 
+impl HostGrid {
+    /// Hosts that all have all stages.
+    pub const fn of_data(hosts: usize) -> HostGrid {
+        HostGrid { data: hosts, pipeline: 1, pipeline_is_slower: false }
+    }
+
+    pub fn count(self) -> usize {
+        self.data * self.pipeline
+    }
+
+    /// The place of a host along `data` and along `pipeline`.
+    pub fn place(self, host: usize) -> (usize, usize) {
+        match self.pipeline_is_slower {
+            true => (host % self.data, host / self.data),
+            false => (host / self.pipeline, host % self.pipeline),
+        }
+    }
+
+    /// The host at a place along `data` and along `pipeline`.
+    pub fn host(self, data: usize, pipeline: usize) -> usize {
+        match self.pipeline_is_slower {
+            true => pipeline * self.data + data,
+            false => data * self.pipeline + pipeline,
+        }
+    }
+}
+
 impl Mesh {
     /// A mesh of `data` × `tensor` × `pipeline` cores, each at least 1.
     pub fn new(data: usize, tensor: usize, pipeline: usize, placement: Placement) -> Result<Mesh> {
-        let mesh = Mesh { hosts: 1, host: 0, data, tensor, pipeline, order: placement.order() };
+        let (grid, order) = (HostGrid::of_data(1), placement.order());
+        let mesh = Mesh { grid, host: 0, data, tensor, pipeline, order };
         if [data, tensor, pipeline].contains(&0) {
             return Err(Error::Mesh {
                 axes: mesh.to_string(),
@@ -150,23 +190,49 @@ impl Mesh {
         Mesh::new(cores, 1, 1, Placement::Cluster)
     }
 
-    /// The mesh that host number `host` has in a job of `hosts` such meshes.
+    /// The mesh that host number `host` has in a job of `hosts` such meshes, which all have all stages.
     pub fn on_hosts(self, hosts: usize, host: usize) -> Result<Mesh> {
-        if host < hosts {
-            return Ok(Mesh { hosts, host, ..self });
+        self.on_grid(HostGrid::of_data(hosts), host)
+    }
+
+    /// The mesh that host number `host` has in a job of such meshes, which form `grid`.
+    pub fn on_grid(self, grid: HostGrid, host: usize) -> Result<Mesh> {
+        if host < grid.count() {
+            return Ok(Mesh { grid, host, ..self });
         }
-        let problem = format!("there is no host {host} among {hosts}");
+        let problem = format!("there is no host {host} among {}", grid.count());
         Err(Error::Mesh { axes: self.to_string(), problem })
     }
 
-    /// The number of hosts of the job.
-    pub fn hosts(&self) -> usize {
-        self.hosts
+    /// The hosts of the job.
+    pub fn grid(&self) -> HostGrid {
+        self.grid
     }
 
-    /// The number of this host, from 0.
+    /// The number of this host among all, from 0.
     pub fn host(&self) -> usize {
         self.host
+    }
+
+    /// The number of hosts that have the same stages: those that reductions reach.
+    pub fn hosts(&self) -> usize {
+        self.grid.data
+    }
+
+    /// The place of this host among those with the same stages.
+    fn data_place(&self) -> usize {
+        self.grid.place(self.host).0
+    }
+
+    /// The place of this host among those with the same rows.
+    pub fn pipeline_place(&self) -> usize {
+        self.grid.place(self.host).1
+    }
+
+    /// The pipeline stages of this host, among those of the job.
+    pub fn own_stages(&self) -> Range<usize> {
+        let first = self.pipeline_place() * self.pipeline;
+        first..first + self.pipeline
     }
 
     /// The number of this host's cores along an axis.
@@ -180,17 +246,18 @@ impl Mesh {
 
     /// Shares of a batch: how many cores, on all hosts, see different rows.
     pub fn data_shards(&self) -> usize {
-        self.hosts * self.data
+        self.hosts() * self.data
     }
 
     /// The shares of a batch that this host's cores see.
     pub fn own_data_shards(&self) -> Range<usize> {
-        self.host * self.data..(self.host + 1) * self.data
+        let first = self.data_place() * self.data;
+        first..first + self.data
     }
 
     /// The share of a batch that a core of this host sees, among those of all hosts.
     pub fn data_shard(&self, coordinates: Coordinates) -> usize {
-        self.host * self.data + coordinates.data
+        self.data_place() * self.data + coordinates.data
     }
 
     /// The number of this host's cores, each of which runs one replica.
@@ -253,8 +320,10 @@ impl Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.hosts > 1 {
-            write!(f, "{} hosts × ", self.hosts)?;
+        match (self.grid.count(), self.grid.pipeline) {
+            (1, _) => {}
+            (hosts, 1) => write!(f, "{hosts} hosts × ")?,
+            (hosts, far) => write!(f, "{hosts} hosts, {far} of them in a pipeline, × ")?,
         }
         write!(f, "data {} × tensor {} × pipeline {}", self.data, self.tensor, self.pipeline)
     }

@@ -10,13 +10,15 @@ use std::ptr;
 use libloading::Library;
 
 use crate::error::{Error, Result};
+use crate::message::Peer;
 
 const SUCCESS: c_int = 0;
 const THREAD_FUNNELED: c_int = 1024;
 const ERROR_STRING_MAX: usize = 512;
-const COMM_WORLD: Handle = Handle(0x101);
+pub(crate) const COMM_WORLD: Handle = Handle(0x101);
 const ERRORS_RETURN: Handle = Handle(0x143);
 const REQUEST_NULL: Handle = Handle(0x180);
+const BYTE: Handle = Handle(0x247);
 
 /// Any of MPI's handles: `MPI_Comm`, `MPI_Datatype`, `MPI_Op`, `MPI_Request`.
 #[repr(transparent)]
@@ -57,14 +59,19 @@ functions! {
     comm_rank = "MPI_Comm_rank": fn(Handle, *mut c_int);
     comm_size = "MPI_Comm_size": fn(Handle, *mut c_int);
     comm_dup = "MPI_Comm_dup": fn(Handle, *mut Handle);
+    comm_split = "MPI_Comm_split": fn(Handle, c_int, c_int, *mut Handle);
     comm_set_errhandler = "MPI_Comm_set_errhandler": fn(Handle, Handle);
     iallreduce = "MPI_Iallreduce_c":
         fn(*const c_void, *mut c_void, Count, Handle, Handle, Handle, *mut Handle);
+    isend = "MPI_Isend_c":
+        fn(*const c_void, Count, Handle, c_int, c_int, Handle, *mut Handle);
+    irecv = "MPI_Irecv_c":
+        fn(*mut c_void, Count, Handle, c_int, c_int, Handle, *mut Handle);
     test = "MPI_Test": fn(*mut Handle, *mut c_int, *mut c_void);
     error_string = "MPI_Error_string": fn(c_int, *mut c_char, *mut c_int);
 }
 
-/// An all-reduce that MPI may still be reading from and writing to.
+/// An all-reduce or a message whose memory MPI may still be reading or writing.
 pub(crate) struct Request(Handle);
 
 /// The memory of an all-reduce.
@@ -124,12 +131,26 @@ impl Functions {
         Ok((rank.unsigned_abs() as usize, size.unsigned_abs() as usize))
     }
 
-    /// A communicator of all processes whose messages meet no others. All of them call this.
-    pub(crate) fn communicator(&self) -> Result<Handle> {
-        let mut communicator = COMM_WORLD;
+    /// A communicator of the processes of another one, whose messages meet no others. All of them call this.
+    pub(crate) fn communicator(&self, of: Handle) -> Result<Handle> {
+        let mut communicator = of;
         // SAFETY: MPI is started; the copy has the error handler of the original.
-        let code = unsafe { (self.comm_dup)(COMM_WORLD, &mut communicator) };
+        let code = unsafe { (self.comm_dup)(of, &mut communicator) };
         self.check("MPI_Comm_dup", code)?;
+        Ok(communicator)
+    }
+
+    /// A communicator of the processes that give the same `group`. All processes call this.
+    pub(crate) fn group(&self, group: usize, rank: usize) -> Result<Handle> {
+        let mut communicator = COMM_WORLD;
+        // SAFETY: MPI is started, and both handles are the standard's or of its making.
+        unsafe {
+            let (color, key) = (group as c_int, rank as c_int);
+            let code = (self.comm_split)(COMM_WORLD, color, key, &mut communicator);
+            self.check("MPI_Comm_split", code)?;
+            let code = (self.comm_set_errhandler)(communicator, ERRORS_RETURN);
+            self.check("MPI_Comm_set_errhandler", code)?;
+        }
         Ok(communicator)
     }
 
@@ -151,6 +172,45 @@ impl Functions {
             (self.iallreduce)(from, to, count, datatype, operation, communicator, &mut request)
         };
         self.check("MPI_Iallreduce", code)?;
+        Ok(Request(request))
+    }
+
+    /// Begins to send bytes to a process of `communicator`.
+    ///
+    /// # Safety
+    /// Nobody writes to `bytes` or frees them until the request is complete.
+    pub(crate) unsafe fn send(
+        &self,
+        bytes: &[u8],
+        peer: Peer,
+        communicator: Handle,
+    ) -> Result<Request> {
+        let mut request = REQUEST_NULL;
+        let (count, [to, tag]) = (bytes.len() as Count, peer.numbers());
+        // SAFETY: the caller's promise, and the handles are those of the standard.
+        let code = unsafe {
+            (self.isend)(bytes.as_ptr().cast(), count, BYTE, to, tag, communicator, &mut request)
+        };
+        self.check("MPI_Isend", code)?;
+        Ok(Request(request))
+    }
+
+    /// Begins to receive as many bytes as `bytes` holds, or fewer, from a process of `communicator`.
+    ///
+    /// # Safety
+    /// Nobody uses `bytes` or frees them until the request is complete.
+    pub(crate) unsafe fn receive(
+        &self,
+        bytes: &mut [u8],
+        peer: Peer,
+        communicator: Handle,
+    ) -> Result<Request> {
+        let mut request = REQUEST_NULL;
+        let (count, [from, tag]) = (bytes.len() as Count, peer.numbers());
+        let to = bytes.as_mut_ptr().cast();
+        // SAFETY: the caller's promise, and the handles are those of the standard.
+        let code = unsafe { (self.irecv)(to, count, BYTE, from, tag, communicator, &mut request) };
+        self.check("MPI_Irecv", code)?;
         Ok(Request(request))
     }
 

@@ -1,21 +1,21 @@
-//! The thread that makes all calls of MPI: it begins reductions as programs ask for them, and tests
+//! The thread that makes all calls of MPI: it begins reductions and messages as they are ordered, and tests
 //! those under way until they are complete. Threads of the devices then continue the programs.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use traind_pjrt::DeferredCall;
 
-use crate::abi::{Functions, Handle, Operands, Request};
+use crate::abi::{COMM_WORLD, Functions, Handle, Operands, Request};
 use crate::denormals::flush_to_zero;
 use crate::error::{Error, Result};
 use crate::kernel::{Reduction, datatype, refusal};
+use crate::message::{Direction, Message};
 use crate::process::Process;
-use crate::world::Statistics;
+use crate::totals::Totals;
 
 /// Reductions of small values are complete within this time, if all hosts are as fast. Testing
 /// without a pause leaves the processor to others that are ready to run.
@@ -29,6 +29,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// What other threads ask of the engine.
 pub(crate) enum Order {
     Exchange(Exchange),
+    Message(Message),
     Finish(Sender<Result<()>>),
 }
 
@@ -39,11 +40,16 @@ pub(crate) struct Exchange {
     pub call: DeferredCall,
 }
 
-/// A reduction that MPI has begun. The call keeps its memory.
+/// A reduction or a message that MPI has begun.
 struct Pending {
     request: Request,
-    device: usize,
-    call: DeferredCall,
+    work: Work,
+}
+
+/// What keeps the memory of a request.
+enum Work {
+    Reduction { device: usize, call: DeferredCall },
+    Message(Message),
 }
 
 /// A call that ends, and how.
@@ -52,6 +58,8 @@ type Ended = (DeferredCall, Result<()>);
 pub(crate) struct Engine {
     functions: Functions,
     devices: Vec<Device>,
+    /// Of all processes. No reduction uses it.
+    messages: Handle,
     pending: Vec<Pending>,
     totals: Arc<Totals>,
 }
@@ -62,27 +70,6 @@ struct Device {
     /// To the thread that ends the device's calls. It continues the device's program, which may wait
     /// there for another device, so that no two devices have the same.
     ended: Sender<Ended>,
-}
-
-/// Counts for [`Statistics`].
-#[derive(Default)]
-pub(crate) struct Totals {
-    calls: AtomicU64,
-    bytes: AtomicU64,
-    busy_nanoseconds: AtomicU64,
-    pending: AtomicU64,
-}
-
-impl Totals {
-    pub(crate) fn statistics(&self) -> Statistics {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Statistics {
-            calls: read(&self.calls),
-            bytes: read(&self.bytes),
-            busy: Duration::from_nanos(read(&self.busy_nanoseconds)),
-            pending: read(&self.pending),
-        }
-    }
 }
 
 impl Engine {
@@ -99,9 +86,11 @@ impl Engine {
         if (found_rank, found_size) != (rank, size) {
             return Err(Error::Place { rank, size, found_rank, found_size });
         }
-        let devices = (0..devices).map(|device| Device::start(&functions, device));
+        let group = functions.group(process.group, rank)?;
+        let devices = (0..devices).map(|device| Device::start(&functions, device, group));
         let devices = devices.collect::<Result<_>>()?;
-        Ok(Engine { functions, devices, pending: Vec::new(), totals })
+        let messages = functions.communicator(COMM_WORLD)?;
+        Ok(Engine { functions, devices, messages, pending: Vec::new(), totals })
     }
 
     /// Follows orders until MPI is finished.
@@ -109,13 +98,7 @@ impl Engine {
         loop {
             // Nothing is under way: the thread sleeps.
             let Ok(order) = orders.recv() else { return };
-            let finish = match order {
-                Order::Exchange(exchange) => {
-                    self.begin(exchange);
-                    self.complete_all(orders)
-                }
-                Order::Finish(answer) => Some(answer),
-            };
+            let finish = self.begin(order).or_else(|| self.complete_all(orders));
             if let Some(answer) = finish {
                 let _ = answer.send(self.functions.finish());
                 return;
@@ -123,20 +106,15 @@ impl Engine {
         }
     }
 
-    /// Begins and tests reductions until none is under way. Returns an order to finish that came
+    /// Begins and tests requests until none is under way. Returns an order to finish that came
     /// meanwhile.
     fn complete_all(&mut self, orders: &Receiver<Order>) -> Option<Sender<Result<()>>> {
-        let begun = Instant::now();
-        let (mut changed, mut finish) = (begun, None);
+        let (mut changed, mut finish) = (Instant::now(), None);
         while !self.pending.is_empty() {
-            match orders.try_recv() {
-                Ok(Order::Exchange(exchange)) => {
-                    self.begin(exchange);
-                    changed = Instant::now();
-                    continue;
-                }
-                Ok(Order::Finish(answer)) => finish = Some(answer),
-                Err(_) => {}
+            if let Ok(order) = orders.try_recv() {
+                finish = self.begin(order).or(finish);
+                changed = Instant::now();
+                continue;
             }
             if self.test() {
                 changed = Instant::now();
@@ -146,12 +124,39 @@ impl Engine {
                 thread::sleep(PAUSE);
             }
         }
-        let nanoseconds = begun.elapsed().as_nanos() as u64;
-        self.totals.busy_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
         finish
     }
 
-    fn begin(&mut self, exchange: Exchange) {
+    /// Begins a request. Returns an order to finish.
+    fn begin(&mut self, order: Order) -> Option<Sender<Result<()>>> {
+        match order {
+            Order::Exchange(exchange) => self.begin_reduction(exchange),
+            Order::Message(message) => self.begin_message(message),
+            Order::Finish(answer) => return Some(answer),
+        }
+        None
+    }
+
+    fn begin_message(&mut self, mut message: Message) {
+        let (functions, peer, communicator) = (&self.functions, message.peer, self.messages);
+        // SAFETY: the message, which is kept until the request is complete, keeps its bytes where they are, and to
+        // itself.
+        let begun = unsafe {
+            match message.direction {
+                Direction::Sent => functions.send(&message.bytes, peer, communicator),
+                Direction::Received => functions.receive(&mut message.bytes, peer, communicator),
+            }
+        };
+        match begun {
+            Ok(request) => {
+                self.totals.message_begun(&message);
+                self.pending.push(Pending { request, work: Work::Message(message) });
+            }
+            Err(error) => (message.then)(Err(error)),
+        }
+    }
+
+    fn begin_reduction(&mut self, exchange: Exchange) {
         let Exchange { device, reduction, mut call } = exchange;
         let begun = operands(&mut call, reduction).and_then(|operands| {
             let communicator = self.devices[device].communicator;
@@ -161,16 +166,14 @@ impl Engine {
         });
         match begun {
             Ok(request) => {
-                self.totals.calls.fetch_add(1, Ordering::Relaxed);
-                self.totals.bytes.fetch_add(call.operand_bytes(0) as u64, Ordering::Relaxed);
-                self.pending.push(Pending { request, device, call });
-                self.count_pending();
+                self.totals.reduction_begun(call.operand_bytes(0));
+                self.pending.push(Pending { request, work: Work::Reduction { device, call } });
             }
             Err(error) => self.devices[device].end(call, Err(error)),
         }
     }
 
-    /// Ends the calls whose reductions are complete; returns whether there was one.
+    /// Ends the work whose requests are complete; returns whether there was one.
     fn test(&mut self) -> bool {
         let before = self.pending.len();
         for mut pending in std::mem::take(&mut self.pending) {
@@ -182,20 +185,25 @@ impl Engine {
                 Ok(true) => Ok(()),
                 Err(error) => Err(error),
             };
-            self.devices[pending.device].end(pending.call, outcome);
+            self.end(pending.work, outcome);
         }
-        self.count_pending();
         self.pending.len() < before
     }
 
-    fn count_pending(&self) {
-        self.totals.pending.store(self.pending.len() as u64, Ordering::Relaxed);
+    fn end(&self, work: Work, outcome: Result<()>) {
+        match work {
+            Work::Reduction { device, call } => {
+                self.totals.reduction_ended();
+                self.devices[device].end(call, outcome);
+            }
+            Work::Message(Message { bytes, then, .. }) => then(outcome.map(|()| bytes)),
+        }
     }
 }
 
 impl Device {
-    /// Starts the thread that ends calls, and joins the same devices of all processes.
-    fn start(functions: &Functions, device: usize) -> Result<Device> {
+    /// Starts the thread that ends calls, and joins the same devices of the processes of `group`.
+    fn start(functions: &Functions, device: usize, group: Handle) -> Result<Device> {
         let (ended, calls) = mpsc::channel::<Ended>();
         let end_calls = move || {
             flush_to_zero();
@@ -206,7 +214,7 @@ impl Device {
         let thread = thread::Builder::new().name(format!("mpi-device-{device}"));
         let spawned = thread.stack_size(STACK_BYTES).spawn(end_calls);
         spawned.map_err(|error| Error::Thread { reason: error.to_string() })?;
-        Ok(Device { communicator: functions.communicator()?, ended })
+        Ok(Device { communicator: functions.communicator(group)?, ended })
     }
 
     fn end(&self, call: DeferredCall, outcome: Result<()>) {

@@ -3,7 +3,8 @@
 //!
 //! [`World::start`] loads a library of the MPI ABI and joins the other processes. A program calls
 //! [`AllReduce`] for a buffer of each of its devices; the call ends when the same device of every
-//! process has made the same call.
+//! process of its group has made the same call. [`World::send`] and [`World::receive`] exchange messages outside of
+//! programs.
 //!
 //! One thread makes all calls of MPI, so that a library needs no support of threads. Calls of a
 //! device are issued in the order in which its program makes them, which has to be the same in all
@@ -16,12 +17,15 @@ mod error;
 mod kernel;
 mod library;
 mod measure;
+mod message;
 mod process;
+mod totals;
 mod world;
 
 pub use error::{Error, Result};
 pub use kernel::{AllReduce, Reduction};
 pub use library::{LIBRARY_VARIABLE, installed_library};
 pub use measure::Cost;
+pub use message::Peer;
 pub use process::{PmiServer, Process};
 pub use world::{Statistics, World};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::abi::{Functions, Handle, Operands};
+use crate::abi::{COMM_WORLD, Functions, Handle, Operands};
 use crate::error::{Error, Result};
 use crate::kernel::{Reduction, datatype};
 use crate::process::Process;
@@ -34,7 +34,7 @@ impl Cost {
         let functions = claim(library)?;
         process.announce();
         functions.start()?;
-        let communicator = functions.communicator()?;
+        let communicator = functions.communicator(COMM_WORLD)?;
         let mut reductions = Reductions { functions: &functions, communicator };
         let small = reductions.shortest(1, SMALL_RUN, SMALL_RUNS)?;
         let large = reductions.shortest(LARGE_NUMBERS, 1, LARGE_RUNS)?;

@@ -11,6 +11,8 @@ pub struct Process {
     pub rank: usize,
     /// The number of processes.
     pub size: usize,
+    /// Programs reduce over the processes that give the same number here.
+    pub group: usize,
     /// Absent where a launcher of MPI has started the process.
     pub pmi: Option<PmiServer>,
 }

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::abi::Functions;
-use crate::engine::{Engine, Order, Totals};
+use crate::engine::{Engine, Order};
 use crate::error::{Error, Result};
 use crate::process::Process;
+use crate::totals::Totals;
 
 /// The connection of this process to the others of its job. MPI lets a process have one.
 pub struct World {
@@ -27,12 +28,16 @@ pub struct World {
 pub struct Statistics {
     /// Reductions, each of one device.
     pub calls: u64,
-    /// Bytes that this process contributed.
+    /// Bytes that this process contributed to them.
     pub bytes: u64,
     /// The time in which at least one reduction was under way, those of slower hosts included.
     pub busy: Duration,
     /// Reductions that are under way.
     pub pending: u64,
+    /// Messages that this process sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub message_bytes: u64,
 }
 
 static WORLD: OnceLock<World> = OnceLock::new();

@@ -14,7 +14,7 @@ fn cpu_plugin() -> PathBuf {
 }
 
 fn start(library: &Path) -> Error {
-    World::start(library, Process { rank: 0, size: 1, pmi: None }, 1).unwrap_err()
+    World::start(library, Process { rank: 0, size: 1, group: 0, pmi: None }, 1).unwrap_err()
 }
 
 /// In one test, because a process starts MPI once.

@@ -61,14 +61,15 @@ pub fn are_kernels_expected(platform: &str) -> bool {
     platform == IN_HOST_MEMORY && !are_switched_off() && are_supported()
 }
 
-/// Lets programs for `client` reduce across the hosts of `mesh`, if there are several: as this
+/// Lets programs for `client` reduce across the hosts of `mesh`, if there are several with the same stages: as this
 /// process has joined the others' [`World`].
 pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
-    if mesh.hosts() == 1 {
+    let hosts = mesh.grid().count();
+    if hosts == 1 {
         return Ok(());
     }
     let world = World::current()?;
-    let (found, expected) = ((world.rank(), world.size()), (mesh.host(), mesh.hosts()));
+    let (found, expected) = ((world.rank(), world.size()), (mesh.host(), hosts));
     if found != expected {
         let problem = format!("MPI has started process {} of {}", found.0, found.1);
         return Err(Error::Mesh { axes: mesh.to_string(), problem });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device, JobDevice};
 
 use super::HostArray;
-use super::platform::reach;
+use super::platform::{check_stages, reach};
 use crate::error::{Error, Result};
 use crate::graph::DType;
 use crate::kernels::enable_hosts;
@@ -72,6 +72,7 @@ impl LocalCores {
     /// hosts needs [`World::start`](traind_mpi::World::start) before where programs do not span them.
     pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
         let replicas = job.mesh.replica_count();
+        check_stages(client.platform_name(), &job.mesh)?;
         let reach = reach(client.platform_name(), &job.mesh);
         check_count("devices of the job", reach.hosts() * replicas, job.device_ids.len())?;
         if reach == Reach::Host {

@@ -7,6 +7,7 @@ use traind_pjrt::{Buffer, ExecuteOptions};
 
 use super::cores::{CoreInputs, LocalCores, check_count, download};
 use super::host_memory::{HostMemory, HostVariables};
+use super::packed::pack;
 use super::pending::HandOver;
 use super::recorder::Recorder;
 use super::recording::{Argument, Recording, StepInput};
@@ -123,6 +124,11 @@ impl LazyDevice {
     pub fn copy_to(&self, variable: Variable, cores: &LocalCores) -> Result<Vec<Buffer>> {
         let buffers = self.buffers(variable)?.iter().enumerate();
         buffers.map(|(core, buffer)| cores.receive(core, buffer)).collect()
+    }
+
+    /// The bytes of a variable's value on all cores, after the steps that were handed over before.
+    pub fn packed(&self, variable: Variable) -> Result<Vec<u8>> {
+        pack(&[self.buffers(variable)?])
     }
 
     /// Replaces a variable's value by buffers on its cores.

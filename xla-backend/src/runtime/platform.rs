@@ -2,6 +2,7 @@
 
 use traind_pjrt::{CompileOptions, OptionOverride};
 
+use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 use crate::stablehlo::{DotPrecision, Reach};
 
@@ -21,6 +22,15 @@ pub(super) fn reach(platform: &str, mesh: &Mesh) -> Reach {
         _ if platform == "cpu" => Reach::Host,
         hosts => Reach::Hosts(hosts),
     }
+}
+
+/// Refuses stages on different hosts where one program would have to span a part of the hosts.
+pub(super) fn check_stages(platform: &str, mesh: &Mesh) -> Result<()> {
+    if mesh.grid().pipeline == 1 || platform == "cpu" {
+        return Ok(());
+    }
+    let problem = format!("pipeline stages on different hosts need CPU devices, not {platform}");
+    Err(Error::Mesh { axes: mesh.to_string(), problem })
 }
 
 /// Bytes of an intermediate value in bfloat16 or float16: XLA computes them in float32 on CPU devices.
@@ -60,6 +70,7 @@ pub fn with_platform_options(options: CompileOptions, platform: &str) -> Compile
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::HostGrid;
 
     #[test]
     fn programs_span_the_hosts_except_those_of_cpu_devices() {
@@ -69,6 +80,15 @@ mod tests {
         assert_eq!(reach("cpu", &on_two), Reach::Host);
         assert_eq!(reach("cuda", &on_two), Reach::Hosts(2));
         assert_eq!(reach("neuron", &on_two), Reach::Hosts(2));
+    }
+
+    #[test]
+    fn stages_on_different_hosts_are_those_of_cpu_devices() {
+        let grid = HostGrid { data: 1, pipeline: 2, pipeline_is_slower: false };
+        let mesh = Mesh::data_parallel(4).unwrap().on_grid(grid, 1).unwrap();
+        assert!(check_stages("cpu", &mesh).is_ok());
+        let error = check_stages("cuda", &mesh).unwrap_err().to_string();
+        assert!(error.contains("need CPU devices, not cuda"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Result, Tensor};
 
-use crate::support::{DEVICES, HOSTS, device, run};
+use crate::support::{DEVICES, GRID, HOSTS, device, device_in, run};
 
 /// The value of an element on a core of the job: exact in all types, in any order of addition.
 fn value(host: usize, core: usize, element: usize) -> f32 {
@@ -43,6 +43,19 @@ pub(crate) fn values_meet_those_of_the_same_replica(rank: usize) {
                 assert_eq!(found.to_f32().unwrap(), expected, "{dtype} {kind:?}");
             }
         }
+    }
+}
+
+pub(crate) fn reductions_add_the_hosts_of_one_place_in_the_pipeline(rank: usize) {
+    let mut device = device_in(GRID, rank);
+    let hosts = device.cores().mesh().hosts();
+    let found = run(&mut device, &inputs(rank, 3), |x| x.all_reduce_hosts(ReduceKind::Sum, hosts));
+    let (_, place) = GRID.place(rank);
+    for (core, found) in found.iter().enumerate() {
+        let of_hosts =
+            |element| (0..GRID.data).map(move |it| value(GRID.host(it, place), core, element));
+        let expected: Vec<f32> = (0..3).map(|element| of_hosts(element).sum()).collect();
+        assert_eq!(found.to_f32().unwrap(), expected);
     }
 }
 

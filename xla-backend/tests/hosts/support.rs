@@ -1,12 +1,14 @@
 //! Clients, meshes and runs of the checks.
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
-use traind_xla::mesh::Mesh;
+use traind_xla::mesh::{HostGrid, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, StepInput};
 use traind_xla::{Result, Shape, Tensor};
 
 pub(crate) const HOSTS: usize = 2;
 pub(crate) const DEVICES: usize = 2;
+/// Of another test, in which two hosts have the same stages.
+pub(crate) const GRID: HostGrid = HostGrid { data: 2, pipeline: 2, pipeline_is_slower: false };
 
 pub(crate) fn client(devices: usize) -> Client {
     let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();
@@ -16,7 +18,12 @@ pub(crate) fn client(devices: usize) -> Client {
 
 /// This host's devices, on the `data` axis alone.
 pub(crate) fn device(rank: usize) -> LazyDevice {
-    let mesh = Mesh::data_parallel(DEVICES).unwrap().on_hosts(HOSTS, rank).unwrap();
+    device_in(HostGrid::of_data(HOSTS), rank)
+}
+
+/// The same in a grid of hosts.
+pub(crate) fn device_in(grid: HostGrid, rank: usize) -> LazyDevice {
+    let mesh = Mesh::data_parallel(DEVICES).unwrap().on_grid(grid, rank).unwrap();
     LazyDevice::new(LocalCores::of_host(client(DEVICES), mesh).unwrap(), None, false)
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use traind_xla::Error;
-use traind_xla::mesh::{Axis, Coordinates, Mesh, Placement};
+use traind_xla::mesh::{Axis, Coordinates, HostGrid, Mesh, Placement};
 use traind_xla::runtime::{JobCores, LocalCores};
 
 use crate::evaluator::CLIENT;
@@ -133,6 +133,30 @@ fn hosts_divide_batches_and_have_replicas_of_their_own() {
     assert_eq!(third.to_string(), "3 hosts × data 2 × tensor 2 × pipeline 1");
     let error = one.on_hosts(3, 3).unwrap_err().to_string();
     assert!(error.ends_with("there is no host 3 among 3"), "{error}");
+}
+
+/// Four hosts with two stages each, of which two hosts have the same.
+#[test]
+fn hosts_of_a_pipeline_have_other_stages_and_the_same_rows() {
+    let one = Mesh::new(2, 1, 2, Placement::Cluster).unwrap();
+    for (pipeline_is_slower, rows, stages) in [
+        (false, [0..2, 0..2, 2..4, 2..4], [0..2, 2..4, 0..2, 2..4]),
+        (true, [0..2, 2..4, 0..2, 2..4], [0..2, 0..2, 2..4, 2..4]),
+    ] {
+        let grid = HostGrid { data: 2, pipeline: 2, pipeline_is_slower };
+        let hosts = (0..4).map(|host| one.clone().on_grid(grid, host).unwrap());
+        let hosts: Vec<Mesh> = hosts.collect();
+        assert_eq!(hosts.iter().map(Mesh::own_data_shards).collect::<Vec<_>>(), rows);
+        assert_eq!(hosts.iter().map(Mesh::own_stages).collect::<Vec<_>>(), stages);
+        for (host, mesh) in hosts.iter().enumerate() {
+            let (data, pipeline) = grid.place(host);
+            assert_eq!((grid.host(data, pipeline), mesh.host()), (host, host));
+            // Reductions reach the hosts with the same stages.
+            assert_eq!((mesh.hosts(), mesh.data_shards()), (2, 4));
+        }
+        let text = "4 hosts, 2 of them in a pipeline, × data 2 × tensor 1 × pipeline 2";
+        assert_eq!(hosts[0].to_string(), text);
+    }
 }
 
 /// Four cores on two hosts: this process drives the second and the fourth.

@@ -44,7 +44,7 @@ pub(crate) fn measure() -> anyhow::Result<()> {
 }
 
 fn measure_as(rank: usize) -> anyhow::Result<Mpi> {
-    let process = Process { rank, size: PROCESSES, pmi: None };
+    let process = Process { rank, size: PROCESSES, group: 0, pmi: None };
     let Cost { latency_seconds, bytes_per_second } = Cost::measure(&installed_library(), process)?;
     Ok(Mpi { latency_seconds, bytes_per_second })
 }

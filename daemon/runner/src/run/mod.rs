@@ -359,7 +359,7 @@ fn start_mpi(context: &Context) -> RunResult<()> {
     let is_cpu = spec.job.resources.platform == Platform::Cpu;
     let Some(connection) = hosts.serve_mpi()?.filter(|_| is_cpu) else { return Ok(()) };
     let pmi = Some(PmiServer { connection: connection.into() });
-    let process = Process { rank: hosts.rank(), size: hosts.size(), pmi };
+    let process = Process { rank: hosts.rank(), size: hosts.size(), group: 0, pmi };
     let devices = spec.cores.len();
     let start = move || World::start(&traind_mpi::installed_library(), process, devices).map(drop);
     let started = context.stop.abandon("mpi-start", Duration::ZERO, start)?;

@@ -1,4 +1,4 @@
-//! The same replica of every host gets the sum, or an extreme, of all their values. XLA's programs for
+//! The same replica of every host with the same stages gets the sum, or an extreme, of all their values. XLA's programs for
 //! CPU devices end at their process, so that MPI carries this one; on other platforms one program
 //! spans all hosts.
 
@@ -22,7 +22,7 @@ struct AllReduceHosts {
 }
 
 impl Tensor {
-    /// Combines the tensor element by element with those of the same replica of all `hosts`. Values
+    /// Combines the tensor element by element with those of the same replica of all `hosts` with the same stages. Values
     /// in half precision are combined in float32.
     pub fn all_reduce_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
         let op = AllReduceHosts { kind, hosts };

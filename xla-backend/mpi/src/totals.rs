@@ -1,0 +1,56 @@
+//! Counts of what was exchanged, for [`Statistics`].
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::message::{Direction, Message};
+use crate::world::Statistics;
+
+/// Kept by the engine's thread, and read by others.
+#[derive(Default)]
+pub(crate) struct Totals(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    /// `busy` without the reductions under way.
+    ended: Statistics,
+    /// Since when at least one reduction is under way.
+    busy_since: Option<Instant>,
+}
+
+impl Totals {
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.change(|counts| counts.ended)
+    }
+
+    pub(crate) fn reduction_begun(&self, bytes: usize) {
+        self.change(|Counts { ended, busy_since }| {
+            busy_since.get_or_insert_with(Instant::now);
+            ended.calls += 1;
+            ended.bytes += bytes as u64;
+            ended.pending += 1;
+        });
+    }
+
+    pub(crate) fn reduction_ended(&self) {
+        self.change(|Counts { ended, busy_since }| {
+            ended.pending -= 1;
+            if ended.pending == 0 {
+                ended.busy += busy_since.take().map(|since| since.elapsed()).unwrap_or_default();
+            }
+        });
+    }
+
+    pub(crate) fn message_begun(&self, message: &Message) {
+        if message.direction == Direction::Sent {
+            self.change(|counts| {
+                counts.ended.messages += 1;
+                counts.ended.message_bytes += message.bytes.len() as u64;
+            });
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
