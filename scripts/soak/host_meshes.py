@@ -20,7 +20,13 @@ DEVICES = 8
 BATCH = 16
 # Of losses, relative, and of weights, relative to the largest one.
 LIMIT = 1e-5
-MESHES = {"D": {}, "D-T2": {"tensor": 2}, "D-P2": {"pipeline": 2}}
+MESHES = {
+    "D": {},
+    "D-T2": {"tensor": 2},
+    "D-P2": {"pipeline": 2},
+    # Stages on different hosts, where there are several.
+    "D-P2-far": {"pipeline": 2, "placement": "PDT"},
+}
 
 
 def main():
@@ -40,7 +46,7 @@ def check(arguments, folder, name, mesh):
     """Prints how far each number of hosts, and each resumed run, is from one host. Returns how many are too far."""
     saved = {hosts: Run(arguments, folder, f"{name}-{hosts}", hosts, mesh) for hosts in HOSTS}
     whole, bad = result(saved[1]), 0
-    print(f"{name:<6} from \\ to  whole" + "".join(f"{hosts:>12}" for hosts in HOSTS), flush=True)
+    print(f"{name:<8} from \\ to  whole" + "".join(f"{hosts:>12}" for hosts in HOSTS), flush=True)
     for source, run in saved.items():
         checkpoint = str(run.folder / "out" / f"checkpoint-{SAVED}")
         cells = [distance(whole, result(run))]
@@ -48,7 +54,7 @@ def check(arguments, folder, name, mesh):
             resumed = Run(arguments, folder, f"{name}-{source}-to-{target}", target, mesh, checkpoint)
             cells.append(distance(whole, result(resumed)))
         bad += sum(cell > 1 for cell in cells)
-        print(f"{source:>13} hosts" + "".join(f"{cell:>12.4f}" for cell in cells), flush=True)
+        print(f"{source:>15} hosts" + "".join(f"{cell:>12.4f}" for cell in cells), flush=True)
     return bad
 
 

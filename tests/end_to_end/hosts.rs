@@ -36,17 +36,17 @@ fn start(host: &Host, draft: &Draft, hosts: usize) -> Runners {
     Runners::start(host, draft, &job_file(draft, hosts), hosts)
 }
 
-fn weights(draft: &Draft) -> Vec<f32> {
+pub(crate) fn weights(draft: &Draft) -> Vec<f32> {
     let weights = Weights::read(draft.path("out/model.safetensors"));
     weights.names().iter().flat_map(|name| weights.values(name)).collect()
 }
 
-fn bits(values: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
 #[track_caller]
-fn assert_close<'a>(
+pub(crate) fn assert_close<'a>(
     name: &str,
     found: impl IntoIterator<Item = &'a f64>,
     expected: impl IntoIterator<Item = &'a f64>,
@@ -61,12 +61,12 @@ fn assert_close<'a>(
     }
 }
 
-fn series(draft: &Draft, key: &str) -> Vec<f64> {
+pub(crate) fn series(draft: &Draft, key: &str) -> Vec<f64> {
     let state: TrainerState = draft.output("out").trainer_state();
     state.series(key)
 }
 
-fn is_skipped() -> bool {
+pub(crate) fn is_skipped() -> bool {
     let skipped = !Runners::are_possible();
     if skipped {
         eprintln!("skipped: MPI is not installed: run `traind plugins install mpi`");

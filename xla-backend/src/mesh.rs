@@ -220,7 +220,7 @@ impl Mesh {
     }
 
     /// The place of this host among those with the same stages.
-    fn data_place(&self) -> usize {
+    pub fn data_place(&self) -> usize {
         self.grid.place(self.host).0
     }
 

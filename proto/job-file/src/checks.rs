@@ -1,5 +1,6 @@
 //! Fields checked against each other.
 
+use crate::mesh_checks;
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
@@ -268,8 +269,7 @@ fn check_eval_strategy(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_parallel(job: &JobFile, problems: &mut Problems) {
-    let (parallel, cores) = (&job.parallel, job.resources.cores);
-    let other = u64::from(parallel.tensor) * u64::from(parallel.pipeline);
+    let parallel = &job.parallel;
     if parallel.auto {
         check_auto(parallel, problems);
     }
@@ -277,34 +277,10 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
         let description = "has no effect with parallel.tensor: 1, which divides no layers";
         problems.warning(FIELD_UNUSED, "parallel.sequence_parallel", description);
     }
-    match parallel.data {
-        Some(data) if u64::from(data) * other != u64::from(job.resources.total_cores()) => {
-            let (product, cores) = (u64::from(data) * other, asked_cores(job));
-            let description = format!("data x tensor x pipeline is {product}, but {cores}");
-            problems.violation("parallel", description);
-        }
-        // Each host has whole groups of cores that share a copy of the model.
-        _ if u64::from(cores) % other != 0 => {
-            let of_host = if job.resources.hosts > 1 { " of a host" } else { "" };
-            let description = format!(
-                "tensor x pipeline is {other}, which does not divide {cores} cores{of_host}"
-            );
-            problems.violation("parallel", description);
-        }
-        _ => {}
-    }
+    mesh_checks::check(job, problems);
     check_placement(job, problems);
     check_pipeline(job, problems);
     check_offload(parallel, problems);
-}
-
-/// The product that `data x tensor x pipeline` must equal.
-fn asked_cores(job: &JobFile) -> String {
-    let (hosts, cores) = (job.resources.hosts, job.resources.cores);
-    match hosts {
-        1 => format!("resources.cores is {cores}"),
-        _ => format!("resources.hosts x cores is {}", hosts * cores),
-    }
 }
 
 /// Refuses keys that the planner would choose.
@@ -331,8 +307,9 @@ fn check_placement(job: &JobFile, problems: &mut Problems) {
         return;
     }
     let between = order.chars().skip_while(|letter| *letter != 'T').skip(1);
-    let size =
-        |letter| if letter == 'D' { job.host_data_parallel_size() } else { parallel.pipeline };
+    let size = |letter| {
+        if letter == 'D' { job.host_data_parallel_size() } else { job.host_pipeline_size() }
+    };
     if between.map(size).any(|size| size > 1) {
         let works = order.replace('T', "") + "T";
         let description = format!(

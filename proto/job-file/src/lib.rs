@@ -17,6 +17,7 @@ mod field_doc;
 mod field_type;
 mod host_checks;
 mod hub_checks;
+mod mesh_checks;
 mod node;
 mod notify_checks;
 mod overrides;

@@ -52,9 +52,19 @@ struct Shared {
     energy_joules: Option<f64>,
     busy: BusyMeter,
     work: WorkMeter,
-    /// The pipeline stage of each core; empty without a pipeline.
-    stages: Vec<usize>,
+    stages: CoreStages,
     bubbles: BubbleMeter,
+}
+
+/// The pipeline stages of this host's cores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoreStages {
+    /// Of each core, among the stages of this host; empty without a pipeline.
+    pub of_cores: Vec<usize>,
+    /// The first of them among those of all hosts.
+    pub first: usize,
+    /// The number of stages of all hosts.
+    pub count: usize,
 }
 
 impl Activity {
@@ -71,7 +81,7 @@ impl Activity {
             energy_joules: None,
             busy: BusyMeter::new(Instant::now()),
             work: WorkMeter::new(Instant::now(), HISTORY),
-            stages: Vec::new(),
+            stages: CoreStages::default(),
             bubbles: BubbleMeter::new(HISTORY),
         };
         Activity { shared: Arc::new(Mutex::new(shared)) }
@@ -110,7 +120,7 @@ impl Activity {
     }
 
     /// Sets the pipeline stage of each core.
-    pub(crate) fn set_stages(&self, stages: Vec<usize>) {
+    pub(crate) fn set_stages(&self, stages: CoreStages) {
         self.lock().stages = stages;
     }
 
@@ -123,13 +133,13 @@ impl Activity {
     pub(crate) fn stages(&self) -> Vec<StageUsage> {
         let now = Instant::now();
         let shared = self.lock();
-        let count = shared.stages.iter().max().map_or(0, |last| last + 1);
+        let CoreStages { of_cores, first, count } = &shared.stages;
         let usage = |stage: &usize| StageUsage {
-            stage: *stage as u32,
-            stages: count as u32,
+            stage: (first + stage) as u32,
+            stages: *count as u32,
             bubble_percent: 100.0 * shared.bubbles.share(now, *stage),
         };
-        shared.stages.iter().map(usage).collect()
+        of_cores.iter().map(usage).collect()
     }
 
     /// Sets the energy that the job has used, in joules.

@@ -7,9 +7,9 @@ use super::window::Window;
 /// The times of a batch that passed through a pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct PipelineTime {
-    /// From the launch of its first program to the end of its last.
+    /// From its start to the end of its last program on this host.
     pub span: Duration,
-    /// The time that each stage spent in its programs.
+    /// The time that each stage of this host spent in its programs.
     pub busy: Vec<Duration>,
 }
 

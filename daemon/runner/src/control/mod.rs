@@ -15,7 +15,7 @@ mod stop;
 mod window;
 mod work;
 
-pub(crate) use activity::Activity;
+pub(crate) use activity::{Activity, CoreStages};
 pub(crate) use bubbles::PipelineTime;
 pub(crate) use downloads::Downloads;
 pub(crate) use journal::{Journal, print_line};

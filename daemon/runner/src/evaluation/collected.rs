@@ -28,7 +28,7 @@ impl<T: Message + Default> Collected<T> {
         Collected { plans: Vec::new(), results: Vec::new() }
     }
 
-    /// Adds the results of a batch, one for each of this host's shards.
+    /// Adds the results of a batch, one for each of this host's shards, or none where another host has them.
     pub(super) fn add(&mut self, batch: &HostBatch, results: impl IntoIterator<Item = T>) {
         self.plans.push(batch.scheduled.plan.clone());
         self.results.extend(results);
@@ -48,9 +48,11 @@ impl<T: Message + Default> Collected<T> {
                 None => return Ok(()),
             },
         };
-        let mut by_host: Vec<_> = by_host.into_iter().map(Vec::into_iter).collect();
+        // In a pipeline over hosts, those with its last stage have results.
+        let with_results = by_host.into_iter().filter(|results: &Vec<T>| !results.is_empty());
+        let mut by_host: Vec<_> = with_results.map(Vec::into_iter).collect();
         for plan in &plans {
-            let own = plan.cores / by_host.len();
+            let own = plan.cores / by_host.len().max(1);
             let shards = by_host.iter_mut().flat_map(|results| results.take(own));
             place(plan, shards.collect())?;
         }

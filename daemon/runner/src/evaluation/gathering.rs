@@ -37,10 +37,17 @@ impl Gathering {
         Gathering { readout, labelled, collected: Collected::new() }
     }
 
-    /// Adds the results of a batch, of which `fetched` has those of each data shard of this host.
-    pub(super) fn add(&mut self, batch: &UploadedBatch, fetched: &Fetched) -> RunResult<()> {
+    /// Adds the results of a batch, of which `fetched` has those of each data shard of this host; `None` where another
+    /// host has them.
+    pub(super) fn add(
+        &mut self,
+        batch: &UploadedBatch,
+        fetched: Option<&Fetched>,
+    ) -> RunResult<()> {
         let shards = 0..batch.host.cores.len();
-        let results = shards.map(|shard| self.result(batch, fetched, shard));
+        let results = fetched
+            .into_iter()
+            .flat_map(|fetched| shards.clone().map(|shard| self.result(batch, fetched, shard)));
         let results = results.collect::<RunResult<Vec<_>>>()?;
         self.collected.add(&batch.host, results);
         Ok(())

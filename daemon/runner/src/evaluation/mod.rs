@@ -198,7 +198,7 @@ impl Evaluator {
         for uploaded in Prefetcher::spawn(batches, self.collator.clone(), upload)? {
             let Prefetched { batch, .. } = uploaded?;
             let fetched = session.evaluate(self.program(), &batch)?;
-            gathering.add(&batch, &fetched)?;
+            gathering.add(&batch, fetched.as_ref())?;
         }
         gathering.finish(&self.hosts, self.split.set.len())
     }

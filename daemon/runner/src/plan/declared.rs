@@ -1,7 +1,6 @@
 //! The programs of a job with their variables, ready to be recorded without a device.
 
 use traind_job_file::JobFile;
-use traind_xla::mesh::Axis;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
@@ -26,8 +25,7 @@ impl Declared {
     ) -> RunResult<Declared> {
         let (platform, mesh) = (job.resources.platform.to_string(), mesh(job)?);
         let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
-        let mut recorders: Vec<Recorder> =
-            (0..mesh.size(Axis::Pipeline)).map(|_| recorder()).collect();
+        let mut recorders: Vec<Recorder> = (0..pipeline.stages).map(|_| recorder()).collect();
         let PlannedModel { model, inputs, readout, .. } = planned;
         let places = pipeline.places(model.as_ref()).into_iter().enumerate();
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
@@ -40,7 +38,7 @@ impl Declared {
     /// What the state of a stage takes, and the bytes of all of its variables.
     pub(super) fn state(&self, stage: usize) -> (StateBytes, u64) {
         let recorder = &self.recorders[stage];
-        (self.programs.states[stage].bytes(recorder), recorder.variable_bytes() as u64)
+        (self.programs.state(stage).bytes(recorder), recorder.variable_bytes() as u64)
     }
 
     /// Records a program, with the recorder of its stage.

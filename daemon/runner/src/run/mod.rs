@@ -32,7 +32,7 @@ use crate::output::{self, Reports};
 use crate::progress::{BestRule, PlateauRule, Progress};
 use crate::remote::Publication;
 use crate::session::Session;
-use crate::state::step_metrics;
+use crate::state::{mesh_of_host, step_metrics};
 use crate::training::{EvaluationsAndCheckpoints, Ledger, StepLog, Trainer, Updates, prefetch};
 
 pub(crate) use context::Context;
@@ -359,7 +359,9 @@ fn start_mpi(context: &Context) -> RunResult<()> {
     let is_cpu = spec.job.resources.platform == Platform::Cpu;
     let Some(connection) = hosts.serve_mpi()?.filter(|_| is_cpu) else { return Ok(()) };
     let pmi = Some(PmiServer { connection: connection.into() });
-    let process = Process { rank: hosts.rank(), size: hosts.size(), group: 0, pmi };
+    // Programs reduce over the hosts with the same stages.
+    let group = mesh_of_host(&spec.job, hosts.rank())?.pipeline_place();
+    let process = Process { rank: hosts.rank(), size: hosts.size(), group, pmi };
     let devices = spec.cores.len();
     let start = move || World::start(&traind_mpi::installed_library(), process, devices).map(drop);
     let started = context.stop.abandon("mpi-start", Duration::ZERO, start)?;

@@ -14,6 +14,7 @@ use super::first_uses::FirstUses;
 use super::inputs::Inputs;
 use super::{Context, equality};
 use crate::checkpoint::{Recipe, Resumed};
+use crate::control::CoreStages;
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
@@ -38,7 +39,7 @@ pub(super) struct Prepared {
 
 pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let hosts = &context.hosts;
-    let mesh = state::mesh(&context.spec.job)?.on_hosts(hosts.size(), hosts.rank())?;
+    let mesh = state::mesh_of_host(&context.spec.job, hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
@@ -144,7 +145,7 @@ impl Inputs {
             programs.declare_generation(writer.step(), devices[0].recorder_mut(), evaluated)?;
         }
         report_pipeline(context, &programs)?;
-        context.reporter.activity.set_stages(stages_of(cores.mesh()));
+        context.reporter.activity.set_stages(stages_of(cores.mesh(), &programs));
         for (state, device) in programs.states.iter().zip(&mut devices) {
             offload(job, state, device)?;
             state.start(device, &start)?;
@@ -169,11 +170,13 @@ impl Inputs {
     }
 }
 
-/// The pipeline stage of each core; empty without a pipeline.
-fn stages_of(mesh: &Mesh) -> Vec<usize> {
-    match mesh.size(Axis::Pipeline) {
-        1 => Vec::new(),
-        _ => (0..mesh.replica_count()).map(|core| mesh.coordinates(core).pipeline).collect(),
+/// The pipeline stage of each core of this host; none without a pipeline.
+fn stages_of(mesh: &Mesh, programs: &JobPrograms) -> CoreStages {
+    let cores = if programs.pipeline.is_divided() { mesh.replica_count() } else { 0 };
+    CoreStages {
+        of_cores: (0..cores).map(|core| mesh.coordinates(core).pipeline).collect(),
+        first: programs.stages.start,
+        count: programs.pipeline.stages,
     }
 }
 

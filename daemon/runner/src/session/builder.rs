@@ -13,7 +13,7 @@ use crate::error::RunResult;
 use crate::step::{JobPrograms, ProgramShape};
 
 pub(super) struct ProgramBuilder<C> {
-    /// Of each stage.
+    /// Of each stage of this host.
     pub compilers: Vec<C>,
     pub programs: Arc<JobPrograms>,
     pub reporter: Reporter,
@@ -23,7 +23,7 @@ pub(super) struct ProgramBuilder<C> {
 impl<C: ProgramCompiler> ProgramBuilder<C> {
     /// Compiles a program and writes its files.
     pub(super) fn build(&self, shape: ProgramShape) -> RunResult<CompiledProgram<C::Step>> {
-        let compiler = &self.compilers[self.programs.stage_of(&shape)];
+        let compiler = &self.compilers[self.programs.stage_of(&shape) - self.programs.stages.start];
         let recorder = compiler.recorder();
         let recorded = self.programs.record(recorder, shape)?;
         let description = program_files::describe(shape.key(), recorder, &recorded);

@@ -17,7 +17,7 @@ impl Session {
             return Ok(());
         }
         let trained = self.values()?;
-        self.set_held_parameters(&self.evaluated(&trained)?)?;
+        self.replace(&self.evaluated(&trained)?)?;
         self.trained = Some(trained);
         Ok(())
     }
@@ -25,9 +25,15 @@ impl Session {
     /// Returns to the weights that are trained.
     pub(crate) fn end_evaluation(&mut self) -> RunResult<()> {
         match self.trained.take() {
-            Some(trained) => self.set_held_parameters(&trained),
+            Some(trained) => self.replace(&trained),
             None => Ok(()),
         }
+    }
+
+    /// Replaces the saved parameters of this host's stages, and what stages of other hosts borrow of them.
+    fn replace(&mut self, parts: &ArrayParts) -> RunResult<()> {
+        self.set_held_parameters(parts)?;
+        self.return_loans()
     }
 
     /// Copies to the host what this host saves of the parameters that are saved.

@@ -50,7 +50,7 @@ use program_files::ProgramFiles;
 use program_queue::ProgramQueue;
 
 pub(crate) struct Session<D: ProgramDevice = LazyDevice> {
-    /// The cores of each stage of the pipeline; one where there is none.
+    /// The cores of each pipeline stage of this host; one where there is no pipeline.
     devices: Vec<D>,
     pub programs: Arc<JobPrograms>,
     queue: ProgramQueue<D::Compiler>,
@@ -103,7 +103,7 @@ impl<D: ProgramDevice> Session<D> {
 
     fn device_of(&mut self, shape: &ProgramShape) -> &mut D {
         let stage = self.programs.stage_of(shape);
-        &mut self.devices[stage]
+        &mut self.devices[stage - self.programs.stages.start]
     }
 
     /// Installs the programs compiled since the last launch. Fails if one could not be compiled.
@@ -151,16 +151,16 @@ impl<D: ProgramDevice> Session<D> {
         self.reporter.activity.set_memory(self.memory());
     }
 
-    /// The memory that the run uses on each core of the fullest stage, by the programs compiled so far.
+    /// The memory that the run uses on each core of the fullest stage of this host, by the programs compiled so far.
     fn memory(&self) -> MemoryUsage {
-        let stages = (0..self.devices.len()).map(|stage| self.stage_memory(stage));
+        let stages = (0..self.devices.len()).map(|place| self.stage_memory(place));
         let bytes = |memory: &MemoryUsage| memory.parameters_bytes + memory.optimizer_bytes;
         stages.max_by_key(bytes).unwrap_or_default()
     }
 
-    fn stage_memory(&self, stage: usize) -> MemoryUsage {
-        let recorder = self.queue.recorder(stage);
-        let state = self.programs.states[stage].bytes(recorder);
+    fn stage_memory(&self, place: usize) -> MemoryUsage {
+        let recorder = self.queue.recorder(place);
+        let state = self.programs.states[place].bytes(recorder);
         let parameters_bytes = state.parameters;
         let costs = self.costs.values();
         // Caches of generation exist one at a time, while nothing trains.
@@ -267,24 +267,26 @@ impl Session {
         Ok(Launch::new(programs, start.elapsed()))
     }
 
-    /// Runs `program` for a batch; returns the values that it fetches for each data shard of this host.
+    /// Runs `program` for a batch; returns the values that it fetches for each data shard of this host. `None` where
+    /// the last stage, which has them, is on another host.
     pub(crate) fn evaluate(
         &mut self,
         program: Program,
         batch: &UploadedBatch,
-    ) -> RunResult<Fetched> {
+    ) -> RunResult<Option<Fetched>> {
         let fetched = match self.programs.pipeline.is_divided() {
             true => self.pass_evaluated_batch(program, batch),
             false => {
                 let launched = self.launch(batch.shape(program), batch.whole())?;
-                launched.fetch().map_err(RunError::from)
+                launched.fetch().map(Some).map_err(RunError::from)
             }
         };
         self.reporter.activity.program_finished();
+        let Some(fetched) = fetched? else { return Ok(None) };
         let cores = self.devices[0].cores();
         let shards = 0..cores.mesh().size(Axis::Data);
         let first = shards.map(|shard| cores.core_at(Coordinates::of_data_shard(shard)));
-        Ok(fetched?.of_cores(&first.collect::<Result<Vec<_>, _>>()?))
+        Ok(Some(fetched.of_cores(&first.collect::<Result<Vec<_>, _>>()?)))
     }
 
     fn model(&self) -> &dyn Model {
@@ -293,7 +295,8 @@ impl Session {
 
     /// Whether hosts hold different parts of the state, so that all of them save it together. The same on all hosts.
     pub(crate) fn is_over_hosts(&self) -> bool {
-        self.programs.states.iter().any(TrainState::is_over_hosts)
+        let has_far_stages = self.programs.stages.len() < self.programs.pipeline.stages;
+        has_far_stages || self.programs.states.iter().any(TrainState::is_over_hosts)
     }
 
     /// The places of the parameters that are saved: with adapters, of those that are trained.
@@ -303,10 +306,11 @@ impl Session {
         specs.filter(|(_, spec)| model.adapters().saves(spec)).map(|(place, _)| place)
     }
 
-    /// A parameter on the stage that updates it, and that stage's device.
+    /// A parameter on the stage that updates it, and that stage's device, if it is on this host.
     fn owned(&self, place: usize) -> Option<(&ParameterState, &LazyDevice)> {
         let stage = self.programs.pipeline.owner(&self.model().parameters()[place]);
-        Some((self.programs.states[stage].parameter(place)?, &self.devices[stage]))
+        let own = self.programs.own_place(stage)?;
+        Some((self.programs.states[own].parameter(place)?, &self.devices[own]))
     }
 
     /// Copies to the host what this host holds of the parameters that are saved.
@@ -342,10 +346,12 @@ impl Session {
         scale.map(|scale| scale.values(&self.devices[0])).transpose()
     }
 
-    /// The bytes of all parameters, and of all whole slots.
+    /// The bytes of all parameters, and of all whole slots. Stages of other hosts count as much as those of this one.
     pub(crate) fn host_bytes(&self) -> (u64, u64) {
         let bytes = self.programs.states.iter().map(TrainState::host_bytes);
-        bytes.fold((0, 0), |sum, of_stage| (sum.0 + of_stage.0, sum.1 + of_stage.1))
+        let own = bytes.fold((0, 0), |sum, of_stage| (sum.0 + of_stage.0, sum.1 + of_stage.1));
+        let hosts = (self.programs.pipeline.stages / self.programs.stages.len()) as u64;
+        (hosts * own.0, hosts * own.1)
     }
 
     /// Replaces the parameters that are saved for evaluation. The optimizer's copies are not

@@ -18,7 +18,7 @@ use crate::error::RunResult;
 pub(crate) struct Distribution {
     sharding: Sharding,
     layout: Layout,
-    /// The number of this host.
+    /// The place of this host among those with the same stages.
     host: usize,
 }
 

@@ -40,7 +40,7 @@ use layout::{Layout, Shards};
 
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
 pub(crate) use layout::SHARDED_ELEMENTS_MIN;
-pub(crate) use mesh::mesh;
+pub(crate) use mesh::{mesh, mesh_of_host};
 pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue, Place};
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;

@@ -82,7 +82,7 @@ pub(super) fn declare(
         // A slot of another shape belongs to an optimizer that updates whole parameters alone.
         let distribution = match shape == spec.shape {
             true => of_parameter.clone(),
-            false => Distribution::replicated(Sharding::none(shape), recorder.mesh().host()),
+            false => Distribution::replicated(Sharding::none(shape), recorder.mesh().data_place()),
         };
         let name = format!("{}.{name}", spec.name);
         let variable = recorder.declare(&name, distribution.held_shape());

@@ -11,7 +11,7 @@ use traind_models::{
 };
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput};
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Shape, Tensor};
 
 use super::BatchLayout;
 use super::preference::preference;
@@ -97,12 +97,17 @@ impl ForwardPass {
         sizes: &BatchSizes,
         names: [&str; 2],
     ) -> RunResult<Vec<StepInput>> {
+        let shapes = self.state_shapes(sizes)?;
+        Ok(names.into_iter().zip(shapes).map(|(name, shape)| StepInput::new(name, shape)).collect())
+    }
+
+    /// The shapes of the states between chunks.
+    pub(crate) fn state_shapes(&self, sizes: &BatchSizes) -> RunResult<Vec<Shape>> {
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions).div_ceil(self.position_shares),
             target_positions: sizes.get(BatchAxis::TargetPositions).div_ceil(self.position_shares),
         };
-        let shapes = self.chunks.state_shapes(self.model.as_ref(), sizes.rows(), lengths)?;
-        Ok(names.into_iter().zip(shapes).map(|(name, shape)| StepInput::new(name, shape)).collect())
+        Ok(self.chunks.state_shapes(self.model.as_ref(), sizes.rows(), lengths)?)
     }
 
     /// The bytes of the states between chunks.

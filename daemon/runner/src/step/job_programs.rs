@@ -2,6 +2,7 @@
 //! run compiles them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, Offload};
@@ -19,7 +20,9 @@ use crate::state::{Loan, ParameterState, Pipeline, Place, StateSettings, TrainSt
 
 pub(crate) struct JobPrograms {
     pub pipeline: Pipeline,
-    /// Of each stage.
+    /// The stages whose programs these are: those of this host, or all in a plan.
+    pub stages: Range<usize>,
+    /// Of each of these stages.
     pub states: Vec<TrainState>,
     /// The trained parameters that several stages read.
     pub loans: Vec<Loan>,
@@ -34,7 +37,7 @@ pub(crate) struct JobPrograms {
 }
 
 impl JobPrograms {
-    /// Declares the job's variables with the recorder of each stage. `inputs` are those that the
+    /// Declares the job's variables with the recorder of each stage of a host. `inputs` are those that the
     /// tokenizer provides.
     pub(crate) fn declare<'a>(
         job: &JobFile,
@@ -62,6 +65,8 @@ impl JobPrograms {
         // Only these know the hosts of the job.
         let stage = recorders.first().map(|recorder| recorder.mesh().of_stage());
         let stage = stage.map_or_else(|| Ok(mesh(job)?.of_stage()), RunResult::Ok)?;
+        let first = stage.pipeline_place() * recorders.len();
+        let stages = first..first + recorders.len();
         let train = TrainStep::of_job(job, forward.clone(), stage)?;
         let evaluate = EvalStep { forward, readout };
         let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
@@ -70,6 +75,7 @@ impl JobPrograms {
         let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
             TrainState::declare(recorder, model.as_ref(), optimizer, settings, places)
         };
+        let places = places.into_iter().skip(stages.start);
         let states = recorders.into_iter().zip(places).map(declare);
         let states = states.collect::<RunResult<Vec<_>>>()?;
         let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
@@ -77,6 +83,7 @@ impl JobPrograms {
         let horizon = job.parallel.activation_loading_horizon as usize;
         Ok(JobPrograms {
             pipeline,
+            stages,
             states,
             loans,
             train,
@@ -93,9 +100,25 @@ impl JobPrograms {
         self.pipeline.stage_of(shape.chunk.unwrap_or(0))
     }
 
-    /// The programs of the stages that together do what `shape` does, in the order of their first use:
-    /// itself where there is one stage.
+    /// The place of a stage among those whose programs these are.
+    pub(crate) fn own_place(&self, stage: usize) -> Option<usize> {
+        self.stages.contains(&stage).then(|| stage - self.stages.start)
+    }
+
+    /// The state of a stage, one of [`JobPrograms::stages`].
+    pub(crate) fn state(&self, stage: usize) -> &TrainState {
+        &self.states[stage - self.stages.start]
+    }
+
+    /// The programs of these stages that together, with those of other hosts, do what `shape` does, in the order of
+    /// their first use: itself where there is one stage.
     pub(crate) fn parts_of(&self, shape: ProgramShape) -> Vec<ProgramShape> {
+        let mut parts = self.parts_of_all(shape);
+        parts.retain(|part| self.stages.contains(&self.stage_of(part)));
+        parts
+    }
+
+    fn parts_of_all(&self, shape: ProgramShape) -> Vec<ProgramShape> {
         let (pipeline, program) = (&self.pipeline, shape.program);
         let is_divided = match program {
             Program::Update => self.updates_in_parts(),
@@ -112,7 +135,7 @@ impl JobPrograms {
                 forward.chain((0..chunks).rev().map(|chunk| part(program, chunk))).collect()
             }
             Program::Update => {
-                let stages = || 0..pipeline.stages;
+                let stages = || self.stages.clone();
                 let reduce = stages().map(|stage| part(Program::Reduce, stage));
                 let updates = stages().flat_map(|stage| self.update_shapes(stage));
                 reduce.chain(updates).collect()
@@ -126,10 +149,10 @@ impl JobPrograms {
         self.pipeline.is_divided() || self.offload.optimizer
     }
 
-    /// The programs that update a stage, in their order.
+    /// The programs that update one of these stages, in their order.
     pub(crate) fn update_shapes(&self, stage: usize) -> Vec<ProgramShape> {
         let shape = ProgramShape::update().of_chunk(stage);
-        let parts = 0..self.states[stage].update_parts().len();
+        let parts = 0..self.state(stage).update_parts().len();
         parts.map(|part| ProgramShape { part, ..shape }).collect()
     }
 
@@ -173,7 +196,7 @@ impl JobPrograms {
     pub(crate) fn lent_bytes(&self, stage: usize) -> u64 {
         let own = |loan: &&Loan| loan.borrower == stage || loan.owner == stage;
         let shapes = self.loans.iter().filter(own).filter_map(|loan| {
-            self.states[stage].parameter(loan.parameter).and_then(ParameterState::sum_shape)
+            self.state(stage).parameter(loan.parameter).and_then(ParameterState::sum_shape)
         });
         shapes.map(|shape| shape.size_bytes() as u64).sum()
     }
@@ -223,7 +246,7 @@ impl JobPrograms {
     ) -> RunResult<RecordedStep> {
         let ProgramShape { program, sizes, chunk, part } = shape;
         let (chunk, stage, is_part) = (chunk.unwrap_or(0), self.stage_of(&shape), chunk.is_some());
-        let (train, state) = (&self.train, &self.states[stage]);
+        let (train, state) = (&self.train, self.state(stage));
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
             Program::Forward => train.record_forward(recorder, state, (&sizes, chunk)),

@@ -24,6 +24,16 @@ pub(crate) enum Direction {
 }
 
 impl Pass {
+    /// The name by which the values of another chunk reach this pass, and that chunk. `last_chunk` is that whose
+    /// backward pass includes the forward one, if there are backward passes.
+    pub(crate) fn reads(self, last_chunk: Option<usize>) -> Option<(Pass, usize)> {
+        match self.direction {
+            Direction::Backward if Some(self.chunk) != last_chunk => Some((self, self.chunk + 1)),
+            _ if self.chunk == 0 => None,
+            _ => Some((Pass { direction: Direction::Forward, ..self }, self.chunk - 1)),
+        }
+    }
+
     /// The passes that have to end before this one starts.
     pub(crate) fn needs(self, last_chunk: usize) -> Vec<Pass> {
         let Pass { direction, chunk, micro } = self;

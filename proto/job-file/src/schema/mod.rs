@@ -4,6 +4,7 @@ pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod dpo;
 pub(crate) mod generation;
+mod host_grid;
 pub(crate) mod kubernetes;
 pub(crate) mod model;
 pub(crate) mod notify;
@@ -170,11 +171,6 @@ impl JobFile {
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
         self.parallel.data.unwrap_or(self.resources.total_cores() / other)
-    }
-
-    /// The number of cores of one host that each see different rows of a batch.
-    pub fn host_data_parallel_size(&self) -> u32 {
-        self.data_parallel_size() / self.resources.hosts.max(1)
     }
 
     /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`

@@ -19,7 +19,7 @@ section! {
         /// Number of cores that see different rows of a batch (data parallelism); defaults to all
         /// that `tensor` and `pipeline` leave.
         data: Option<u32> = None, in 1.0..=65536.0;
-        /// Number of cores that share each layer (tensor parallelism): each has some of its
+        /// Number of cores of a host that share each layer (tensor parallelism): each has some of its
         /// attention heads and inner features, and part of the vocabulary. They all see the same
         /// rows. Must divide the model's attention heads and inner width.
         tensor: u32 = 1, in 1.0..=1024.0;
@@ -28,7 +28,8 @@ section! {
         /// activations. No effect if `tensor` is 1.
         sequence_parallel: bool = false;
         /// Number of pipeline stages: groups of cores that each hold some of the layers, through
-        /// which the rows of a batch pass in turn. At most the number of the model's layers.
+        /// which the rows of a batch pass in turn. At most the number of the model's layers. On several
+        /// hosts with CPUs, stages that do not fit on each host are on different ones.
         pipeline: u32 = 1, in 1.0..=1024.0;
         /// Virtual stages per stage: parts of the model from different places. More of them reduce
         /// the idle time of stages, but send activations between stages more often.
@@ -39,8 +40,9 @@ section! {
         microbatches: Option<u32> = None, in 1.0..=65536.0;
         /// Order in which the job's cores on the host are assigned to the axes, by the initials of
         /// `data`, `pipeline` and `tensor`: cores along the last axis are neighbours, those along
-        /// the first are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. Results do not
-        /// depend on it, up to rounding. On Neuron, the cores that share layers must be neighbours.
+        /// the first are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. On several hosts with
+        /// CPUs, P before D also puts stages on different hosts. Results do not depend on it, up to
+        /// rounding. On Neuron, the cores that share layers must be neighbours.
         placement: CorePlacement = CorePlacement::Cluster;
         /// State to shard over the cores of the `data` axis. `shard_optimizer`: the optimizer state
         /// (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`: also parameters

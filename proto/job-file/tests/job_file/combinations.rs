@@ -23,7 +23,8 @@ fn fields_that_do_not_fit_each_other() {
     );
     check(
         "resources: {cores: 4}\nparallel: {data: 2}",
-        "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4",
+        "line 2: parallel: data x tensor x pipeline is 2, but resources.cores is 4; data 4 x tensor 1 x \
+         pipeline 1 works",
     );
     check(
         "parallel: {sequence_parallel_enabled: true}",

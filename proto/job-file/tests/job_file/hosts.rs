@@ -23,20 +23,57 @@ fn the_global_batch_counts_the_cores_of_all_hosts() {
 }
 
 #[test]
-fn groups_of_cores_that_share_a_copy_of_the_model_are_within_a_host() {
+fn meshes_that_the_hosts_cannot_form_are_refused_with_the_nearest_one() {
+    let of =
+        |hosts: &str, parallel: &str| format!("resources: {{{hosts}}}\nparallel: {{{parallel}}}");
     check(
-        "resources: {hosts: 2, cores: 4}\nparallel: {data: 4}",
-        "line 2: parallel: data x tensor x pipeline is 4, but resources.hosts x cores is 8",
+        &of("hosts: 2, cores: 4", "data: 4"),
+        "line 2: parallel: data x tensor x pipeline is 4, but resources.hosts x cores is 8; data 8 x \
+         tensor 1 x pipeline 1 works",
     );
     check(
-        "resources: {hosts: 2, cores: 4}\nparallel: {tensor: 4, pipeline: 2}",
-        "line 2: parallel: tensor x pipeline is 8, which does not divide 4 cores of a host",
+        &of("hosts: 2, cores: 4", "tensor: 4, pipeline: 3"),
+        "line 2: parallel: tensor x pipeline is 12, which does not divide 8 cores of all hosts; data 1 x \
+         tensor 4 x pipeline 2 works",
     );
-    check("resources: {hosts: 2, cores: 4}\nparallel: {tensor: 2, pipeline: 2}", "");
+    check(
+        &of("hosts: 2, cores: 4", "tensor: 8"),
+        "line 2: parallel: tensor is 8, which does not divide 4 cores of a host, within which layers are \
+         shared; data 2 x tensor 4 x pipeline 1 works",
+    );
+    check(
+        &of("platform: cuda, hosts: 2, cores: 4", "tensor: 2, pipeline: 4"),
+        "line 2: parallel: the 4 stages do not fit a host, and pipeline stages on different hosts need \
+         `resources.platform: cpu`; data 2 x tensor 2 x pipeline 2 works",
+    );
+    check(&of("hosts: 2, cores: 4", "tensor: 2, pipeline: 2"), "");
+    check(&of("hosts: 2, cores: 4", "tensor: 2, pipeline: 4"), "");
     check(
         "resources: {hosts: 0}",
         "line 1: resources.hosts: must be at least 1 and at most 4096, not 0",
     );
+}
+
+#[test]
+fn stages_are_on_different_hosts_where_one_has_too_few_cores_or_the_placement_says_so() {
+    let of = |resources: &str, parallel: &str| {
+        let job = job(&format!("resources: {{{resources}}}\nparallel: {{{parallel}}}"));
+        let on_host = (job.host_data_parallel_size(), job.host_pipeline_size());
+        ((job.data_hosts(), job.pipeline_hosts()), on_host)
+    };
+    assert_eq!(of("hosts: 2, cores: 2", "pipeline: 2"), ((2, 1), (1, 2)));
+    assert_eq!(of("hosts: 2, cores: 2", "pipeline: 4"), ((1, 2), (1, 2)));
+    assert_eq!(of("hosts: 4, cores: 2", "pipeline: 4"), ((2, 2), (1, 2)));
+    assert_eq!(of("hosts: 4, cores: 4", "pipeline: 4, tensor: 2"), ((2, 2), (1, 2)));
+    // Three stages fit no host of two cores evenly.
+    assert_eq!(of("hosts: 3, cores: 2", "pipeline: 3"), ((1, 3), (2, 1)));
+    assert_eq!(of("hosts: 3, cores: 2", "pipeline: 2"), ((3, 1), (1, 2)));
+    for placement in ["PDT", "PTD", "spread"] {
+        let parallel = format!("pipeline: 2, placement: {placement}");
+        assert_eq!(of("hosts: 2, cores: 2", &parallel), ((1, 2), (2, 1)));
+        assert_eq!(of("hosts: 2, cores: 2, platform: cuda", &parallel), ((2, 1), (1, 2)));
+    }
+    assert_eq!(of("hosts: 4, cores: 2", "pipeline: 2, placement: PDT"), ((2, 2), (2, 1)));
 }
 
 #[test]

@@ -132,13 +132,13 @@ fn one_fault_does_not_hide_another() {
            placement: near",
         "line 2: train.learning_rate: must be at least 0, not -1
          line 3: train.qqqqqq: is not a known key
-         line 4: parallel: data x tensor x pipeline is 3, but resources.cores is 1
+         line 4: parallel: data x tensor x pipeline is 3, but resources.cores is 1; data 1 x tensor 1 x pipeline 1 works
          line 6: parallel.placement: must be one of cluster, spread, DPT, DTP, PDT, PTD, TDP, TPD, not `near`",
     );
     check(
         "train: {learning_rate: -1}\nparallel: {data: 3}\ndata: {}",
         "line 1: train.learning_rate: must be at least 0, not -1
-         line 2: parallel: data x tensor x pipeline is 3, but resources.cores is 1
+         line 2: parallel: data x tensor x pipeline is 3, but resources.cores is 1; data 1 x tensor 1 x pipeline 1 works
          line 3: data.train: is required unless train.do_train is false",
     );
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use traind_xla::runtime::HostMemory;
 
-use super::stage::CoreTensors;
+use super::links::CoreTensors;
 use crate::error::RunResult;
 use crate::step::{Direction, Pass, backward_places};
 

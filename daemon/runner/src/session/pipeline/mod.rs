@@ -1,10 +1,13 @@
 //! Passes batches through the stages of a pipeline, and ends their steps.
 //!
-//! Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
+//! Stages of other hosts are driven there, in the same order. Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
 //! all stages compute at once also where a plugin runs a program before it returns, as that of CPUs does.
 
 mod far_activations;
+mod far_stages;
+mod links;
 mod stage;
+mod step_end;
 mod timeline;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,17 +15,16 @@ use std::thread::ScopedJoinHandle;
 
 use traind_loader::{BatchSizes, panic_message};
 use traind_pjrt::Buffer;
-use traind_xla::runtime::{
-    CoreInputs, Fetched, HostArray, HostMemory, LazyDevice, LocalCores, Pending,
-};
+use traind_xla::runtime::{CoreInputs, Fetched, HostMemory, LazyDevice, LocalCores, Pending};
 
-use super::{Session, UploadedBatch, upload};
+use super::{Session, UploadedBatch};
 use crate::control::Work;
 use crate::error::{RunError, RunResult};
-use crate::state::{Loan, PARTS_IN_FLIGHT};
-use crate::step::{Direction, Pass, Program, ProgramShape, SUMS, Schedule};
+use crate::step::{Direction, Pass, Program, ProgramShape, Schedule};
 use far_activations::FarActivations;
-use stage::{Message, Outbox, StageRun};
+use far_stages::FarStages;
+use links::{Links, Message};
+use stage::{Outbox, StageRun};
 use timeline::Timeline;
 
 /// The result of a stage's thread; `Err(None)` where another stage has failed.
@@ -35,15 +37,16 @@ impl Session {
         Ok(passed.into_iter().flatten().collect())
     }
 
-    /// Passes a batch forward; returns the results of the last chunk for all of its rows.
+    /// Passes a batch forward; returns the results of the last chunk for all of its rows, if it is on this host.
     pub(super) fn pass_evaluated_batch(
         &mut self,
         program: Program,
         batch: &UploadedBatch,
-    ) -> RunResult<Fetched> {
+    ) -> RunResult<Option<Fetched>> {
         let pipeline = self.programs.pipeline.clone();
         let mut passed = self.pass_batch(program, batch)?;
-        let launched = passed.swap_remove(pipeline.last_stage());
+        let Some(last) = self.programs.own_place(pipeline.last_stage()) else { return Ok(None) };
+        let launched = passed.swap_remove(last);
         let schedule = self.schedule(batch);
         let last = pipeline.chunks.count() - 1;
         let mut parts: Vec<(usize, Fetched)> = Vec::new();
@@ -54,14 +57,19 @@ impl Session {
             }
         }
         parts.sort_by_key(|(micro, _)| *micro);
-        Ok(Fetched::join(parts.into_iter().map(|(_, fetched)| fetched).collect())?)
+        Ok(Some(Fetched::join(parts.into_iter().map(|(_, fetched)| fetched).collect())?))
+    }
+
+    /// The hosts with the other stages of this host's rows, if there are any.
+    fn far_stages(&self) -> RunResult<Option<FarStages>> {
+        FarStages::of_mesh(self.devices[0].cores().mesh(), self.programs.pipeline.stages)
     }
 
     fn schedule(&self, batch: &UploadedBatch) -> Schedule {
         Schedule::of(&self.programs.pipeline, batch.sizes().rows())
     }
 
-    /// Launches the parts of `program` for each micro-batch; returns each stage's in their order.
+    /// Launches the parts of `program` for each micro-batch; returns those of each stage of this host in their order.
     fn pass_batch(
         &mut self,
         program: Program,
@@ -72,29 +80,20 @@ impl Session {
         let trains = program == Program::Accumulate;
         let last_chunk = self.programs.pipeline.chunks.count() - 1;
         let sizes = self.micro_sizes(batch.sizes());
-        let key = move |pass: Pass| {
-            let program = match pass.direction {
-                Direction::Forward if trains => Program::Forward,
-                _ => program,
-            };
-            ProgramShape::of_batch(program, sizes).of_chunk(pass.chunk).key()
-        };
-        let cores: Vec<LocalCores> =
-            self.devices.iter().map(|device| device.cores().clone()).collect();
-        let (senders, inboxes): (Vec<Sender<_>>, Vec<Receiver<_>>) =
-            cores.iter().map(|_| channel::<Message>()).unzip();
+        let key = pass_key(program, sizes);
+        let (links, inboxes) = self.links(&sizes)?;
         let horizon = self.programs.loading_horizon.filter(|_| trains);
-        let order = (0..cores.len()).map(|stage| match trains {
+        let order = self.programs.stages.clone().map(|stage| match trains {
             true => schedule.training(stage),
             false => schedule.evaluation(stage),
         });
         let order: Vec<Vec<Pass>> = order.collect();
         let timeline = Timeline::new(order.clone(), last_chunk, self.reporter.activity.clone());
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
-        let stages = stages.enumerate().map(|(stage, (((device, inbox), inputs), passes))| {
+        let stages = stages.enumerate().map(|(own, (((device, inbox), inputs), passes))| {
             let far = match horizon {
                 Some(horizon) => {
-                    Some(FarActivations::new(HostMemory::of(&cores[stage])?, horizon, &passes))
+                    Some(FarActivations::new(HostMemory::of(&links.cores[own])?, horizon, &passes))
                 }
                 None => None,
             };
@@ -108,80 +107,22 @@ impl Session {
                 far,
                 timeline: timeline.clone(),
                 inbox,
-                outbox: Outbox { cores: &cores, senders: senders.clone(), is_done: false },
+                outbox: Outbox { links: &links, own, is_done: false },
             })
         });
         on_threads(stages.collect::<RunResult<_>>()?, StageRun::run)
     }
 
-    /// Ends a step: sums over all stages, clips and updates. The parameters that several stages read
-    /// are updated on one and copied to the others.
-    pub(super) fn update_stages(&mut self, scalars: &HostArray) -> RunResult<Vec<Pending>> {
-        self.ready_parts(ProgramShape::update(), 1)?;
-        let totals = self.reduce_stages()?;
-        let mut runs = Vec::new();
-        for (stage, device) in self.devices.iter_mut().enumerate() {
-            let inputs = upload::replicate(device.cores(), &[scalars, &totals])?;
-            let parts = self.programs.update_shapes(stage).into_iter();
-            runs.push((device, parts.map(|part| part.key()).collect::<Vec<_>>(), inputs));
-        }
-        let launched =
-            on_threads(runs, |(device, keys, inputs)| launch_parts(device, &keys, &inputs))?;
-        self.return_loans()?;
-        Ok(launched.into_iter().flatten().collect())
-    }
-
-    /// The sums of all stages, f32[3].
-    fn reduce_stages(&mut self) -> RunResult<HostArray> {
-        let mut runs = Vec::new();
-        let mut borrowed = self.borrowed_sums()?;
-        let hosts = self.devices[0].cores().mesh().hosts();
-        for (stage, device) in self.devices.iter_mut().enumerate() {
-            let shape = ProgramShape { program: Program::Reduce, ..ProgramShape::update() };
-            runs.push((device, shape.of_chunk(stage).key(), std::mem::take(&mut borrowed[stage])));
-        }
-        let run = |(device, key, inputs): (&mut LazyDevice, String, CoreInputs)| {
-            let launched = launch(device, &key, &inputs)?;
-            launched.fetch().map_err(|error| Some(error.into()))
-        };
-        let fetched = if hosts == 1 { on_threads(runs, run)? } else { in_turn(runs, run)? };
-        let last = self.programs.pipeline.last_stage();
-        let [loss_sum, weight_sum] = [SUMS[0], SUMS[1]].map(|name| fetched[last].scalar_f32(name));
-        let mut square_sum = 0.0;
-        for stage in &fetched {
-            square_sum += stage.scalar_f32(SUMS[2])?;
-        }
-        Ok(HostArray::from_f32(&[SUMS.len()], &[loss_sum?, weight_sum?, square_sum])?)
-    }
-
-    /// For each stage, the gradient sums that others have of its parameters, on its cores.
-    fn borrowed_sums(&self) -> RunResult<Vec<CoreInputs>> {
-        let mut inputs: Vec<CoreInputs> = Vec::new();
-        for (owner, device) in self.devices.iter().enumerate() {
-            let mut of_stage: CoreInputs =
-                device.cores().coordinates().map(|_| Vec::new()).collect();
-            for Loan { parameter, borrower, .. } in self.programs.loans_of(owner) {
-                let state = self.programs.states[borrower].parameter(parameter);
-                let Some(sum) = state.and_then(|state| state.gradient_sum()) else { continue };
-                let copies = self.devices[borrower].copy_to(sum, device.cores())?;
-                of_stage.iter_mut().zip(copies).for_each(|(core, copy)| core.push(copy));
-            }
-            inputs.push(of_stage);
-        }
-        Ok(inputs)
-    }
-
-    /// Copies updated parameters to the stages that borrow them.
-    fn return_loans(&mut self) -> RunResult<()> {
-        for Loan { parameter, owner, borrower } in self.programs.loans.clone() {
-            let value = |stage: usize| {
-                self.programs.states[stage].parameter(parameter).map(|state| state.variable())
-            };
-            let (Some(from), Some(to)) = (value(owner), value(borrower)) else { continue };
-            let copies = self.devices[owner].copy_to(from, self.devices[borrower].cores())?;
-            self.devices[borrower].set_buffers(to, copies)?;
-        }
-        Ok(())
+    /// The ways between stages for a micro-batch of `sizes`, and what arrives at each stage of this host.
+    fn links(&self, sizes: &BatchSizes) -> RunResult<(Links, Vec<Receiver<Message>>)> {
+        let cores: Vec<LocalCores> =
+            self.devices.iter().map(|device| device.cores().clone()).collect();
+        let (senders, inboxes): (Vec<Sender<_>>, Vec<Receiver<_>>) =
+            cores.iter().map(|_| channel::<Message>()).unzip();
+        let (stages, own, far) =
+            (self.programs.pipeline.stages, self.programs.stages.clone(), self.far_stages()?);
+        let shapes = self.programs.train.forward.state_shapes(sizes)?;
+        Ok((Links { stages, own, cores, senders, far, shapes }, inboxes))
     }
 
     /// Waits until the parts of a program are installed, and counts their work, which stages share.
@@ -201,7 +142,7 @@ impl Session {
 
     /// The bytes of loans that a core sends at the end of a step, averaged over the stages.
     fn lent_bytes(&self) -> f64 {
-        let stages = 0..self.devices.len();
+        let stages = self.programs.stages.clone();
         let bytes: u64 = stages.clone().map(|stage| self.programs.lent_bytes(stage)).sum();
         bytes as f64 / stages.len() as f64
     }
@@ -211,37 +152,20 @@ impl Session {
     }
 }
 
+/// The keys of the programs of passes.
+fn pass_key(program: Program, sizes: BatchSizes) -> impl Fn(Pass) -> String + Sync {
+    move |pass| {
+        let program = match pass.direction {
+            Direction::Forward if program == Program::Accumulate => Program::Forward,
+            _ => program,
+        };
+        ProgramShape::of_batch(program, sizes).of_chunk(pass.chunk).key()
+    }
+}
+
 fn launch(device: &mut LazyDevice, key: &str, inputs: &CoreInputs) -> Ended<Pending> {
     let inputs: Vec<Vec<&Buffer>> = inputs.iter().map(|core| core.iter().collect()).collect();
     device.mark_step_with(key, &inputs).map_err(|error| Some(error.into()))
-}
-
-/// Launches the parts of an update, of which few are under way at one time; returns the last one first,
-/// which fetches what a step gives.
-fn launch_parts(
-    device: &mut LazyDevice,
-    keys: &[String],
-    inputs: &CoreInputs,
-) -> Ended<Vec<Pending>> {
-    let mut launched: Vec<Pending> = Vec::new();
-    for key in keys {
-        if let Some(before) = launched.len().checked_sub(PARTS_IN_FLIGHT) {
-            launched[before].wait().map_err(|error| Some(error.into()))?;
-        }
-        launched.push(launch(device, key, inputs)?);
-    }
-    launched.reverse();
-    Ok(launched)
-}
-
-/// Runs one stage after the other, for programs that exchange data with other hosts. A client may run
-/// those of several devices one at a time, in the order of their launch: hosts that launched them in
-/// different orders would wait for each other.
-fn in_turn<S, T>(stages: Vec<S>, run: impl Fn(S) -> Ended<T>) -> RunResult<Vec<T>> {
-    stages
-        .into_iter()
-        .map(|stage| run(stage).map_err(|error| error.unwrap_or_else(unknown)))
-        .collect()
 }
 
 fn unknown() -> RunError {

@@ -2,33 +2,24 @@
 //! tensors that it reads have arrived from other stages.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use traind_pjrt::Buffer;
-use traind_xla::runtime::{CoreInputs, LazyDevice, LocalCores, Pending};
+use traind_xla::runtime::{CoreInputs, LazyDevice, Pending};
 
 use super::Ended;
 use super::far_activations::FarActivations;
+use super::links::{CoreTensors, Links, Message};
 use super::timeline::Timeline;
 use crate::error::RunResult;
 use crate::step::{Direction, Pass};
 
-/// A value of each core, `[tensor][core]`.
-pub(super) type CoreTensors = Vec<Vec<Buffer>>;
-
-/// A message from one stage to another.
-pub(super) enum Message {
-    /// The tensors that a pass reads, on the cores of its stage.
-    Tensors(Pass, CoreTensors),
-    /// The stage has failed.
-    Failed,
-}
-
-/// The way to the other stages. Dropping it before the stage is done makes them fail too.
+/// The ways to the other stages. Dropping them before the stage is done makes those of this host fail too.
 pub(super) struct Outbox<'a> {
-    pub cores: &'a [LocalCores],
-    pub senders: Vec<Sender<Message>>,
+    pub links: &'a Links,
+    /// The place of the stage among those of this host.
+    pub own: usize,
     /// Whether all passes are launched.
     pub is_done: bool,
 }
@@ -58,7 +49,10 @@ impl StageRun<'_> {
         let mut received = Received::default();
         let mut launched = Vec::with_capacity(self.passes.len());
         let passes = std::mem::take(&mut self.passes);
+        let last = self.trains.then_some(self.last_chunk);
         for (place, pass) in passes.iter().enumerate() {
+            let Outbox { links, own, .. } = self.outbox;
+            links.expect(own, place, &passes, last).map_err(Some)?;
             let far = self.far.as_mut();
             let near = far.map(|far| far.load(place, &passes)).transpose().map_err(Some)?;
             if let Some((forward, tensors)) = near.flatten() {
@@ -81,7 +75,8 @@ impl StageRun<'_> {
             };
             near.into_iter().for_each(|tensors| received.keep(pass, tensors));
         }
-        self.outbox.send(pass, launched.take_sent()).map_err(Some)?;
+        let Outbox { links, own, .. } = self.outbox;
+        links.send(own, pass, &launched.take_sent()).map_err(Some)?;
         Ok(launched)
     }
 
@@ -95,17 +90,31 @@ impl StageRun<'_> {
     fn read(&self, pass: Pass, received: &mut Received) -> Ended<CoreTensors> {
         let forward = Pass { direction: Direction::Forward, ..pass };
         if pass.direction == Direction::Forward || !self.is_passed_twice(pass.chunk) {
-            return if pass.chunk == 0 {
-                Ok(Vec::new())
-            } else {
-                received.take(forward, &self.inbox)
-            };
+            return if pass.chunk == 0 { Ok(Vec::new()) } else { self.take(forward, received) };
         }
-        let mut tensors = received.take(forward, &self.inbox)?;
-        let gradients = received.take(pass, &self.inbox)?;
+        let mut tensors = self.take(forward, received)?;
+        let gradients = self.take(pass, received)?;
         let states = if pass.chunk == 0 { 0 } else { gradients.len() };
         tensors.splice(states..states, gradients);
         Ok(tensors)
+    }
+
+    /// The tensors for `pass`, when they are there.
+    fn take(&self, pass: Pass, received: &mut Received) -> Ended<CoreTensors> {
+        loop {
+            if let Some(tensors) = received.0.remove(&pass) {
+                return Ok(tensors);
+            }
+            let Outbox { links, own, .. } = self.outbox;
+            match self.inbox.recv() {
+                Ok(Message::Near(of, tensors)) => received.keep(of, tensors),
+                Ok(Message::Far(of, packed)) => {
+                    received.keep(of, links.unpack(own, &packed).map_err(Some)?);
+                }
+                Ok(Message::Lost(error)) => return Err(Some(error)),
+                Ok(Message::Failed) | Err(_) => return Err(None),
+            }
+        }
     }
 
     fn mark_step(&mut self, pass: Pass, tensors: &CoreTensors) -> RunResult<Pending> {
@@ -121,34 +130,10 @@ impl StageRun<'_> {
     }
 }
 
-impl Outbox<'_> {
-    /// Copies the tensors that a pass leaves to the cores of the stage that reads them.
-    fn send(&self, pass: Pass, sent: CoreTensors) -> RunResult<()> {
-        if sent.is_empty() {
-            return Ok(());
-        }
-        let chunk = match pass.direction {
-            Direction::Forward => pass.chunk + 1,
-            Direction::Backward => pass.chunk - 1,
-        };
-        let stage = chunk % self.cores.len();
-        let copy = |tensor: &Vec<Buffer>| -> RunResult<Vec<Buffer>> {
-            let cores = tensor.iter().enumerate();
-            Ok(cores
-                .map(|(core, buffer)| self.cores[stage].receive(core, buffer))
-                .collect::<Result<_, _>>()?)
-        };
-        let tensors = sent.iter().map(copy).collect::<RunResult<_>>()?;
-        // A stage that has ended before it reads the tensors has failed, with an error of its own.
-        let _ = self.senders[stage].send(Message::Tensors(Pass { chunk, ..pass }, tensors));
-        Ok(())
-    }
-}
-
 impl Drop for Outbox<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.senders.iter().for_each(|sender| drop(sender.send(Message::Failed)));
+            self.links.senders.iter().for_each(|sender| drop(sender.send(Message::Failed)));
         }
     }
 }
@@ -158,19 +143,6 @@ impl Drop for Outbox<'_> {
 struct Received(HashMap<Pass, CoreTensors>);
 
 impl Received {
-    /// The tensors for `pass`, when they are there.
-    fn take(&mut self, pass: Pass, inbox: &Receiver<Message>) -> Ended<CoreTensors> {
-        loop {
-            if let Some(tensors) = self.0.remove(&pass) {
-                return Ok(tensors);
-            }
-            match inbox.recv() {
-                Ok(Message::Tensors(of, tensors)) => drop(self.0.insert(of, tensors)),
-                Ok(Message::Failed) | Err(_) => return Err(None),
-            }
-        }
-    }
-
     fn keep(&mut self, pass: Pass, tensors: CoreTensors) {
         self.0.insert(pass, tensors);
     }

@@ -18,7 +18,8 @@ use crate::step::Pass;
 pub(super) struct Timeline(Arc<Mutex<Passes>>);
 
 struct Passes {
-    /// The passes of each stage, in their order.
+    begun: Instant,
+    /// The passes of each stage of this host, in their order.
     order: Vec<Vec<Pass>>,
     last_chunk: usize,
     ran: HashMap<Pass, Ran>,
@@ -33,8 +34,8 @@ struct Ran {
 
 impl Timeline {
     pub(super) fn new(order: Vec<Vec<Pass>>, last_chunk: usize, activity: Activity) -> Timeline {
-        let ran = HashMap::new();
-        Timeline(Arc::new(Mutex::new(Passes { order, last_chunk, ran, activity })))
+        let (begun, ran) = (Instant::now(), HashMap::new());
+        Timeline(Arc::new(Mutex::new(Passes { begun, order, last_chunk, ran, activity })))
     }
 
     /// Records when `pass`, which was launched at that time, ends.
@@ -56,9 +57,8 @@ impl Timeline {
 
 impl Passes {
     fn time(&self) -> PipelineTime {
-        let launched = self.ran.values().map(|ran| ran.launched).min();
         let ended = self.ran.values().map(|ran| ran.ended).max();
-        let span = launched.zip(ended).map(|(first, last)| last.saturating_duration_since(first));
+        let span = ended.map(|last| last.saturating_duration_since(self.begun));
         let busy = self.order.iter().map(|passes| self.busy(passes)).collect();
         PipelineTime { span: span.unwrap_or_default(), busy }
     }
@@ -104,7 +104,8 @@ mod tests {
         let ran = times.map(|(pass, begin, end)| {
             (pass, Ran { launched: at(if queued { 0 } else { begin }), ended: at(end) })
         });
-        Passes { order, last_chunk: 1, ran: HashMap::from(ran), activity: Activity::new() }
+        let (ran, activity) = (HashMap::from(ran), Activity::new());
+        Passes { begun: start, order, last_chunk: 1, ran, activity }
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl ParameterState {
         let sharding = Sharding::of(spec, recorder.mesh().size(Axis::Tensor))?;
         let is_sharded = declaration.fsdp.shards_parameters();
         let shards = if is_sharded { declaration.shards } else { Shards::ONE };
-        let host = recorder.mesh().host();
+        let host = recorder.mesh().data_place();
         let distribution = Distribution::sharded(sharding.clone(), shards, host);
         let value = recorder.declare(&spec.name, distribution.held_shape());
         let is_owned = place.is_owned;

@@ -49,7 +49,7 @@ impl Training {
         declaration: &Declaration<'_>,
     ) -> Training {
         let distribution =
-            Distribution::sharded(sharding, declaration.shards, recorder.mesh().host());
+            Distribution::sharded(sharding, declaration.shards, recorder.mesh().data_place());
         let named = |part: &str| format!("{}.{part}", spec.name);
         let is_shard = distribution.layout().is_shard();
         let (fsdp, held) = (declaration.fsdp, distribution.held_shape());

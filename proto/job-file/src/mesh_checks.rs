@@ -1,0 +1,104 @@
+//! Checks that the cores of all hosts form the mesh that a job asks for.
+
+use std::fmt;
+
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::schema::resources::Platform;
+
+/// Reports a mesh that the job's hosts cannot form, with the nearest one that they can.
+pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    let asked = Axes::asked(job);
+    let description = match &asked {
+        _ if asked.product() != total(job) && asked.data.is_some() => {
+            let (product, cores) = (asked.product(), asked_cores(job));
+            format!("data x tensor x pipeline is {product}, but {cores}")
+        }
+        Axes { tensor, pipeline, .. } if !total(job).is_multiple_of(tensor * pipeline) => {
+            let (other, of_hosts) = (tensor * pipeline, of_all_hosts(job));
+            let cores = total(job);
+            format!("tensor x pipeline is {other}, which does not divide {cores} cores{of_hosts}")
+        }
+        Axes { tensor, .. } if !cores(job).is_multiple_of(*tensor) => {
+            let cores = cores(job);
+            format!(
+                "tensor is {tensor}, which does not divide {cores} cores of a host, within which layers are shared"
+            )
+        }
+        _ if job.pipeline_hosts() > 1 && job.resources.platform != Platform::Cpu => {
+            format!(
+                "the {} stages do not fit a host, and pipeline stages on different hosts need \
+                 `resources.platform: cpu`",
+                asked.pipeline
+            )
+        }
+        _ => return,
+    };
+    problems.violation("parallel", format!("{description}; {} works", asked.nearest(job)));
+}
+
+/// The sizes of the axes over all hosts.
+struct Axes {
+    /// `None` for all that the others leave.
+    data: Option<u64>,
+    tensor: u64,
+    pipeline: u64,
+}
+
+impl Axes {
+    fn asked(job: &JobFile) -> Axes {
+        let parallel = &job.parallel;
+        let [tensor, pipeline] = [parallel.tensor, parallel.pipeline].map(u64::from);
+        Axes { data: parallel.data.map(u64::from), tensor, pipeline }
+    }
+
+    fn product(&self) -> u64 {
+        self.data.unwrap_or(1) * self.tensor * self.pipeline
+    }
+
+    /// The mesh of the job's cores that divides layers as much as asked or less, and then the model into as many
+    /// stages or fewer.
+    fn nearest(&self, job: &JobFile) -> NearestMesh {
+        let at_most = |most: u64, divided: u64| {
+            (1..=most).rev().find(|count| divided.is_multiple_of(*count)).unwrap_or(1)
+        };
+        let (total, tensor) = (total(job), at_most(self.tensor, cores(job)));
+        // The stages of other platforms are within a host.
+        let of_stages = if job.resources.platform == Platform::Cpu { total } else { cores(job) };
+        let pipeline = at_most(self.pipeline, of_stages / tensor);
+        NearestMesh { data: total / tensor / pipeline, tensor, pipeline }
+    }
+}
+
+struct NearestMesh {
+    data: u64,
+    tensor: u64,
+    pipeline: u64,
+}
+
+impl fmt::Display for NearestMesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NearestMesh { data, tensor, pipeline } = self;
+        write!(f, "data {data} x tensor {tensor} x pipeline {pipeline}")
+    }
+}
+
+fn total(job: &JobFile) -> u64 {
+    u64::from(job.resources.total_cores())
+}
+
+fn cores(job: &JobFile) -> u64 {
+    u64::from(job.resources.cores)
+}
+
+fn of_all_hosts(job: &JobFile) -> &'static str {
+    if job.resources.hosts > 1 { " of all hosts" } else { "" }
+}
+
+/// The product that `data x tensor x pipeline` must equal.
+fn asked_cores(job: &JobFile) -> String {
+    match job.resources.hosts {
+        1 => format!("resources.cores is {}", total(job)),
+        _ => format!("resources.hosts x cores is {}", total(job)),
+    }
+}
