@@ -1,21 +1,22 @@
 //! The jobs that a search compares: the same rows a step on each mesh.
 
-use traind_job_file::{Fsdp, JobFile, TaskName};
+use traind_job_file::{Fsdp, JobFile, Platform, TaskName};
 
 use crate::state::Pipeline;
 
 /// Most parts of the model on each stage. More of them send states more often than they save idle time.
 const INTERLEAVE_MAX: u32 = 4;
 
-/// The jobs with the same rows a step on other meshes. Layers are divided within a host alone, and over at
-/// most `layers` stages.
+/// The jobs with the same rows a step on other meshes. Cores of a host alone share layers, and layers are divided
+/// over at most `layers` stages, which CPUs can have on different hosts.
 pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFile> {
     let mut jobs = Vec::new();
     for division in divisions(job, per_host, layers) {
-        for fsdp in shardings(division.data / job.resources.hosts, division.pipeline) {
+        let divided = division.of_job(job);
+        for fsdp in shardings(divided.host_data_parallel_size(), division.pipeline) {
             for sequence_parallel in positions(job, division.tensor, division.pipeline) {
                 for gradient_checkpointing in [false, true] {
-                    let mut changed = division.of_job(job);
+                    let mut changed = divided.clone();
                     let parallel = &mut changed.parallel;
                     (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
                     parallel.sequence_parallel = *sequence_parallel;
@@ -41,8 +42,8 @@ fn divisions(job: &JobFile, per_host: u32, layers: u32) -> Vec<Division> {
     let mut divisions = Vec::new();
     for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
         let cores = job.resources.total_cores() / tensor;
-        // The hosts of a job each have all stages.
-        let of_stages = if job.resources.hosts > 1 { per_host / tensor } else { cores };
+        let on_one_host = job.resources.hosts > 1 && job.resources.platform != Platform::Cpu;
+        let of_stages = if on_one_host { per_host / tensor } else { cores };
         for pipeline in stages(job, of_stages, layers) {
             let data = cores / pipeline;
             let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
@@ -167,8 +168,22 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_of_several_hosts_has_whole_copies_of_the_model() {
+    fn the_stages_of_cpus_may_be_on_different_hosts() {
         let job = job("resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}");
+        let found = candidates(&job, 4, 8);
+        assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
+        let far = found.iter().filter(|it| it.pipeline_hosts() == 2);
+        let mut meshes: Vec<_> = far
+            .map(|it| (it.parallel.data.unwrap(), it.parallel.tensor, it.parallel.pipeline))
+            .collect();
+        meshes.dedup();
+        assert_eq!(meshes, [(1, 1, 8), (1, 2, 4), (1, 4, 2)]);
+    }
+
+    #[test]
+    fn each_of_several_hosts_with_gpus_has_whole_copies_of_the_model() {
+        let job = job("resources: {platform: cuda, hosts: 2, cores: 4}\n\
+                       train: {per_device_train_batch_size: 2}");
         let found = candidates(&job, 4, 8);
         assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
         let copies = found.iter().map(|it| it.parallel.tensor * it.parallel.pipeline);

@@ -161,9 +161,10 @@ impl Machine {
                 traffic.tensor_bytes += bytes;
             }
         }
+        let (latency, rate) = self.between_stages(mesh);
         let to_stages = |bytes: f64, times: f64| {
             let latencies = if bytes > 0.0 { times } else { 0.0 };
-            latencies * LATENCY + bytes / self.rate(&mesh.groups(&[Axis::Pipeline])[0])
+            latencies * latency + bytes / rate
         };
         let [batches, update] =
             [repeats.batches * sent.batch_bytes as f64, sent.update_bytes as f64];
@@ -184,6 +185,14 @@ impl Machine {
             false => (LATENCY, self.rate(&members(collective, mesh, stage))),
         };
         latencies * latency + bytes / rate
+    }
+
+    /// The latency and the rate of the slowest link between stages.
+    fn between_stages(&self, mesh: &Mesh) -> (f64, f64) {
+        match mesh.grid().pipeline {
+            1 => (LATENCY, self.rate(&mesh.groups(&[Axis::Pipeline])[0])),
+            _ => (self.core.network_latency, self.core.network),
+        }
     }
 
     /// The rate of the slowest link between neighbours of a group.
@@ -250,7 +259,9 @@ impl Traffic {
 /// The cores of the first group of a collective of a stage, among those of a host.
 fn members(collective: &Collective, mesh: &Mesh, stage: usize) -> Vec<usize> {
     let own = mesh.of_stage();
-    let member = |member| mesh.replica(Coordinates { pipeline: stage, ..own.coordinates(member) });
+    // Each host has as many stages.
+    let pipeline = stage % mesh.size(Axis::Pipeline);
+    let member = |member| mesh.replica(Coordinates { pipeline, ..own.coordinates(member) });
     collective.participants.first().into_iter().map(member).collect()
 }
 
@@ -346,6 +357,23 @@ pub(super) mod tests {
         let far = plan(&job("resources: {hosts: 2, cores: 1}\ntrain: {optim: sgd}"));
         assert_eq!(far.data_axis_bytes, far.memory.weights_bytes + 8);
         assert!(far.communication_seconds > far.data_axis_bytes as f64 / CORE.network);
+    }
+
+    #[test]
+    fn states_between_stages_on_different_hosts_take_the_network() {
+        let of = |placement: &str| {
+            plan(&job(&format!(
+                "train: {{per_device_train_batch_size: 8}}\nresources: {{hosts: 2, cores: 4}}\n\
+                 parallel: {{pipeline: 2, microbatches: 8, placement: {placement}}}"
+            )))
+        };
+        let [near, far] = [of("DPT"), of("PDT")];
+        assert_eq!(far.pipeline_axis_bytes, near.pipeline_axis_bytes);
+        // Gradients are added within each host then, so that only what stages send is on the network.
+        let seconds = far.pipeline_axis_bytes as f64 / CORE.network;
+        let in_host = far.data_axis_bytes as f64 / CORE.link + 100.0 * LATENCY;
+        let found = far.communication_seconds;
+        assert!(seconds < found && found < seconds + in_host, "{found} for {seconds}: {far:?}");
     }
 
     #[test]

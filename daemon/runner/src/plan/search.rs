@@ -33,7 +33,7 @@ pub(super) struct Search {
     pub device: String,
     /// Among which the job's cores are divided evenly, unless the job has several itself.
     pub hosts: u32,
-    /// Compare meshes whose layers, stages and shards are divided over hosts too, which no job can be.
+    /// Compare meshes whose layers, stages and shards are divided over hosts too, which no job with GPUs can be.
     #[serde(default)]
     pub across_hosts: bool,
     /// Of all hosts together.
