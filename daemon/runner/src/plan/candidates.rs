@@ -213,7 +213,8 @@ pub(super) mod tests {
         assert_eq!(stages(&job, 6, 4), [1, 2]);
         let adapters = self::job("resources: {cores: 8}\npeft: {method: lora}");
         assert!(candidates(&adapters, 8, 4).iter().any(|it| it.parallel.pipeline == 4));
-        let pairs = self::job("resources: {cores: 8}\nmodel: {name_or_path: ./m, task: dpo}");
+        let mut pairs = self::job("resources: {cores: 8}");
+        pairs.model.task = TaskName::Dpo;
         assert!(candidates(&pairs, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
     }
 
