@@ -51,9 +51,9 @@ def seconds(timestamp):
 class Daemon:
     """`traind serve`, running within a `with` block."""
 
-    def __init__(self, traind, cache_dir=None, cores=None):
+    def __init__(self, traind, cache_dir=None, cores=None, options=()):
         self.traind = traind
-        self.options = ["--cores", str(cores)] if cores else []
+        self.options = [*(["--cores", str(cores)] if cores else []), *options]
         self.environment = os.environ | ({"TRAIND_CACHE_DIR": str(cache_dir)} if cache_dir else {})
 
     def __enter__(self):
