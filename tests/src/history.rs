@@ -2,8 +2,8 @@
 
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{
-    Compiled, DataPrepared, Event, Fetched, Finished, Job, JobState, Resumed, Saved, Started, Step,
-    Uploaded,
+    Compiled, DataPrepared, Event, Fetched, Finished, Job, JobState, Prepared, Resumed, Saved,
+    Started, Step, Uploaded,
 };
 
 /// A job that has ended, and all its events.
@@ -39,6 +39,11 @@ impl History {
 
     pub fn data(&self) -> Vec<&DataPrepared> {
         self.each(|kind| if let Kind::DataPrepared(data) = kind { Some(data) } else { None })
+    }
+
+    /// The preparations while the job waited.
+    pub fn prepared(&self) -> Vec<&Prepared> {
+        self.each(|kind| if let Kind::Prepared(prepared) = kind { Some(prepared) } else { None })
     }
 
     pub fn saved(&self) -> Vec<&Saved> {

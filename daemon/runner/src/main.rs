@@ -1,7 +1,7 @@
 //! `traind-runner RUN_DIR` runs one job on this host: the daemon starts it with a `run.json` in the run directory
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
-//! its memory, `traind-runner measure-mpi` measures MPI on this host, and `traind-runner generate` generates texts
-//! with a model.
+//! its memory, `traind-runner measure-mpi` measures MPI on this host, `traind-runner generate` generates texts
+//! with a model, and `traind-runner prepare` prepares a job that waits.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.
@@ -33,7 +33,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use traind_cache::EntryLocks;
-use traind_job_file::RunSpec;
+use traind_job_file::{PREPARATION_FOLDER, RunSpec};
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 
@@ -49,6 +49,7 @@ const IO_ERROR: u8 = 74;
 /// These take the place of a run directory, which is always an absolute path.
 const PLAN: &str = "plan";
 const GENERATE: &str = "generate";
+const PREPARE: &str = "prepare";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -65,6 +66,9 @@ fn main() -> ExitCode {
     }
     if run_dir == Path::new(GENERATE) {
         return exit_code(generate::answer());
+    }
+    if run_dir == Path::new(PREPARE) {
+        return exit_code(run::preparation::answer());
     }
     match run_job(&run_dir) {
         Ok(Outcome::Completed) => ExitCode::SUCCESS,
@@ -112,6 +116,8 @@ fn run_job(path: &Path) -> anyhow::Result<Outcome> {
     }
     let meeting_place = placement.map(|placement| MeetingPlace::new(placement, &run_dir));
     let run_dir = hosts.run_dir(&run_dir).context("make this host's run directory")?;
+    // A preparation that was killed leaves its folder.
+    let _ = std::fs::remove_dir_all(run_dir.join(PREPARATION_FOLDER));
     let journal = Journal::open(&run_dir.join("events.log")).context("open event log")?;
     if is_standalone && hosts.is_first() {
         journal.print();

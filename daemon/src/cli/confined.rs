@@ -1,7 +1,7 @@
 //! Limits and a sandbox, which the processes that the daemon spawns enter before they execute another program.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -22,6 +22,16 @@ pub(super) fn limit(
         }
     }
     Ok(())
+}
+
+/// The folder of a library, which may be a link into another installation, with libraries beside it; a folder
+/// itself.
+pub(super) fn with_folder(path: &Path) -> PathBuf {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match path.parent().filter(|_| !path.is_dir()) {
+        Some(folder) => folder.to_owned(),
+        None => path,
+    }
 }
 
 /// The processor time of so many seconds on each processor.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use rustix::process::{Resource, nice};
 
-use super::confined::{execute, limit, processor_seconds};
+use super::confined::{execute, limit, processor_seconds, with_folder};
 use super::exit::Exit;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
@@ -54,12 +54,7 @@ impl Generator {
 
     fn fence(&self) -> Fence {
         let mut readable = self.allow_root.clone();
-        for path in &self.readable {
-            // A plugin may be a link into another installation, with libraries beside it.
-            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-            readable.extend(folder.map(PathBuf::from));
-        }
+        readable.extend(self.readable.iter().map(|path| with_folder(path)));
         readable.push(self.runner.clone());
         Fence { writable: vec![self.cache_dir.clone()], readable }
     }

@@ -28,6 +28,7 @@ mod notify;
 mod plan;
 mod planner;
 mod plugins;
+mod preparer;
 mod programs;
 mod samples;
 mod serve;
@@ -106,6 +107,8 @@ enum Command {
     #[command(hide = true)]
     Generator(generator::Generator),
     #[command(hide = true)]
+    Preparer(preparer::Preparer),
+    #[command(hide = true)]
     Notify(notify::Notify),
     #[command(hide = true)]
     Planner(planner::Planner),
@@ -123,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Notify(notify) => notify.run(),
         Command::Planner(planner) => planner.run(),
         Command::Generator(generator) => generator.run(),
+        Command::Preparer(preparer) => preparer.run(),
         Command::ActAs(act_as) => act_as.run(),
         command => run(command, global),
     };
@@ -187,6 +191,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Notify(notify) => notify.run(),
             Command::Planner(planner) => planner.run(),
             Command::Generator(generator) => generator.run(),
+            Command::Preparer(preparer) => preparer.run(),
             Command::ActAs(act_as) => act_as.run(),
         }
     })

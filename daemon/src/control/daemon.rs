@@ -20,6 +20,7 @@ use super::error::Error;
 use super::fork;
 use super::generator::Generator;
 use super::planner::{Plan, PlanError, Planner, Search};
+use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;
 use crate::access::logins::Logins;
@@ -47,6 +48,7 @@ pub(crate) struct Daemon {
     pub queue: SharedQueue,
     pub planner: Planner,
     pub generator: Generator,
+    pub(super) preparer: Preparer,
     /// Notified whenever a job or core may have become available.
     pub(super) wake: Notify,
     /// Cancelled when the daemon exits; runners keep running.
@@ -110,6 +112,7 @@ impl Daemon {
             queue: SharedQueue::default(),
             planner: Planner::default(),
             generator: Generator::default(),
+            preparer: Preparer::default(),
             wake: Notify::new(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::daemon::Daemon;
 use super::eligibility;
 use super::notifier;
+use super::preparer;
 use super::queue::Queue;
 use crate::clock;
 use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
@@ -29,6 +30,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     }
     daemon.spawn(run(daemon.clone()));
     daemon.spawn(notifier::run(daemon.clone()));
+    daemon.spawn(preparer::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }
@@ -66,6 +68,7 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
         match daemon.store.run(move |store| store.place(&id, &cores)).await {
             Ok(job) => {
                 tracing::info!(job = job.id, cores = ?job.cores, "start");
+                daemon.preparer.queue_changed();
                 daemon.attend(job, Begin::Launch);
             }
             // It was cancelled a moment ago, so its cores stay free.
@@ -77,6 +80,7 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     if !waiting.is_empty() {
         daemon.store.run(move |store| store.wait(&waiting)).await?;
     }
+    daemon.preparer.queue_changed();
     Ok(next)
 }
 

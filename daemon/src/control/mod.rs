@@ -13,4 +13,5 @@ pub(crate) mod generator;
 pub(crate) mod mpi;
 pub(crate) mod notifier;
 pub(crate) mod planner;
+pub(crate) mod preparer;
 mod queue;

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+use traind_job_file::PREPARATION_FOLDER;
 use traind_proto::event_log::{EventLogError, EventLogReader};
 use traind_proto::program_folder::PROGRAM_FOLDER;
 use traind_proto::run_status::{self, RUN_STATUS_FILE, STOP_FILE};
@@ -68,6 +69,11 @@ impl RunDir {
     /// The socket on which the runner serves `traind.v1.Runner`.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path.join("runner.sock")
+    }
+
+    /// The folder of a preparation, which the process makes and removes.
+    pub(crate) fn preparation(&self) -> PathBuf {
+        self.path.join(PREPARATION_FOLDER)
     }
 
     /// The record of the accepted job.

@@ -39,7 +39,7 @@ mod violation;
 pub use document::markdown;
 pub use field_doc::FieldDoc;
 pub use parse::Parsed;
-pub use run_spec::{RUN_SPEC_FILE, RunSpec, RunSpecError};
+pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, PackingStrategy};
 pub use schema::dpo::{Dpo, DpoLoss};

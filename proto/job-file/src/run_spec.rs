@@ -12,6 +12,9 @@ use crate::schema::JobFile;
 /// Name of the file in a run directory.
 pub const RUN_SPEC_FILE: &str = "run.json";
 
+/// Name of the folder in a run directory in which a preparation works while the job waits.
+pub const PREPARATION_FOLDER: &str = "preparation";
+
 /// The job and its environment, as the daemon passes them to a runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {

@@ -7,6 +7,7 @@ mod generating;
 mod notifying;
 mod outliving;
 mod planning;
+mod preparing;
 mod programs;
 mod queueing;
 mod stopping;

@@ -26,6 +26,8 @@ pub struct ExecutableCache {
     folder: PathBuf,
     /// The only keys that are read, if the hosts of a job have agreed on them.
     agreed: Option<Arc<BTreeSet<String>>>,
+    /// Whether processes take turns to compile a program.
+    takes_turns: bool,
 }
 
 impl ExecutableCache {
@@ -33,13 +35,19 @@ impl ExecutableCache {
     pub fn open(folder: &Path) -> Result<ExecutableCache> {
         let error = |source| Error::Io { action: "create", path: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(error)?;
-        Ok(ExecutableCache { folder: folder.to_owned(), agreed: None })
+        Ok(ExecutableCache { folder: folder.to_owned(), agreed: None, takes_turns: true })
     }
 
     /// Reads no other keys than `agreed`, which all hosts of a job have: so all compile a program, or none does.
     /// Hosts that share the folder then compile at the same time.
     pub fn restricted_to(self, agreed: BTreeSet<String>) -> ExecutableCache {
-        ExecutableCache { agreed: Some(Arc::new(agreed)), ..self }
+        ExecutableCache { agreed: Some(Arc::new(agreed)), takes_turns: false, ..self }
+    }
+
+    /// Makes no other process wait for a program that this one compiles, which is slow where it has a low priority.
+    /// Both then compile it.
+    pub fn without_turns(self) -> ExecutableCache {
+        ExecutableCache { takes_turns: false, ..self }
     }
 
     /// The keys that were used last, as many as hosts agree on.
@@ -92,9 +100,9 @@ impl ExecutableCache {
     }
 
     /// Waits for the process that makes the executable of `key`, if there is one, and keeps others
-    /// waiting until the lock is dropped. `None` on a file system without locks, and where hosts have agreed on keys.
+    /// waiting until the lock is dropped. `None` on a file system without locks, and where processes take no turns.
     pub(super) fn lock(&self, key: &str) -> Option<KeyLock> {
-        if self.agreed.is_some() {
+        if !self.takes_turns {
             return None;
         }
         // Eviction leaves unfinished files alone.
@@ -147,6 +155,20 @@ mod tests {
         drop((lock, other_key));
         assert_eq!(waiting.join().unwrap().as_deref(), Some(&b"program"[..]));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "locks leave no files");
+    }
+
+    #[test]
+    fn a_cache_without_turns_neither_waits_nor_keeps_others_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        let free = cache.clone().without_turns();
+        let lock = cache.lock("key").unwrap();
+        assert!(free.lock("key").is_none());
+        drop(lock);
+        let _none = free.lock("key");
+        assert!(File::create(cache.folder.join("key.lock.part")).unwrap().try_lock().is_ok());
+        free.put("key", b"program").unwrap();
+        assert_eq!(cache.get("key").as_deref(), Some(&b"program"[..]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use traind_loader::{
 use traind_xla::mesh::{Axis, Mesh};
 
 use super::{Context, equality};
-use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
+use crate::checkpoint::{Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
 use crate::data::{self, DataSource, Splits};
 use crate::error::RunResult;
@@ -39,15 +39,13 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    pub(super) fn read(context: &Context, mesh: Mesh) -> RunResult<Inputs> {
+    /// Reads the inputs of a run that continues from `resumed`, if that is given.
+    pub(super) fn read(
+        context: &Context,
+        mesh: Mesh,
+        resumed: Option<Resumed>,
+    ) -> RunResult<Inputs> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
-        let source = CheckpointSource {
-            spec: &context.spec,
-            run_dir: &context.run_dir,
-            remote: &context.remote,
-            journal,
-        };
-        let resumed = checkpoint::find(&source, &context.hosts)?;
         let downloads = context.downloads();
         let folder = ModelFolder::open(&job.model, &downloads)?;
         let positions = folder.max_positions(&job.model)?;

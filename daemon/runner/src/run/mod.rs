@@ -6,6 +6,7 @@ mod context;
 mod equality;
 mod first_uses;
 mod inputs;
+pub(crate) mod preparation;
 mod prepare;
 mod save;
 pub(crate) mod standalone;

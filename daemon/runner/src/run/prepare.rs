@@ -13,7 +13,7 @@ use traind_xla::runtime::{ExecutableCache, HostMemory, LazyDevice, LocalCores};
 use super::first_uses::FirstUses;
 use super::inputs::Inputs;
 use super::{Context, equality};
-use crate::checkpoint::{Recipe, Resumed};
+use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::control::CoreStages;
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
@@ -43,11 +43,22 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
-        let inputs = Inputs::read(context, mesh.clone())?;
+        let inputs = Inputs::read(context, mesh.clone(), find_checkpoint(context)?)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         inputs.prepare(context, cores)
     })
+}
+
+/// The checkpoint to continue from, if there is one.
+fn find_checkpoint(context: &Context) -> RunResult<Option<Resumed>> {
+    let source = CheckpointSource {
+        spec: &context.spec,
+        run_dir: &context.run_dir,
+        remote: &context.remote,
+        journal: &context.reporter.journal,
+    };
+    checkpoint::find(&source, &context.hosts)
 }
 
 impl Inputs {
@@ -59,7 +70,7 @@ impl Inputs {
         }
         let test = self.evaluator(context, self.splits.test.clone())?;
         let mut session = self.session(context, cores, [&validation, &test])?;
-        let programs = self.programs(job, &session, validation.as_ref(), test.as_ref());
+        let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
         session.prepare(&programs, move || evict_cache(&eviction))?;
         activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
@@ -82,12 +93,11 @@ impl Inputs {
     }
 
     /// The run's programs in the order of their first use.
-    fn programs(
+    pub(super) fn programs(
         &self,
         job: &JobFile,
         session: &Session,
-        validation: Option<&Evaluator>,
-        test: Option<&Evaluator>,
+        [validation, test]: [&Option<Evaluator>; 2],
     ) -> Vec<ProgramShape> {
         let timetable = &self.timetable;
         let done = self.resumed.as_ref().map_or(0, Resumed::step);
@@ -98,13 +108,17 @@ impl Inputs {
             done,
             eval_on_start: job.train.eval_on_start,
             batches: self.sampler.first_uses(first..end),
-            validation: validation.map(Evaluator::programs).unwrap_or_default(),
-            test: test.map(Evaluator::programs).unwrap_or_default(),
+            validation: validation.as_ref().map(Evaluator::programs).unwrap_or_default(),
+            test: test.as_ref().map(Evaluator::programs).unwrap_or_default(),
         };
         uses.programs()
     }
 
-    fn evaluator(&self, context: &Context, split: Option<Split>) -> RunResult<Option<Evaluator>> {
+    pub(super) fn evaluator(
+        &self,
+        context: &Context,
+        split: Option<Split>,
+    ) -> RunResult<Option<Evaluator>> {
         let Some(split) = split else { return Ok(None) };
         let job = &context.spec.job;
         let task = Arc::clone(&self.open.task);
@@ -131,12 +145,30 @@ impl Inputs {
         let job = &context.spec.job;
         let start = self.start_values(context)?;
         equality::check_start(&context.hosts, &start)?;
-        let cache = executable_cache(context)?;
+        let (cache, mesh) = (executable_cache(context)?, cores.mesh().clone());
+        let (mut devices, programs) = self.declare(job, cores, cache, evaluators)?;
+        report_kernels(context, &devices[0])?;
+        report_pipeline(context, &programs)?;
+        context.reporter.activity.set_stages(stages_of(&mesh, &programs));
+        for (state, device) in programs.states.iter().zip(&mut devices) {
+            offload(job, state, device)?;
+            state.start(device, &start)?;
+        }
+        Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
+    }
+
+    /// Declares the state and the caches of `evaluators` on the cores of each stage, without values.
+    pub(super) fn declare(
+        &self,
+        job: &JobFile,
+        cores: LocalCores,
+        cache: ExecutableCache,
+        evaluators: [&Option<Evaluator>; 2],
+    ) -> RunResult<(Vec<LazyDevice>, JobPrograms)> {
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
         let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
-        report_kernels(context, &devices[0])?;
         let OpenModel { model, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
         let mut programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
@@ -144,13 +176,7 @@ impl Inputs {
             let evaluated = evaluators.into_iter().flatten().flat_map(Evaluator::programs);
             programs.declare_generation(writer.step(), devices[0].recorder_mut(), evaluated)?;
         }
-        report_pipeline(context, &programs)?;
-        context.reporter.activity.set_stages(stages_of(cores.mesh(), &programs));
-        for (state, device) in programs.states.iter().zip(&mut devices) {
-            offload(job, state, device)?;
-            state.start(device, &start)?;
-        }
-        Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
+        Ok((devices, programs))
     }
 
     fn start_values(&self, context: &Context) -> RunResult<StartValues> {
@@ -242,7 +268,7 @@ fn report_pipeline(context: &Context, programs: &JobPrograms) -> RunResult<()> {
 }
 
 /// Evicts from the cache to its size limit, now that the run has locked or read its entries.
-fn evict_cache(context: &Context) -> RunResult<()> {
+pub(super) fn evict_cache(context: &Context) -> RunResult<()> {
     let journal = &context.reporter.journal;
     let Some(bytes_max) = context.spec.cache_bytes_max else { return Ok(()) };
     let cache_dir = &context.spec.cache_dir;

@@ -22,6 +22,7 @@ mod upload;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use traind_job_file::Train;
@@ -29,7 +30,7 @@ use traind_loader::BatchAxis;
 use traind_models::optimizers::Optimizer;
 use traind_models::weights::ArrayParts;
 use traind_models::{Lengths, Model};
-use traind_proto::v1::{MemoryUsage, Phase};
+use traind_proto::v1::{CompileSource, MemoryUsage, Phase};
 use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice};
 
@@ -99,6 +100,21 @@ impl<D: ProgramDevice> Session<D> {
         }
         let threads = self.devices.iter().map(D::compile_threads).max().unwrap_or(1);
         self.queue.start(distinct, threads, Box::new(when_done))
+    }
+
+    /// Compiles `shapes` without running them. Returns the sources of the executables.
+    pub(crate) fn compile_all(&mut self, shapes: &[ProgramShape]) -> RunResult<Vec<CompileSource>> {
+        if shapes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (done, ended) = sync_channel(1);
+        self.prepare(shapes, move || {
+            let _ = done.send(());
+            Ok(())
+        })?;
+        // The sender is dropped where a thread ends early, and the queue has the reason.
+        let _ = ended.recv();
+        Ok(self.queue.compiled()?.into_iter().map(|(_, program)| program.source).collect())
     }
 
     fn device_of(&mut self, shape: &ProgramShape) -> &mut D {

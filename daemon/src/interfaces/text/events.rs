@@ -18,6 +18,7 @@ fn description(event: &Event) -> String {
     match &event.kind {
         Some(Kind::StateChanged(changed)) => state_changed(changed),
         Some(Kind::Waiting(waiting)) => format!("waiting: {}", waiting.reason),
+        Some(Kind::Prepared(prepared)) => self::prepared(prepared),
         Some(Kind::Started(started)) => {
             format!("runner {} started on {} {:?}", started.pid, started.platform, started.cores)
         }
@@ -50,6 +51,12 @@ fn description(event: &Event) -> String {
 fn state_changed(changed: &v1::StateChanged) -> String {
     let to = state(changed.to());
     if changed.reason.is_empty() { to } else { format!("{to}: {}", changed.reason) }
+}
+
+fn prepared(prepared: &v1::Prepared) -> String {
+    let v1::Prepared { programs, compiled, seconds } = prepared;
+    let counts = format!("{programs} programs, {compiled} of them compiled");
+    format!("prepared in {} while it waited: {counts}", duration(*seconds))
 }
 
 fn data_prepared(data: &v1::DataPrepared) -> String {
@@ -189,6 +196,14 @@ mod tests {
     fn counts(classes: usize) -> Vec<v1::ClassCount> {
         let count = |rows: usize| v1::ClassCount { label: format!("c{rows}"), rows: rows as u64 };
         (0..classes).map(count).collect()
+    }
+
+    #[test]
+    fn a_preparation_has_its_time_and_counts() {
+        let prepared = v1::Prepared { programs: 3, compiled: 2, seconds: 12.0 };
+        let event = Event { kind: Some(Kind::Prepared(prepared)), ..Event::default() };
+        let expect = "prepared in 12s while it waited: 3 programs, 2 of them compiled";
+        assert_eq!(describe(&event), expect);
     }
 
     #[test]

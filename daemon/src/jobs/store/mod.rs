@@ -9,6 +9,7 @@ mod clusters;
 mod error;
 mod job;
 mod outbox;
+mod preparation;
 mod read;
 mod schema;
 #[cfg(test)]

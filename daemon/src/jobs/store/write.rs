@@ -332,7 +332,7 @@ impl Draft<'_> {
         let events = read().map_err(StoreError::sqlite("read the newest events"))?;
         let events = events.iter().filter_map(|bytes| v1::Event::decode(bytes.as_slice()).ok());
         let is_own = |event: &v1::Event| {
-            matches!(event.kind, Some(Kind::StateChanged(_) | Kind::Waiting(_)))
+            matches!(event.kind, Some(Kind::StateChanged(_) | Kind::Waiting(_) | Kind::Prepared(_)))
         };
         let newest = events.into_iter().find(|event| !is_own(event));
         Ok(newest.and_then(|event| event.time).as_ref().map(clock::micros))
@@ -425,7 +425,7 @@ impl Draft<'_> {
         self.job.metrics.extend(finite.map(|(name, value)| (name.clone(), *value)));
     }
 
-    fn append(&mut self, kind: Kind) -> Result<(), StoreError> {
+    pub(super) fn append(&mut self, kind: Kind) -> Result<(), StoreError> {
         let time = Some(clock::timestamp(clock::now()));
         self.store(v1::Event { sequence: 0, time, kind: Some(kind) })
     }

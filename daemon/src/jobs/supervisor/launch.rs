@@ -39,7 +39,7 @@ pub(super) enum Found {
 
 /// Why no runner could be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LaunchError {
+pub(crate) enum LaunchError {
     #[error("read the job: {0}")]
     Store(#[from] StoreError),
     #[error("read the resolved job file: {0}")]
@@ -187,12 +187,12 @@ fn initial_log_offset(store: &Store, job: &Job, run_dir: &RunDir) -> Result<u64,
     Ok(store.record(&job.id, Vec::new(), 0)?.log_offset)
 }
 
-fn device_kind(host: &Host, cores: &[u32]) -> String {
+pub(super) fn device_kind(host: &Host, cores: &[u32]) -> String {
     cores.first().map(|core| host.device(*core).to_owned()).unwrap_or_default()
 }
 
 /// Creates the cache folder of another user. Fails if the daemon may not switch to that user.
-fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
+pub(super) fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), LaunchError> {
     if !account::may_switch() {
         return Err(LaunchError::MayNotSwitch { user: user_name(account.uid) });
     }
@@ -239,7 +239,10 @@ fn find(run_dir: &RunDir, job: &Job) -> io::Result<Found> {
     }
 }
 
-fn plugin_path(platform: &str, cache_dir: &std::path::Path) -> Result<PathBuf, LaunchError> {
+pub(super) fn plugin_path(
+    platform: &str,
+    cache_dir: &std::path::Path,
+) -> Result<PathBuf, LaunchError> {
     let plugin = plugins::plugin(platform)?;
     plugin.find(cache_dir).ok_or_else(|| LaunchError::PluginGone {
         platform: platform.to_owned(),

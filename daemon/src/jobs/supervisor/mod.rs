@@ -12,6 +12,7 @@ mod follow;
 mod heartbeat;
 mod host_retry;
 mod launch;
+pub(crate) mod preparation;
 mod process;
 mod restart;
 mod runner;

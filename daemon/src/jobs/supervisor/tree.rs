@@ -44,18 +44,20 @@ impl Tree {
         cgroups: Option<&Path>,
         memory: Option<u64>,
     ) -> Tree {
+        let record =
+            |cgroup: &Path| fs::write(run_dir.cgroup(), cgroup.as_os_str().as_encoded_bytes());
         let created = cgroups.and_then(|folder| {
-            let cgroup = folder.join(format!("traind-{job_id}"));
-            let created = create(&cgroup)
-                .and_then(|()| fs::write(run_dir.cgroup(), cgroup.as_os_str().as_encoded_bytes()));
-            if let Some(Err(error)) = memory.map(|bytes| limit_memory(&cgroup, bytes)) {
-                tracing::debug!(cgroup = %cgroup.display(), %error, "limit a control group's memory");
-            }
-            created.inspect_err(|error| {
-                tracing::warn!(cgroup = %cgroup.display(), %error, "create a control group");
-            })
-            .ok()
-            .map(|()| cgroup)
+            create_limited(folder.join(format!("traind-{job_id}")), memory, record)
+        });
+        Tree { mark: format!("{MARK}={job_id}"), cgroup: created }
+    }
+
+    /// Creates the control group for the preparation of a waiting job. It is not recorded, since a
+    /// preparation ends with its daemon.
+    pub(super) fn of_preparation(job_id: &str, settings: &Settings) -> Tree {
+        let created = settings.cgroup.as_deref().and_then(|folder| {
+            let cgroup = folder.join(format!("traind-{job_id}-preparation"));
+            create_limited(cgroup, settings.memory_per_job, |_| Ok(()))
         });
         Tree { mark: format!("{MARK}={job_id}"), cgroup: created }
     }
@@ -115,6 +117,25 @@ fn is_busy(error: &io::Error) -> bool {
 fn limit_memory(cgroup: &Path, bytes: u64) -> io::Result<()> {
     fs::write(cgroup.join("memory.max"), bytes.to_string())?;
     fs::write(cgroup.join("memory.oom.group"), "1")
+}
+
+/// Creates a group and records it. Limits its memory where the kernel allows that.
+fn create_limited(
+    cgroup: PathBuf,
+    memory: Option<u64>,
+    record: impl FnOnce(&Path) -> io::Result<()>,
+) -> Option<PathBuf> {
+    let created = create(&cgroup).and_then(|()| record(&cgroup));
+    if let Some(Err(error)) = memory.map(|bytes| limit_memory(&cgroup, bytes)) {
+        tracing::debug!(cgroup = %cgroup.display(), %error, "limit a control group's memory");
+    }
+    match created {
+        Ok(()) => Some(cgroup),
+        Err(error) => {
+            tracing::warn!(cgroup = %cgroup.display(), %error, "create a control group");
+            None
+        }
+    }
 }
 
 /// Creates the group, unless an earlier attempt left it.

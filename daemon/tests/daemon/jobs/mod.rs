@@ -5,6 +5,7 @@ mod draining;
 mod lifecycle;
 pub(crate) mod planning;
 mod preempting;
+mod preparing;
 mod queueing;
 pub(crate) mod recovery;
 mod restarting;

@@ -1,5 +1,6 @@
 //! Runners that are shell scripts. They report frames of a real event log, which its writer wrote
-//! beforehand; `say NAME` appends one.
+//! beforehand; `say NAME` appends one. A preparation answers with the file `preparation.json`; without it, it leaves
+//! its process id in `preparing` and waits for the end of its standard input.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -40,6 +41,12 @@ say() { cat "$frames/$1" >> "$run_dir/events.log"; }
 say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
 run_dir=$1
 if [ "$1" = plan ]; then cat > /dev/null; cat "$(dirname "$0")/plan.json" 2> /dev/null; exit; fi
+if [ "$1" = prepare ]; then
+  cd "$(dirname "$0")"; read -r request
+  [ -e preparation.json ] && exec cat preparation.json
+  echo $$ > preparing.new; mv preparing.new preparing
+  exec cat > /dev/null
+fi
 "#;
 
 /// Writes the script and its frames into `folder`.

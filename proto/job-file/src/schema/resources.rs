@@ -23,6 +23,10 @@ section! {
         /// Maximum seconds to wait for the first start, after which the job is cancelled. No limit
         /// by default.
         max_wait_seconds: Option<u64> = None, in 1.0..=31_536_000.0;
+        /// Whether the daemon prepares the job on its own host while it waits: fetches and tokenizes
+        /// its data and compiles its programs, at the lowest priority, so that the first step follows
+        /// the start at once.
+        prepare: bool = true;
         /// Id or name of another job of the same user that must complete first; if it fails or is
         /// cancelled, this job is cancelled too.
         after: Option<String> = None;

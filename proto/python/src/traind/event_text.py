@@ -87,6 +87,11 @@ def _fetched(data: dict[str, Any]) -> str:
     return f"fetched {data['name']}: {total} in {took}"
 
 
+def _prepared(data: dict[str, Any]) -> str:
+    counts = f"{data['programs']} programs, {data['compiled']} of them compiled"
+    return f"prepared in {duration(data['seconds'])} while it waited: {counts}"
+
+
 def _finished(data: dict[str, Any]) -> str:
     text = f"runner {data['outcome']} after {data['steps']} steps, {duration(data['seconds'])}"
     failure = data.get("failure")
@@ -107,6 +112,7 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "saved": lambda data: f"saved {data['path']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
     "resumed": lambda data: f"resumed from step {data['step']}, of {data['path']}",
     "loss_scaled": lambda data: f"loss scale {number(data['scale'])} after step {data['step']}",
+    "prepared": _prepared,
     "fetched": _fetched,
     "uploaded": lambda data: f"uploaded {data['url']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
     "finished": _finished,

@@ -1,0 +1,142 @@
+//! `traind-runner prepare`: prepares a job that waits for its start, so that its first step follows at once.
+//!
+//! Reads a [`Request`] as a line of JSON from standard input and writes an [`Answer`] to standard output. Fetches
+//! and tokenizes the job's data and compiles its programs, all into the shared caches. It writes nothing else,
+//! reads no weights, and ends at once when standard input is closed, since then its daemon has ended.
+
+use std::fs;
+use std::io::{self, BufRead, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use rustix::process::{Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
+use traind_cache::EntryLocks;
+use traind_job_file::{Platform, RunSpec};
+use traind_loader::panic_message;
+use traind_proto::v1::CompileSource;
+use traind_xla::runtime::ExecutableCache;
+
+use super::Context;
+use super::inputs::Inputs;
+use super::prepare::evict_cache;
+use crate::control::{Activity, Journal, Reporter, Stop};
+use crate::error::{RunError, RunResult};
+use crate::hosts::Hosts;
+use crate::output::failed;
+use crate::remote::Remote;
+use crate::session::{Session, open_cores};
+use crate::state;
+
+#[derive(Deserialize)]
+struct Request {
+    spec: RunSpec,
+    /// A folder for the preparation alone, which is made and removed.
+    folder: PathBuf,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Prepared {
+        programs: usize,
+        /// Programs that were not in the cache.
+        compiled: usize,
+        seconds: f64,
+    },
+    Failed {
+        message: String,
+    },
+}
+
+/// Answers the request on standard input.
+pub(crate) fn answer() -> anyhow::Result<()> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("read the request")?;
+    let Request { spec, folder } = serde_json::from_str(&line).context("parse the request")?;
+    end_with_daemon()?;
+    let start = Instant::now();
+    let prepared = catch_unwind(AssertUnwindSafe(|| prepare(spec, folder.clone())));
+    let prepared =
+        prepared.unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
+    // What is left behind is removed by the job's run.
+    let _ = fs::remove_dir_all(&folder);
+    let answer = match prepared {
+        Ok(sources) => Answer::Prepared {
+            programs: sources.len(),
+            compiled: sources.iter().filter(|it| **it == CompileSource::Compiled).count(),
+            seconds: start.elapsed().as_secs_f64(),
+        },
+        Err(error) => Answer::Failed { message: error.failure().message },
+    };
+    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+}
+
+/// Kills this process when the daemon closes standard input. A process must not exit by itself while its
+/// plugin compiles.
+fn end_with_daemon() -> anyhow::Result<()> {
+    let watch = || {
+        let _ = io::stdin().lock().read(&mut [0]);
+        let _ = kill_process(getpid(), Signal::KILL);
+    };
+    std::thread::Builder::new()
+        .name("daemon".to_owned())
+        .spawn(watch)
+        .context("watch the daemon")?;
+    Ok(())
+}
+
+/// Returns the sources of the job's programs.
+fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<CompileSource>> {
+    fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+    let context = context(spec, folder)?;
+    let mesh = state::mesh_of_host(&context.spec.job, 0)?;
+    let spec = &context.spec;
+    // Other devices belong to the jobs that run, and only they can compile for them.
+    if spec.job.resources.platform != Platform::Cpu {
+        Inputs::read(&context, mesh, None)?;
+        evict_cache(&context)?;
+        return Ok(Vec::new());
+    }
+    let (inputs, cores) = std::thread::scope(|scope| {
+        let cores = scope.spawn(|| open_cores(spec, mesh.clone(), &context.hosts));
+        let inputs = Inputs::read(&context, mesh.clone(), None)?;
+        let cores =
+            cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
+        RunResult::Ok((inputs, cores))
+    })?;
+    let evaluator = |split| inputs.evaluator(&context, split);
+    let validation = evaluator(inputs.splits.validation.clone())?;
+    let test = evaluator(inputs.splits.test.clone())?;
+    let evaluators = [&validation, &test];
+    // A job that starts meanwhile must not wait for a program that is compiled at a low priority.
+    let cache = ExecutableCache::open(&spec.cache_dir.join("executables"))?.without_turns();
+    let (devices, programs) = inputs.declare(&spec.job, cores, cache, evaluators)?;
+    let mut session = Session::new(devices, programs, context.reporter.clone(), &context.run_dir);
+    let shapes = inputs.programs(&spec.job, &session, evaluators);
+    let sources = session.compile_all(&shapes)?;
+    evict_cache(&context)?;
+    Ok(sources)
+}
+
+/// The context of a run in the preparation's own folder.
+fn context(mut spec: RunSpec, run_dir: PathBuf) -> RunResult<Context> {
+    let (stop, hosts) = (Stop::default(), Hosts::of(None));
+    let journal = Journal::open(&run_dir.join("events.log"))?;
+    let remote = Remote::take(&mut spec, &run_dir, journal.clone(), stop.clone());
+    let remote = remote.map_err(|source| RunError::Bucket { field: "output_dir", source })?;
+    Ok(Context {
+        run_dir,
+        spec,
+        reporter: Reporter { journal, activity: Activity::new() },
+        stop,
+        remote,
+        locks: EntryLocks::default(),
+        hosts,
+        meeting_place: None,
+        is_standalone: false,
+        started: Instant::now(),
+    })
+}

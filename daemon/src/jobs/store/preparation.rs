@@ -1,0 +1,37 @@
+//! How preparations of waiting jobs ended.
+
+use traind_proto::v1::event::Kind;
+
+use super::{Job, Store, StoreError};
+use crate::jobs::state::JobState;
+
+impl Store {
+    /// Stores how the preparation of a job ended. A job that no longer waits gets no event.
+    pub(crate) fn record_preparation(&self, id: &str, ended: Kind) -> Result<Job, StoreError> {
+        self.edit(id, |draft| match draft.job.state {
+            JobState::Pending => draft.append(ended),
+            _ => Ok(()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::v1::Prepared;
+
+    use super::*;
+    use crate::jobs::store::NewJob;
+
+    #[test]
+    fn only_a_waiting_job_has_the_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        store.create(&NewJob { id: "a".into(), ..NewJob::default() }).unwrap();
+        let ended = || Kind::Prepared(Prepared { programs: 2, compiled: 1, seconds: 3.0 });
+        let waiting = store.record_preparation("a", ended()).unwrap();
+        let placed = store.place("a", &[0]).unwrap();
+        let later = store.record_preparation("a", ended()).unwrap();
+        assert_eq!((waiting.last_sequence, placed.last_sequence), (2, 3));
+        assert_eq!(later.last_sequence, 3);
+    }
+}

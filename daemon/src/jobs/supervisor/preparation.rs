@@ -1,0 +1,177 @@
+//! The process that prepares a waiting job: its data and programs get into the caches before it starts.
+//!
+//! It is no attempt of the job: it has no claim, writes no file of the job, and holds no lock that a
+//! runner waits for. It ends with the pipe from its daemon, so a daemon that is killed leaves none behind.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use traind_job_file::{JobFile, RunSpec};
+
+use super::environment::{is_secret, runner_environment};
+use super::launch::{LaunchError, device_kind, plugin_path, prepare_cache};
+use super::tree::Tree;
+use crate::jobs::run_dir::RunDir;
+use crate::jobs::store::Job;
+use crate::settings::Settings;
+
+/// The longest time of a preparation.
+pub(crate) const PREPARATION_TIMEOUT: Duration = Duration::from_secs(600);
+/// The share of the memory that is free at the start which a preparation may use.
+const FREE_MEMORY_SHARE: u64 = 2;
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+/// Names a folder in which runners leave their programs as text.
+const DUMP_PROGRAMS: &str = "TRAIND_DUMP_PROGRAMS";
+
+/// What the runner reads.
+#[derive(Serialize)]
+struct Request<'a> {
+    spec: &'a RunSpec,
+    folder: &'a Path,
+}
+
+/// What the runner writes.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Prepared { programs: u32, compiled: u32, seconds: f64 },
+    Failed { message: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PreparationError {
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error("run the preparation: {0}")]
+    Process(#[from] io::Error),
+    #[error("the preparation took longer than {} s", PREPARATION_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the preparation ended with {0}")]
+    Died(ExitStatus),
+}
+
+/// The folders and the specification of a preparation.
+pub(crate) struct Preparation {
+    spec: RunSpec,
+    folder: PathBuf,
+    job: Job,
+}
+
+impl Preparation {
+    /// Prepares the folders of `job`, whose resolved job file is `resolved`. Blocks.
+    pub(crate) fn new(
+        settings: &Settings,
+        job: Job,
+        resolved: JobFile,
+    ) -> Result<Preparation, PreparationError> {
+        // Devices of a CPU count from 0 whatever cores the job will get.
+        let cores: Vec<u32> = (0..resolved.resources.cores).collect();
+        let spec = RunSpec {
+            job_id: job.id.clone(),
+            attempt: job.attempt + 1,
+            job: resolved,
+            plugin: plugin_path(&job.platform, &settings.cache_dir)?,
+            cache_dir: settings.cache_dir_of(job.run_as),
+            cache_bytes_max: Some(settings.cache_bytes_max),
+            device_kind: device_kind(&settings.host, &settings.host.cores),
+            cores,
+        };
+        if let Some(account) = job.run_as {
+            prepare_cache(account, &spec.cache_dir)?;
+        }
+        let run_dir = RunDir::new(&settings.state_dir, &job.id);
+        run_dir.create(job.run_as)?;
+        Ok(Preparation { spec, folder: run_dir.preparation(), job })
+    }
+
+    /// Runs the preparation to its end. Dropping the future ends the process.
+    pub(crate) async fn run(&self, settings: &Settings) -> Result<Answer, PreparationError> {
+        let tree = Tree::of_preparation(&self.job.id, settings);
+        let _removal = RemoveGroup(tree.clone());
+        let mut child = self.command(settings, &tree).spawn()?;
+        let answered = tokio::time::timeout(PREPARATION_TIMEOUT, self.ask(&mut child)).await;
+        answered.unwrap_or(Err(PreparationError::Timeout))
+    }
+
+    async fn ask(&self, child: &mut Child) -> Result<Answer, PreparationError> {
+        let request = Request { spec: &self.spec, folder: &self.folder };
+        let mut request = serde_json::to_vec(&request).map_err(io::Error::other)?;
+        request.push(b'\n');
+        // The process ends where the pipe is closed, so it stays open until the answer is there.
+        let mut pipe = child.stdin.take();
+        if let Some(pipe) = &mut pipe {
+            pipe.write_all(&request).await?;
+        }
+        let mut answer = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            out.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+        }
+        let status = child.wait().await?;
+        drop(pipe);
+        serde_json::from_slice(&answer).map_err(|_| PreparationError::Died(status))
+    }
+
+    fn command(&self, settings: &Settings, tree: &Tree) -> Command {
+        let option = |name: &str, value: &Path| {
+            let mut option = OsString::from(format!("--{name}="));
+            option.push(value);
+            option
+        };
+        // Users can read the environment of their processes, so another user's gets no secrets.
+        let other_user = self.job.run_as.is_some();
+        let environment =
+            std::env::vars_os().filter(|(name, value)| !other_user || !is_secret(name, value));
+        let memory = settings.memory_per_job.into_iter().chain(share_of_free_memory()).min();
+        // The process makes its folder with the rights of its user, so that the folder above is open to it.
+        let run_dir = self.folder.parent();
+        let writable = [Some(self.spec.cache_dir.as_path()), run_dir].into_iter().flatten();
+        let writable = writable.filter(|_| !settings.roots.is_empty());
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg("preparer")
+            .args(tree.cgroup().map(|cgroup| option("cgroup", cgroup)))
+            .args(memory.map(|bytes| format!("--memory={bytes}")))
+            .args(settings.roots.paths().map(|path| option("allow-root", path)))
+            .arg(option("readable", &self.spec.plugin))
+            .args(writable.map(|path| option("writable", path)))
+            .args(self.job.run_as.map(|account| format!("--run-as={account}")))
+            .arg(format!("--seconds={}", PREPARATION_TIMEOUT.as_secs()))
+            .arg(&settings.runner)
+            .env_clear()
+            .envs(runner_environment(environment, &self.spec))
+            .env_remove(DUMP_PROGRAMS)
+            .env("TMPDIR", &self.folder)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// Removes the control group of a preparation, whose process is killed first.
+struct RemoveGroup(Tree);
+
+impl Drop for RemoveGroup {
+    fn drop(&mut self) {
+        let tree = self.0.clone();
+        if tree.cgroup().is_some() {
+            tokio::task::spawn_blocking(move || tree.remove());
+        }
+    }
+}
+
+/// A share of the memory that is free, so that jobs that start meanwhile find the rest.
+fn share_of_free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib * 1024 / FREE_MEMORY_SHARE)
+}
