@@ -4,10 +4,12 @@ use std::fmt;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
+use crate::schema::parallel::Fsdp;
 use crate::schema::resources::Platform;
 
 /// Reports a mesh that the job's hosts cannot form, with the nearest one that they can.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    check_shards_of_hosts(job, problems);
     let asked = Axes::asked(job);
     let description = match &asked {
         _ if asked.product() != total(job) && asked.data.is_some() => {
@@ -35,6 +37,31 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         _ => return,
     };
     problems.violation("parallel", format!("{description}; {} works", asked.nearest(job)));
+}
+
+/// Refuses shards over hosts where hosts would wait for each other in different programs.
+fn check_shards_of_hosts(job: &JobFile, problems: &mut Problems) {
+    let (parallel, sharding) = (&job.parallel, job.parallel.sharding());
+    let is_over_hosts = sharding.shards_gradients() && !sharding.is_within_hosts();
+    if job.data_hosts() == 1 || !is_over_hosts {
+        return;
+    }
+    let has_parameters = sharding.shards_parameters();
+    let within = if has_parameters { Fsdp::HybridShard } else { Fsdp::HybridShardZero2 };
+    if parallel.pipeline > 1 && job.resources.platform == Platform::Cpu {
+        let description = format!(
+            "{sharding} exchanges data between hosts in every pass of a stage, and CPU devices run the passes of \
+             stages in different orders; {within} keeps the shards within a host"
+        );
+        problems.violation("parallel.fsdp", description);
+    }
+    if has_parameters && job.train.predict_with_generate {
+        let description = format!(
+            "is not supported with parallel.fsdp: {sharding} on several hosts, each of which generates other \
+             texts; {within} keeps the shards within a host"
+        );
+        problems.violation("train.predict_with_generate", description);
+    }
 }
 
 /// The sizes of the axes over all hosts.

@@ -22,7 +22,7 @@ use traind_models::{clip, parameter_shards, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::Mesh;
-use traind_xla::ops::{Random, ReduceKind};
+use traind_xla::ops::{Random, ReduceKind, ShardGroups};
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor, Trace};
 
@@ -389,7 +389,7 @@ fn record(
     let loss = model.forward(&cx, &batch)?.loss.ok_or("no labels")?;
     let loss = loss.loss_sum.div(&loss.weight_sum)?;
     at.fetch("loss", &loss);
-    let groups = vec![(0..state.cores).collect::<Vec<usize>>()];
+    let groups = ShardGroups { cores: vec![(0..state.cores).collect()], hosts: 1 };
     let wrt: Vec<&Tensor> = parameters.iter().collect();
     let reduced: Vec<Tensor> = gradients(&loss, &wrt)?
         .iter()

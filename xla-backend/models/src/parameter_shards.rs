@@ -1,10 +1,11 @@
-//! Parameters stored in shards over the cores of the `data` axis (FSDP, which is stage 3 of ZeRO:
+//! Parameters stored in shards over the cores of the `data` axis, of one host or of all (FSDP, which is stage 3 of ZeRO:
 //! Rajbhandari et al., 2020). A core gathers the parameters of a layer while the layer before it
 //! runs, and again while the backward pass of the layer behind it does. The gradient of a shard is
 //! its part of the sum over these cores.
 
 use std::collections::HashMap;
 
+use traind_xla::ops::ShardGroups;
 use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::Result;
@@ -12,15 +13,15 @@ use crate::error::Result;
 /// The parameters that are stored in shards.
 #[derive(Clone, Debug, Default)]
 pub struct ParameterShards {
-    groups: Vec<Vec<usize>>,
+    groups: ShardGroups,
     /// The shapes that layers read, by name.
     shapes: HashMap<String, Shape>,
 }
 
 impl ParameterShards {
-    /// Each of the `groups` of cores has the shards of parameters, which layers read in `shapes`.
+    /// The cores of `groups` have the shards of parameters, which layers read in `shapes`.
     pub fn new(
-        groups: Vec<Vec<usize>>,
+        groups: ShardGroups,
         shapes: impl IntoIterator<Item = (String, Shape)>,
     ) -> ParameterShards {
         ParameterShards { groups, shapes: shapes.into_iter().collect() }
@@ -54,8 +55,8 @@ impl ParameterShards {
 
 /// The whole of a tensor of `shape` from its shards: equal parts of its elements, with zeros behind
 /// the last.
-pub fn gather(shard: &Tensor, shape: &Shape, groups: &[Vec<usize>]) -> traind_xla::Result<Tensor> {
-    let padded = shard.all_gather(0, groups)?;
+pub fn gather(shard: &Tensor, shape: &Shape, groups: &ShardGroups) -> traind_xla::Result<Tensor> {
+    let padded = shard.all_gather_over(groups)?;
     let elements = shape.element_count();
     let whole = if padded.dims() == [elements] { padded } else { padded.slice(0, 0, elements)? };
     whole.reshape(&shape.dims)

@@ -67,20 +67,46 @@ functions! {
         fn(*const c_void, Count, Handle, c_int, c_int, Handle, *mut Handle);
     irecv = "MPI_Irecv_c":
         fn(*mut c_void, Count, Handle, c_int, c_int, Handle, *mut Handle);
+    ireduce_scatter_block = "MPI_Ireduce_scatter_block_c":
+        fn(*const c_void, *mut c_void, Count, Handle, Handle, Handle, *mut Handle);
+    iallgather = "MPI_Iallgather_c":
+        fn(*const c_void, Count, Handle, *mut c_void, Count, Handle, Handle, *mut Handle);
     test = "MPI_Test": fn(*mut Handle, *mut c_int, *mut c_void);
     error_string = "MPI_Error_string": fn(c_int, *mut c_char, *mut c_int);
 }
 
-/// An all-reduce or a message whose memory MPI may still be reading or writing.
+/// A collective or a message whose memory MPI may still be reading or writing.
 pub(crate) struct Request(Handle);
 
-/// The memory of an all-reduce.
+/// The memory of a collective.
 pub(crate) struct Operands {
     pub from: *const c_void,
     pub to: *mut c_void,
+    /// The elements of a process: of the result, where that is a part of the operand, and else of the operand.
     pub count: usize,
     pub datatype: Handle,
-    pub operation: Handle,
+}
+
+/// What processes do with their operands.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    /// Each gets the combination of all.
+    AllReduce { operation: Handle },
+    /// Each gets its part of the combination of all.
+    ReduceScatter { operation: Handle },
+    /// Each gets all, one behind the other.
+    AllGather,
+}
+
+impl Call {
+    /// The function's name in errors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Call::AllReduce { .. } => "MPI_Iallreduce",
+            Call::ReduceScatter { .. } => "MPI_Ireduce_scatter_block",
+            Call::AllGather => "MPI_Iallgather",
+        }
+    }
 }
 
 impl Functions {
@@ -131,6 +157,14 @@ impl Functions {
         Ok((rank.unsigned_abs() as usize, size.unsigned_abs() as usize))
     }
 
+    /// The number of processes of a communicator.
+    pub(crate) fn size(&self, of: Handle) -> Result<usize> {
+        let mut size = 0;
+        // SAFETY: MPI is started, and the call takes an integer.
+        self.check("MPI_Comm_size", unsafe { (self.comm_size)(of, &mut size) })?;
+        Ok(size.unsigned_abs() as usize)
+    }
+
     /// A communicator of the processes of another one, whose messages meet no others. All of them call this.
     pub(crate) fn communicator(&self, of: Handle) -> Result<Handle> {
         let mut communicator = of;
@@ -154,24 +188,53 @@ impl Functions {
         Ok(communicator)
     }
 
-    /// Begins an all-reduce.
+    /// Begins a collective.
     ///
     /// # Safety
-    /// `from` and `to` hold `count` elements of `datatype`, apart from each other, and nobody else
-    /// writes to `from` or uses `to` until the request is complete.
-    pub(crate) unsafe fn all_reduce(
+    /// `from` and `to` hold `count` elements of `datatype`, apart from each other, or `count` for each process where
+    /// all of them have one part of it. Nobody else writes to `from` or uses `to` until the request is complete.
+    pub(crate) unsafe fn begin(
         &self,
+        call: Call,
         operands: &Operands,
         communicator: Handle,
     ) -> Result<Request> {
-        let Operands { from, to, count, datatype, operation } = *operands;
-        let mut request = REQUEST_NULL;
+        let Operands { from, to, count, datatype } = *operands;
+        let (count, mut request) = (count as Count, REQUEST_NULL);
         // SAFETY: the caller's promise, and the handles are those of the standard.
         let code = unsafe {
-            let count = count as Count;
-            (self.iallreduce)(from, to, count, datatype, operation, communicator, &mut request)
+            match call {
+                Call::AllReduce { operation } => (self.iallreduce)(
+                    from,
+                    to,
+                    count,
+                    datatype,
+                    operation,
+                    communicator,
+                    &mut request,
+                ),
+                Call::ReduceScatter { operation } => (self.ireduce_scatter_block)(
+                    from,
+                    to,
+                    count,
+                    datatype,
+                    operation,
+                    communicator,
+                    &mut request,
+                ),
+                Call::AllGather => (self.iallgather)(
+                    from,
+                    count,
+                    datatype,
+                    to,
+                    count,
+                    datatype,
+                    communicator,
+                    &mut request,
+                ),
+            }
         };
-        self.check("MPI_Iallreduce", code)?;
+        self.check(call.name(), code)?;
         Ok(Request(request))
     }
 

@@ -12,7 +12,7 @@ use traind_pjrt::DeferredCall;
 use crate::abi::{COMM_WORLD, Functions, Handle, Operands, Request};
 use crate::denormals::flush_to_zero;
 use crate::error::{Error, Result};
-use crate::kernel::{Reduction, datatype, refusal};
+use crate::kernel::{BYTE, Collective, datatype, refusal};
 use crate::message::{Direction, Message};
 use crate::process::Process;
 use crate::totals::Totals;
@@ -33,10 +33,10 @@ pub(crate) enum Order {
     Finish(Sender<Result<()>>),
 }
 
-/// A reduction of one device.
+/// A collective of one device.
 pub(crate) struct Exchange {
     pub device: usize,
-    pub reduction: Reduction,
+    pub collective: Collective,
     pub call: DeferredCall,
 }
 
@@ -57,6 +57,8 @@ type Ended = (DeferredCall, Result<()>);
 
 pub(crate) struct Engine {
     functions: Functions,
+    /// The number of processes of the group, whose devices exchange data.
+    processes: usize,
     devices: Vec<Device>,
     /// Of all processes. No reduction uses it.
     messages: Handle,
@@ -89,8 +91,9 @@ impl Engine {
         let group = functions.group(process.group, rank)?;
         let devices = (0..devices).map(|device| Device::start(&functions, device, group));
         let devices = devices.collect::<Result<_>>()?;
+        let processes = functions.size(group)?;
         let messages = functions.communicator(COMM_WORLD)?;
-        Ok(Engine { functions, devices, messages, pending: Vec::new(), totals })
+        Ok(Engine { functions, processes, devices, messages, pending: Vec::new(), totals })
     }
 
     /// Follows orders until MPI is finished.
@@ -157,12 +160,12 @@ impl Engine {
     }
 
     fn begin_reduction(&mut self, exchange: Exchange) {
-        let Exchange { device, reduction, mut call } = exchange;
-        let begun = operands(&mut call, reduction).and_then(|operands| {
+        let Exchange { device, collective, mut call } = exchange;
+        let begun = operands(&mut call, collective, self.processes).and_then(|operands| {
             let communicator = self.devices[device].communicator;
             // SAFETY: the call, which is kept until the request is complete, keeps both buffers
-            // alive, apart and to itself.
-            unsafe { self.functions.all_reduce(&operands, communicator) }
+            // alive, apart and to itself, and their sizes are those that the collective needs.
+            unsafe { self.functions.begin(collective.call(), &operands, communicator) }
         });
         match begun {
             Ok(request) => {
@@ -223,18 +226,31 @@ impl Device {
     }
 }
 
-/// The memory of a call.
-fn operands(call: &mut DeferredCall, reduction: Reduction) -> Result<Operands> {
-    let refused = |message: String| Error::Call { call: "MPI_Iallreduce", message };
-    let dtype = call.operand_dtype(0);
-    let found = dtype.and_then(|dtype| Some((dtype, datatype(dtype)?)));
-    let (dtype, datatype) = found.ok_or_else(|| refused(format!("cannot add {dtype:?}")))?;
-    let (from, to) = call.raw_buffers(0, 0).map_err(|error| refused(error.0))?;
-    Ok(Operands {
-        from: from.cast(),
-        to: to.cast(),
-        count: call.operand_bytes(0) / dtype.size_bytes(),
-        datatype,
-        operation: reduction.handle(),
-    })
+/// The memory of a call, whose result has the size that the collective gives it.
+fn operands(call: &mut DeferredCall, collective: Collective, processes: usize) -> Result<Operands> {
+    let name = collective.call().name();
+    let refused = |message: String| Error::Call { call: name, message };
+    let (dtype, operand_bytes) = (call.operand_dtype(0), call.operand_bytes(0));
+    let (datatype, bytes) = match (collective, dtype) {
+        // Nothing is added, so that all types do.
+        (Collective::AllGather, _) => (BYTE, 1),
+        (_, Some(dtype)) => {
+            let datatype =
+                datatype(dtype).ok_or_else(|| refused(format!("cannot add {dtype:?}")))?;
+            (datatype, dtype.size_bytes())
+        }
+        (_, None) => return Err(refused("cannot add what kernels do not take".to_owned())),
+    };
+    let (part_bytes, result_bytes) = match collective {
+        Collective::AllReduce(_) => (operand_bytes, operand_bytes),
+        Collective::ReduceScatter(_) => (operand_bytes / processes, operand_bytes / processes),
+        Collective::AllGather => (operand_bytes, operand_bytes * processes),
+    };
+    let scatters = matches!(collective, Collective::ReduceScatter(_));
+    let is_whole = !scatters || part_bytes * processes == operand_bytes;
+    if !is_whole || !part_bytes.is_multiple_of(bytes) {
+        return Err(refused(format!("{operand_bytes} bytes for {processes} processes")));
+    }
+    let (from, to) = call.raw_buffers(0, 0, result_bytes).map_err(|error| refused(error.0))?;
+    Ok(Operands { from: from.cast(), to: to.cast(), count: part_bytes / bytes, datatype })
 }

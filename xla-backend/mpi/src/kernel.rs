@@ -1,18 +1,30 @@
-//! The custom call by which a program reduces across hosts.
+//! The custom call by which a program exchanges data across hosts.
 
 use traind_pjrt::{DType, DeferredCall, DeferredKernel, KernelCall, KernelError};
 
-use crate::abi::Handle;
+use crate::abi::{Call, Handle};
 use crate::engine::{Exchange, Order};
 use crate::error::Error;
 use crate::world::World;
 
-/// Operand 0 to result 0, combined element by element with those of the same device of all other
-/// processes. Further operands are not read: through them a call depends on the one before.
+/// Operand 0 to result 0, by a collective of the same device of all processes. Further operands are not read: through
+/// them a call depends on the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct AllReduce {
+pub struct HostCollective {
     device: usize,
-    reduction: Reduction,
+    collective: Collective,
+}
+
+/// What processes do with their operands. Programs give it in the attribute `collective` as a number, and the reduction
+/// in the attribute `reduction`, which a gather has too and does not use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collective {
+    /// Each gets the combination of all, element by element.
+    AllReduce(Reduction),
+    /// Each gets its part of that.
+    ReduceScatter(Reduction),
+    /// Each gets the operands of all, one behind the other.
+    AllGather,
 }
 
 /// The combination of values, by the number that programs give in the attribute `reduction`.
@@ -33,25 +45,56 @@ impl Reduction {
     }
 }
 
-impl DeferredKernel for AllReduce {
-    const NAME: &'static str = "traind.mpi_all_reduce";
+impl Collective {
+    /// The numbers of the attributes `collective` and `reduction`.
+    pub fn numbers(self) -> [i64; 2] {
+        match self {
+            Collective::AllReduce(reduction) => [0, reduction as i64],
+            Collective::ReduceScatter(reduction) => [1, reduction as i64],
+            Collective::AllGather => [2, 0],
+        }
+    }
 
-    fn of_call(call: &KernelCall<'_>) -> Result<AllReduce, KernelError> {
-        let number = call.attribute::<i64>("reduction")?;
-        let reduction = Reduction::ALL.into_iter().find(|&it| it as i64 == number);
-        let reduction = reduction.ok_or_else(|| format!("there is no reduction {number}"))?;
+    fn of_numbers([collective, reduction]: [i64; 2]) -> Result<Collective, KernelError> {
+        let found = Reduction::ALL.into_iter().find(|&it| it as i64 == reduction);
+        let reduction = found.ok_or_else(|| format!("there is no reduction {reduction}"))?;
+        match collective {
+            0 => Ok(Collective::AllReduce(reduction)),
+            1 => Ok(Collective::ReduceScatter(reduction)),
+            2 => Ok(Collective::AllGather),
+            other => Err(format!("there is no collective {other}").into()),
+        }
+    }
+
+    pub(crate) fn call(self) -> Call {
+        match self {
+            Collective::AllReduce(reduction) => Call::AllReduce { operation: reduction.handle() },
+            Collective::ReduceScatter(reduction) => {
+                Call::ReduceScatter { operation: reduction.handle() }
+            }
+            Collective::AllGather => Call::AllGather,
+        }
+    }
+}
+
+impl DeferredKernel for HostCollective {
+    const NAME: &'static str = "traind.mpi_collective";
+
+    fn of_call(call: &KernelCall<'_>) -> Result<HostCollective, KernelError> {
+        let number = |attribute| call.attribute::<i64>(attribute);
+        let collective = Collective::of_numbers([number("collective")?, number("reduction")?])?;
         let (device, world) = (call.device_ordinal()?, current()?);
         if device < world.devices() {
-            return Ok(AllReduce { device, reduction });
+            return Ok(HostCollective { device, collective });
         }
         Err(refusal(Error::Device { device, devices: world.devices() }))
     }
 
     fn start(self, call: DeferredCall) {
-        let AllReduce { device, reduction } = self;
+        let HostCollective { device, collective } = self;
         // An order that cannot be given drops the call, which fails the execution.
         let _ = World::current()
-            .and_then(|world| world.order(Order::Exchange(Exchange { device, reduction, call })));
+            .and_then(|world| world.order(Order::Exchange(Exchange { device, collective, call })));
     }
 }
 
@@ -62,6 +105,9 @@ fn current() -> Result<&'static World, KernelError> {
 pub(crate) fn refusal(error: Error) -> KernelError {
     KernelError(error.to_string())
 }
+
+/// `MPI_BYTE`.
+pub(crate) const BYTE: Handle = Handle(0x247);
 
 /// `MPI_FLOAT` and so on, for the types that MPI adds.
 pub(crate) fn datatype(dtype: DType) -> Option<Handle> {

@@ -1,8 +1,8 @@
-//! Reductions across the hosts of a job by MPI, inside programs for CPU devices, whose plugin has no
+//! Reductions and gathers across the hosts of a job by MPI, inside programs for CPU devices, whose plugin has no
 //! collectives between processes.
 //!
 //! [`World::start`] loads a library of the MPI ABI and joins the other processes. A program calls
-//! [`AllReduce`] for a buffer of each of its devices; the call ends when the same device of every
+//! [`HostCollective`] for a buffer of each of its devices; the call ends when the same device of every
 //! process of its group has made the same call. [`World::send`] and [`World::receive`] exchange messages outside of
 //! programs.
 //!
@@ -23,7 +23,7 @@ mod totals;
 mod world;
 
 pub use error::{Error, Result};
-pub use kernel::{AllReduce, Reduction};
+pub use kernel::{Collective, HostCollective, Reduction};
 pub use library::{LIBRARY_VARIABLE, installed_library};
 pub use measure::Cost;
 pub use message::Peer;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::abi::{COMM_WORLD, Functions, Handle, Operands};
+use crate::abi::{COMM_WORLD, Call, Functions, Handle, Operands};
 use crate::error::{Error, Result};
 use crate::kernel::{Reduction, datatype};
 use crate::process::Process;
@@ -76,11 +76,11 @@ impl Reductions<'_> {
             to: to.as_mut_ptr().cast(),
             count: from.len(),
             datatype,
-            operation: Reduction::Sum.handle(),
         };
+        let call = Call::AllReduce { operation: Reduction::Sum.handle() };
         // SAFETY: both slices hold `count` numbers, are apart, and are borrowed until the request is complete: an
         // error too ends its use of the memory.
-        let mut request = unsafe { self.functions.all_reduce(&operands, self.communicator) }?;
+        let mut request = unsafe { self.functions.begin(call, &operands, self.communicator) }?;
         while !self.functions.is_complete(&mut request)? {
             thread::yield_now();
         }

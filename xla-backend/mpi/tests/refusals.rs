@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use traind_mpi::{AllReduce, Error, Process, World};
+use traind_mpi::{Error, HostCollective, Process, World};
 use traind_pjrt::{Client, CompileOptions, CreateOptions, ExecuteOptions, Plugin};
 
 fn cpu_plugin() -> PathBuf {
@@ -33,12 +33,18 @@ fn libraries_that_are_not_of_the_abi_are_refused_by_name() {
 fn a_program_that_reduces_across_hosts_needs_them() {
     let options = CreateOptions::new().with("cpu_device_count", 1);
     let client = Client::new(Plugin::load(cpu_plugin()).unwrap(), &options).unwrap();
-    assert!(client.register_deferred_kernel::<AllReduce>().unwrap());
-    for (reduction, expected) in [(0, "MPI was not started"), (9, "there is no reduction 9")] {
+    assert!(client.register_deferred_kernel::<HostCollective>().unwrap());
+    let cases = [
+        ([0, 0], "MPI was not started"),
+        ([1, 9], "there is no reduction 9"),
+        ([7, 0], "there is no collective 7"),
+    ];
+    for ([collective, reduction], expected) in cases {
         let program = format!(
             "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
-               %y = stablehlo.custom_call @traind.mpi_all_reduce(%x)
-                 {{api_version = 4 : i32, backend_config = {{reduction = {reduction} : i64}}}}
+               %y = stablehlo.custom_call @traind.mpi_collective(%x)
+                 {{api_version = 4 : i32, backend_config =
+                  {{collective = {collective} : i64, reduction = {reduction} : i64}}}}
                  : (tensor<4xf32>) -> tensor<4xf32>
                return %y : tensor<4xf32>
              }}"

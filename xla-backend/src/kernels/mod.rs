@@ -16,7 +16,7 @@ mod rotary;
 use std::env;
 
 use traind_kernels::are_supported;
-use traind_mpi::{AllReduce, Reduction, World};
+use traind_mpi::{Collective, HostCollective, World};
 use traind_pjrt::{Client, DeferredKernel, Kernel};
 
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
         let problem = format!("MPI has started process {} of {}", found.0, found.1);
         return Err(Error::Mesh { axes: mesh.to_string(), problem });
     }
-    match client.register_deferred_kernel::<AllReduce>()? {
+    match client.register_deferred_kernel::<HostCollective>()? {
         true => Ok(()),
         false => Err(Error::NoHosts { platform: client.platform_name().to_owned() }),
     }
@@ -132,12 +132,12 @@ pub(crate) struct KernelUse {
 }
 
 impl KernelUse {
-    /// A reduction by MPI.
-    pub(crate) fn across_hosts(reduction: Reduction) -> KernelUse {
-        KernelUse::new(
-            AllReduce::NAME,
-            format!("reduction = {}", attributes::integer(reduction as usize)),
-        )
+    /// A collective by MPI.
+    pub(crate) fn across_hosts(collective: Collective) -> KernelUse {
+        let [collective, reduction] =
+            collective.numbers().map(|number| attributes::integer(number as usize));
+        let attributes = format!("collective = {collective}, reduction = {reduction}");
+        KernelUse::new(HostCollective::NAME, attributes)
     }
 
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {

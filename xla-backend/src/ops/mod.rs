@@ -48,7 +48,7 @@ mod unary;
 pub use crate::graph::{Backward, Op, Participants, Problem, ResultStorage};
 pub use adamw::{AdamWScalars, AdamWUpdate};
 pub use attention::{AttentionSpec, LONG_ROW, VisibleKeys};
-pub use collectives::ReduceKind;
+pub use collectives::{ReduceKind, ShardGroups};
 pub use dot_general::DotDims;
 pub use gated::Gate;
 pub use random::Random;

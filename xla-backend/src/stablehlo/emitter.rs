@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use traind_mpi::Reduction;
+use traind_mpi::Collective;
 
 use super::{DotPrecision, Lowering, Reach};
 use crate::graph::{DType, Graph, NodeId, Shape};
@@ -239,13 +239,18 @@ impl Emitter {
         Value::with_parts(results.iter().enumerate().map(part).collect())
     }
 
-    /// A reduction across hosts. It depends on the one before it in the program, so that all hosts
+    /// A collective across hosts with a result of `shape`. It depends on the one before it in the program, so that all hosts
     /// make them in the same order, whatever the compiler's: a host that made another call first
     /// would wait for ever.
-    pub(crate) fn exchange_with_hosts(&mut self, input: &Value, reduction: Reduction) -> Value {
+    pub(crate) fn exchange_with_hosts(
+        &mut self,
+        input: &Value,
+        collective: Collective,
+        shape: &Shape,
+    ) -> Value {
         let inputs: Vec<Value> = [input].into_iter().chain(&self.exchanged).cloned().collect();
-        let shape = std::slice::from_ref(&input.shape);
-        let result = self.call_kernel(&KernelUse::across_hosts(reduction), &inputs, shape);
+        let shape = std::slice::from_ref(shape);
+        let result = self.call_kernel(&KernelUse::across_hosts(collective), &inputs, shape);
         self.exchanged = Some(result.clone());
         result
     }

@@ -1,8 +1,8 @@
-//! Reductions across hosts.
+//! Reductions and gathers across hosts.
 
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::Axis;
-use traind_xla::ops::ReduceKind;
+use traind_xla::ops::{ReduceKind, ShardGroups};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Result, Tensor};
 
@@ -78,6 +78,83 @@ pub(crate) fn reductions_over_axes_add_all_cores(rank: usize) {
                 assert_eq!(found.to_f32().unwrap(), expected, "{elements} elements, {kind:?}");
             }
         }
+    }
+}
+
+/// A host gets its part of the sum, and the parts of all hosts joined are the sum.
+pub(crate) fn parts_are_scattered_and_gathered(rank: usize) {
+    let mut device = device(rank);
+    for dtype in [DType::F32, DType::F64, DType::S32, DType::F16, DType::BF16] {
+        for kind in [ReduceKind::Sum, ReduceKind::Max] {
+            let found = run(&mut device, &inputs(rank, 6), |x| {
+                x.convert(dtype)?.reduce_scatter_hosts(kind, HOSTS)?.convert(DType::F32)
+            });
+            for (core, found) in found.iter().enumerate() {
+                let of_hosts = |element| (0..HOSTS).map(move |host| value(host, core, element));
+                let own = rank * 3..rank * 3 + 3;
+                let expected: Vec<f32> =
+                    own.map(|element| combine(kind, of_hosts(element))).collect();
+                assert_eq!(found.to_f32().unwrap(), expected, "{dtype} {kind:?}");
+            }
+        }
+        let found = run(&mut device, &inputs(rank, 3), |x| {
+            x.convert(dtype)?.all_gather_hosts(HOSTS)?.convert(DType::F32)
+        });
+        for (core, found) in found.iter().enumerate() {
+            let of_host = |host| (0..3).map(move |element| value(host, core, element));
+            let expected: Vec<f32> = (0..HOSTS).flat_map(of_host).collect();
+            assert_eq!(found.to_f32().unwrap(), expected, "{dtype}");
+        }
+    }
+}
+
+/// Each core's part of the sum over all cores is its own, and the parts are in the order of cores, then of hosts.
+pub(crate) fn shards_of_all_cores_are_the_sum(rank: usize) {
+    let mut device = device(rank);
+    let cores = device.cores().mesh().groups(&[Axis::Data]);
+    let groups = ShardGroups { cores, hosts: HOSTS };
+    let parts = HOSTS * DEVICES;
+    assert_eq!(groups.parts(), parts);
+    let all = |element| {
+        (0..HOSTS).flat_map(move |host| (0..DEVICES).map(move |it| value(host, it, element)))
+    };
+    let sums: Vec<f32> = (0..4 * parts).map(|element| all(element).sum()).collect();
+    let found = run(&mut device, &inputs(rank, 4 * parts), |x| {
+        x.reduce_scatter_over(ReduceKind::Sum, &groups)
+    });
+    for (core, found) in found.iter().enumerate() {
+        let part = core * HOSTS + rank;
+        assert_eq!(found.to_f32().unwrap(), sums[4 * part..4 * part + 4]);
+    }
+    let whole = run(&mut device, &inputs(rank, 4 * parts), |x| {
+        x.reduce_scatter_over(ReduceKind::Sum, &groups)?.all_gather_over(&groups)
+    });
+    assert!(whole.iter().all(|found| found.to_f32().unwrap() == sums));
+}
+
+/// The gradient of a gathered part is its part of the sum of all cotangents, and that of a scattered sum is the
+/// cotangents of all parts.
+pub(crate) fn gradients_of_shards_meet_all_hosts(rank: usize) {
+    let mut device = device(rank);
+    let found = run(&mut device, &inputs(rank, 2), |x| {
+        let whole = x.all_gather_hosts(HOSTS)?;
+        let loss = whole.mul(&whole)?.sum(&[0])?;
+        Ok(gradients(&loss, &[x])?.remove(0))
+    });
+    for (core, found) in found.iter().enumerate() {
+        let expected: Vec<f32> =
+            (0..2).map(|it| 2.0 * HOSTS as f32 * value(rank, core, it)).collect();
+        assert_eq!(found.to_f32().unwrap(), expected);
+    }
+    let found = run(&mut device, &inputs(rank, 4), |x| {
+        let part = x.reduce_scatter_hosts(ReduceKind::Sum, HOSTS)?;
+        let loss = part.mul(&part)?.sum(&[0])?;
+        Ok(gradients(&loss, &[x])?.remove(0))
+    });
+    for (core, found) in found.iter().enumerate() {
+        let sum = |it| (0..HOSTS).map(|host| value(host, core, it)).sum::<f32>();
+        let expected: Vec<f32> = (0..4).map(|it| 2.0 * sum(it)).collect();
+        assert_eq!(found.to_f32().unwrap(), expected);
     }
 }
 

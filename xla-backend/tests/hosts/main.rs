@@ -59,6 +59,9 @@ fn one_of_the_hosts() {
     checks::values_meet_those_of_the_same_replica(rank);
     checks::reductions_over_axes_add_all_cores(rank);
     checks::gradients_are_those_of_the_sum(rank);
+    checks::parts_are_scattered_and_gathered(rank);
+    checks::shards_of_all_cores_are_the_sum(rank);
+    checks::gradients_of_shards_meet_all_hosts(rank);
     checks::tiny_numbers_are_zero_after_an_exchange(rank);
     checks::overlapping_reductions_end(rank);
     steps::a_step_equals_that_of_one_host(rank);

@@ -1,7 +1,7 @@
 //! The time that a step takes at least on a mesh, before any program is recorded: that of its dots, of the
 //! sums that cores which share layers exchange, and of gathering and adding up the parameters of layers.
 
-use traind_job_file::{Fsdp, JobFile};
+use traind_job_file::JobFile;
 use traind_models::{Lengths, Stage};
 use traind_xla::mesh::Axis;
 
@@ -71,7 +71,9 @@ impl Machine {
         }
         let (all, trained) = layer_elements(planned, job.parallel.tensor as usize);
         let sent = match job.parallel.sharding() {
-            Fsdp::FullShard => microbatches * (2.0 * HALF * all + FLOAT * trained),
+            sharding if sharding.shards_parameters() => {
+                microbatches * (2.0 * HALF * all + FLOAT * trained)
+            }
             _ => 2.0 * FLOAT * trained,
         };
         let bytes = (cores - 1.0) / cores * sent / f64::from(job.parallel.tensor);

@@ -13,12 +13,12 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
     let mut jobs = Vec::new();
     for division in divisions(job, per_host, layers) {
         let divided = division.of_job(job);
-        for fsdp in shardings(divided.host_data_parallel_size(), division.pipeline) {
+        for fsdp in shardings(&divided) {
             for sequence_parallel in positions(job, division.tensor, division.pipeline) {
                 for gradient_checkpointing in [false, true] {
                     let mut changed = divided.clone();
                     let parallel = &mut changed.parallel;
-                    (parallel.fsdp, parallel.shard_optimizer_state) = (*fsdp, false);
+                    (parallel.fsdp, parallel.shard_optimizer_state) = (fsdp, false);
                     parallel.sequence_parallel = *sequence_parallel;
                     changed.train.gradient_checkpointing = gradient_checkpointing;
                     jobs.push(changed);
@@ -96,14 +96,22 @@ fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
     Pipeline::of_layers(layers, stages, interleave).map(|it| it.largest_stage())
 }
 
-/// What the `data` cores of a host may divide. In stages at least the optimizer's state, which costs
-/// nothing.
-fn shardings(data: u32, pipeline: u32) -> &'static [Fsdp] {
-    match (data, pipeline) {
-        (1, _) => &[Fsdp::No],
-        (_, 1) => &[Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard],
-        _ => &[Fsdp::ShardOptimizer, Fsdp::FullShard],
+/// What the cores of the `data` axis may divide, and those of each host alone where there are several hosts. In stages at least the optimizer's
+/// state, which costs nothing. Stages on CPU cores cannot divide parameters over hosts.
+fn shardings(job: &JobFile) -> Vec<Fsdp> {
+    let (hosts, has_stages) = (job.data_hosts(), job.parallel.pipeline > 1);
+    if job.data_parallel_size() == 1 {
+        return vec![Fsdp::No];
     }
+    let is_cpu = job.resources.platform == Platform::Cpu;
+    let mut shardings = vec![Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard, Fsdp::HybridShard];
+    shardings.retain(|fsdp| match fsdp {
+        Fsdp::No => !has_stages,
+        Fsdp::FullShard => hosts == 1 || !has_stages || !is_cpu,
+        Fsdp::HybridShard => hosts > 1 && job.host_data_parallel_size() > 1,
+        _ => true,
+    });
+    shardings
 }
 
 /// Whether positions are divided, which those of images are not: in stages wherever they can be, which takes less memory for as many bytes.
@@ -189,6 +197,11 @@ pub(super) mod tests {
         let copies = found.iter().map(|it| it.parallel.tensor * it.parallel.pipeline);
         assert_eq!(copies.max(), Some(4));
         assert!(found.iter().all(|it| it.data_parallel_size().is_multiple_of(2)));
+        let of_stages = |fsdp, stages: bool| {
+            found.iter().any(|it| it.parallel.fsdp == fsdp && (it.parallel.pipeline > 1) == stages)
+        };
+        assert!(of_stages(Fsdp::FullShard, false) && of_stages(Fsdp::HybridShard, true));
+        assert!(!of_stages(Fsdp::FullShard, true), "CPU cores run stages one after the other");
     }
 
     #[test]

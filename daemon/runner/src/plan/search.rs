@@ -287,16 +287,18 @@ mod tests {
         assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
         // A small model's gradients cost less than dividing its layers.
         assert_eq!((found[0].tensor, found[0].gradient_checkpointing), (1, false));
-        // Layers, stages and shards stay within a host, as in a job.
+        // Layers and stages stay within a host, as in a job, and shards are over all.
         let far = search(&job, &planned, &on(4), None).unwrap().meshes;
-        let is_whole = |it: &MeshPlan| (it.tensor, it.pipeline, it.fsdp.as_str()) == (1, 1, "no");
-        assert!(far.iter().all(is_whole), "{far:?}");
+        assert!(far.iter().all(|it| (it.tensor, it.pipeline) == (1, 1)), "{far:?}");
+        assert!(far.iter().any(|it| it.fsdp == "full_shard"), "{far:?}");
         let pairs = search(&job, &planned, &on(2), None).unwrap().meshes;
         let sharded = pairs.iter().find(|it| it.fsdp == "full_shard").unwrap();
         let of_two =
             |fsdp: &str| found.iter().find(|it| it.tensor == 2 && it.fsdp == fsdp).unwrap();
         assert_eq!((sharded.data, sharded.tensor), (4, 1));
-        assert!(sharded.memory.weights_bytes > of_two("full_shard").memory.weights_bytes);
+        let hybrid = pairs.iter().find(|it| it.fsdp == "hybrid_shard").unwrap();
+        assert!(hybrid.memory.weights_bytes > of_two("full_shard").memory.weights_bytes);
+        assert!(hybrid.memory.weights_bytes > sharded.memory.weights_bytes);
         let across = Search { across_hosts: true, ..on(4) };
         let across = search(&job, &planned, &across, None).unwrap().meshes;
         assert!(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use traind_xla::mesh::{Axis, Mesh};
-use traind_xla::ops::ReduceKind;
+use traind_xla::ops::{ReduceKind, ShardGroups};
 use traind_xla::{Shape, Tensor};
 
 /// A smaller parameter is not worth two collectives of its own.
@@ -22,6 +22,11 @@ impl Shards {
 
     pub(crate) fn count(self) -> usize {
         self.cores * self.hosts
+    }
+
+    /// The groups of `mesh` in which they meet.
+    pub(crate) fn groups(self, mesh: &Mesh) -> ShardGroups {
+        ShardGroups { cores: mesh.groups(&[Axis::Data]), hosts: self.hosts }
     }
 }
 
@@ -47,18 +52,17 @@ impl Layout {
         matches!(self, Layout::Shard { .. })
     }
 
-    /// Sums a gradient over the cores, of which each keeps its own shard if the layout has any: those
-    /// of this host then, and of all hosts otherwise.
+    /// Sums a gradient over the cores, of which each keeps its own shard if the layout has any: those that have
+    /// different shards then, and those of all hosts otherwise.
     pub(crate) fn reduce(&self, gradient: &Tensor, mesh: &Mesh) -> traind_xla::Result<Tensor> {
         match *self {
             Layout::Whole => gradient.all_reduce_over(ReduceKind::Sum, mesh, &[Axis::Data]),
             Layout::Shard { shards, length } => {
-                let groups = &mesh.groups(&[Axis::Data]);
                 let elements = gradient.shape().element_count();
                 let flat = gradient.reshape(&[elements])?;
                 let padding = shards.count() * length - elements;
                 let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
-                padded.reduce_scatter(ReduceKind::Sum, 0, groups)
+                padded.reduce_scatter_over(ReduceKind::Sum, &shards.groups(mesh))
             }
         }
     }
@@ -75,7 +79,7 @@ impl Layout {
     pub(super) fn elements(&self, shape: &Shape, host: usize, core: usize) -> Range<usize> {
         let elements = shape.element_count();
         let Layout::Shard { shards, length } = *self else { return 0..elements };
-        let start = (core * shards.hosts + host) * length;
+        let start = (core * shards.hosts + host % shards.hosts) * length;
         start.min(elements)..(start + length).min(elements)
     }
 

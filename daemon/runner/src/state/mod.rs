@@ -1,7 +1,8 @@
 //! The state on the cores that lasts from step to step: parameters, optimizer slots and a few
 //! constants.
 //!
-//! With `fsdp`, what belongs to a large parameter is sharded over the `data` axis (ZeRO):
+//! With `fsdp`, what belongs to a large parameter is sharded over the `data` axis (ZeRO), of all hosts unless the
+//! sharding is hybrid:
 //! - `shard_optimizer`: the optimizer's slots and the copy that it updates. Gradients are
 //!   reduce-scattered, each core updates its shard, and the shards are gathered into the whole.
 //! - `shard_grad_op`: also the sum of the gradients of a step's batches, each of which is scattered.
@@ -61,6 +62,8 @@ pub(crate) struct TrainState {
     /// u32: this core's place on the `tensor` axis, where that has several cores.
     tensor_index: Option<Variable>,
     mesh: Mesh,
+    /// The cores that have different shards.
+    shards: Shards,
     /// Present where a step takes several programs.
     pub accumulation: Option<Accumulation>,
     /// Present with `fp16`.
@@ -178,7 +181,10 @@ impl TrainState {
         let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
         let mesh = recorder.mesh().clone();
         let shards = match sharded {
-            true => Shards { cores: mesh.size(Axis::Data), hosts: 1 },
+            true if settings.fsdp.is_within_hosts() => {
+                Shards { cores: mesh.size(Axis::Data), hosts: 1 }
+            }
+            true => Shards { cores: mesh.size(Axis::Data), hosts: mesh.hosts() },
             false => Shards::ONE,
         };
         let StateSettings { fsdp, accumulates, .. } = settings;
@@ -204,6 +210,7 @@ impl TrainState {
             tensor_index: shares_layers
                 .then(|| recorder.declare("tensor_index", Shape::scalar(DType::U32))),
             mesh,
+            shards,
             accumulation,
             loss_scale,
             settings,
@@ -298,7 +305,7 @@ impl TrainState {
         let shapes = parameters.iter().filter_map(|it| {
             Some((it.parameter.name().to_owned(), it.parameter.gathered_shape()?))
         });
-        let shards = ParameterShards::new(self.mesh.groups(&[Axis::Data]), shapes);
+        let shards = ParameterShards::new(self.shards.groups(&self.mesh), shapes);
         let cores = match self.tensor_index {
             Some(index) => TensorCores::of(&self.mesh, &at.read(index)?),
             None => None,

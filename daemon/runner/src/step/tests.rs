@@ -20,6 +20,8 @@ use crate::error::RunResult;
 use crate::state::mesh;
 
 /// The programs of a job of two layers, with the recorder that declared their variables.
+mod hosts;
+
 pub(crate) struct Recorded {
     pub programs: JobPrograms,
     pub recorder: Recorder,
@@ -434,40 +436,4 @@ fn more_stages_than_layers_are_refused() {
     let job = job("resources: {cores: 3}\nparallel: {pipeline: 3}");
     let error = in_stages(&job, &model()).err().unwrap().to_string();
     assert!(error.contains("the model has 2 layers") && error.contains("is 2"), "{error}");
-}
-
-/// However parameters are sharded, hosts exchange the loss, the weights and each gradient once a step,
-/// and large gradients divided by the cores of a host.
-#[test]
-fn hosts_exchange_each_gradient_once_a_step() {
-    let elements = |shape: &traind_xla::Shape| shape.element_count();
-    for fsdp in ["no", "shard_optimizer", "shard_grad_op", "full_shard"] {
-        for (batches, program) in [(1, Program::Train), (2, Program::Update)] {
-            let job = Recorded::on_hosts(
-                &format!(
-                    "resources: {{platform: cpu, cores: 2}}\nparallel: {{fsdp: {fsdp}}}\n\
-                     train: {{gradient_accumulation_steps: {batches}}}"
-                ),
-                2,
-            );
-            let job = job.unwrap();
-            let found = job.exchanges(program);
-            assert_eq!(found.len(), job.parameter_count() + 2, "{fsdp}, {batches} batches");
-            let model = model();
-            let whole: usize = model.parameters().iter().map(|it| 4 * elements(&it.shape)).sum();
-            let sent: f64 = found.iter().sum();
-            assert!(sent < 0.6 * whole as f64, "{fsdp}: {sent} of {whole} bytes");
-            if batches > 1 {
-                assert!(job.exchanges(Program::Accumulate).is_empty(), "{fsdp}");
-            }
-        }
-    }
-}
-
-/// A host with one core exchanges whole gradients.
-#[test]
-fn hosts_with_a_core_each_exchange_and_gather_nothing() {
-    let job = Recorded::on_hosts("resources: {platform: cpu, cores: 1}", 3).unwrap();
-    assert_eq!(job.exchanges(Program::Train).len(), job.parameter_count() + 2);
-    assert_eq!(job.collectives(Program::Train).len(), job.parameter_count() + 2);
 }

@@ -207,15 +207,19 @@ impl TrainStep {
         at: &Recording<'_>,
         reduced: &[Gradient<'_>],
     ) -> RunResult<Tensor> {
-        let mut parts: BTreeMap<(Vec<Axis>, usize), Vec<&Tensor>> = BTreeMap::new();
+        let mut parts: BTreeMap<(Vec<Axis>, bool, usize), Vec<&Tensor>> = BTreeMap::new();
         for gradient in reduced {
-            parts.entry((gradient.axes(), gradient.copies())).or_default().push(&gradient.value);
+            let holders = (gradient.axes(), gradient.is_over_hosts(), gradient.copies());
+            parts.entry(holders).or_default().push(&gradient.value);
         }
-        let whole = parts.remove(&(Vec::new(), 1)).unwrap_or_default();
+        let whole = parts.remove(&(Vec::new(), false, 1)).unwrap_or_default();
         let mut total = clip::square_sum(at.trace(), whole.into_iter())?;
-        for ((axes, copies), part) in parts {
+        for ((axes, is_over_hosts, copies), part) in parts {
             let sum = clip::square_sum(at.trace(), part.into_iter())?;
-            let sum = sum.all_reduce(ReduceKind::Sum, &self.mesh.groups(&axes))?;
+            let sum = match is_over_hosts {
+                true => sum.all_reduce_over(ReduceKind::Sum, &self.mesh, &axes)?,
+                false => sum.all_reduce(ReduceKind::Sum, &self.mesh.groups(&axes))?,
+            };
             // Each copy has added its squares.
             let sum = if copies == 1 { sum } else { sum.mul_scalar(1.0 / copies as f64)? };
             total = total.add(&sum)?;

@@ -44,11 +44,13 @@ section! {
         /// CPUs, P before D also puts stages on different hosts. Results do not depend on it, up to
         /// rounding. On Neuron, the cores that share layers must be neighbours.
         placement: CorePlacement = CorePlacement::Cluster;
-        /// State to shard over the cores of the `data` axis. `shard_optimizer`: the optimizer state
-        /// (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`: also parameters
-        /// (stage 3), which are gathered layer by layer for the forward pass and again for the
-        /// backward pass. Parameters of fewer than 16,384 elements, such as biases and norms, are
-        /// replicated on every core. `shard_grad_op` and `full_shard` work with every optimizer but
+        /// State to shard over the cores of the `data` axis, of all hosts. `shard_optimizer`: the
+        /// optimizer state (ZeRO stage 1). `shard_grad_op`: also gradients (stage 2). `full_shard`:
+        /// also parameters (stage 3), which are gathered layer by layer for the forward pass and
+        /// again for the backward pass. `hybrid_shard` and `hybrid_shard_zero2` are `full_shard` and
+        /// `shard_grad_op` over the cores of each host, so that only sums of gradients cross the
+        /// network. Parameters of fewer than 16,384 elements, such as biases and norms, are
+        /// replicated on every core. All but `shard_optimizer` work with every optimizer but
         /// `adafactor`.
         fsdp: Fsdp = Fsdp::No;
         /// Shard the optimizer state over the `data` axis instead of replicating it, as `fsdp:
@@ -89,18 +91,27 @@ spelled! {
         /// Also the parameters (stage 3), gathered layer by layer for the forward pass and again
         /// for the backward pass.
         FullShard = "full_shard" | "full_shard auto_wrap",
+        /// As `full_shard`, but over the cores of each host: every host has all shards.
+        HybridShard = "hybrid_shard" | "hybrid_shard auto_wrap",
+        /// As `shard_grad_op`, but over the cores of each host.
+        HybridShardZero2 = "hybrid_shard_zero2" | "hybrid_shard_zero2 auto_wrap",
     }
 }
 
 impl Fsdp {
     /// Whether each core keeps only its shard of gradients.
     pub fn shards_gradients(self) -> bool {
-        matches!(self, Fsdp::ShardGradOp | Fsdp::FullShard)
+        !matches!(self, Fsdp::No | Fsdp::ShardOptimizer)
     }
 
     /// Whether each core keeps only its shard of parameters.
     pub fn shards_parameters(self) -> bool {
-        self == Fsdp::FullShard
+        matches!(self, Fsdp::FullShard | Fsdp::HybridShard)
+    }
+
+    /// Whether each host of a job has all shards.
+    pub fn is_within_hosts(self) -> bool {
+        matches!(self, Fsdp::HybridShard | Fsdp::HybridShardZero2)
     }
 }
 

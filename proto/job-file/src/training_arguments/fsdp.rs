@@ -25,6 +25,8 @@ pub fn fsdp_of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Sha
         let meant = match word {
             "full_shard" => Fsdp::FullShard,
             "shard_grad_op" => Fsdp::ShardGradOp,
+            "hybrid_shard" => Fsdp::HybridShard,
+            "hybrid_shard_zero2" => Fsdp::HybridShardZero2,
             "no_shard" => Fsdp::No,
             "offload" => {
                 offload = true;
@@ -91,12 +93,17 @@ fn has_key(root: &mut Node, key: &str) -> bool {
     section_of(root, "parallel").is_some_and(|keys| keys.iter().any(|entry| entry.key == key))
 }
 
-/// Changes `full_shard`, which gathers parameters again in the backward pass, to `shard_grad_op`.
+/// Changes `full_shard` and `hybrid_shard`, which gather parameters again in the backward pass, to `shard_grad_op` and
+/// `hybrid_shard_zero2`.
 pub(super) fn keep_parameters(root: &mut Node) {
     let Some(parallel) = section_of(root, "parallel") else { return };
     for entry in parallel.iter_mut().filter(|entry| entry.key == "fsdp") {
-        if entry.node.value == Value::Text(Fsdp::FullShard.to_string()) {
-            entry.node.value = Value::Text(Fsdp::ShardGradOp.to_string());
+        for (from, to) in
+            [(Fsdp::FullShard, Fsdp::ShardGradOp), (Fsdp::HybridShard, Fsdp::HybridShardZero2)]
+        {
+            if entry.node.value == Value::Text(from.to_string()) {
+                entry.node.value = Value::Text(to.to_string());
+            }
         }
     }
 }

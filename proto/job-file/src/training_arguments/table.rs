@@ -96,7 +96,7 @@ const DISTRIBUTION: &[Argument] = arguments! {
     ddp_static_graph: "null", NoEffect(COLLECTIVES);
     ddp_backend: "null", NoEffect(COLLECTIVES);
     ddp_timeout: "1800", NoEffect(COLLECTIVES);
-    fsdp: "null", Refused("use full_shard or shard_grad_op, which are read as parallel.fsdp");
+    fsdp: "null", Refused("use full_shard, shard_grad_op, hybrid_shard or hybrid_shard_zero2, which are read as parallel.fsdp");
     fsdp_config: "null", Refused("give its content as a mapping, of which activation_checkpointing, offload_params and reshard_after_forward are read; each layer is gathered by itself");
     deepspeed: "null", Refused("give its content as a mapping, of which ZeRO stages, offload_optimizer, precision, clipping and batch sizes are read, or use parallel.fsdp and parallel.offload, and bf16 or fp16");
     local_rank: "-1", NoEffect("the runner starts one worker per core");

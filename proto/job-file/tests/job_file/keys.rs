@@ -39,6 +39,8 @@ fn the_trainers_fsdp_is_read_as_that_of_the_cores() {
     let fsdp = |section: &str| job(section).parallel.sharding();
     assert_eq!(fsdp("train: {fsdp: [auto_wrap, shard_grad_op]}"), Fsdp::ShardGradOp);
     assert_eq!(fsdp("parallel: {data: 1}\ntrain: {fsdp: true}"), Fsdp::FullShard);
+    assert_eq!(fsdp("train: {fsdp: hybrid_shard auto_wrap}"), Fsdp::HybridShard);
+    assert_eq!(fsdp("train: {fsdp: [hybrid_shard_zero2]}"), Fsdp::HybridShardZero2);
     assert_eq!(fsdp("train: {fsdp: false}"), Fsdp::No);
     assert_eq!(fsdp("parallel: {shard_optimizer_state: true}"), Fsdp::ShardOptimizer);
     check(
@@ -50,8 +52,8 @@ fn the_trainers_fsdp_is_read_as_that_of_the_cores() {
         "line 2: train.fsdp: is an alias of `parallel.fsdp`; set only one of the two",
     );
     check(
-        "train: {fsdp: hybrid_shard auto_wrap}",
-        "line 1: train.fsdp: is not supported: use full_shard or shard_grad_op, which are read as parallel.fsdp",
+        "train: {fsdp: full_shard offload}",
+        "line 1: train.fsdp: is not supported: use full_shard, shard_grad_op, hybrid_shard or hybrid_shard_zero2, which are read as parallel.fsdp",
     );
 }
 

@@ -12,6 +12,7 @@ use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores,
 };
 use traind_models::{registry, tuning, weights};
+use traind_xla::ops::ShardGroups;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
@@ -112,7 +113,8 @@ impl Fixture {
         let weights: Vec<Tensor> = specs.iter().map(|s| parameter(&s.name, &stored(s))).collect();
         let in_shards = specs.iter().filter(|spec| stored(spec) != shape(spec));
         let in_shards = in_shards.map(|spec| (spec.name.clone(), shape(spec)));
-        let in_shards = ParameterShards::new(shard_groups.to_vec(), in_shards);
+        let in_shards =
+            ParameterShards::new(ShardGroups { cores: shard_groups.to_vec(), hosts: 1 }, in_shards);
         let names = specs.iter().map(|spec| &spec.name);
         let parameters = ParameterTensors::new(names.zip(weights.iter().cloned()));
         let parameters = parameters.computed_in(compute_dtype).divided_over(cores);

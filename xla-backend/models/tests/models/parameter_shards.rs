@@ -10,6 +10,7 @@ use traind_models::{
 };
 use traind_xla::graph::{Graph, NodeId};
 use traind_xla::mesh::{Axis, Mesh, Placement};
+use traind_xla::ops::ShardGroups;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
@@ -131,9 +132,9 @@ fn trace_gpt2(trace: &Trace, layers: usize, gradient_checkpointing: bool) -> Vec
         .collect();
     let in_shards = specs.iter().filter(|spec| stored(&spec.shape) != spec.shape);
     let in_shards = in_shards.map(|spec| (spec.name.clone(), spec.shape.clone()));
+    let pair = ShardGroups { cores: vec![vec![0, 1]], hosts: 1 };
     let named = specs.iter().map(|spec| &spec.name).zip(parameters.iter().cloned());
-    let named =
-        ParameterTensors::new(named).stored_in(ParameterShards::new(vec![vec![0, 1]], in_shards));
+    let named = ParameterTensors::new(named).stored_in(ParameterShards::new(pair, in_shards));
     let cx = Forward {
         trace,
         parameters: &named,

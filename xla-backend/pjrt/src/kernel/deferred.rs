@@ -87,18 +87,19 @@ impl DeferredCall {
         Ok(unsafe { (slice(&from), slice_mut(&to)) })
     }
 
-    /// The memory of an operand and of a result of the same type and size, for code that exchanges
-    /// data by pointers. Both are the call's until it is finished or dropped.
+    /// The memory of an operand and of a result of the same type, the latter of `result_bytes`, for code that
+    /// exchanges data by pointers. Both are the call's until it is finished or dropped.
     pub fn raw_buffers(
         &mut self,
         operand: usize,
         result: usize,
+        result_bytes: usize,
     ) -> Result<(*const u8, *mut u8), KernelError> {
         match (self.operands.get(operand), self.results.get(result)) {
-            (Some(from), Some(to)) if (from.bytes, from.dtype) == (to.bytes, to.dtype) => {
+            (Some(from), Some(to)) if (to.bytes, to.dtype) == (result_bytes, from.dtype) => {
                 Ok((from.data, to.data))
             }
-            _ => Err(format!("operand {operand} and result {result} are not alike").into()),
+            _ => Err(format!("result {result} is not of {result_bytes} bytes, or of another type than operand {operand}").into()),
         }
     }
 

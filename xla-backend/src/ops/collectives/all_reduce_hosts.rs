@@ -2,9 +2,9 @@
 //! CPU devices end at their process, so that MPI carries this one; on other platforms one program
 //! spans all hosts.
 
-use traind_mpi::Reduction;
+use traind_mpi::Collective;
 
-use super::{ReduceKind, emit_all_reduce};
+use super::{ReduceKind, check_added, emit_all_reduce};
 use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::mesh::{Axis, Mesh};
@@ -61,16 +61,6 @@ impl Tensor {
     }
 }
 
-impl AllReduceHosts {
-    fn reduction(&self) -> Reduction {
-        match self.kind {
-            ReduceKind::Sum => Reduction::Sum,
-            ReduceKind::Max => Reduction::Max,
-            ReduceKind::Min => Reduction::Min,
-        }
-    }
-}
-
 impl Op for AllReduceHosts {
     fn name(&self) -> &'static str {
         "all_reduce_hosts"
@@ -90,10 +80,8 @@ impl Op for AllReduceHosts {
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
-        match x.dtype {
-            DType::F32 | DType::F64 | DType::S32 | DType::U32 | DType::S64 => Ok(x.clone()),
-            other => Err(format!("does not take {other}").into()),
-        }
+        check_added(x)?;
+        Ok(x.clone())
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -104,13 +92,16 @@ impl Op for AllReduceHosts {
         Ok(vec![Some(at.cotangent.all_reduce_hosts(ReduceKind::Sum, self.hosts)?)])
     }
 
-    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if self.hosts == 1 {
             return inputs[0].clone();
         }
         match emitter.groups_over_hosts() {
             Some(groups) => emit_all_reduce(emitter, self.kind, &inputs[0], &groups),
-            None => emitter.exchange_with_hosts(&inputs[0], self.reduction()),
+            None => {
+                let collective = Collective::AllReduce(self.kind.reduction());
+                emitter.exchange_with_hosts(&inputs[0], collective, result)
+            }
         }
     }
 }

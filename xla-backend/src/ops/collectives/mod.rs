@@ -5,16 +5,24 @@
 //! Gradients are those of the sum, over all replicas, of each one's loss, except
 //! with `fan_out`, `fan_in` and `join`.
 
+use traind_mpi::Reduction;
+
 use super::{Problem, ResultStorage};
+use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
 
 mod all_gather;
+mod all_gather_hosts;
 mod all_reduce;
 mod all_reduce_hosts;
 mod all_to_all;
 mod collective_permute;
 mod fan_out;
+mod over_hosts;
 mod reduce_scatter;
+mod reduce_scatter_hosts;
+
+pub use over_hosts::ShardGroups;
 
 /// The combination of values that meet in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +40,23 @@ impl ReduceKind {
             ReduceKind::Max => "maximum",
             ReduceKind::Min => "minimum",
         }
+    }
+
+    /// MPI's.
+    fn reduction(self) -> Reduction {
+        match self {
+            ReduceKind::Sum => Reduction::Sum,
+            ReduceKind::Max => Reduction::Max,
+            ReduceKind::Min => Reduction::Min,
+        }
+    }
+}
+
+/// Refuses types that are not added across hosts.
+fn check_added(x: &Shape) -> Result<(), Problem> {
+    match x.dtype {
+        DType::F32 | DType::F64 | DType::S32 | DType::U32 | DType::S64 => Ok(()),
+        other => Err(format!("does not take {other}").into()),
     }
 }
 

@@ -10,6 +10,7 @@ use traind_xla::runtime::Recording;
 use super::training::Training;
 use super::{ParameterState, ParameterValue};
 use crate::error::RunResult;
+use crate::state::Layout;
 
 /// A trained parameter and its gradient in a recorded program.
 #[derive(Clone, Debug)]
@@ -26,10 +27,20 @@ pub(crate) struct Gradient<'a> {
 enum Cores {
     /// Its own alone: each core has the gradient of its rows.
     Own,
-    /// Those of this host, each of which has a shard of the sum.
+    /// Those of this host, each of which has a shard of the sum that other hosts have too.
     Host,
     /// All cores of the job.
     Job,
+}
+
+impl Cores {
+    /// Those over which a gradient of `training` is reduced at once.
+    fn of(training: &Training) -> Cores {
+        match training.distribution.layout() {
+            Layout::Shard { shards, .. } if shards.hosts == 1 => Cores::Host,
+            _ => Cores::Job,
+        }
+    }
 }
 
 /// The arguments that the updates of all parameters share.
@@ -49,7 +60,7 @@ impl ParameterState {
     ) -> Option<RunResult<Gradient<'_>>> {
         let training = self.training.as_ref().filter(|_| self.is_owned())?;
         let sum = at.read(training.gradient_sum?);
-        let over = if training.sums_reduced { Cores::Host } else { Cores::Own };
+        let over = if training.sums_reduced { Cores::of(training) } else { Cores::Own };
         let gradient = |value| Gradient { parameter: self, training, value, over };
         Some(sum.map(gradient).map_err(Into::into))
     }
@@ -85,7 +96,7 @@ impl<'a> Gradient<'a> {
                 value,
                 // A shard's is a part of the sum over `data`.
                 over: match parameter.distribution.layout().is_shard() {
-                    true if !training.adds_tensor_cores => Cores::Host,
+                    true if !training.adds_tensor_cores => Cores::of(training),
                     _ => Cores::Own,
                 },
             });
@@ -119,9 +130,14 @@ impl<'a> Gradient<'a> {
         self.training.sums_reduced || !self.training.distribution.layout().is_shard()
     }
 
-    /// The axes along which cores have different parts of the reduced gradient.
+    /// The axes along which cores of this host have different parts of the reduced gradient.
     pub(crate) fn axes(&self) -> Vec<Axis> {
         self.training.distribution.axes()
+    }
+
+    /// Whether those of other hosts have different parts too.
+    pub(crate) fn is_over_hosts(&self) -> bool {
+        self.training.distribution.is_over_hosts()
     }
 
     /// The number of cores along these axes that have the same part.
@@ -129,10 +145,9 @@ impl<'a> Gradient<'a> {
         self.training.distribution.copies()
     }
 
-    /// Sums the gradient over all cores; each keeps its own shard, if there are any. Hosts have the
-    /// same shards.
+    /// Sums the gradient over all cores; each keeps its own shard, if there are any.
     pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
-        let on_host = self.reduced_on_host(mesh)?;
+        let on_host = self.reduced_at_once(mesh)?;
         if on_host.over == Cores::Job || mesh.hosts() == 1 {
             return Ok(on_host);
         }
@@ -140,16 +155,14 @@ impl<'a> Gradient<'a> {
         Ok(Gradient { value, over: Cores::Job, ..on_host })
     }
 
-    /// Sums a gradient of which cores keep shards over the cores of this host, and another one over
+    /// Sums a gradient of which all hosts have the same shards over the cores of this host, and another one over
     /// all.
-    fn reduced_on_host(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+    fn reduced_at_once(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
         if self.over != Cores::Own {
             return Ok(self);
         }
         let value = self.sum(mesh)?;
-        let is_shard = self.training.distribution.layout().is_shard();
-        let over = if is_shard { Cores::Host } else { Cores::Job };
-        Ok(Gradient { value, over, ..self })
+        Ok(Gradient { value, over: Cores::of(self.training), ..self })
     }
 
     fn sum(&self, mesh: &Mesh) -> traind_xla::Result<Tensor> {
@@ -172,7 +185,7 @@ impl<'a> Gradient<'a> {
     pub(crate) fn accumulate(self, at: &mut Recording<'_>, mesh: &Mesh) -> RunResult<()> {
         let Some(sum) = self.training.gradient_sum else { return Ok(()) };
         let reduces = self.training.sums_reduced;
-        let gradient = if reduces { self.reduced_on_host(mesh)? } else { self };
+        let gradient = if reduces { self.reduced_at_once(mesh)? } else { self };
         let total = at.read(sum)?.add(&gradient.value)?;
         Ok(at.assign(sum, &total)?)
     }
@@ -208,7 +221,7 @@ impl<'a> Gradient<'a> {
         let next = chosen(&updated.parameter, update.parameter)?;
         let Some(shard) = training.shard else { return Ok(at.assign(parameter.value, &next)?) };
         at.assign(shard, &next)?;
-        let groups = with.mesh.groups(&[Axis::Data]);
+        let groups = training.distribution.layout().shards().groups(with.mesh);
         let gathered = parameter_shards::gather(&next, value.shape(), &groups)?;
         Ok(at.assign(parameter.value, &gathered)?)
     }

@@ -1,5 +1,7 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+mod shards;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,0 +1,39 @@
+//! Shards over the cores of a host, and over hosts. What crosses the network is the smallest part: the cores of a host
+//! divide a tensor first, and the same core of all hosts divides what it has.
+
+use super::ReduceKind;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// The cores that divide tensors along axis 0: those of each group, and the same of `hosts`. Where the cores of a group
+/// have the numbers c and hosts the numbers h, part number c · `hosts` + h is that of core c of host h.
+#[derive(Clone, Debug, Default)]
+pub struct ShardGroups {
+    /// Replicas of this host.
+    pub cores: Vec<Vec<usize>>,
+    /// 1 where each host has all parts.
+    pub hosts: usize,
+}
+
+impl ShardGroups {
+    /// The number of parts.
+    pub fn parts(&self) -> usize {
+        self.cores.first().map_or(1, Vec::len) * self.hosts
+    }
+}
+
+impl Tensor {
+    /// Each core's part of the combination of all tensors.
+    pub fn reduce_scatter_over(&self, kind: ReduceKind, groups: &ShardGroups) -> Result<Tensor> {
+        let part = self.reduce_scatter(kind, 0, &groups.cores)?;
+        if groups.hosts == 1 { Ok(part) } else { part.reduce_scatter_hosts(kind, groups.hosts) }
+    }
+
+    /// The parts of all cores, joined.
+    pub fn all_gather_over(&self, groups: &ShardGroups) -> Result<Tensor> {
+        match groups.hosts {
+            1 => self.all_gather(0, &groups.cores),
+            hosts => self.all_gather_hosts(hosts)?.all_gather(0, &groups.cores),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The same replica of every host gets its part of the sum, or of an extreme, of all their values. As with
+//! `all_reduce_hosts`, MPI carries it where a program ends at its host.
+
+use traind_mpi::Collective;
+
+use super::{ReduceKind, check_added, replica_groups};
+use crate::error::{Error, Result};
+use crate::graph::{DType, Shape};
+use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::stablehlo::{Emitter, Value};
+use crate::tensor::Tensor;
+
+#[derive(Debug)]
+struct ReduceScatterHosts {
+    kind: ReduceKind,
+    hosts: usize,
+}
+
+impl Tensor {
+    /// Combines the tensor over the same replica of all `hosts` and cuts the result along axis 0; host
+    /// number n gets the n-th part. Values in half precision are combined in float32.
+    pub fn reduce_scatter_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
+        let op = ReduceScatterHosts { kind, hosts };
+        match self.dtype() {
+            half @ (DType::F16 | DType::BF16) => {
+                self.convert(DType::F32)?.apply(op, &[])?.convert(half)
+            }
+            _ => self.apply(op, &[]),
+        }
+    }
+}
+
+impl Op for ReduceScatterHosts {
+    fn name(&self) -> &'static str {
+        "reduce_scatter_hosts"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        if self.hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Some(Participants::Hosts(self.hosts))
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [x] = operands(inputs)?;
+        check_added(x)?;
+        check_axis(0, x)?;
+        if !x.dims[0].is_multiple_of(self.hosts) {
+            return Err(format!("axis 0 does not divide into {}", self.hosts).into());
+        }
+        let mut part = x.clone();
+        part.dims[0] /= self.hosts;
+        Ok(part)
+    }
+
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        if self.kind != ReduceKind::Sum {
+            let op = format!("reduce_scatter_hosts of {:?}", self.kind);
+            return Err(Error::NotDifferentiable { op });
+        }
+        Ok(vec![Some(at.cotangent.all_gather_hosts(self.hosts)?)])
+    }
+
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        if self.hosts == 1 {
+            return inputs[0].clone();
+        }
+        let Some(groups) = emitter.groups_over_hosts() else {
+            let collective = Collective::ReduceScatter(self.kind.reduction());
+            return emitter.exchange_with_hosts(&inputs[0], collective, result);
+        };
+        let attributes = format!("scatter_dimension = 0 : i64, {}", replica_groups(&groups));
+        let combine = Emitter::region(self.kind.operation(), result.dtype);
+        emitter.generic("reduce_scatter", &[&inputs[0]], &attributes, &combine, result)
+    }
+}
