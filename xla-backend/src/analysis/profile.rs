@@ -50,14 +50,29 @@ impl MemoryProfile {
         own.reverse();
         more.reverse();
         let from_end = places(&own, &more)?.into_iter().rev().map(|place| more.len() - 1 - place);
-        let alive = |site: &Site| site.alive as i64;
-        let growth = self.sites.iter().zip(from_start.into_iter().zip(from_end));
-        let growth = growth.map(|(site, (start, end))| {
-            let most = alive(&longer.sites[start]).max(alive(&longer.sites[end]));
-            most - alive(site)
+        let places: Vec<[usize; 2]> =
+            from_start.into_iter().zip(from_end).map(|(start, end)| [start, end]).collect();
+        let alive = |place: usize| longer.sites[place].alive as i64;
+        let growth = self.sites.iter().enumerate().map(|(at, site)| {
+            let [start, end] = places[at];
+            let most = match repetitions(&places, at) {
+                [false, true] => alive(start),
+                [true, false] => alive(end),
+                _ => alive(start).max(alive(end)),
+            };
+            most - site.alive as i64
         });
         Some(growth.collect())
     }
+}
+
+/// Whether the same operation is repeated before and behind a site, where `places` are the sites' places in a longer
+/// program, by distance from its start and from its end. They differ by the length of a repetition.
+fn repetitions(places: &[[usize; 2]], at: usize) -> [bool; 2] {
+    let length = |at: usize| places.get(at).map(|[start, end]| end.abs_diff(*start));
+    let own = length(at).unwrap_or(0);
+    let is_same = |other: Option<usize>| own > 0 && other.and_then(length) == Some(own);
+    [is_same(at.checked_sub(own)), is_same(at.checked_add(own))]
 }
 
 /// The places of the items of `shorter` in `longer`, which has others between them. Of the items that could be
@@ -116,6 +131,27 @@ mod tests {
                 let found = short.extrapolated(&[(long, layers - 2)]);
                 assert_eq!(found, Some(profile(layers, sizes).peak()), "{sizes:?} {layers}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_freed_in_the_last_repetition_alone_does_not_grow_as_in_the_others() {
+        // Each layer keeps bytes up to the last one, in the middle of which all of them are freed.
+        let profile = |layers: u64| {
+            let layer = |layer: u64| {
+                let site = move |operation| {
+                    let is_freed = layer == layers && operation > 2;
+                    Site { operation, alive: if is_freed { 5 } else { 100 * layer + 10 * layers } }
+                };
+                (1..=4).map(site)
+            };
+            let ends = |operation| Site { operation, alive: 0 };
+            let sites = [ends(9)].into_iter().chain((1..=layers).flat_map(layer));
+            MemoryProfile::new(sites.chain([ends(8)]).collect())
+        };
+        for layers in 2..20 {
+            let found = profile(2).extrapolated(&[(profile(3), layers - 2)]);
+            assert_eq!(found, Some(profile(layers).peak()), "{layers}");
         }
     }
 
