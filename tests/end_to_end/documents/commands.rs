@@ -1,5 +1,5 @@
 //! Commands of `traind` that documents show: the real program knows their subcommands, options and
-//! values. None is run: `--help` ends parsing, after everything in front of it was checked.
+//! values. None is run here: `--help` ends parsing, after everything in front of it was checked.
 
 use std::process::Command;
 
@@ -80,7 +80,7 @@ fn is_upper(word: &str) -> bool {
 
 /// The calls that a text in backticks stands for: `[--option]` is given, a placeholder such as `N`
 /// gets a value, and each of `create|ls` makes a call.
-fn of_quotation(text: &str) -> Option<Vec<Vec<String>>> {
+pub(super) fn of_quotation(text: &str) -> Option<Vec<Vec<String>>> {
     let text = match text.strip_prefix("traind ") {
         Some(arguments) => arguments,
         None => text.strip_prefix("serve --").map(|_| text)?,

@@ -1,10 +1,12 @@
-//! The documents: files, links, commands, job files and Python that they have.
+//! The documents: files, links, commands, job files and Python that they have. Those of the pages that
+//! a newcomer follows are run.
 
 mod commands;
 mod files;
 mod job_files;
 mod links;
 mod programs;
+mod walkthrough;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,12 @@ impl Document {
 
     /// The code blocks of a language.
     fn blocks<'a>(&'a self, language: &'a str) -> impl Iterator<Item = &'a str> {
-        let blocks = self.text.split("```").skip(1).step_by(2);
-        blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+        self.all_blocks().filter(move |(name, _)| *name == language).map(|(_, block)| block)
+    }
+
+    /// All code blocks with their languages.
+    fn all_blocks(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
     }
 }
 
