@@ -14,7 +14,8 @@ pub(crate) enum ValueProblem {
     #[error("`{pair}` is not KEY=VALUE")]
     NotAPair { pair: String },
     #[error(
-        "must be full_shard or shard_grad_op, with or without auto_wrap and offload, not {found}"
+        "must be full_shard, shard_grad_op, hybrid_shard or hybrid_shard_zero2, with or without \
+         auto_wrap and offload, not {found}"
     )]
     NoShards { found: String },
 }

@@ -73,11 +73,11 @@ fn what_cannot_be_had_is_refused_with_what_can() {
         ("optim", "paged_adamw_8bit".into()),
         ("deepspeed", "zero2.json".into()),
         ("hub_token", "hf_x".into()),
-        ("fsdp", serde_json::json!(["hybrid_shard", "auto_wrap"])),
+        ("fsdp", serde_json::json!(["zero3", "auto_wrap"])),
     ];
     let expect = [
         ("hub_token", "HF_TOKEN"),
-        ("fsdp", "must be full_shard or shard_grad_op"),
+        ("fsdp", "must be full_shard, shard_grad_op"),
         ("deepspeed", "parallel.fsdp"),
     ];
     check_refused(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect);

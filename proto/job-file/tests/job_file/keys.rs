@@ -53,6 +53,11 @@ fn the_trainers_fsdp_is_read_as_that_of_the_cores() {
     );
     check(
         "train: {fsdp: full_shard offload}",
+        "line 1: train.fsdp: is read as `parallel.fsdp: full_shard`\nline 1: train.fsdp: is read as \
+         `parallel.offload: optimizer`; parameters and gradients stay on the cores",
+    );
+    check(
+        "train: {fsdp: zero3}",
         "line 1: train.fsdp: is not supported: use full_shard, shard_grad_op, hybrid_shard or hybrid_shard_zero2, which are read as parallel.fsdp",
     );
 }
