@@ -96,7 +96,7 @@ fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
     Pipeline::of_layers(layers, stages, interleave).map(|it| it.largest_stage())
 }
 
-/// What the cores of the `data` axis may divide, and those of each host alone where there are several hosts. In stages at least the optimizer's
+/// What the cores of the `data` axis may divide, or those of each host alone: in stages at least the optimizer's
 /// state, which costs nothing. Stages on CPU cores cannot divide parameters over hosts.
 fn shardings(job: &JobFile) -> Vec<Fsdp> {
     let (hosts, has_stages) = (job.data_hosts(), job.parallel.pipeline > 1);
@@ -114,7 +114,8 @@ fn shardings(job: &JobFile) -> Vec<Fsdp> {
     shardings
 }
 
-/// Whether positions are divided, which those of images are not: in stages wherever they can be, which takes less memory for as many bytes.
+/// Whether positions are divided, which those of images are not: in stages wherever they can be, which takes less
+/// memory for as many bytes.
 fn positions(job: &JobFile, tensor: u32, pipeline: u32) -> &'static [bool] {
     match (tensor, pipeline) {
         _ if job.model.task == TaskName::ImageClassification => &[false],
@@ -197,11 +198,19 @@ pub(super) mod tests {
         let copies = found.iter().map(|it| it.parallel.tensor * it.parallel.pipeline);
         assert_eq!(copies.max(), Some(4));
         assert!(found.iter().all(|it| it.data_parallel_size().is_multiple_of(2)));
-        let of_stages = |fsdp, stages: bool| {
-            found.iter().any(|it| it.parallel.fsdp == fsdp && (it.parallel.pipeline > 1) == stages)
+    }
+
+    /// Within a host, stages of CPUs run one after the other: hosts would exchange shards in different orders.
+    #[test]
+    fn stages_on_each_of_several_hosts_with_cpus_keep_their_shards_there() {
+        let settings = "resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}";
+        let found = candidates(&job(settings), 4, 8);
+        let shards = |pipeline, fsdp| {
+            let has = |it: &JobFile| (it.parallel.pipeline, it.parallel.fsdp) == (pipeline, fsdp);
+            found.iter().any(has)
         };
-        assert!(of_stages(Fsdp::FullShard, false) && of_stages(Fsdp::HybridShard, true));
-        assert!(!of_stages(Fsdp::FullShard, true), "CPU cores run stages one after the other");
+        assert!(shards(1, Fsdp::FullShard) && shards(2, Fsdp::HybridShard));
+        assert!(!shards(2, Fsdp::FullShard));
     }
 
     #[test]
