@@ -3,6 +3,8 @@
 
 mod rematerialize;
 
+use std::collections::HashMap;
+
 use rematerialize::Rematerialized;
 
 use crate::error::{Error, Result};
@@ -12,11 +14,20 @@ use crate::tensor::{Tensor, Trace};
 /// The gradient of the scalar `loss` with respect to each of `wrt`; zeros
 /// where the loss does not depend on it.
 pub fn gradients(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    accumulated_gradients(loss, wrt, &vec![None; wrt.len()])
+}
+
+/// The same gradients, added to those of `sums` that are there. Each sum has the shape of its tensor.
+pub fn accumulated_gradients(
+    loss: &Tensor,
+    wrt: &[&Tensor],
+    sums: &[Option<Tensor>],
+) -> Result<Vec<Tensor>> {
     if loss.rank() != 0 || !loss.dtype().is_float() {
         return Err(Error::NotAScalarLoss { shape: loss.shape().clone() });
     }
     let trace = loss.trace().clone();
-    let mut walk = Walk::new(&trace, loss, wrt);
+    let mut walk = Walk::new(&trace, loss, wrt, sums);
     walk.cotangents[loss.node().index()] = Some(trace.scalar(1.0, loss.dtype())?);
     walk.run(loss.node())?;
     wrt.iter().map(|tensor| walk.gradient_of(tensor)).collect()
@@ -28,11 +39,13 @@ struct Walk<'a> {
     /// By node: whether its value depends on a differentiated tensor.
     depends: Vec<bool>,
     cotangents: Vec<Option<Tensor>>,
+    /// By differentiated node: what its gradient is added to.
+    sums: HashMap<NodeId, Tensor>,
     rematerialized: Rematerialized,
 }
 
 impl<'a> Walk<'a> {
-    fn new(trace: &'a Trace, loss: &Tensor, wrt: &[&Tensor]) -> Walk<'a> {
+    fn new(trace: &'a Trace, loss: &Tensor, wrt: &[&Tensor], sums: &[Option<Tensor>]) -> Walk<'a> {
         let graph = trace.graph();
         let count = loss.node().index() + 1;
         let mut depends = vec![false; count];
@@ -43,8 +56,9 @@ impl<'a> Walk<'a> {
             depends[id.index()] |= node.inputs.iter().any(|input| depends[input.index()]);
         }
         let rematerialized = Rematerialized::default();
-        let wrt = wrt.iter().map(|tensor| tensor.node()).collect();
-        Walk { trace, wrt, depends, cotangents: vec![None; count], rematerialized }
+        let wrt: Vec<NodeId> = wrt.iter().map(|tensor| tensor.node()).collect();
+        let sums = wrt.iter().zip(sums).filter_map(|(of, sum)| Some((*of, sum.clone()?))).collect();
+        Walk { trace, wrt, depends, cotangents: vec![None; count], sums, rematerialized }
     }
 
     fn run(&mut self, from: NodeId) -> Result<()> {
@@ -66,26 +80,32 @@ impl<'a> Walk<'a> {
         let (cotangents, wrt) = (&self.cotangents, &self.wrt);
         let known = || wrt.iter().filter_map(|of| cotangents.get(of.index())?.clone()).collect();
         let (inputs, output) = self.rematerialized.operands(self.trace, id, cotangent, &known)?;
+        let recorded = NodeId(self.trace.graph().len() as u32);
         let at = Backward { inputs: &inputs, output: &output, cotangent };
         for (input, gradient) in node.inputs.iter().zip(node.op.gradient(&at)?) {
             if let Some(gradient) = gradient.filter(|_| self.depends[input.index()]) {
-                self.accumulate(*input, gradient)?;
+                self.accumulate(*input, gradient, recorded)?;
             }
         }
         Ok(())
     }
 
-    fn accumulate(&mut self, id: NodeId, gradient: Tensor) -> Result<()> {
+    /// Adds to the cotangent of a node. `recorded` is the first node of the rule that gives `gradient`: an earlier one has
+    /// other readers.
+    fn accumulate(&mut self, id: NodeId, gradient: Tensor, recorded: NodeId) -> Result<()> {
         let slot = &mut self.cotangents[id.index()];
-        *slot = Some(match slot.take() {
-            Some(sum) => sum.add(&gradient)?,
+        let sum = slot.take().or_else(|| self.sums.get(&id).cloned());
+        *slot = Some(match sum {
+            Some(sum) if gradient.node() < recorded => sum.add(&gradient)?,
+            Some(sum) => sum.accumulated(&gradient)?,
             None => gradient,
         });
         Ok(())
     }
 
     fn gradient_of(&self, tensor: &Tensor) -> Result<Tensor> {
-        match self.cotangents.get(tensor.node().index()).cloned().flatten() {
+        let gradient = self.cotangents.get(tensor.node().index()).cloned().flatten();
+        match gradient.or_else(|| self.sums.get(&tensor.node()).cloned()) {
             Some(gradient) => Ok(gradient),
             None => self.trace.full(0.0, tensor.shape().clone()),
         }

@@ -42,6 +42,14 @@ impl<'a> Matrix<'a> {
         Matrix { layout: layout.check(elements.len()), elements }
     }
 
+    pub fn rows(&self) -> usize {
+        self.layout.rows
+    }
+
+    pub fn columns(&self) -> usize {
+        self.layout.columns
+    }
+
     pub fn transposed(self) -> Matrix<'a> {
         let Layout { rows, columns, row_stride, column_stride } = self.layout;
         let layout = Layout {

@@ -66,6 +66,8 @@ struct Values<'a> {
     nodes: Vec<(&'a Node, bool)>,
     /// Whether a value is written to memory of its own.
     written: Vec<bool>,
+    /// The operand whose memory a value takes over.
+    replaced: Vec<Option<usize>>,
     /// The index after which a value can be computed.
     ready: Vec<usize>,
     /// Values in the memory of arguments and results.
@@ -79,8 +81,10 @@ impl<'a> Values<'a> {
         let written = written(&nodes);
         let early = early(graph, &nodes);
         let ready = ready(&nodes, &written, &early);
-        let results = outputs.iter().map(|output| behind_views(&nodes, output.node.index()));
-        Values { elsewhere: results.collect(), ready, written, assumptions, nodes }
+        let replaced = replaced(&nodes, &written);
+        let results =
+            outputs.iter().map(|output| memory_of(&nodes, &replaced, output.node.index()));
+        Values { elsewhere: results.collect(), ready, written, replaced, assumptions, nodes }
     }
 
     /// The most bytes alive at once.
@@ -119,7 +123,8 @@ impl<'a> Values<'a> {
     fn allocated(&self, index: usize, ends: &[usize]) -> impl Iterator<Item = (u64, usize)> {
         let node = self.nodes[index].0;
         let bytes = self.bytes(&node.shape);
-        let is_value = self.written[index] && !self.elsewhere.contains(&index);
+        let is_new = self.written[index] && self.replaced[index].is_none();
+        let is_value = is_new && !self.elsewhere.contains(&index);
         // Its gradient reads the operand when it reads the intermediate value.
         let kept = node.inputs.first().filter(|_| self.keeps_intermediate(node));
         let kept = kept.map(|operand| (bytes, ends[operand.index()]));
@@ -168,6 +173,9 @@ impl<'a> Values<'a> {
                 let end = &mut ends[input.index()];
                 *end = (*end).max(at);
             }
+            if let Some(operand) = self.replaced[index] {
+                ends[operand] = ends[operand].max(ends[index]);
+            }
         }
         ends
     }
@@ -189,7 +197,8 @@ pub(super) fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
 }
 
 fn is_written(storage: ResultStorage) -> bool {
-    matches!(storage, ResultStorage::Written | ResultStorage::WrittenWithOperand)
+    use ResultStorage::{InPlace, Written, WrittenWithOperand};
+    matches!(storage, Written | InPlace | WrittenWithOperand)
 }
 
 /// Returns by index which nodes run as soon as their inputs exist: those that free memory, and the results
@@ -218,6 +227,25 @@ fn ready(nodes: &[(&Node, bool)], written: &[bool], early: &[bool]) -> Vec<usize
 fn shrinks(nodes: &[(&Node, bool)], node: &Node) -> bool {
     let fits = |input: usize| node.shape.size_bytes() <= nodes[input].0.shape.size_bytes();
     node.op.participants().is_some() && node.inputs.iter().all(|input| fits(input.index()))
+}
+
+/// Returns by index the operand whose memory a value takes over, if that has any.
+fn replaced(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<Option<usize>> {
+    let in_memory =
+        |index: &usize| written[*index] || nodes[*index].0.op.parameter_index().is_some();
+    let operand = |(node, _): &(&Node, bool)| match node.op.storage() {
+        ResultStorage::InPlace => {
+            Some(behind_views(nodes, node.inputs[0].index())).filter(in_memory)
+        }
+        _ => None,
+    };
+    nodes.iter().map(operand).collect()
+}
+
+/// The node whose memory a value is in.
+fn memory_of(nodes: &[(&Node, bool)], replaced: &[Option<usize>], index: usize) -> usize {
+    let index = behind_views(nodes, index);
+    replaced[index].map_or(index, |operand| memory_of(nodes, replaced, operand))
 }
 
 /// The node whose bytes a view shows.

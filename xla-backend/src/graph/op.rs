@@ -24,6 +24,13 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         Err(Error::NotDifferentiable { op: self.name().to_owned() })
     }
 
+    /// Returns `sum` plus the result for `inputs`, if the operation can add its result to a tensor in place. `sum` has the
+    /// shape of the result, and may have a wider dtype.
+    fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        let _ = (sum, inputs);
+        Ok(None)
+    }
+
     /// Writes the operation as StableHLO and returns the value of its result.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 
@@ -68,6 +75,8 @@ pub enum ResultStorage {
     Fused,
     /// Memory of its own.
     Written,
+    /// The memory of its first operand, which nothing else reads later. Memory of its own if that operand has none.
+    InPlace,
     /// Memory of its own, from the time at which its operand is computed.
     WrittenWithOperand,
     /// The memory of its first operand, under another shape.

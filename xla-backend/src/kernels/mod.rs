@@ -29,7 +29,7 @@ pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum};
-pub(crate) use product::TransposedProduct;
+pub(crate) use product::{Product, product};
 pub(crate) use rotary::Rotary;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
@@ -109,7 +109,7 @@ fn register_all(client: &Client) -> bool {
         && register::<GatedForward>(client)
         && register::<GatedBackward>(client)
         && register::<Rotary>(client)
-        && register::<TransposedProduct>(client)
+        && register::<Product>(client)
         && register::<Bf16Product>(client)
         && register::<NormForward>(client)
         && register::<NormBackward>(client)

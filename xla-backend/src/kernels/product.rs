@@ -1,26 +1,42 @@
-//! The product that gradients of weights are.
+//! Products of two matrices.
 
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
-/// a `[K, M]` and b `[K, N]` to aᵀ b `[M, N]`: in this layout XLA's product transposes an operand.
-pub(crate) struct TransposedProduct;
+use super::KernelUse;
+use super::attributes::integer;
+use crate::graph::Shape;
 
-impl Kernel for TransposedProduct {
-    const NAME: &'static str = "traind.transposed_product";
+/// The product of two matrices, each over its axis that an attribute names. With a third matrix as the first operand,
+/// the product is added to it in place.
+pub(crate) struct Product;
+
+/// A call for matrices that are summed over these axes, of `depth` elements, to `result`.
+pub(crate) fn product(axes: [usize; 2], depth: usize, result: &Shape) -> KernelUse {
+    let [lhs, rhs] = axes.map(integer);
+    let flops = 2.0 * (depth * result.element_count()) as f64;
+    KernelUse::of::<Product>(format!("lhs_axis = {lhs}, rhs_axis = {rhs}")).with_flops(flops)
+}
+
+impl Kernel for Product {
+    const NAME: &'static str = "traind.product";
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
-        let (lhs_dims, rhs_dims) = (matrix_dims(call, 0)?, matrix_dims(call, 1)?);
-        let ([_, rows], [_, columns]) = (lhs_dims, rhs_dims);
-        let lhs = Matrix::new(call.operand(0)?, lhs_dims, rows).transposed();
-        let rhs = Matrix::new(call.operand(1)?, rhs_dims, columns);
-        let to = MatrixMut::new(call.result(0)?, [rows, columns], columns);
-        multiply(to, lhs, rhs, false);
+        let accumulates = call.operand_count() == 3;
+        let first = usize::from(accumulates);
+        let (lhs, rhs) = (matrix(call, first)?, matrix(call, first + 1)?);
+        let lhs = if call.attribute::<i64>("lhs_axis")? == 0 { lhs.transposed() } else { lhs };
+        let rhs = if call.attribute::<i64>("rhs_axis")? == 0 { rhs } else { rhs.transposed() };
+        let to = if accumulates { call.updated(0, 0)? } else { call.result(0)? };
+        let dims = [lhs.rows(), rhs.columns()];
+        multiply(MatrixMut::new(to, dims, dims[1]), lhs, rhs, accumulates);
         Ok(())
     }
 }
 
-fn matrix_dims(call: &KernelCall<'_>, operand: usize) -> Result<[usize; 2], KernelError> {
+fn matrix<'a>(call: &KernelCall<'a>, operand: usize) -> Result<Matrix<'a>, KernelError> {
     let dims = call.operand_dims(operand)?;
-    dims.try_into().map_err(|_| format!("operand {operand} is no matrix").into())
+    let dims: [usize; 2] =
+        dims.try_into().map_err(|_| format!("operand {operand} is no matrix"))?;
+    Ok(Matrix::new(call.operand(operand)?, dims, dims[1]))
 }

@@ -58,6 +58,10 @@ impl Op for Splat {
         Ok(Vec::new())
     }
 
+    fn add_to(&self, sum: &Tensor, _inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        Ok((self.value == 0.0).then(|| sum.clone()))
+    }
+
     fn lower(&self, emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         emitter.splat(self.value, result)
     }

@@ -3,7 +3,7 @@
 use super::{Backward, Op, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
-use crate::kernels::{KernelUse, TransposedProduct};
+use crate::kernels::product;
 use crate::stablehlo::{DotPrecision, Emitter, Value, list};
 use crate::tensor::Tensor;
 
@@ -54,8 +54,8 @@ fn free_axes(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> 
 
 impl DotGeneral {
     /// Whether the product sums over the rows of two float32 matrices.
-    fn is_transposed_product(&self, inputs: &[Value]) -> bool {
-        let matrices = inputs.iter().all(|x| x.shape.rank() == 2 && x.shape.dtype == DType::F32);
+    fn is_transposed_product<'a>(&self, mut inputs: impl Iterator<Item = &'a Shape>) -> bool {
+        let matrices = inputs.all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
         let first_axes = self.dims.lhs_contracting == [0] && self.dims.rhs_contracting == [0];
         matrices && first_axes && self.dims.lhs_batch.is_empty()
     }
@@ -178,10 +178,22 @@ impl Op for DotGeneral {
         Ok(vec![Some(to_lhs), Some(to_rhs)])
     }
 
+    fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        let is_kernel = sum.trace().calls_kernels() && sum.dtype() == DType::F32;
+        match inputs {
+            [lhs, rhs]
+                if is_kernel && self.is_transposed_product(inputs.iter().map(Tensor::shape)) =>
+            {
+                Ok(Some(sum.add_product(lhs, rhs)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        if emitter.calls_kernels() && self.is_transposed_product(inputs) {
-            let flops = 2.0 * (inputs[0].shape.dims[0] * result.element_count()) as f64;
-            let kernel = KernelUse::of::<TransposedProduct>(String::new()).with_flops(flops);
+        let shapes = inputs.iter().map(|input| &input.shape);
+        if emitter.calls_kernels() && self.is_transposed_product(shapes) {
+            let kernel = product([0, 0], inputs[0].shape.dims[0], result);
             return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));
         }
         let dims = &self.dims;

@@ -5,6 +5,7 @@
 
 use crate::graph::Shape;
 
+mod accumulate;
 mod activation;
 mod adamw;
 mod argmax;
@@ -59,6 +60,7 @@ pub const NAMES: &[&str] = &[
     "abs",
     "adamw",
     "add",
+    "add_product",
     "all_gather",
     "all_reduce",
     "all_reduce_hosts",

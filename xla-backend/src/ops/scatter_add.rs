@@ -24,7 +24,7 @@ impl Op for ScatterAdd {
     }
 
     fn storage(&self) -> ResultStorage {
-        ResultStorage::Written
+        ResultStorage::InPlace
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
@@ -45,6 +45,12 @@ impl Op for ScatterAdd {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let to_updates = at.cotangent.take(&at.inputs[1])?;
         Ok(vec![Some(at.cotangent.clone()), None, Some(to_updates)])
+    }
+
+    fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        let [table, indices, updates] = inputs else { return Ok(None) };
+        let updates = updates.convert(sum.dtype())?;
+        Ok(Some(sum.accumulated(table)?.scatter_add(indices, &updates)?))
     }
 
     /// A scatter drops what lies outside, so the indices are clamped first.

@@ -215,6 +215,9 @@ pub(crate) const TABLE: &[Row] = &[
         x[0].dot_general(&x[1], DotDims::default())
     }),
     row("matmul", &[any(&[2, 3, 4]), any(&[2, 4, 2])], |_, x| x[0].matmul(&x[1])),
+    row("add_product", &[any(&[3, 2]), any(&[4, 3]), any(&[4, 2])], |_, x| {
+        x[0].add_product(&x[1], &x[2])
+    }),
     row("linear", &[any(&[2, 3, 4]), any(&[5, 4]), any(&[5])], |_, x| {
         x[0].linear(&x[1], Some(&x[2]))
     }),

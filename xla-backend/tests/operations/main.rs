@@ -4,6 +4,7 @@
 // Helpers of tests may unwrap as the tests do.
 #![allow(clippy::unwrap_used)]
 
+mod accumulation;
 mod collectives;
 mod compiling;
 mod evaluator;

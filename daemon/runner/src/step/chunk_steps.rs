@@ -99,10 +99,9 @@ impl TrainStep {
             }
         };
         let before = self.forward.states_before(at, chunk);
-        let before: Vec<&Tensor> = before.iter().collect();
-        let (gradients, of_states) = Gradient::and_those_of(&before, &loss, &parameters)?;
+        let of_states = Gradient::accumulate(at, &loss, &parameters, (&before, &self.mesh))?;
         of_states.iter().for_each(|gradient| at.send(gradient));
-        gradients.into_iter().try_for_each(|gradient| gradient.accumulate(at, &self.mesh))
+        Ok(())
     }
 
     /// The inputs of [`TrainStep::record_reduce`]: the gradient sums of the stages that borrow.

@@ -3,6 +3,7 @@
 use traind_models::optimizers::{Optimizer, Scalars, Update};
 use traind_models::parameter_shards;
 use traind_xla::Tensor;
+use traind_xla::autodiff::accumulated_gradients;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::Recording;
@@ -53,7 +54,41 @@ pub(crate) struct ParameterUpdate<'a> {
     pub mesh: &'a Mesh,
 }
 
+/// A trained parameter, and its value in a recorded program.
+#[derive(Clone, Copy)]
+struct Trained<'a, 'v> {
+    parameter: &'a ParameterState,
+    training: &'a Training,
+    value: &'v Tensor,
+}
+
+/// Those of `parameters` that are trained.
+fn trained<'a, 'v>(parameters: &'v [ParameterValue<'a>]) -> Vec<Trained<'a, 'v>> {
+    let trained = parameters.iter().filter_map(|it| {
+        let ParameterValue { parameter, value } = it;
+        Some(Trained { parameter, training: parameter.training.as_ref()?, value })
+    });
+    trained.collect()
+}
+
+impl Trained<'_, '_> {
+    /// The sum that the backward pass adds to: none where cores reduce the gradient first.
+    fn sum(&self, at: &mut Recording<'_>) -> RunResult<Option<Tensor>> {
+        let is_own = self.parameter.cores_of_gradient(self.training) == Cores::Own;
+        let sum = self.training.gradient_sum.filter(|_| !(is_own && self.training.sums_reduced));
+        Ok(sum.map(|sum| at.read(sum)).transpose()?)
+    }
+}
+
 impl ParameterState {
+    /// The cores over which the backward pass has summed the gradient. That of a shard is a part of the sum over `data`.
+    fn cores_of_gradient(&self, training: &Training) -> Cores {
+        match self.distribution.layout().is_shard() {
+            true if !training.adds_tensor_cores => Cores::of(training),
+            _ => Cores::Own,
+        }
+    }
+
     pub(in crate::state) fn read_gradient_sum(
         &self,
         at: &mut Recording<'_>,
@@ -72,35 +107,41 @@ impl<'a> Gradient<'a> {
         loss: &Tensor,
         parameters: &[ParameterValue<'a>],
     ) -> RunResult<Vec<Gradient<'a>>> {
-        Ok(Gradient::and_those_of(&[], loss, parameters)?.0)
+        let trained = trained(parameters);
+        let values: Vec<&Tensor> = trained.iter().map(|it| it.value).collect();
+        let gradients = traind_xla::autodiff::gradients(loss, &values)?;
+        Ok(gradients.into_iter().zip(trained).map(|(value, of)| Gradient::of(of, value)).collect())
     }
 
-    /// The same, and the gradients with respect to `others`.
-    pub(crate) fn and_those_of(
-        others: &[&Tensor],
+    /// Records that the gradients of `loss` are added to the step's sums. Returns its gradients with respect to `others`.
+    pub(crate) fn accumulate(
+        at: &mut Recording<'_>,
         loss: &Tensor,
         parameters: &[ParameterValue<'a>],
-    ) -> RunResult<(Vec<Gradient<'a>>, Vec<Tensor>)> {
-        let trained: Vec<(&'a ParameterState, &'a Training, &Tensor)> = parameters
-            .iter()
-            .filter_map(|it| Some((it.parameter, it.parameter.training.as_ref()?, &it.value)))
-            .collect();
-        let values = trained.iter().map(|(.., value)| *value);
-        let wrt: Vec<&Tensor> = values.chain(others.iter().copied()).collect();
-        let mut gradients = traind_xla::autodiff::gradients(loss, &wrt)?;
+        (others, mesh): (&[Tensor], &Mesh),
+    ) -> RunResult<Vec<Tensor>> {
+        let trained = trained(parameters);
+        let wrt: Vec<&Tensor> = trained.iter().map(|it| it.value).chain(others).collect();
+        let mut sums = trained.iter().map(|it| it.sum(at)).collect::<RunResult<Vec<_>>>()?;
+        sums.resize(wrt.len(), None);
+        let mut gradients = accumulated_gradients(loss, &wrt, &sums)?;
         let of_others = gradients.split_off(trained.len());
-        let gradients =
-            gradients.into_iter().zip(trained).map(|(value, (parameter, training, _))| Gradient {
-                parameter,
-                training,
-                value,
-                // A shard's is a part of the sum over `data`.
-                over: match parameter.distribution.layout().is_shard() {
-                    true if !training.adds_tensor_cores => Cores::of(training),
-                    _ => Cores::Own,
-                },
-            });
-        Ok((gradients.collect(), of_others))
+        for ((of, value), sum) in trained.into_iter().zip(gradients).zip(sums) {
+            let Some(variable) = of.training.gradient_sum else { continue };
+            let total = match sum {
+                Some(_) => value,
+                None => {
+                    let reduced = Gradient::of(of, value).reduced_at_once(mesh)?;
+                    at.read(variable)?.add(&reduced.value)?
+                }
+            };
+            at.assign(variable, &total)?;
+        }
+        Ok(of_others)
+    }
+
+    fn of(Trained { parameter, training, .. }: Trained<'a, '_>, value: Tensor) -> Gradient<'a> {
+        Gradient { parameter, training, value, over: parameter.cores_of_gradient(training) }
     }
 
     /// The place of the parameter among those of the model.
@@ -179,15 +220,6 @@ impl<'a> Gradient<'a> {
             }
             (false, ..) => layout.reduce(&self.value, mesh),
         }
-    }
-
-    /// Records that the gradient is added to the step's sum.
-    pub(crate) fn accumulate(self, at: &mut Recording<'_>, mesh: &Mesh) -> RunResult<()> {
-        let Some(sum) = self.training.gradient_sum else { return Ok(()) };
-        let reduces = self.training.sums_reduced;
-        let gradient = if reduces { self.reduced_at_once(mesh)? } else { self };
-        let total = at.read(sum)?.add(&gradient.value)?;
-        Ok(at.assign(sum, &total)?)
     }
 
     /// Records the parameter's update by the reduced gradient times `factor`.
