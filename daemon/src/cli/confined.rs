@@ -1,5 +1,6 @@
 //! Limits and a sandbox, which the processes that the daemon spawns enter before they execute another program.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,6 +23,13 @@ pub(super) fn limit(
         }
     }
     Ok(())
+}
+
+/// Enters a control group, if one is given.
+pub(super) fn enter_group(cgroup: Option<&Path>) -> anyhow::Result<()> {
+    let Some(cgroup) = cgroup else { return Ok(()) };
+    // "0" stands for this process.
+    fs::write(cgroup.join("cgroup.procs"), "0").context("enter the control group")
 }
 
 /// The folder of a library, which may be a link into another installation, with libraries beside it; a folder

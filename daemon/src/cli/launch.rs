@@ -11,7 +11,7 @@ use rustix::process::Resource;
 use traind_job_file::RunSpec;
 
 use super::become_user::become_user;
-use super::confined::limit;
+use super::confined::{enter_group, limit};
 use super::exit::Exit;
 use super::show::failure;
 use crate::access::account::Account;
@@ -46,10 +46,8 @@ pub(crate) struct Launch {
 impl Launch {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         rustix::process::setsid().context("open a session")?;
-        if let Some(cgroup) = &self.cgroup {
-            // "0" stands for this process. Before the claim, so that the claimed process is in the group.
-            std::fs::write(cgroup.join("cgroup.procs"), "0").context("enter the control group")?;
-        }
+        // Before the claim, so that the claimed process is in the group.
+        enter_group(self.cgroup.as_deref())?;
         let own = Claim::Runner(Identity::own().context("identify this process")?);
         let holder = match claim(&self.claim, &own) {
             Ok(holder) => holder,

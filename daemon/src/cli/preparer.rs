@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use rustix::process::{Resource, nice, setsid};
 
-use super::confined::{execute, limit, processor_seconds, with_folder};
+use super::confined::{enter_group, execute, limit, processor_seconds, with_folder};
 use super::exit::Exit;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
@@ -47,10 +47,7 @@ pub(crate) struct Preparer {
 
 impl Preparer {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        if let Some(cgroup) = &self.cgroup {
-            // "0" stands for this process.
-            fs::write(cgroup.join("cgroup.procs"), "0").context("enter the control group")?;
-        }
+        enter_group(self.cgroup.as_deref())?;
         yield_to_jobs()?;
         let limits = [
             (Resource::Core, Some(0)),

@@ -3,6 +3,7 @@
 
 use traind_mpi::Collective;
 
+use super::over_hosts::storage;
 use super::{ReduceKind, replica_groups};
 use crate::error::Result;
 use crate::graph::Shape;
@@ -28,7 +29,7 @@ impl Op for AllGatherHosts {
     }
 
     fn storage(&self) -> ResultStorage {
-        if self.hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
+        storage(self.hosts)
     }
 
     fn reads_memory(&self) -> bool {

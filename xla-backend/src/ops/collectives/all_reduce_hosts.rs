@@ -1,12 +1,12 @@
-//! The same replica of every host with the same stages gets the sum, or an extreme, of all their values. XLA's programs for
-//! CPU devices end at their process, so that MPI carries this one; on other platforms one program
-//! spans all hosts.
+//! The same replica of every host with the same stages gets the sum, or an extreme, of all their values. XLA's programs
+//! for CPU devices end at their process, so that MPI carries this one; on other platforms one program spans all hosts.
 
 use traind_mpi::Collective;
 
+use super::over_hosts::{combine, storage};
 use super::{ReduceKind, check_added, emit_all_reduce};
 use crate::error::{Error, Result};
-use crate::graph::{DType, Shape};
+use crate::graph::Shape;
 use crate::mesh::{Axis, Mesh};
 use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
@@ -25,13 +25,7 @@ impl Tensor {
     /// Combines the tensor element by element with those of the same replica of all `hosts` with the same stages. Values
     /// in half precision are combined in float32.
     pub fn all_reduce_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
-        let op = AllReduceHosts { kind, hosts };
-        match self.dtype() {
-            half @ (DType::F16 | DType::BF16) => {
-                self.convert(DType::F32)?.apply(op, &[])?.convert(half)
-            }
-            _ => self.apply(op, &[]),
-        }
+        combine(self, AllReduceHosts { kind, hosts })
     }
 
     /// Combines the tensor element by element over the cores of the job that differ along `axes`
@@ -67,7 +61,7 @@ impl Op for AllReduceHosts {
     }
 
     fn storage(&self) -> ResultStorage {
-        if self.hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
+        storage(self.hosts)
     }
 
     fn reads_memory(&self) -> bool {

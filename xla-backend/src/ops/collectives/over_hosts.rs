@@ -3,6 +3,8 @@
 
 use super::ReduceKind;
 use crate::error::Result;
+use crate::graph::DType;
+use crate::ops::{Op, ResultStorage};
 use crate::tensor::Tensor;
 
 /// The cores that divide tensors along axis 0: those of each group, and the same of `hosts`. Where the cores of a group
@@ -36,4 +38,19 @@ impl Tensor {
             hosts => self.all_gather_hosts(hosts)?.all_gather(0, &groups.cores),
         }
     }
+}
+
+/// Applies an operation that combines the values of hosts: those in half precision in float32.
+pub(super) fn combine(values: &Tensor, op: impl Op) -> Result<Tensor> {
+    match values.dtype() {
+        half @ (DType::F16 | DType::BF16) => {
+            values.convert(DType::F32)?.apply(op, &[])?.convert(half)
+        }
+        _ => values.apply(op, &[]),
+    }
+}
+
+/// With one host, nothing is exchanged.
+pub(super) fn storage(hosts: usize) -> ResultStorage {
+    if hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
 }

@@ -3,9 +3,10 @@
 
 use traind_mpi::Collective;
 
+use super::over_hosts::{combine, storage};
 use super::{ReduceKind, check_added, replica_groups};
 use crate::error::{Error, Result};
-use crate::graph::{DType, Shape};
+use crate::graph::Shape;
 use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
@@ -20,13 +21,7 @@ impl Tensor {
     /// Combines the tensor over the same replica of all `hosts` and cuts the result along axis 0; host
     /// number n gets the n-th part. Values in half precision are combined in float32.
     pub fn reduce_scatter_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
-        let op = ReduceScatterHosts { kind, hosts };
-        match self.dtype() {
-            half @ (DType::F16 | DType::BF16) => {
-                self.convert(DType::F32)?.apply(op, &[])?.convert(half)
-            }
-            _ => self.apply(op, &[]),
-        }
+        combine(self, ReduceScatterHosts { kind, hosts })
     }
 }
 
@@ -36,7 +31,7 @@ impl Op for ReduceScatterHosts {
     }
 
     fn storage(&self) -> ResultStorage {
-        if self.hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
+        storage(self.hosts)
     }
 
     fn reads_memory(&self) -> bool {
