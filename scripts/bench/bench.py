@@ -26,12 +26,13 @@ CORES = 2
 SIDES = {
     "traind": traind_side.run,
     "trainer": peer_sides.trainer,
+    "trainer-grouped": peer_sides.trainer_grouped,
     "jax": peer_sides.jax,
     "jax-grouped": peer_sides.jax_grouped,
 }
 FAMILIES = ["bert", "distilbert", "gpt2"]
 # The JAX side implements BERT only.
-FAMILY_SIDES = ["traind", "trainer"]
+FAMILY_SIDES = ["traind", "trainer", "trainer-grouped"]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ def trainer(options, work, scratch):
     return run(options.peers_python, "trainer.py", work, scratch, "--threads", 2)
 
 
+def trainer_grouped(options, work, scratch):
+    """With batches of rows of similar length, as traind has."""
+    return run(options.peers_python, "trainer.py", work, scratch, "--threads", 2, "--sampling", "group_by_length")
+
+
 def jax(options, work, scratch):
     return run(options.jax_python, "jax_trainer.py", work, scratch)
 

@@ -1,8 +1,9 @@
-"""Trains models of today's shapes with random weights here and with Hugging Face's Trainer, adapters with PEFT, in turn.
+"""Trains models with random weights on rows of one length here, with Hugging Face's Trainer (adapters with PEFT) and, for
+BERT and GPT-2, in JAX, in turn.
 
-Both take the same rows in the same order, all of one length, in float32 on two cores. Each speed is the median over the
-logged intervals after the warm-up, and rounds alternate, since the machine's speed drifts. The loss logged last is printed
-too, for orientation: new heads, adapters and T5's dropout are drawn differently.
+All take as many rows of the same length, in float32 on two cores; traind and the Trainer take the same rows in the same
+order. Each speed is the median over the logged intervals after the warm-up, and rounds alternate, since the machine's
+speed drifts. The loss logged last is printed too, for orientation: new heads, adapters and dropout are drawn differently.
 """
 
 import argparse
@@ -11,11 +12,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
+import efficiency
 import report
 import service
 from work import Work
@@ -33,6 +36,10 @@ def causal(name, shape, length, steps, **more):
     return Work(name, "llama", shape, "causal-lm", 4, length, steps, texts=TEXTS, **SHARED, **more)
 
 
+def dense(name, family, shape, task, batch, length, steps):
+    return Work(name, family, shape, task, batch, length, steps, texts=TEXTS, **SHARED)
+
+
 def seq2seq(shape, length, target_length, steps):
     work = ("t5", "t5", shape, "seq2seq-lm", 8, length, steps)
     return Work(*work, texts=TEXTS, target_length=target_length, **SHARED)
@@ -42,58 +49,85 @@ def images(shape, pixels, steps):
     return Work("vit", "vit", shape, "image-classification", 16, 0, steps, pixels=pixels, **SHARED)
 
 
+def named(works):
+    return {work.name: work for work in works}
+
+
 WORKS = {
-    work.name: work
-    for work in [
+    "shapes": named([
         causal("llama", "llama-25m", 512, 40),
         causal("llama-lora", "llama-25m", 512, 40, lora=LORA),
         seq2seq("t5-small", 256, 64, 40),
         images("vit-s", 224, 40),
-    ]
-}
+    ]),
+    "dense": named([
+        dense("minilm-dense", "bert", "small", "sequence-classification", 32, 32, 80),
+        dense("bert-base-dense", "bert", "bert-base", "sequence-classification", 16, 128, 25),
+        dense("gpt2-dense", "gpt2", "gpt2", "causal-lm", 4, 512, 25),
+    ]),
+}  # fmt: skip
 # Shows nothing but that it works.
 BRIEF = {
-    work.name: work
-    for work in [
+    "shapes": named([
         causal("llama", "tiny", 64, 20),
         causal("llama-lora", "tiny", 64, 20, lora=LORA),
         seq2seq("tiny", 64, 16, 20),
         images("tiny", 32, 20),
-    ]
-}
+    ]),
+    "dense": named([
+        dense("minilm-dense", "bert", "tiny", "sequence-classification", 8, 32, 20),
+        dense("bert-base-dense", "bert", "tiny", "sequence-classification", 8, 64, 20),
+        dense("gpt2-dense", "gpt2", "tiny", "causal-lm", 4, 64, 20),
+    ]),
+}  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--traind", required=True, type=Path)
     parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--jax-python", required=True)
     parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
     parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--family", required=True, choices=["shapes", *WORKS], help="shapes: all")
+    parser.add_argument("--family", required=True, choices=[*WORKS, *names()], help="a group of models or one of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--brief", action="store_true", help="tiny models and few steps")
     parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    works = BRIEF if options.brief else WORKS
+    groups = BRIEF if options.brief else WORKS
     results = {}
-    print(f"{'':12} {'side':8} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
-    for name in WORKS if options.family == "shapes" else [options.family]:
-        with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
-            results[name] = alternate(options, works[name], Path(scratch))
-        print(table(name, results[name]), flush=True)
+    print(f"{'':15} {'side':14} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
+    for group, works in groups.items():
+        for name, work in works.items():
+            if options.family in (group, name):
+                with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
+                    results[name] = bench(options, work, SIDES[group], Path(scratch))
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
 
 
-def alternate(options, work, scratch):
-    """{side: [measurements of each round]}"""
+def names():
+    return [name for works in WORKS.values() for name in works]
+
+
+def bench(options, work, sides, scratch):
+    """Prints and returns {side: [measurements of each round]}."""
     model, rows = prepare(options, work, scratch)
-    sides = [("traind", traind), ("trainer", trainer)]
-    results = {name: [] for name, _ in sides}
+    results = alternate(options, work, sides, model, rows, scratch)
+    print(table(work.name, results), flush=True)
+    if "jax" in results:
+        gemm = efficiency.gemm_flops_per_second(options, work, model)
+        step = efficiency.step_flops(work, model) * median_speed(results["traind"]) / work.batch
+        print(f"{work.name:15} multiplies at {step / CORES / gemm:.2f} of {gemm / 1e9:.0f} GFLOP/s a core", flush=True)
+    return results
+
+
+def alternate(options, work, sides, model, rows, scratch):
+    results = {name: [] for name in sides}
     for index in range(options.rounds):
-        for name, side in sides[:: -1 if index % 2 else 1]:
-            measured = side(options, work, model, rows, scratch)
+        for name in sides[:: -1 if index % 2 else 1]:
+            measured = SIDE[name](options, work, model, rows, scratch)
             results[name].append(measured)
             print(f"round {index + 1} {name}: {measured['samples_per_second']:.2f} samples/s", file=sys.stderr)
     return results
@@ -109,7 +143,7 @@ def prepare(options, work, scratch):
 
 
 def describe(work, model, rows, scratch):
-    """Writes the description of `work` for the peer's programs."""
+    """Writes the description of `work` for the peers' programs."""
     file = scratch / "work.json"
     file.write_text(json.dumps(work.trainer(model, rows, compile=False, cpu=True, threads=CORES)))
     return file
@@ -119,11 +153,11 @@ def peer(options, script, *arguments):
     subprocess.run([options.peers_python, PEERS / script, *map(str, arguments)], check=True)
 
 
-def traind(options, work, model, rows, scratch):
-    job = work.job(model, rows, CORES) | {
-        "resources": {"platform": "cpu", "cores": CORES},
+def traind(options, work, model, rows, scratch, cores=CORES):
+    job = work.job(model, rows, cores) | {
+        "resources": {"platform": "cpu", "cores": cores},
         # CPU cores share memory, where two complete optimizers double the traffic.
-        "parallel": {"shard_optimizer_state": True},
+        "parallel": {"shard_optimizer_state": cores > 1},
         "output_dir": str(scratch / "output"),
     }
     with service.Daemon(options.traind) as daemon:
@@ -135,15 +169,48 @@ def traind(options, work, model, rows, scratch):
     return measurements(speeds, logged[-1][2])
 
 
+def traind_on_one_core(*arguments):
+    return traind(*arguments, cores=1)
+
+
+def traind_in_bfloat16(options, work, *arguments):
+    return traind(options, replace(work, bf16=True), *arguments)
+
+
 def trainer(options, work, model, rows, scratch):
     out = scratch / "speed.json"
     peer(options, "speed_trainer.py", describe(work, model, rows, scratch), out)
-    measured = json.loads(out.read_text())
+    return measured_by_peer(out)
+
+
+def jax(options, work, model, rows, scratch):
+    out = scratch / "speed.json"
+    command = [options.jax_python, PEERS / "jax_step.py", describe(work, model, rows, scratch), out]
+    subprocess.run(list(map(str, command)), check=True)
+    return measured_by_peer(out)
+
+
+def measured_by_peer(file):
+    measured = json.loads(file.read_text())
     return measurements(measured["speeds"], measured["losses"][-1])
+
+
+SIDE = {
+    "traind": traind,
+    "traind, 1 core": traind_on_one_core,
+    "traind, bf16": traind_in_bfloat16,
+    "trainer": trainer,
+    "jax": jax,
+}
+SIDES = {"shapes": ["traind", "trainer"], "dense": list(SIDE)}
 
 
 def measurements(speeds, loss):
     return {"samples_per_second": median(speed for step, speed in speeds if step > WARM_UP_STEPS), "loss": loss}
+
+
+def median_speed(runs):
+    return median(report.measurements(runs, "samples_per_second"))
 
 
 def table(name, results):
@@ -151,7 +218,7 @@ def table(name, results):
     for side, runs in results.items():
         speeds, losses = (report.measurements(runs, key) for key in ("samples_per_second", "loss"))
         lines.append(
-            f"{name:12} {side:8} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
+            f"{name:15} {side:14} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
             f"{median(losses):10.4f} {report.ratio(results, side):>12}"
         )
     return "\n".join(lines)

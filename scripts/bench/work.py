@@ -29,7 +29,7 @@ class Work:
     def trainer(self, model, rows, compile, cpu, threads=None):
         """The description that `speed_trainer.py` and `speed_rows.py` take."""
         return {
-            "task": self.task, "model": str(model), "rows": str(rows), "length": self.length,
+            "family": self.family, "task": self.task, "model": str(model), "rows": str(rows), "length": self.length,
             "target_length": self.target_length, "batch": self.batch, "steps": self.steps, "bf16": self.bf16,
             "lora": self.lora, "compile": compile, "cpu": cpu, "sampling": self.sampling, "threads": threads,
             "texts": self.texts, "pixels": self.pixels,

@@ -7,6 +7,10 @@ import jax
 import jax.numpy as jnp
 from safetensors.numpy import load_file
 
+from jax_layers import Dropout, layer_norm
+
+EPSILON = 1e-12
+
 
 def load(folder, labels, key):
     """The encoder's weights, with a head initialized as in transformers."""
@@ -22,7 +26,7 @@ def logits(params, config, ids, mask, dropout=0.0, key=None):
     """[B, C] from token ids and attention mask [B, S]."""
     drop = Dropout(dropout, key)
     x = embed(params, ids)
-    x = drop(layer_norm(params, "embeddings.LayerNorm", x))
+    x = drop(layer_norm(params, "embeddings.LayerNorm", x, EPSILON))
     bias = jnp.where(mask[:, None, None, :] == 1, 0.0, -1e9)
     for index in range(config["num_hidden_layers"]):
         x = layer(params, f"encoder.layer.{index}", x, bias, config["num_attention_heads"], drop)
@@ -37,20 +41,6 @@ def loss(params, config, batch, dropout, key):
     return -(chosen * batch["weights"]).sum() / batch["weights"].sum()
 
 
-class Dropout:
-    """Dropout with a new mask at every call."""
-
-    def __init__(self, rate, key):
-        self.rate, self.key, self.place = rate, key, 0
-
-    def __call__(self, x):
-        if self.rate == 0.0:
-            return x
-        self.place += 1
-        kept = jax.random.bernoulli(jax.random.fold_in(self.key, self.place), 1 - self.rate, x.shape)
-        return jnp.where(kept, x / (1 - self.rate), 0.0)
-
-
 def embed(params, ids):
     table = lambda name: params[f"embeddings.{name}_embeddings.weight"]
     return table("word")[ids] + table("position")[: ids.shape[1]] + table("token_type")[0]
@@ -59,9 +49,10 @@ def embed(params, ids):
 def layer(params, name, x, bias, heads, drop):
     attended = attention(params, f"{name}.attention.self", x, bias, heads, drop)
     attended = drop(dense(params, f"{name}.attention.output.dense", attended))
-    x = layer_norm(params, f"{name}.attention.output.LayerNorm", x + attended)
+    x = layer_norm(params, f"{name}.attention.output.LayerNorm", x + attended, EPSILON)
     inner = jax.nn.gelu(dense(params, f"{name}.intermediate.dense", x), approximate=False)
-    return layer_norm(params, f"{name}.output.LayerNorm", x + drop(dense(params, f"{name}.output.dense", inner)))
+    outer = drop(dense(params, f"{name}.output.dense", inner))
+    return layer_norm(params, f"{name}.output.LayerNorm", x + outer, EPSILON)
 
 
 def attention(params, name, x, bias, heads, drop):
@@ -74,9 +65,3 @@ def attention(params, name, x, bias, heads, drop):
 
 def dense(params, name, x):
     return x @ params[f"{name}.weight"].T + params[f"{name}.bias"]
-
-
-def layer_norm(params, name, x):
-    centred = x - x.mean(-1, keepdims=True)
-    scale = jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-    return centred * scale * params[f"{name}.weight"] + params[f"{name}.bias"]

@@ -34,6 +34,7 @@ TINY = {"hidden": 64, "layers": 2, "heads": 4, "inner": 128}
 SHAPES = {
     "tiny": TINY,
     "small": {"hidden": 384, "layers": 6, "heads": 12, "inner": 1536},
+    "bert-base": {"hidden": 768, "layers": 12, "heads": 12, "inner": 3072, "positions": 512},
     "bert-large": {"hidden": 1024, "layers": 24, "heads": 16, "inner": 4096, "positions": 512},
     "gpt2": {"hidden": 768, "layers": 12, "heads": 12, "inner": 3072, "positions": 1024, "vocabulary": 50257},
     "llama-25m": {"hidden": 384, "layers": 8, "heads": 12, "inner": 1024, "positions": 512, "tied": True},

@@ -1,6 +1,8 @@
 """traind's measurements in the benchmark, from a job's events."""
 
+import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +10,7 @@ from types import SimpleNamespace
 for folder in ("lib", "bench"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
+import efficiency
 import report
 import service
 import shapes
@@ -86,12 +89,21 @@ class Shapes(unittest.TestCase):
         speeds = [(5, 1.0), (10, 1.0), (15, 30.0), (20, 40.0), (25, 20.0)]
         self.assertEqual(shapes.measurements(speeds, 2.5), {"samples_per_second": 30.0, "loss": 2.5})
 
-    def test_brief_works_are_those_of_the_same_families(self):
-        self.assertEqual(shapes.BRIEF.keys(), shapes.WORKS.keys())
-        for work in [*shapes.BRIEF.values(), *shapes.WORKS.values()]:
-            self.assertEqual(work.batch % shapes.CORES, 0)
-            self.assertGreater(work.steps, shapes.WARM_UP_STEPS + 5)
-            self.assertIn("train", work.job("model", "rows", shapes.CORES))
+    def test_brief_works_are_those_of_the_same_names(self):
+        for group, works in shapes.WORKS.items():
+            self.assertEqual(shapes.BRIEF[group].keys(), works.keys())
+            for work in [*shapes.BRIEF[group].values(), *works.values()]:
+                self.assertEqual(work.batch % shapes.CORES, 0)
+                self.assertGreater(work.steps, shapes.WARM_UP_STEPS + 5)
+                self.assertIn("train", work.job("model", "rows", shapes.CORES))
+
+    def test_the_operations_of_a_step_are_those_of_its_products(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = {"hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 2}
+            (Path(folder) / "config.json").write_text(json.dumps(config))
+            work = SimpleNamespace(batch=3, length=5, task="sequence-classification")
+            linears, attention = 2 * (4 * 16 + 2 * 32), 2 * 2 * 5 * 4
+            self.assertEqual(efficiency.step_flops(work, Path(folder)), 6 * 15 * (linears + attention))
 
 
 if __name__ == "__main__":

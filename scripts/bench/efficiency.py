@@ -1,0 +1,34 @@
+"""How near a training step comes to what the cores can multiply."""
+
+import json
+import subprocess
+from pathlib import Path
+
+PEERS = Path(__file__).parents[1] / "peers"
+
+
+def gemm_flops_per_second(options, work, model):
+    """Of one core, for the largest product of a layer."""
+    config = json.loads((model / "config.json").read_text())
+    hidden, inner = hidden_sizes(config)
+    command = [options.peers_python, PEERS / "gemm_rate.py", work.batch * work.length, hidden, inner]
+    said = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
+    return float(said) * 1e9
+
+
+def step_flops(work, model):
+    """The floating-point operations of the products of a step: forward once, backward twice."""
+    config = json.loads((model / "config.json").read_text())
+    hidden, inner = hidden_sizes(config)
+    layers = config.get("num_hidden_layers") or config["n_layer"]
+    tokens = work.batch * work.length
+    weights = layers * (4 * hidden * hidden + 2 * hidden * inner)
+    if work.task == "causal-lm":
+        weights += hidden * config["vocab_size"]
+    scores = layers * work.length * hidden
+    return 3 * 2 * tokens * (weights + 2 * scores)
+
+
+def hidden_sizes(config):
+    hidden = config.get("hidden_size") or config["n_embd"]
+    return hidden, config.get("intermediate_size") or config.get("n_inner") or 4 * hidden
