@@ -1,13 +1,12 @@
 //! Collects the results of an evaluation in dataset order.
 
 use prost::Message;
-use traind_loader::GatherInOrder;
+use traind_loader::{GatherInOrder, HostBatch};
 use traind_xla::runtime::Fetched;
 
 use super::collected::Collected;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
-use crate::session::UploadedBatch;
 use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
 use crate::tasks::Outputs;
 
@@ -39,27 +38,18 @@ impl Gathering {
 
     /// Adds the results of a batch, of which `fetched` has those of each data shard of this host; `None` where another
     /// host has them.
-    pub(super) fn add(
-        &mut self,
-        batch: &UploadedBatch,
-        fetched: Option<&Fetched>,
-    ) -> RunResult<()> {
-        let shards = 0..batch.host.cores.len();
+    pub(super) fn add(&mut self, batch: &HostBatch, fetched: Option<&Fetched>) -> RunResult<()> {
+        let shards = 0..batch.cores.len();
         let results = fetched
             .into_iter()
             .flat_map(|fetched| shards.clone().map(|shard| self.result(batch, fetched, shard)));
         let results = results.collect::<RunResult<Vec<_>>>()?;
-        self.collected.add(&batch.host, results);
+        self.collected.add(batch, results);
         Ok(())
     }
 
-    fn result(
-        &self,
-        batch: &UploadedBatch,
-        fetched: &Fetched,
-        shard: usize,
-    ) -> RunResult<ShardResult> {
-        let rows = self.readout.rows(fetched, shard, &batch.host.cores[shard].spans)?;
+    fn result(&self, batch: &HostBatch, fetched: &Fetched, shard: usize) -> RunResult<ShardResult> {
+        let rows = self.readout.rows(fetched, shard, &batch.cores[shard].spans)?;
         if !self.labelled {
             return Ok(ShardResult { rows, ..ShardResult::default() });
         }

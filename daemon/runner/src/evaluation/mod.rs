@@ -7,6 +7,7 @@
 
 mod collected;
 mod gathering;
+mod read_back;
 mod writing;
 
 use std::path::Path;
@@ -195,11 +196,16 @@ impl Evaluator {
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| uploader.upload(host, |_| Ok(Vec::new()));
-        for uploaded in Prefetcher::spawn(batches, self.collator.clone(), upload)? {
-            let Prefetched { batch, .. } = uploaded?;
-            let fetched = session.evaluate(self.program(), &batch)?;
-            gathering.add(&batch, fetched.as_ref())?;
-        }
+        let uploaded = Prefetcher::spawn(batches, self.collator.clone(), upload)?;
+        read_back::beside_launches(
+            uploaded,
+            |uploaded| {
+                let Prefetched { batch, .. } = uploaded?;
+                let launch = session.launch_evaluation(self.program(), &batch)?;
+                Ok((batch.host, launch))
+            },
+            |(batch, launch)| gathering.add(&batch, launch.fetch()?.as_ref()),
+        )?;
         gathering.finish(&self.hosts, self.split.set.len())
     }
 

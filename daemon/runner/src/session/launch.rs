@@ -1,9 +1,10 @@
-//! Programs of a step that may still run.
+//! Programs of a step or of an evaluation that may still run.
 
 use std::time::Duration;
 
 use traind_xla::runtime::{Fetched, HandOver, Pending};
 
+use crate::control::Activity;
 use crate::error::RunResult;
 
 /// The programs that were launched for a batch or for an update.
@@ -41,5 +42,31 @@ impl Launch {
         self.wait()?;
         let first = self.programs.into_iter().next();
         Ok(first.map(Pending::fetch).transpose()?.unwrap_or_default())
+    }
+}
+
+/// The programs that were launched for an evaluated batch.
+#[derive(Debug)]
+pub(crate) struct EvaluationLaunch {
+    /// Those whose values are fetched, by micro-batch; `None` where the last stage, which has them, is on another host.
+    pub(super) programs: Option<Vec<Pending>>,
+    /// The first core of each data shard.
+    pub(super) cores: Vec<usize>,
+    pub(super) activity: Activity,
+}
+
+impl EvaluationLaunch {
+    pub(super) fn wait(&self) -> RunResult<()> {
+        Ok(self.programs.iter().flatten().try_for_each(Pending::wait)?)
+    }
+
+    /// Waits, then copies the values of each data shard of this host; `None` where another host has them.
+    pub(crate) fn fetch(self) -> RunResult<Option<Fetched>> {
+        let ended = self.wait();
+        self.activity.program_finished();
+        ended?;
+        let Some(programs) = self.programs else { return Ok(None) };
+        let parts = programs.into_iter().map(Pending::fetch).collect::<Result<_, _>>()?;
+        Ok(Some(Fetched::join(parts)?.of_cores(&self.cores)))
     }
 }

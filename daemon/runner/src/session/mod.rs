@@ -32,16 +32,16 @@ use traind_models::weights::ArrayParts;
 use traind_models::{Lengths, Model};
 use traind_proto::v1::{CompileSource, MemoryUsage, Phase};
 use traind_xla::mesh::{Axis, Coordinates};
-use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice};
+use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice};
 
 use crate::control::{Reporter, Work};
-use crate::error::{RunError, RunResult};
+use crate::error::RunResult;
 use crate::state::{HeldSlot, ParameterState, ScaleValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
 pub(crate) use flops::{peak as peak_flops, trainer_flos};
-pub(crate) use launch::Launch;
+pub(crate) use launch::{EvaluationLaunch, Launch};
 pub(crate) use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;
@@ -239,9 +239,12 @@ impl Session {
     /// Steps that may be launched and not yet read back. With one ahead a device stays busy while
     /// the host reads back; a CPU client blocks the second launch until the first program ends.
     pub(crate) fn steps_in_flight_max(&self) -> usize {
-        let is_cpu = self.devices[0].cores().client().platform_name() == "cpu";
         // The host adds up sums before the update.
-        if is_cpu || self.programs.updates_in_parts() { 1 } else { 2 }
+        if self.is_on_cpus() || self.programs.updates_in_parts() { 1 } else { 2 }
+    }
+
+    fn is_on_cpus(&self) -> bool {
+        self.devices[0].cores().client().platform_name() == "cpu"
     }
 
     pub(crate) fn train_uploader(&self) -> Uploader {
@@ -283,26 +286,27 @@ impl Session {
         Ok(Launch::new(programs, start.elapsed()))
     }
 
-    /// Runs `program` for a batch; returns the values that it fetches for each data shard of this host. `None` where
-    /// the last stage, which has them, is on another host.
-    pub(crate) fn evaluate(
+    /// Launches the programs that evaluate a batch, which may still run on return. On CPUs they have ended: two batches
+    /// in flight would take the memory of both and end no sooner.
+    pub(crate) fn launch_evaluation(
         &mut self,
         program: Program,
         batch: &UploadedBatch,
-    ) -> RunResult<Option<Fetched>> {
-        let fetched = match self.programs.pipeline.is_divided() {
-            true => self.pass_evaluated_batch(program, batch),
-            false => {
-                let launched = self.launch(batch.shape(program), batch.whole())?;
-                launched.fetch().map(Some).map_err(RunError::from)
-            }
+    ) -> RunResult<EvaluationLaunch> {
+        let programs = match self.programs.pipeline.is_divided() {
+            true => self.pass_evaluated_batch(program, batch)?,
+            false => Some(vec![self.launch(batch.shape(program), batch.whole())?]),
         };
-        self.reporter.activity.program_finished();
-        let Some(fetched) = fetched? else { return Ok(None) };
         let cores = self.devices[0].cores();
         let shards = 0..cores.mesh().size(Axis::Data);
         let first = shards.map(|shard| cores.core_at(Coordinates::of_data_shard(shard)));
-        Ok(Some(fetched.of_cores(&first.collect::<Result<Vec<_>, _>>()?)))
+        let cores = first.collect::<Result<_, _>>()?;
+        let activity = self.reporter.activity.clone();
+        let launch = EvaluationLaunch { programs, cores, activity };
+        if self.is_on_cpus() {
+            launch.wait()?;
+        }
+        Ok(launch)
     }
 
     fn model(&self) -> &dyn Model {

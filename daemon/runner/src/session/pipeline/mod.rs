@@ -15,7 +15,7 @@ use std::thread::ScopedJoinHandle;
 
 use traind_loader::{BatchSizes, panic_message};
 use traind_pjrt::Buffer;
-use traind_xla::runtime::{CoreInputs, Fetched, HostMemory, LazyDevice, LocalCores, Pending};
+use traind_xla::runtime::{CoreInputs, HostMemory, LazyDevice, LocalCores, Pending};
 
 use super::{Session, UploadedBatch};
 use crate::control::Work;
@@ -37,27 +37,21 @@ impl Session {
         Ok(passed.into_iter().flatten().collect())
     }
 
-    /// Passes a batch forward; returns the results of the last chunk for all of its rows, if it is on this host.
+    /// Passes a batch forward; returns the programs of the last chunk by micro-batch, if it is on this host.
     pub(super) fn pass_evaluated_batch(
         &mut self,
         program: Program,
         batch: &UploadedBatch,
-    ) -> RunResult<Option<Fetched>> {
+    ) -> RunResult<Option<Vec<Pending>>> {
         let pipeline = self.programs.pipeline.clone();
         let mut passed = self.pass_batch(program, batch)?;
         let Some(last) = self.programs.own_place(pipeline.last_stage()) else { return Ok(None) };
-        let launched = passed.swap_remove(last);
-        let schedule = self.schedule(batch);
+        let passes = self.schedule(batch).evaluation(pipeline.last_stage()).into_iter();
+        let launched = passes.zip(passed.swap_remove(last));
         let last = pipeline.chunks.count() - 1;
-        let mut parts: Vec<(usize, Fetched)> = Vec::new();
-        for (pass, launched) in schedule.evaluation(pipeline.last_stage()).into_iter().zip(launched)
-        {
-            if pass.chunk == last {
-                parts.push((pass.micro, launched.fetch()?));
-            }
-        }
-        parts.sort_by_key(|(micro, _)| *micro);
-        Ok(Some(Fetched::join(parts.into_iter().map(|(_, fetched)| fetched).collect())?))
+        let mut parts: Vec<_> = launched.filter(|(pass, _)| pass.chunk == last).collect();
+        parts.sort_by_key(|(pass, _)| pass.micro);
+        Ok(Some(parts.into_iter().map(|(_, launched)| launched).collect()))
     }
 
     /// The hosts with the other stages of this host's rows, if there are any.
