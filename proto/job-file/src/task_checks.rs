@@ -275,7 +275,6 @@ fn check_images(job: &JobFile, problems: &mut Problems) {
         ("data.pad_to_max_length", data.pad_to_max_length),
         ("data.pad_to_multiple_of", data.pad_to_multiple_of.is_some()),
         ("train.neftune_noise_alpha", job.train.neftune_noise_alpha.is_some()),
-        ("parallel.sequence_parallel", job.parallel.sequence_parallel),
     ];
     for (field, _) in of_texts.into_iter().filter(|(_, given)| *given) {
         problems.violation(field, format!("applies to models of text, not to {task}"));

@@ -2,6 +2,7 @@
 //! `scripts/compare/meshes` compares every family and task, on more meshes.
 
 use serde_json::json;
+use traind_tests::images::png;
 use traind_tests::{Draft, Host};
 
 use super::one_core::{Job, results};
@@ -38,6 +39,7 @@ fn draft(host: &Host, job: &Job, (name, [data, tensor, stages], settings): &Mesh
         .set("train.save_strategy", "no")
         .set("resources.cores", data * tensor * stages)
         .set("parallel.pipeline", stages);
+    let draft = images(draft);
     settings.iter().fold(draft, |draft, (field, value)| draft.set(field, value))
 }
 
@@ -49,6 +51,16 @@ fn pairs() -> String {
         json!({"source": source.join(" "), "target": source[..1 + row % 3].join(" ")})
     };
     (0..64).map(|at| row(at).to_string() + "\n").collect()
+}
+
+/// Adds images of three colors, which are their classes.
+fn images(draft: Draft) -> Draft {
+    let colors = [("blue", [10, 20, 190]), ("green", [20, 180, 30]), ("red", [170, 30, 20])];
+    let files = colors.iter().flat_map(|color| (0..16).map(move |seed| (color, seed)));
+    files.fold(draft, |draft, ((class, color), seed)| {
+        std::fs::create_dir_all(draft.path("images").join(class)).unwrap();
+        draft.write(&format!("images/{class}/{seed}.png"), png(16, *color, seed))
+    })
 }
 
 async fn check(job: Job, meshes: &[Mesh]) {
@@ -94,4 +106,17 @@ async fn a_t5_in_stages_trains_as_on_one_core() {
         model: "{num_layers: 2, num_decoder_layers: 2, d_ff: 2048, dropout_rate: 0.1}",
     };
     check(job, &[STAGES]).await;
+}
+
+/// Its patches and the token before them are nine positions, which two cores divide.
+#[tokio::test]
+async fn a_vit_on_all_axes_trains_as_on_one_core() {
+    let job = Job {
+        task: "image-classification",
+        fixture: "vit-image-classification",
+        data: "{train: images, validation: images}",
+        model: "{num_attention_heads: 4, intermediate_size: 2048, hidden_dropout_prob: 0.1, \
+                attention_probs_dropout_prob: 0.1}",
+    };
+    check(job, &[ALL_AXES]).await;
 }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model, Output, OutputKind};
 use crate::parameters::{ParameterPath, ParameterSpec};
+use crate::tensor_parallel::token_dims;
 use crate::tuning::Adapters;
 
 /// Reads the tokens of a batch.
@@ -42,9 +43,9 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         Ok(states.last.clone())
     }
 
-    /// The input whose tokens the last states stand for.
-    fn tokens_input(&self) -> &'static str {
-        "input_ids"
+    /// The numbers of rows and of positions, [B, S], of the tokens that the last states stand for.
+    fn token_dims(&self, batch: &Batch) -> Result<[usize; 2]> {
+        Ok(token_dims(batch.get("input_ids")?))
     }
 
     /// Whether it is a decoder whose attention reads a cache. A body whose layers take positions or
@@ -141,7 +142,7 @@ impl Model for HeadedModel {
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
             cx.scope("embeddings", || self.body.embeddings(cx, batch))
         })
     }
@@ -153,13 +154,13 @@ impl Model for HeadedModel {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
             self.body.layers(cx, layers, states, batch)
         })
     }
 
     fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
-        cx.over_positions(batch.get(self.body.tokens_input())?, |cx| {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
             cx.ahead_of(&states.last, |cx| {
                 let hidden_states = self.body.finish(cx, states)?;
                 cx.scope("head", || self.head_of(cx, &hidden_states, batch))

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use traind_xla::ops::random::Random;
-use traind_xla::{DType, Shape, Trace};
+use traind_xla::{DType, Shape, Tensor, Trace};
 
 use crate::error::Result;
 use crate::model::{Batch, Forward, HiddenStates, InputDim, Lengths, Model, ParameterTensors};
@@ -100,15 +100,24 @@ impl Chunks {
         Ok(random.sites())
     }
 
-    /// The shapes of the states between chunks: those that the head reads, then those of a source.
+    /// The shapes of the states between chunks on each of the cores that divide the positions: those that the head
+    /// reads, then those of a source.
     pub fn state_shapes(
         &self,
         model: &dyn Model,
         rows: usize,
         lengths: Lengths,
+        position_shares: usize,
     ) -> Result<Vec<Shape>> {
         let states = untrained_states(&Trace::new(), model, (rows, lengths), 0, None)?;
-        Ok(states.tensors().map(|tensor| tensor.shape().clone()).collect())
+        let of_core = |tensor: &Tensor| match tensor.dims() {
+            &[tokens, width] => {
+                let positions = (tokens / rows).div_ceil(position_shares);
+                Shape::new(tensor.dtype(), [rows * positions, width])
+            }
+            _ => tensor.shape().clone(),
+        };
+        Ok(states.tensors().map(of_core).collect())
     }
 }
 

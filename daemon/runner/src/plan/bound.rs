@@ -50,7 +50,7 @@ impl Machine {
         let target_positions = target_positions(job) as usize;
         let rows = job.train.per_device_train_batch_size as usize;
         let lengths = Lengths { positions, target_positions };
-        let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths)?;
+        let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths, 1)?;
         // An encoder's layers have the states of sources, a decoder's those of targets.
         let elements = states.iter().map(|shape| shape.element_count()).min().unwrap_or(0);
         let bytes = SUMS_PER_LAYER * 2.0 * (cores - 1.0) / cores * HALF * elements as f64;

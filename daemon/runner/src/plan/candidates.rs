@@ -1,6 +1,6 @@
 //! The jobs that a search compares: the same rows a step on each mesh.
 
-use traind_job_file::{Fsdp, JobFile, Platform, TaskName};
+use traind_job_file::{Fsdp, JobFile, Platform};
 
 use crate::state::Pipeline;
 
@@ -14,7 +14,7 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
     for division in divisions(job, per_host, layers) {
         let divided = division.of_job(job);
         for fsdp in shardings(&divided) {
-            for sequence_parallel in positions(job, division.tensor, division.pipeline) {
+            for sequence_parallel in positions(division.tensor, division.pipeline) {
                 for gradient_checkpointing in [false, true] {
                     let mut changed = divided.clone();
                     let parallel = &mut changed.parallel;
@@ -114,11 +114,9 @@ fn shardings(job: &JobFile) -> Vec<Fsdp> {
     shardings
 }
 
-/// Whether positions are divided, which those of images are not: in stages wherever they can be, which takes less
-/// memory for as many bytes.
-fn positions(job: &JobFile, tensor: u32, pipeline: u32) -> &'static [bool] {
+/// Whether positions are divided: in stages wherever they can be, which takes less memory for as many bytes.
+fn positions(tensor: u32, pipeline: u32) -> &'static [bool] {
     match (tensor, pipeline) {
-        _ if job.model.task == TaskName::ImageClassification => &[false],
         (1, _) => &[false],
         (_, 1) => &[false, true],
         _ => &[true],
@@ -154,6 +152,8 @@ impl Batch {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use traind_job_file::TaskName;
+
     use super::*;
 
     /// A job whose file ends with `sections`.

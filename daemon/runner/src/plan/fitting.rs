@@ -133,8 +133,7 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
         changed.parallel.offload.optimizer = true;
         ("parallel.offload", changed.parallel.offload.to_string(), changed)
     });
-    let has_positions = job.model.task != TaskName::ImageClassification;
-    let divides = has_positions && job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
+    let divides = job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
     let positions_divided = divides.then(|| {
         let mut changed = job.clone();
         changed.parallel.sequence_parallel = true;

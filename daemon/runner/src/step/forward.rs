@@ -101,13 +101,14 @@ impl ForwardPass {
         Ok(names.into_iter().zip(shapes).map(|(name, shape)| StepInput::new(name, shape)).collect())
     }
 
-    /// The shapes of the states between chunks.
+    /// The shapes of the states between chunks on a core.
     pub(crate) fn state_shapes(&self, sizes: &BatchSizes) -> RunResult<Vec<Shape>> {
         let lengths = Lengths {
-            positions: sizes.get(BatchAxis::Positions).div_ceil(self.position_shares),
-            target_positions: sizes.get(BatchAxis::TargetPositions).div_ceil(self.position_shares),
+            positions: sizes.get(BatchAxis::Positions),
+            target_positions: sizes.get(BatchAxis::TargetPositions),
         };
-        Ok(self.chunks.state_shapes(self.model.as_ref(), sizes.rows(), lengths)?)
+        let (model, shares) = (self.model.as_ref(), self.position_shares);
+        Ok(self.chunks.state_shapes(model, sizes.rows(), lengths, shares)?)
     }
 
     /// The bytes of the states between chunks.

@@ -318,6 +318,10 @@ fn keys_of_images() {
     };
     check_task("data: {train: images, image: picture, augmentation: false}", "");
     check_task(
+        "data: {train: images}\nresources: {cores: 2}\nparallel: {tensor: 2, sequence_parallel: true}",
+        "",
+    );
+    check_task(
         "data: {train: images, image: label}",
         "line 2: data.label: column `label` is `data.image` already",
     );

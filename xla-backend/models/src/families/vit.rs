@@ -219,8 +219,8 @@ impl Body for Vit {
         vec![InputSpec::required(PIXELS, DType::U8, &dims)]
     }
 
-    fn tokens_input(&self) -> &'static str {
-        PIXELS
+    fn token_dims(&self, batch: &Batch) -> Result<[usize; 2]> {
+        Ok([batch.rows()?, self.positions()])
     }
 
     fn num_layers(&self) -> usize {
@@ -311,7 +311,7 @@ impl Embeddings {
         Embeddings { tokens, patches, positions, dropout: config.hidden_dropout }
     }
 
-    /// Pixels u8[B, height, width, channels] to [B S, H].
+    /// Pixels u8[B, height, width, channels] to [B S, H], of this core's positions where cores divide them.
     fn forward(&self, cx: &Forward<'_>, pixels: &Tensor) -> Result<Tensor> {
         let patches = self.patches.forward(cx, pixels)?;
         let &[rows, _, hidden_size] = patches.dims() else { return Ok(patches) };
@@ -320,7 +320,7 @@ impl Embeddings {
         parts.push(patches);
         let parts: Vec<&Tensor> = parts.iter().collect();
         let sum = cx.trace.concatenate(&parts, 1)?.add(&cx.parameter(&self.positions)?)?;
-        dropout(cx, &flatten_tokens(&sum)?, self.dropout)
+        dropout(cx, &flatten_tokens(&cx.own_positions(&sum, 1)?)?, self.dropout)
     }
 }
 

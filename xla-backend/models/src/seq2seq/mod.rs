@@ -14,6 +14,7 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::layers::{AttentionMask, additive_mask, causal_mask};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::tensor_parallel::token_dims;
 
 const SOURCE: &str = "input_ids";
 const TARGET: &str = "decoder_input_ids";
@@ -110,7 +111,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         let stacks = &self.stacks;
         let cx = &Forward { cache: None, ..*cx };
         let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
-        cx.over_positions(batch.get(SOURCE)?, |cx| {
+        cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| {
             let (mut x, end) = (states, layers.end);
             for layer in layers {
                 x = cx.layer(&format!("encoder{layer}"), &x, |cx| {
@@ -136,7 +137,8 @@ impl<S: Stacks> EncoderDecoder<S> {
         let stacks = &self.stacks;
         let mask = additive_mask(batch.get("attention_mask")?)?;
         // All layers compute their keys and values from it.
-        let fan_out = |states| cx.over_positions(batch.get(SOURCE)?, |cx| cx.fan_out(states));
+        let fan_out =
+            |states| cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| cx.fan_out(states));
         let source = source.map(fan_out).transpose()?;
         let source = Source { states: source.as_ref(), mask: &mask };
         // Padding of targets stands behind them: no token sees it.
@@ -184,7 +186,8 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
             Some(_) => None,
             None => {
                 let ids = batch.get(SOURCE)?;
-                Some(cx.over_positions(ids, |cx| self.stacks.embed_source(cx, ids))?)
+                let embed = |cx: &Forward<'_>| self.stacks.embed_source(cx, ids);
+                Some(cx.over_positions(token_dims(ids), embed)?)
             }
         };
         let last = self.stacks.embed_target(cx, batch.get(TARGET)?)?;
@@ -212,8 +215,8 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         self.stacks.finish_decoder(cx, states.last.clone())
     }
 
-    fn tokens_input(&self) -> &'static str {
-        TARGET
+    fn token_dims(&self, batch: &Batch) -> Result<[usize; 2]> {
+        Ok(token_dims(batch.get(TARGET)?))
     }
 
     fn is_generative(&self) -> bool {

@@ -44,15 +44,15 @@ impl Forward<'_> {
         self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))
     }
 
-    /// Traces layers that read the tokens `ids` [B, S], whose positions cores may divide between them.
+    /// Traces layers that read the tokens `[B, S]`, whose positions cores may divide between them.
     pub(crate) fn over_positions<T>(
         &self,
-        ids: &Tensor,
+        tokens: [usize; 2],
         body: impl FnOnce(&Forward<'_>) -> Result<T>,
     ) -> Result<T> {
         let divided = |cores: &&TensorCores| cores.divides_positions() && self.cache.is_none();
         let Some(cores) = self.cores().filter(divided) else { return body(self) };
-        self.sharing(Some(PositionShare::new(cores, ids)?), body)
+        self.sharing(Some(PositionShare::new(cores, tokens)?), body)
     }
 
     /// Traces what all cores compute alike from all positions of `x` [B S, H].

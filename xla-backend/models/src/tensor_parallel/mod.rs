@@ -21,4 +21,4 @@ pub use logits::Logits;
 pub use sharding::{HeldRun, Sharding, check};
 
 pub(crate) use logits::VocabularyShare;
-pub(crate) use positions::PositionShare;
+pub(crate) use positions::{PositionShare, token_dims};

@@ -19,13 +19,17 @@ pub(crate) struct PositionShare {
     first: Tensor,
 }
 
+/// The numbers of rows and of positions of tokens with `ids` [B, S].
+pub(crate) fn token_dims(ids: &Tensor) -> [usize; 2] {
+    match ids.dims() {
+        &[rows, positions, ..] => [rows, positions],
+        dims => [1, dims.iter().product()],
+    }
+}
+
 impl PositionShare {
     /// The share of one core in the positions of tokens [B, S].
-    pub(super) fn new(cores: &TensorCores, tokens: &Tensor) -> Result<PositionShare> {
-        let (rows, positions) = match tokens.dims() {
-            &[rows, positions, ..] => (rows, positions),
-            dims => (1, dims.iter().product()),
-        };
+    pub(super) fn new(cores: &TensorCores, [rows, positions]: [usize; 2]) -> Result<PositionShare> {
         let own = positions.div_ceil(cores.count());
         let first = cores.index().mul_scalar(own as f64)?;
         Ok(PositionShare { cores: cores.clone(), rows, positions, first })

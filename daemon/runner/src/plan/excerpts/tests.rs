@@ -118,6 +118,7 @@ fn excerpts_of_encoders_take_what_whole_models_take() {
     check("roberta", "sequence-classification", &json!({"pad_token_id": 1}), &divided);
     let images = json!({"image_size": 32, "patch_size": 8});
     check("vit", "image-classification", &images, &json!({}));
+    check("vit", "image-classification", &images, &divided);
 }
 
 #[test]
