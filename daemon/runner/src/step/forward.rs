@@ -40,6 +40,8 @@ pub(crate) struct ForwardPass {
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
     pub reference: Option<Reference>,
+    /// The model of the reference, where that is not the trained one.
+    pub reference_model: Option<Arc<dyn Model>>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,
     pub gradient_checkpointing: bool,
@@ -69,6 +71,7 @@ impl ForwardPass {
             smoother: smoother.transpose()?,
             preference: preference(job),
             reference: Reference::of_job(job),
+            reference_model: None,
             dropout: !(job.has_reference() && job.dpo.disable_dropout),
             gradient_checkpointing: train.gradient_checkpointing,
             embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
@@ -198,7 +201,8 @@ impl ForwardPass {
             cache: None,
             embedding_noise: None,
         };
-        Ok(self.model.forward(&forward, batch)?.logits)
+        let model = self.reference_model.as_ref().unwrap_or(&self.model);
+        Ok(model.forward(&forward, batch)?.logits)
     }
 }
 
