@@ -138,9 +138,11 @@ async fn a_reference_with_other_parameters_is_refused() {
 async fn divided_models_and_references_learn_what_one_core_does() {
     let fixture = fixture("dpo/dpo.json");
     let host = Host::started(2).await;
-    for (name, key, value, rows) in
-        [("fsdp", "parallel.fsdp", "full_shard", 2), ("tensor", "parallel.tensor", "2", 4)]
-    {
+    for (name, key, value, rows) in [
+        ("fsdp", "parallel.fsdp", "full_shard", 2),
+        ("tensor", "parallel.tensor", "2", 4),
+        ("stages", "parallel.pipeline", "2", 4),
+    ] {
         let draft = pairs(&host, name, &fixture, "sigmoid")
             .set("resources.cores", 2)
             .set("train.per_device_train_batch_size", rows)
@@ -148,5 +150,36 @@ async fn divided_models_and_references_learn_what_one_core_does() {
             .set(key, value);
         host.complete(&draft).await;
         check(&draft, &fixture, "sigmoid");
+    }
+}
+
+/// A stage has its part of both models, here of a reference that is another model, and adapters beside one of them.
+#[tokio::test]
+async fn pairs_in_stages_learn_what_one_core_does() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(4).await;
+    let stages = |name: &str, run: &str| {
+        let draft = pairs(&host, name, &fixture, run).set("train.save_strategy", "no");
+        let draft = draft.set("resources.cores", 4).set("parallel.pipeline", 2);
+        draft.set("train.per_device_train_batch_size", 2).set("parallel.microbatches", 2)
+    };
+    let named = with_reference(stages("named", "reference")).set("parallel.fsdp", "full_shard");
+    host.complete(&named).await;
+    check(&named, &fixture, "reference");
+    let adapted = |draft: Draft| draft.set("peft", "{method: lora, r: 4}");
+    let divided = adapted(stages("divided", "sigmoid"));
+    let whole =
+        adapted(pairs(&host, "whole", &fixture, "sigmoid")).set("train.save_strategy", "no");
+    for draft in [&divided, &whole] {
+        host.complete(draft).await;
+    }
+    let [divided, whole] = [divided, whole].map(|draft| draft.output("out").trainer_state());
+    for name in ["loss", "grad_norm", "rewards/margins", "logps/chosen"] {
+        let (found, expect) = (divided.series(name), whole.series(name));
+        assert_eq!(found.len(), expect.len());
+        for (found, expect) in found.iter().zip(&expect) {
+            let difference = (found - expect).abs() / (1.0 + expect.abs());
+            assert!(difference <= LIMIT_FIRST, "{name}: {found}, {expect} on one core");
+        }
     }
 }

@@ -164,6 +164,7 @@ fn keys_of_pairs() {
     check_task("dpo", "dpo: {loss_type: ipo, beta: 0.2, disable_dropout: false}", "");
     check_task("dpo", "dpo: {loss_type: robust, label_smoothing: 0.1}", "");
     check_task("dpo", "dpo: {ref_model_name_or_path: org/name}\npeft: {method: lora}", "");
+    check_task("dpo", "parallel: {pipeline: 2}\nresources: {cores: 2}", "");
     for (rest, expect) in [
         (
             "dpo: {loss_type: hinge, label_smoothing: 0.1}",
