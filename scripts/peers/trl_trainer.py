@@ -65,9 +65,7 @@ def main():
             **case,
         )
         train_dataset = datasets.Dataset.from_list(rows)
-        trainer = trainer_of(
-            model, args=arguments, train_dataset=train_dataset, processing_class=tokenizer, **models
-        )
+        trainer = trainer_of(model, args=arguments, train_dataset=train_dataset, processing_class=tokenizer, **models)
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         histories.append(trainer.state.log_history)
