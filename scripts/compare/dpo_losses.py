@@ -1,5 +1,6 @@
 """Follows TRL's DPOTrainer on conversations and texts with two completions, from the same random weights and rows: losses,
-learning rates, gradient norms, rewards and log-probabilities of each step, with every loss, with and without adapters.
+learning rates, gradient norms, rewards and log-probabilities of each step, with every loss, with and without adapters,
+and beside another reference.
 
 Exits with 1 where they differ by more than the limits in steps.py.
 """
@@ -23,12 +24,13 @@ ROWS = 160
 METRICS = ["rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected"]
 METRICS_LIMIT = 2e-2
 LORA = {"peft": {"r": 4, "target_modules": "all-linear"}}
+OTHER = {"reference_seed": 1234}
 SHORT = {"max_length": 48}
 # Family, kind of rows, and arguments of DPOConfig.
 CASES = [
     ("llama", "messages", [SHORT, SHORT | LORA, SHORT | {"loss_type": "ipo", "beta": 0.3}, SHORT | {"loss_type": "hinge"}]),
-    ("gpt2", "texts", [SHORT, SHORT | {"loss_type": "robust", "label_smoothing": 0.1}, SHORT | LORA]),
-    ("qwen3", "implicit", [SHORT]),
+    ("gpt2", "texts", [SHORT, SHORT | {"loss_type": "robust", "label_smoothing": 0.1}, SHORT | LORA, SHORT | OTHER]),
+    ("qwen3", "implicit", [SHORT, SHORT | OTHER | LORA]),
 ]  # fmt: skip
 DPO_KEYS = ["beta", "loss_type", "label_smoothing", "disable_dropout"]
 
@@ -51,9 +53,7 @@ def compare(options, family, kind, cases):
         texts, rows, model = scratch / "texts.jsonl", scratch / "train.jsonl", scratch / "model"
         reference, adapters = scratch / "reference.json", scratch / "adapters"
         peers(options, "task_rows.py", "causal-lm", options.data / "train.parquet", texts)
-        lines = [json.loads(line)["text"].split() for line in texts.read_text().splitlines()]
-        made = [ROW[kind](words) for words in lines if len(words) >= 12]
-        rows.write_text("".join(json.dumps(row) + "\n" for row in made[:ROWS]))
+        write_rows(kind, texts, rows)
         peers(options, "random_model.py", family, "causal-lm", options.model, model)
         sft_losses.add_template(model)
         given = map(json.dumps, cases)
@@ -61,7 +61,7 @@ def compare(options, family, kind, cases):
         peers(options, "trl_trainer.py", "dpo", model, rows, reference, adapters, *amounts, *given)
         for number, (case, history) in enumerate(zip(cases, json.loads(reference.read_text()), strict=True)):
             output = scratch / f"output-{number}"
-            ours = run_traind(options, model, rows, output, case, adapters / str(number))
+            ours = run_traind(options, model, rows, output, case, adapters, number)
             pairs = steps.pair(history, ours)
             complaints = steps.complaints(pairs, STEPS) + metric_complaints(history, ours)
             steps.report(f"{family}, {kind}", "TRL", case, pairs, complaints)
@@ -74,6 +74,13 @@ def metric_complaints(reference, ours):
     entries = list(zip(steps.by_step(reference).values(), steps.by_step(ours).values(), strict=True))
     differences = {name: max(abs(mine[name] - theirs[name]) for theirs, mine in entries) for name in METRICS}
     return [f"{name}: {worst:.1e}" for name, worst in differences.items() if worst > METRICS_LIMIT]
+
+
+def write_rows(kind, texts, rows):
+    """Makes pairs of the texts that are long enough."""
+    lines = [json.loads(line)["text"].split() for line in texts.read_text().splitlines()]
+    made = [ROW[kind](words) for words in lines if len(words) >= 12]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in made[:ROWS]))
 
 
 def completions(words):
@@ -105,11 +112,13 @@ def implicit(words):
 ROW = {"messages": messages, "texts": text_row, "implicit": implicit}
 
 
-def run_traind(options, model, rows, output, case, adapter):
+def run_traind(options, model, rows, output, case, adapters, number):
     dpo = {name: value for name, value in case.items() if name in DPO_KEYS}
+    if "reference_seed" in case:
+        dpo["ref_model_name_or_path"] = str(adapters / f"reference-{number}")
     data = {"train": str(rows), "max_length": case["max_length"]}
     section = families.model_section("dpo", model)
-    peft = {"method": "lora", "adapter_name_or_path": str(adapter)} if "peft" in case else {}
+    peft = {"method": "lora", "adapter_name_or_path": str(adapters / str(number))} if "peft" in case else {}
     sections = {"peft": peft, "dpo": dpo}
     return both.run_traind(
         options, "dpo-losses", section, data, LEARNING_RATE, STEPS, output, sections=sections, save_strategy="no"

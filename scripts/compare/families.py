@@ -27,6 +27,8 @@ FAMILIES = {
     "vit": IMAGE_TASKS,
     "deit": IMAGE_TASKS,
 }
+# Tasks that train models of causal-lm as TRL's trainers do, and the families that stand for all in comparisons of meshes.
+CHAT_TASKS = {"sft": ["gpt2", "llama"], "dpo": ["gpt2", "llama"]}
 # As peers/features.py prepares the rows for transformers.
 DATA = {
     "sequence-classification": {"max_length": 64},
@@ -39,20 +41,22 @@ DATA = {
 }
 
 
-def parser(doc):
-    """The options of a comparison that goes through families and tasks."""
+def parser(doc, more_tasks=()):
+    """The options of a comparison that goes through families and tasks, with `more_tasks` besides those of DATA."""
     parser = both.parser(doc, batch=16)
     parser.add_argument("--family", required=True, choices=["all", *FAMILIES])
-    parser.add_argument("--task", choices=sorted(DATA))
+    parser.add_argument("--task", choices=sorted([*DATA, *more_tasks]))
     return parser
 
 
-def pairs(options):
-    """The families and tasks that were asked for."""
+def pairs(options, more_tasks=None):
+    """The families and tasks that were asked for; `more_tasks` have lists of families."""
+    more = lambda family: [task for task, families in (more_tasks or {}).items() if family in families]
+    tasks = {family: [*own, *more(family)] for family, own in FAMILIES.items()}
     families = FAMILIES if options.family == "all" else [options.family]
-    found = [(family, task) for family in families for task in FAMILIES[family] if options.task in (None, task)]
+    found = [(family, task) for family in families for task in tasks[family] if options.task in (None, task)]
     if not found:
-        sys.exit(f"{options.family} has no {options.task}; it has {', '.join(FAMILIES[options.family])}")
+        sys.exit(f"{options.family} has no {options.task}; it has {', '.join(tasks[options.family])}")
     return found
 
 

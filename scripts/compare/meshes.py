@@ -15,7 +15,9 @@ import tempfile
 from pathlib import Path
 
 import both
+import dpo_losses
 import families
+import sft_losses
 from both import peers
 
 import service  # found by both
@@ -54,6 +56,10 @@ MESHES = {
     "D2 T2 P2": (8, {"pipeline": 2, "tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
     "FSDP2 P2": (4, {"pipeline": 2, "fsdp": "full_shard"}, {}),
 }
+WRITE_ROWS = {"sft": sft_losses.write_rows, "dpo": dpo_losses.write_rows}
+DATA = families.DATA | {"sft": {"max_length": 64, "assistant_only_loss": True}, "dpo": {"max_length": 48}}
+# With dropout, unlike by default.
+DPO = {"dpo": {"disable_dropout": False}}
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DROPOUT_KEYS = {
@@ -67,7 +73,7 @@ DROPOUT_KEYS = {
 
 
 def main():
-    parser = families.parser(__doc__)
+    parser = families.parser(__doc__, families.CHAT_TASKS)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--mesh", choices=MESHES, action="append", help="instead of every mesh; can be repeated")
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
@@ -83,7 +89,7 @@ def main():
         sys.exit("no mesh is left")
     print(f"{'':36}{'mesh':10}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
     with service.Daemon(options.traind, cores=8) as daemon:
-        equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options)]
+        equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options, families.CHAT_TASKS)]
     print(f"(relative; limits: {LOSS_LIMIT} for losses, {WEIGHTS_LIMIT} of their change for weights)")
     sys.exit(0 if all(equal) else 1)
 
@@ -103,12 +109,16 @@ def compare(options, daemon, meshes, family, task):
     with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
         scratch = Path(scratch)
         rows, model = scratch / "train.jsonl", scratch / "model"
-        peers(options, "task_rows.py", task, options.data / "train.parquet", rows)
-        peers(options, "random_model.py", family, task, options.model, model, f"layers={options.layers}")
+        of_texts = "causal-lm" if task in families.CHAT_TASKS else task
+        peers(options, "task_rows.py", of_texts, options.data / "train.parquet", rows)
+        peers(options, "random_model.py", family, of_texts, options.model, model, f"layers={options.layers}")
+        if task in families.CHAT_TASKS:
+            WRITE_ROWS[task]("messages", rows, rows)
+            sft_losses.add_template(model)
 
         def train(name, cores, parallel, more):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
-            described |= ADAPTERS if options.adapters else {}
+            described |= (ADAPTERS if options.adapters else {}) | (DPO if task == "dpo" else {})
             described["train"]["max_steps"] = options.steps
             on_hosts = options.hosts > 1 and name != "one"
             return run_on_hosts(options, described, scratch / "runs") if on_hosts else run(daemon, described)
@@ -144,7 +154,7 @@ def job(family, task, model, rows, output, cores, parallel, more):
     return {
         "name": "meshes",
         "model": {**families.model_section(task, model), "config_overrides": overrides},
-        "data": {"train": str(rows), **families.DATA[task], **padding},
+        "data": {"train": str(rows), **DATA[task], **padding},
         "train": {
             "per_device_train_batch_size": rows_per_core,
             "learning_rate": LEARNING_RATE,

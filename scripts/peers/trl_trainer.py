@@ -1,6 +1,7 @@
 """Fine-tunes a model with TRL's SFTTrainer (`sft`) or DPOTrainer (`dpo`) on the CPU, rows in file order. Each case is a
-JSON object with arguments of its config and, as `peft`, of LoraConfig. Writes a list of the log histories, and the adapters
-that case N began with into ADAPTERS_DIR/N.
+JSON object with arguments of its config, as `peft` of LoraConfig, and as `reference_seed` the seed of the weights of
+another reference, if it has one. Writes a list of the log histories, the adapters that case N began with into
+ADAPTERS_DIR/N, and its reference into ADAPTERS_DIR/reference-N.
 
 usage: trl_trainer.py sft|dpo MODEL_DIR ROWS.jsonl OUT.json ADAPTERS_DIR STEPS BATCH LEARNING_RATE CASES...
 """
@@ -40,6 +41,7 @@ def main():
     rows = [json.loads(line) for line in Path(rows).read_text().splitlines()]
     histories = []
     for number, case in enumerate(map(json.loads, cases)):
+        models = reference(model_dir, case.pop("reference_seed", None), Path(adapters) / f"reference-{number}")
         transformers.set_seed(number)
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(model_dir)
         model = transformers.AutoModelForCausalLM.from_pretrained(model_dir)
@@ -63,11 +65,21 @@ def main():
             **case,
         )
         train_dataset = datasets.Dataset.from_list(rows)
-        trainer = trainer_of(model, args=arguments, train_dataset=train_dataset, processing_class=tokenizer)
+        trainer = trainer_of(model, args=arguments, train_dataset=train_dataset, processing_class=tokenizer, **models)
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
         histories.append(trainer.state.log_history)
     Path(out).write_text(json.dumps(histories))
+
+
+def reference(model_dir, seed, folder):
+    """A trainer's argument of a reference like `model_dir` with other weights, saved in `folder`; none without a seed."""
+    if seed is None:
+        return {}
+    transformers.set_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(model_dir))
+    model.save_pretrained(folder)
+    return {"ref_model": model}
 
 
 if __name__ == "__main__":

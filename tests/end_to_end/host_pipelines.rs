@@ -5,6 +5,7 @@ use std::fs;
 use traind_tests::{Draft, Host, Runners, until};
 
 use crate::hosts::{assert_close, bits, is_skipped, series, weights};
+use crate::training::pairs_draft;
 
 /// The steps of a run, and those after which it saves.
 const STEPS: u64 = 8;
@@ -187,4 +188,36 @@ async fn two_stages_on_four_hosts_add_the_gradients_of_two_hosts_each() {
         let four = TIED.trained(&host, placement, 4, [&parallel, averaged]).await;
         four.assert_equal(&one);
     }
+}
+
+/// The last stage has the metrics of pairs, which the host of the first one logs.
+#[tokio::test]
+async fn pairs_in_stages_on_two_hosts_equal_those_of_one() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(CORES as u32);
+    let trained = async |name: &str, hosts: usize| {
+        let (draft, cores) = (pairs_draft(&host, name), CORES / hosts);
+        let file = format!(
+            "name: {name}
+model: {{name_or_path: ./model, task: dpo}}
+data: {{train: train.jsonl, validation: validation.jsonl, max_length: 48}}
+train: {{per_device_train_batch_size: 2, learning_rate: 1.0e-2, max_steps: 4, logging_steps: 1,
+  eval_strategy: steps, eval_steps: 4}}
+resources: {{platform: cpu, hosts: {hosts}, cores: {cores}}}
+parallel: {{pipeline: 2, microbatches: 2, placement: PDT}}
+output_dir: out
+"
+        );
+        Runners::start(&host, &draft, &file, hosts).completed().await;
+        draft
+    };
+    let (one, two) = (trained("one", 1).await, trained("two", 2).await);
+    for (name, count) in [("loss", 4), ("rewards/margins", 4), ("eval_rewards/margins", 1)] {
+        let expected = series(&one, name);
+        assert_eq!(expected.len(), count, "{name}");
+        assert_eq!(series(&two, name), expected, "{name}");
+    }
+    assert_eq!(bits(&weights(&two)), bits(&weights(&one)));
 }

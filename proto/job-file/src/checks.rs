@@ -39,12 +39,14 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     if is_folder && job.model.revision.is_some() {
         problems.violation("model.revision", "applies to a hub id, not to a folder");
     }
-    if let ModelSource::Hub(id) = &job.model.name_or_path
-        && !is_hub_name(id, 2)
-    {
-        let description =
-            format!("`{id}` is no hub id such as `org/name`; a folder begins with `/` or `./`");
-        problems.violation("model.name_or_path", description);
+    for (field, source) in job.models() {
+        if let ModelSource::Hub(id) = source
+            && !is_hub_name(id, 2)
+        {
+            let description =
+                format!("`{id}` is no hub id such as `org/name`; a folder begins with `/` or `./`");
+            problems.violation(field, description);
+        }
     }
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {

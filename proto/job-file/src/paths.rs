@@ -14,10 +14,10 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
         return;
     }
     let mut paths = Paths { base_dir, problems };
-    if let ModelSource::Folder(path) = &mut job.model.name_or_path {
-        paths.resolve("model.name_or_path", path);
+    paths.resolve_model("model.name_or_path", &mut job.model.name_or_path);
+    if let Some(source) = &mut job.dpo.ref_model_name_or_path {
+        paths.resolve_model("dpo.ref_model_name_or_path", source);
     }
-    paths.warn_of_folder(&job.model.name_or_path);
     paths.resolve_files("data.train", job.data.train.as_mut());
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
@@ -50,6 +50,14 @@ impl Paths<'_> {
         *path = without_dots(&self.base_dir.join(&path));
     }
 
+    /// Resolves the folder of a model, unless it is one of the hub.
+    fn resolve_model(&mut self, field: &str, model: &mut ModelSource) {
+        match model {
+            ModelSource::Folder(path) => self.resolve(field, path),
+            ModelSource::Hub(id) => self.warn_of_folder(field, id),
+        }
+    }
+
     /// Resolves a folder that may be a bucket's.
     fn resolve_folder(&mut self, field: &str, path: &mut PathBuf) {
         let text = path.to_string_lossy().into_owned();
@@ -64,13 +72,11 @@ impl Paths<'_> {
     }
 
     /// A hub id may be meant as the folder of that name.
-    fn warn_of_folder(&mut self, model: &ModelSource) {
-        if let ModelSource::Hub(id) = model
-            && self.base_dir.join(id).join("config.json").is_file()
-        {
+    fn warn_of_folder(&mut self, field: &str, id: &str) {
+        if self.base_dir.join(id).join("config.json").is_file() {
             let description =
                 format!("is read as the hub id `{id}`; the model folder of that name is `./{id}`");
-            self.problems.warning(HUB_ID_IS_FOLDER, "model.name_or_path", description);
+            self.problems.warning(HUB_ID_IS_FOLDER, field, description);
         }
     }
 

@@ -252,11 +252,6 @@ fn check_dpo(job: &JobFile, problems: &mut Problems) {
         let description = "is not supported for dpo, whose reference has no noise";
         problems.violation("train.neftune_noise_alpha", description);
     }
-    if job.parallel.pipeline > 1 {
-        let description = "must be 1 for dpo, whose loss compares two models; parallel.fsdp: full_shard \
-            and parallel.tensor divide both over cores";
-        problems.violation("parallel.pipeline", description);
-    }
 }
 
 /// Images have one size and no tokens.

@@ -4,7 +4,7 @@ use traind_tests::{Draft, Gate, History, Host};
 
 use super::{checkpoint, checkpoints, trace, until_durable, weights};
 use crate::tasks::{image_draft, other_jobs};
-use crate::training::{packed_draft, pairs_draft};
+use crate::training::{packed_draft, pairs_draft, with_reference};
 
 const STEPS: u64 = 60;
 /// Neither a multiple of the steps of an epoch nor of `logging_steps`.
@@ -162,7 +162,7 @@ async fn a_killed_run_on_images_ends_with_the_same_bits() {
     check_killed_runs_equal(&host, adapters, &[31]).await;
 }
 
-/// Packed rows, and pairs beside a reference, which a resumed run reads from the model folder again.
+/// Packed rows, and pairs beside a reference, which a resumed run reads again: the model folder, or another model.
 #[tokio::test]
 async fn a_killed_run_on_conversations_ends_with_the_same_bits() {
     let host = Host::started(1).await;
@@ -181,6 +181,8 @@ async fn a_killed_run_on_conversations_ends_with_the_same_bits() {
         draft.set("dpo.disable_dropout", false)
     };
     check_killed_runs_equal(&host, pairs, &[31]).await;
+    let named = |host: &Host, name: &str| with_reference(pairs(host, &format!("named-{name}")));
+    check_killed_runs_equal(&host, named, &[13]).await;
 }
 
 /// A later job on fewer cores sees the same rows in the same order.

@@ -1,9 +1,13 @@
 //! Preference pairs beside TRL's: `scripts/fixtures/dpo.py` writes the rows and what DPOTrainer logs of them.
 
+use std::fs;
+
 use serde_json::Value;
+use tonic_types::StatusExt;
+use traind_proto::reasons;
 use traind_tests::{Draft, Host};
 
-use super::sft::{draft, fixture, lines, set_all};
+use super::sft::{draft, fixture, lines, repository, set_all};
 
 /// Relative to the value and 1: at the first step, whose weights are the same, and later.
 const LIMIT_FIRST: f64 = 1e-5;
@@ -16,6 +20,17 @@ pub(super) fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draf
         .write("validation.jsonl", validation)
         .set("data.validation", "validation.jsonl");
     set_all(draft, "dpo", &fixture["runs"][run]["dpo"])
+}
+
+/// The job with the model of the fixture's run `reference` as its reference.
+pub(crate) fn with_reference(draft: Draft) -> Draft {
+    let folder = draft.path("reference");
+    fs::create_dir(&folder).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        let from = repository().join("daemon/runner/fixtures/dpo/reference").join(name);
+        fs::copy(from, folder.join(name)).unwrap();
+    }
+    draft.set("dpo.ref_model_name_or_path", "./reference")
 }
 
 /// Compares the log with TRL's, entry by entry.
@@ -60,14 +75,74 @@ async fn losses_rewards_and_evaluations_are_those_of_trl() {
     check(&resumed, &fixture, "sigmoid");
 }
 
+/// Another model as the reference, which computes by its own config: at the first step, the losses are not those of
+/// equal models. Adapters change nothing at that step.
+#[tokio::test]
+async fn another_reference_is_compared_with_as_by_trl() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(2).await;
+    let job = |name: &str| {
+        let draft = with_reference(pairs(&host, name, &fixture, "reference"));
+        let draft = draft.set("train.per_device_train_batch_size", 2);
+        draft.set("train.save_strategy", "steps").set("train.save_steps", 2)
+    };
+    let two_cores = job("first").set("resources.cores", 2).set("parallel.fsdp", "full_shard");
+    host.complete(&two_cores).await;
+    check(&two_cores, &fixture, "reference");
+    let first = two_cores.output("out").trainer_state().series("loss")[0];
+    assert!((first - 2f64.ln()).abs() > 0.05, "{first} is the loss beside an equal model");
+    let resumed = job("resumed")
+        .set("train.gradient_accumulation_steps", 2)
+        .set("train.resume_from_checkpoint", two_cores.path("out/checkpoint-2").display());
+    host.complete(&resumed).await;
+    check(&resumed, &fixture, "reference");
+    let adapters = job("adapters")
+        .set("resources.cores", 2)
+        .set("peft.method", "lora")
+        .set("train.save_strategy", "no");
+    host.complete(&adapters).await;
+    let of_adapters = adapters.output("out").trainer_state().series("loss")[0];
+    assert!((of_adapters - first).abs() <= LIMIT_FIRST, "{of_adapters}, {first}");
+}
+
+#[tokio::test]
+async fn a_reference_with_other_parameters_is_refused() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(1).await;
+    let width = "\"intermediate_size\": 24";
+    for (name, from, to, difference) in [
+        ("wide", width, "\"intermediate_size\": 32", "[32, 16] in the reference and [24, 16]"),
+        ("deep", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "also has model.layers.2"),
+        ("flat", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "has no model.layers.1"),
+        ("heads", "\"head_dim\": 4", "\"head_dim\": 8", "[32, 16] in the reference and [16, 16]"),
+    ] {
+        let draft = with_reference(pairs(&host, name, &fixture, "reference"));
+        let config = draft.path("reference/config.json");
+        let text = fs::read_to_string(&config).unwrap();
+        assert!(text.contains(from), "{config:?} lacks {from}");
+        fs::write(&config, text.replace(from, to)).unwrap();
+        let refusal = host.create(&draft).await.unwrap_err();
+        let details = refusal.get_error_details();
+        assert_eq!(details.error_info().unwrap().reason, reasons::JOB_FILE_INVALID);
+        let violation = &details.bad_request().unwrap().field_violations[0];
+        assert_eq!(violation.field, "dpo.ref_model_name_or_path");
+        for part in ["/reference\"", "/model", difference] {
+            let said = &violation.description;
+            assert!(said.contains(part), "{name}: {said} lacks {part}");
+        }
+    }
+}
+
 /// Cores that share the trained model share the reference, too.
 #[tokio::test]
 async fn divided_models_and_references_learn_what_one_core_does() {
     let fixture = fixture("dpo/dpo.json");
     let host = Host::started(2).await;
-    for (name, key, value, rows) in
-        [("fsdp", "parallel.fsdp", "full_shard", 2), ("tensor", "parallel.tensor", "2", 4)]
-    {
+    for (name, key, value, rows) in [
+        ("fsdp", "parallel.fsdp", "full_shard", 2),
+        ("tensor", "parallel.tensor", "2", 4),
+        ("stages", "parallel.pipeline", "2", 4),
+    ] {
         let draft = pairs(&host, name, &fixture, "sigmoid")
             .set("resources.cores", 2)
             .set("train.per_device_train_batch_size", rows)
@@ -75,5 +150,36 @@ async fn divided_models_and_references_learn_what_one_core_does() {
             .set(key, value);
         host.complete(&draft).await;
         check(&draft, &fixture, "sigmoid");
+    }
+}
+
+/// A stage has its part of both models, here of a reference that is another model, and adapters beside one of them.
+#[tokio::test]
+async fn pairs_in_stages_learn_what_one_core_does() {
+    let fixture = fixture("dpo/dpo.json");
+    let host = Host::started(4).await;
+    let stages = |name: &str, run: &str| {
+        let draft = pairs(&host, name, &fixture, run).set("train.save_strategy", "no");
+        let draft = draft.set("resources.cores", 4).set("parallel.pipeline", 2);
+        draft.set("train.per_device_train_batch_size", 2).set("parallel.microbatches", 2)
+    };
+    let named = with_reference(stages("named", "reference")).set("parallel.fsdp", "full_shard");
+    host.complete(&named).await;
+    check(&named, &fixture, "reference");
+    let adapted = |draft: Draft| draft.set("peft", "{method: lora, r: 4}");
+    let divided = adapted(stages("divided", "sigmoid"));
+    let whole =
+        adapted(pairs(&host, "whole", &fixture, "sigmoid")).set("train.save_strategy", "no");
+    for draft in [&divided, &whole] {
+        host.complete(draft).await;
+    }
+    let [divided, whole] = [divided, whole].map(|draft| draft.output("out").trainer_state());
+    for name in ["loss", "grad_norm", "rewards/margins", "logps/chosen"] {
+        let (found, expect) = (divided.series(name), whole.series(name));
+        assert_eq!(found.len(), expect.len());
+        for (found, expect) in found.iter().zip(&expect) {
+            let difference = (found - expect).abs() / (1.0 + expect.abs());
+            assert!(difference <= LIMIT_FIRST, "{name}: {found}, {expect} on one core");
+        }
     }
 }

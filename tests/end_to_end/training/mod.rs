@@ -19,6 +19,8 @@ mod warm_start;
 
 use traind_tests::{Draft, Host};
 
+pub(crate) use dpo::with_reference;
+
 /// A job that trains a small Llama on packed conversations.
 pub(crate) fn packed_draft(host: &Host, name: &str) -> Draft {
     sft::draft(host, name, "sft", &sft::fixture("sft/sft.json")).set("name", name)

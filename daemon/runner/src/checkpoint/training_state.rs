@@ -48,11 +48,14 @@ pub(crate) struct Recipe {
     /// The job file's section of adapters, as JSON.
     #[serde(default)]
     pub peft: Option<Value>,
+    /// The reference that the job names.
+    #[serde(default)]
+    pub ref_model_name_or_path: Option<Value>,
 }
 
 impl Recipe {
     pub(crate) fn of(job: &JobFile, train_rows: u64) -> Recipe {
-        let train = &job.train;
+        let (train, reference) = (&job.train, job.dpo.ref_model_name_or_path.as_ref());
         Recipe {
             optim: train.optim.to_string(),
             seed: train.seed,
@@ -62,6 +65,7 @@ impl Recipe {
             train_rows,
             total_train_batch_size: job.total_train_batch_size(),
             peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
+            ref_model_name_or_path: reference.and_then(|it| serde_json::to_value(it).ok()),
         }
     }
 
@@ -88,12 +92,17 @@ impl Recipe {
                 stored.total_train_batch_size.to_string(),
             ),
             ("peft", shown(self.peft.as_ref()), shown(stored.peft.as_ref())),
+            (
+                "dpo.ref_model_name_or_path",
+                shown(self.ref_model_name_or_path.as_ref()),
+                shown(stored.ref_model_name_or_path.as_ref()),
+            ),
         ];
         let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
         differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
     }
 }
 
-fn shown(section: Option<&Value>) -> String {
-    section.map_or_else(|| "none".to_owned(), Value::to_string)
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "none".to_owned(), Value::to_string)
 }

@@ -12,7 +12,7 @@ use traind_xla::runtime::HostArray;
 
 use super::source::{ADAPTER_CONFIG, Found};
 use crate::error::{RunError, RunResult};
-use crate::model::{request, tune};
+use crate::model::{all_loaded, request, tune};
 
 const BASE: &str = "base_model_name_or_path";
 
@@ -27,7 +27,7 @@ pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
     if !folder.join(ADAPTER_CONFIG).is_file() {
         let config = ModelConfig::load(folder, &Map::new())?;
         let model: Arc<dyn Model> = registry::build(config.clone(), task_of(&config))?.into();
-        let arrays = complete(folder, weights::load(folder, &*model, 0)?)?;
+        let arrays = all_loaded(folder, weights::load(folder, &*model, 0)?)?;
         return Ok(Opened { model, arrays });
     }
     match found.job {
@@ -47,7 +47,7 @@ fn of_job(folder: &Path, job: &JobFile, cache_dir: &Path) -> RunResult<Opened> {
         true => weights::draw(&*model, job.train.seed)?,
         false => weights::load(&base, &*model, job.train.seed)?,
     };
-    with_adapters(folder, model, complete(&base, loaded)?)
+    with_adapters(folder, model, all_loaded(&base, loaded)?)
 }
 
 /// Adapters whose `adapter_config.json` names their base model.
@@ -62,7 +62,7 @@ fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
     let mut model = registry::build(config, task)?;
     add_lora(model.as_mut(), &load_lora(folder)?.with_head_of(task))?;
     let loaded = weights::load(&base, &*model, 0)?;
-    with_adapters(folder, model, complete(&base, loaded)?)
+    with_adapters(folder, model, all_loaded(&base, loaded)?)
 }
 
 fn with_adapters(
@@ -109,13 +109,4 @@ fn base_folder(
 fn task_of(config: &ModelConfig) -> Task {
     let has_source = registry::max_positions(config, Task::Seq2SeqLm).is_ok();
     if has_source { Task::Seq2SeqLm } else { Task::CausalLm }
-}
-
-/// The weights, if the folder has all of them.
-fn complete(folder: &Path, loaded: weights::Loaded) -> RunResult<Vec<HostArray>> {
-    let weights::Loaded { arrays, report } = loaded;
-    match report.initialized.into_iter().chain(report.missing).next() {
-        Some(name) => Err(ModelError::MissingTensor { path: folder.to_owned(), name }.into()),
-        None => Ok(arrays),
-    }
 }

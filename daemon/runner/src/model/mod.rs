@@ -3,6 +3,7 @@
 //! Imports `tasks`, `control` and `error`.
 
 mod processor;
+mod reference;
 mod saved;
 mod tuning;
 
@@ -10,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::{Map, Value};
 use traind_hub::ModelRequest;
 use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
 use traind_models::tuning::{load_adapter, merged, put_adapter, save_adapter};
-use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
@@ -26,6 +28,7 @@ use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
 pub(crate) use processor::Processor;
+pub(crate) use reference::{NamedReference, check_reference};
 pub(crate) use saved::SavedParameters;
 pub(crate) use tuning::tune;
 
@@ -40,10 +43,8 @@ pub(crate) struct ModelFolder {
 
 impl ModelFolder {
     pub(crate) fn open(section: &ModelSection, downloads: &Downloads) -> RunResult<ModelFolder> {
-        let path = match &section.name_or_path {
-            ModelSource::Folder(path) => existing_folder(path)?,
-            ModelSource::Hub(id) => downloads.fetch_model(FIELD, request(section, id))?,
-        };
+        let request = |id: &str| request(section, id);
+        let path = folder_of(FIELD, &section.name_or_path, request, downloads)?;
         let config = ModelConfig::load(&path, &section.config_overrides)?;
         Ok(ModelFolder { path, config: with_labels(config, section) })
     }
@@ -126,9 +127,10 @@ impl ModelFolder {
         tune(model.as_mut(), job, model_task)?;
         model.check_vocabulary(processor.text().vocab_size() as usize)?;
         Ok(OpenModel {
-            base: base_model(section),
+            base: shown(&section.name_or_path),
             folder: self.path,
             model: model.into(),
+            reference: None,
             model_task,
             task,
             inputs: processor.inputs(job),
@@ -142,6 +144,8 @@ impl ModelFolder {
 pub(crate) struct OpenModel {
     pub folder: PathBuf,
     pub model: Arc<dyn Model>,
+    /// The frozen reference, where the job names one.
+    pub reference: Option<NamedReference>,
     /// The model's folder or hub id, as the job file has it.
     base: String,
     model_task: Task,
@@ -153,6 +157,16 @@ pub(crate) struct OpenModel {
 }
 
 impl OpenModel {
+    /// Opens the reference that the job names, if it does.
+    pub(crate) fn with_reference(
+        self,
+        job: &JobFile,
+        downloads: &Downloads,
+    ) -> RunResult<OpenModel> {
+        let reference = NamedReference::open(job, self.model.as_ref(), downloads)?;
+        Ok(OpenModel { reference, ..self })
+    }
+
     /// Reads or draws the weights, in the order of the parameters.
     pub(crate) fn load_weights(
         &self,
@@ -313,16 +327,43 @@ impl std::fmt::Debug for OpenModel {
 
 /// Returns the model's config for a plan, which reads nothing else and writes nothing.
 pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<ModelConfig> {
-    let overrides = &section.config_overrides;
-    let config = match &section.name_or_path {
-        ModelSource::Folder(path) => ModelConfig::load(&existing_folder(path)?, overrides)?,
-        ModelSource::Hub(id) => {
-            let found = traind_hub::model_config(&request(section, id), may_fetch);
-            let (path, keys) = found.map_err(|source| RunError::Hub { field: FIELD, source })?;
-            ModelConfig::new(path, keys).with_overrides(overrides)
-        }
-    };
+    let request = |id: &str| request(section, id);
+    let (source, overrides) = (&section.name_or_path, &section.config_overrides);
+    let config = config_of(FIELD, source, request, overrides, may_fetch)?;
     Ok(with_labels(config, section))
+}
+
+/// Returns the config of the model that `field` of the job file names. Writes nothing.
+fn config_of(
+    field: &'static str,
+    source: &ModelSource,
+    request: impl FnOnce(&str) -> ModelRequest,
+    overrides: &Map<String, Value>,
+    may_fetch: bool,
+) -> RunResult<ModelConfig> {
+    let id = match source {
+        ModelSource::Folder(path) => {
+            return Ok(ModelConfig::load(&existing_folder(field, path)?, overrides)?);
+        }
+        ModelSource::Hub(id) => id,
+    };
+    let found = traind_hub::model_config(&request(id), may_fetch);
+    let (path, keys) = found.map_err(|source| RunError::Hub { field, source })?;
+    Ok(ModelConfig::new(path, keys).with_overrides(overrides))
+}
+
+/// Returns the folder of the model that `field` of the job file names, and fetches it if it is one of
+/// the hub.
+fn folder_of(
+    field: &'static str,
+    source: &ModelSource,
+    request: impl FnOnce(&str) -> ModelRequest,
+    downloads: &Downloads,
+) -> RunResult<PathBuf> {
+    match source {
+        ModelSource::Folder(path) => existing_folder(field, path),
+        ModelSource::Hub(id) => downloads.fetch_model(field, request(id)),
+    }
 }
 
 /// The request for a job's model of the hub.
@@ -341,12 +382,12 @@ fn with_labels(mut config: ModelConfig, section: &ModelSection) -> ModelConfig {
     config
 }
 
-fn existing_folder(path: &Path) -> RunResult<PathBuf> {
+fn existing_folder(field: &'static str, path: &Path) -> RunResult<PathBuf> {
     if path.is_dir() {
         return Ok(path.to_owned());
     }
     Err(RunError::Field {
-        name: FIELD,
+        name: field,
         value: path.display().to_string(),
         problem: "there is no such folder".to_owned(),
     })
@@ -358,8 +399,18 @@ pub(crate) fn saved_bytes(model: &dyn Model) -> u64 {
     saved.map(|spec| spec.shape.size_bytes() as u64).sum()
 }
 
-fn base_model(section: &ModelSection) -> String {
-    match &section.name_or_path {
+/// The weights, if `folder` has all of them.
+pub(crate) fn all_loaded(folder: &Path, loaded: weights::Loaded) -> RunResult<Vec<HostArray>> {
+    let weights::Loaded { arrays, report } = loaded;
+    match report.initialized.into_iter().chain(report.missing).next() {
+        Some(name) => Err(ModelError::MissingTensor { path: folder.to_owned(), name }.into()),
+        None => Ok(arrays),
+    }
+}
+
+/// The folder or hub id of a model, as the job file has it.
+fn shown(source: &ModelSource) -> String {
+    match source {
         ModelSource::Folder(path) => path.display().to_string(),
         ModelSource::Hub(id) => id.clone(),
     }

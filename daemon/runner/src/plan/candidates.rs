@@ -72,7 +72,7 @@ impl Division {
 /// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
 /// largest stage of as many layers as a smaller number has is left out.
 fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
-    let needs_whole = job.train.predict_with_generate || job.has_reference();
+    let needs_whole = job.train.predict_with_generate;
     let most = if needs_whole { 1 } else { layers.clamp(1, cores) };
     let mut counts: Vec<u32> = (1..=most).filter(|count| cores.is_multiple_of(*count)).collect();
     counts.dedup_by_key(|count| layers.div_ceil(*count));
@@ -237,7 +237,7 @@ pub(super) mod tests {
         assert!(candidates(&adapters, 8, 4).iter().any(|it| it.parallel.pipeline == 4));
         let mut pairs = self::job("resources: {cores: 8}");
         pairs.model.task = TaskName::Dpo;
-        assert!(candidates(&pairs, 8, 4).iter().all(|it| it.parallel.pipeline == 1));
+        assert!(candidates(&pairs, 8, 4).iter().any(|it| it.parallel.pipeline == 4));
     }
 
     #[test]

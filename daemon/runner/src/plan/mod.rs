@@ -217,6 +217,7 @@ impl PlannedModel {
         model::tune(model.as_mut(), job, head)?;
         let model: Arc<dyn Model> = model.into();
         model::check_packing(job, model.as_ref())?;
+        model::check_reference(job, model.as_ref(), may_fetch)?;
         let position_ids = job.separates_texts();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
         Ok(PlannedModel { model, readout: task.readout(), task, inputs })

@@ -100,6 +100,11 @@ fn a_reference_has_copies_of_what_is_trained() {
     let freeze = json!(["embeddings", "encoder.layer.0"]);
     let frozen = pairs(&|job| job["train"]["freeze"] = freeze.clone());
     assert_eq!(frozen.memory.reference_bytes, frozen.memory.gradients_bytes);
+    let named = pairs(&|job| {
+        job["train"]["freeze"] = freeze.clone();
+        job["dpo"] = json!({"ref_model_name_or_path": job["model"]["name_or_path"]});
+    });
+    assert_eq!(named.memory.reference_bytes, 4 * whole.parameters, "it shares nothing");
     let sharded = pairs(&|job| job["parallel"] = json!({"fsdp": "full_shard"}));
     assert!(sharded.memory.reference_bytes < whole.memory.reference_bytes);
 }

@@ -53,7 +53,7 @@ pub(super) fn check_start(hosts: &Hosts, start: &StartValues) -> RunResult<()> {
         return Ok(());
     }
     let mut digest = blake3::Hasher::new();
-    for array in &start.parameters {
+    for array in start.parameters.iter().chain(start.reference.iter().flatten()) {
         digest.update(array.bytes());
     }
     hosts.check_equal("the model", digest.finalize().as_bytes().to_vec())

@@ -72,6 +72,7 @@ impl Inputs {
             targets: lengths::target_buckets(job, task.as_ref(), positions)?,
         };
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
+        let open = open.with_reference(job, &downloads)?;
         lengths::check_rows(job, open.model.rows_max())?;
         open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
         let writer = match processor.into_tokenizer() {

@@ -8,7 +8,7 @@ use traind_job_file::{JobFile, Offload, Platform};
 use traind_loader::{Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
-use traind_xla::runtime::{ExecutableCache, HostMemory, LazyDevice, LocalCores};
+use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
 
 use super::first_uses::FirstUses;
 use super::inputs::Inputs;
@@ -18,7 +18,7 @@ use crate::control::CoreStages;
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
-use crate::model::OpenModel;
+use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
 use crate::session::{Session, open_cores};
 use crate::state::{self, StartValues, TrainState};
@@ -169,9 +169,11 @@ impl Inputs {
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
         let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
-        let OpenModel { model, task, inputs, .. } = &self.open;
+        let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
-        let mut programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
+        let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
+        let reference = reference.as_ref().map(|reference| &reference.model);
+        let mut programs = programs.with_reference_model(reference);
         if let Some(writer) = &self.writer {
             let evaluated = evaluators.into_iter().flatten().flat_map(Evaluator::programs);
             programs.declare_generation(writer.step(), devices[0].recorder_mut(), evaluated)?;
@@ -183,16 +185,25 @@ impl Inputs {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let Some(resumed) = &self.resumed else {
             let parameters = self.open.load_weights(job, journal)?;
-            return Ok(StartValues { parameters, ..StartValues::default() });
+            let reference = self.named_reference(job)?;
+            return Ok(StartValues { parameters, reference, ..StartValues::default() });
         };
         let start = Instant::now();
         let mut values = resumed.load(journal, self.open.model.as_ref(), &self.recipe)?;
         values.parameters = self.open.complete(job, values.parameters)?;
-        if job.has_reference() {
+        values.reference = self.named_reference(job)?;
+        if job.has_reference() && values.reference.is_none() {
             values.reference = Some(self.open.start_weights(job)?.arrays);
         }
         self.open.report_resumed(journal, start)?;
         Ok(values)
+    }
+
+    /// The weights of the reference that the job names, if it does.
+    fn named_reference(&self, job: &JobFile) -> RunResult<Option<Vec<HostArray>>> {
+        let OpenModel { model, reference, .. } = &self.open;
+        let weights = |named: &NamedReference| named.weights(model.as_ref(), job.train.seed);
+        reference.as_ref().map(weights).transpose()
     }
 }
 

@@ -12,7 +12,8 @@
 //! divide, and of all that belongs to them. With `sequence_parallel` each has the gradient of its
 //! positions alone of parameters that stand between these layers, and gradients are added up.
 //!
-//! With preference pairs a frozen reference has copies of the trained parameters, distributed alike.
+//! With preference pairs a frozen reference has copies of the trained parameters, or parameters of another model,
+//! distributed alike.
 //!
 //! Imports `error` alone.
 
@@ -138,7 +139,7 @@ impl StateBytes {
 pub(crate) struct StartValues {
     /// All parameters of the model, in its order.
     pub parameters: Vec<HostArray>,
-    /// Those of the reference, where they are others.
+    /// Those of the reference in the same order, where they are others.
     pub reference: Option<Vec<HostArray>>,
     /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,

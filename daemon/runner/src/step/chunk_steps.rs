@@ -24,7 +24,9 @@ const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
 
 /// Sums of a stage over its cores: loss and weights of the last stage, and the squares of gradients.
 pub(crate) const SUMS: [&str; 3] = ["loss_sum", "weight_sum", "square_sum"];
-/// The sums of all stages, f32[3].
+/// The sums of a task's metrics over the cores of the last stage, f32[M]; zeros of other stages.
+pub(crate) const METRIC_SUMS: &str = "metric_sums";
+/// The sums of all stages, f32[3 + M].
 const TOTALS: &str = "totals";
 
 impl TrainStep {
@@ -46,7 +48,8 @@ impl TrainStep {
     /// The inputs of the program that ends a stage's step: the scalars, and the sums of all stages.
     pub(crate) fn stage_update_inputs(&self) -> Vec<StepInput> {
         let mut inputs = self.update_inputs();
-        inputs.push(StepInput::new(TOTALS, Shape::new(DType::F32, [SUMS.len()])));
+        let totals = Shape::new(DType::F32, [SUMS.len() + self.metrics()]);
+        inputs.push(StepInput::new(TOTALS, totals));
         inputs
     }
 
@@ -135,6 +138,10 @@ impl TrainStep {
         let square_sum = self.square_sum(at, &square_sums)?;
         let sums = [self.all_reduce(&loss_sum)?, self.all_reduce(&weight_sum)?, square_sum];
         SUMS.iter().zip(&sums).for_each(|(name, sum)| at.fetch(*name, sum));
+        if let Some(metrics) = accumulation(state)?.metric_sums {
+            let metrics = at.read(metrics)?;
+            at.fetch(METRIC_SUMS, &self.all_reduce(&metrics)?);
+        }
         Ok(())
     }
 
@@ -151,13 +158,9 @@ impl TrainStep {
         let sums = state.read_stored_sums(at, part)?;
         let reduced = self.reduce(sums)?;
         let weight_sum = fetch_mean_loss(at, &[loss_sum, weight_sum])?;
-        let is_whole = self.forward.chunks.count() == 1;
-        if let Some(metrics) = accumulation(state)?.metric_sums
-            && is_whole
-            && part.is_last
-        {
-            let metrics = at.read(metrics)?;
-            at.fetch(METRICS, &self.all_reduce(&metrics)?.div(&weight_sum)?);
+        if self.metrics() > 0 && part.is_last {
+            let metrics = totals.slice(0, SUMS.len(), SUMS.len() + self.metrics())?;
+            at.fetch(METRICS, &metrics.div(&weight_sum)?);
         }
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;

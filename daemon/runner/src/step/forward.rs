@@ -40,6 +40,8 @@ pub(crate) struct ForwardPass {
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
     pub reference: Option<Reference>,
+    /// The model of the reference, where that is not the trained one.
+    pub reference_model: Option<Arc<dyn Model>>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,
     pub gradient_checkpointing: bool,
@@ -69,6 +71,7 @@ impl ForwardPass {
             smoother: smoother.transpose()?,
             preference: preference(job),
             reference: Reference::of_job(job),
+            reference_model: None,
             dropout: !(job.has_reference() && job.dpo.disable_dropout),
             gradient_checkpointing: train.gradient_checkpointing,
             embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
@@ -107,8 +110,11 @@ impl ForwardPass {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
         };
+        // Those of the reference are beside them.
+        let models = if self.reference.is_some() { 2 } else { 1 };
+        let rows = models * sizes.rows() * self.layout.sequences();
         let (model, shares) = (self.model.as_ref(), self.position_shares);
-        Ok(self.chunks.state_shapes(model, sizes.rows(), lengths, shares)?)
+        Ok(self.chunks.state_shapes(model, rows, lengths, shares)?)
     }
 
     /// The bytes of the states between chunks.
@@ -152,55 +158,109 @@ impl ForwardPass {
             cache: None,
             embedding_noise,
         };
+        let reference = reference.map(|parameters| parameters.computed_in(self.compute_dtype));
+        let frozen = reference.as_ref().map(|parameters| self.reference_forward(at, parameters));
         let batch = self.layout.bind(at);
         let model = self.model.as_ref();
         let before = HiddenStates::of_tensors(self.states_before(at, chunk).into_iter());
+        let [before, frozen_before] = match (&frozen, before) {
+            (Some(_), Some(before)) => halves(&before)?.map(Some),
+            (_, before) => [before, None],
+        };
         let states = self.chunks.states(model, chunk, &forward, before, &batch)?;
+        let frozen_states = |frozen| {
+            self.chunks.states(self.reference_model(), chunk, frozen, frozen_before, &batch)
+        };
         if !self.chunks.is_last(chunk) {
-            return Ok(Passed::States(states));
+            return Ok(Passed::States(match &frozen {
+                Some(frozen) => joined(&states, &frozen_states(frozen)?)?,
+                None => states,
+            }));
         }
-        let mut output = model.head(&forward, &states, &batch)?;
-        if let (Some(preference), Some(reference)) = (&self.preference, reference) {
-            let reference = self.reference_logits(at, reference, &batch)?;
-            let preferences = preference.compare(&output.logits, &reference, &batch)?;
-            output.loss = Some(preferences.loss.clone());
-            let last = LastOutput { output, preferences: Some(preferences) };
-            return Ok(Passed::Output(last.into()));
-        }
-        if let Some(smoother) = &self.smoother
-            && let Some(loss) = smoother.loss(self.model.output(), &output.logits, &batch)?
-        {
-            output.loss = Some(loss);
-        }
-        if trains
-            && let Some(loss) = &mut output.loss
-            && let Some(items) = num_items_in_batch(model, &batch)?
-        {
-            loss.weight_sum = items;
-        }
-        Ok(Passed::Output(LastOutput { output, preferences: None }.into()))
+        let output = model.head(&forward, &states, &batch)?;
+        let last = match (&self.preference, &frozen) {
+            (Some(preference), Some(frozen)) => {
+                let states = frozen_states(frozen)?;
+                let reference = self.reference_model().head(frozen, &states, &batch)?.logits;
+                compared(preference, output, &reference, &batch)?
+            }
+            _ => self.with_job_loss(output, trains, &batch)?,
+        };
+        Ok(Passed::Output(last.into()))
     }
 
-    /// The logits of the frozen reference for the same rows.
-    fn reference_logits(
-        &self,
-        at: &Recording<'_>,
-        parameters: ParameterTensors,
-        batch: &Batch,
-    ) -> RunResult<Logits> {
-        let parameters = parameters.computed_in(self.compute_dtype);
+    /// The pass of the frozen reference over the same rows.
+    fn reference_forward<'a>(
+        &'a self,
+        at: &'a Recording<'_>,
+        parameters: &'a ParameterTensors,
+    ) -> Forward<'a> {
         let has_adapters = self.reference == Some(Reference::WithAdapters);
-        let forward = Forward {
+        Forward {
             trace: at.trace(),
-            parameters: &parameters,
+            parameters,
             random: None,
             gradient_checkpointing: false,
             adapters: has_adapters.then(|| self.model.adapters()),
             cache: None,
             embedding_noise: None,
-        };
-        Ok(self.model.forward(&forward, batch)?.logits)
+        }
     }
+
+    fn reference_model(&self) -> &dyn Model {
+        self.reference_model.as_ref().unwrap_or(&self.model).as_ref()
+    }
+
+    /// The result of the last chunk with the loss that the job asks for.
+    fn with_job_loss(
+        &self,
+        mut output: Output,
+        trains: bool,
+        batch: &Batch,
+    ) -> RunResult<LastOutput> {
+        let model = self.model.as_ref();
+        if let Some(smoother) = &self.smoother
+            && let Some(loss) = smoother.loss(model.output(), &output.logits, batch)?
+        {
+            output.loss = Some(loss);
+        }
+        if trains
+            && let Some(loss) = &mut output.loss
+            && let Some(items) = num_items_in_batch(model, batch)?
+        {
+            loss.weight_sum = items;
+        }
+        Ok(LastOutput { output, preferences: None })
+    }
+}
+
+/// The result of the last chunk with the loss of pairs.
+fn compared(
+    preference: &Preference,
+    output: Output,
+    reference: &Logits,
+    batch: &Batch,
+) -> RunResult<LastOutput> {
+    let preferences = preference.compare(&output.logits, reference, batch)?;
+    let loss = Some(preferences.loss.clone());
+    Ok(LastOutput { output: Output { loss, ..output }, preferences: Some(preferences) })
+}
+
+/// The states of the trained model and behind them those of the reference, as chunks hand them on.
+/// Nothing flows back into the reference.
+fn joined(trained: &HiddenStates, reference: &HiddenStates) -> RunResult<HiddenStates> {
+    let reference = reference.last.stop_gradient()?;
+    let both = [&trained.last, &reference];
+    Ok(HiddenStates::of(trained.last.trace().concatenate(&both, 0)?))
+}
+
+/// The states that [`joined`] put together.
+fn halves(states: &HiddenStates) -> RunResult<[HiddenStates; 2]> {
+    let both = &states.last;
+    let half = both.dims()[0] / 2;
+    let trained = both.slice(0, 0, half)?;
+    let reference = both.slice(0, half, 2 * half)?;
+    Ok([HiddenStates::of(trained), HiddenStates::of(reference)])
 }
 
 /// The parameters of a pass, as layers read them.

@@ -95,6 +95,16 @@ impl JobPrograms {
         })
     }
 
+    /// Lets the reference compute as `model` does instead of as the trained one, if it is given.
+    pub(crate) fn with_reference_model(mut self, model: Option<&Arc<dyn Model>>) -> JobPrograms {
+        let steps =
+            [&mut self.train.forward, &mut self.evaluate.forward, &mut self.predict.forward];
+        for forward in steps {
+            forward.reference_model = model.cloned();
+        }
+        self
+    }
+
     /// The stage that runs a program.
     pub(crate) fn stage_of(&self, shape: &ProgramShape) -> usize {
         self.pipeline.stage_of(shape.chunk.unwrap_or(0))

@@ -18,7 +18,7 @@ pub(crate) mod tests;
 mod train_step;
 
 pub(crate) use batch::BatchLayout;
-pub(crate) use chunk_steps::SUMS;
+pub(crate) use chunk_steps::{METRIC_SUMS, SUMS};
 pub(crate) use eval_step::{EvalStep, LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub(crate) use forward::{ForwardPass, compute_dtype};
 pub(crate) use generate_step::{GenerateStep, SCORES, Weights};

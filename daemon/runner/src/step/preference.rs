@@ -96,7 +96,8 @@ mod tests {
         assert!(batch.assigned().len() == 3 + programs.train.forward.model.parameters().len());
     }
 
-    /// Adapters that are new are left out, and modules that are trained beside them are copied.
+    /// Adapters that are new are left out, and modules that are trained beside them are copied. Another model has
+    /// parameters of its own, and no adapters.
     #[test]
     fn a_reference_copies_what_it_does_not_share() {
         let reference = |sections: &str, adapted: bool| {
@@ -113,6 +114,9 @@ mod tests {
         assert_eq!(reference("peft: {method: lora}", true), norm);
         let started = "peft: {method: lora, adapter_name_or_path: ./adapters}";
         assert_eq!(reference(started, true), trained(true));
+        let named = "dpo: {ref_model_name_or_path: ./b}";
+        assert_eq!(reference(named, false), trained(false));
+        assert_eq!(reference(&format!("{named}\npeft: {{method: lora}}"), true), trained(false));
     }
 
     /// Programs differ by their dropout alone.

@@ -14,7 +14,7 @@ use traind_job_file::{JobFile, Optim};
 use traind_loader::BatchSizes;
 use traind_models::clip;
 use traind_models::optimizers::{self, Optimizer, Scalars};
-use traind_models::tasks::Preferences;
+use traind_models::tasks::{Preference, Preferences};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
@@ -67,6 +67,11 @@ impl TrainStep {
         inputs.push(StepInput::new(STEP, Shape::scalar(DType::U32)));
         inputs.extend(self.noise_input());
         inputs
+    }
+
+    /// The number of the task's metrics, of which each step gives the means.
+    pub(super) fn metrics(&self) -> usize {
+        if self.forward.preference.is_some() { Preference::METRICS.len() } else { 0 }
     }
 
     pub(super) fn noise_input(&self) -> Option<StepInput> {

@@ -98,12 +98,14 @@ fn messages_are_fine_tuned_on() {
 
 #[test]
 fn preferences_are_trained_on() {
-    let keys = "stage: dpo\npref_beta: 0.3\npref_loss: hinge\nsimpo_gamma: 0.5\ntemplate: llama3";
+    let keys = "stage: dpo\npref_beta: 0.3\npref_loss: hinge\nsimpo_gamma: 0.5\ntemplate: llama3\n\
+                ref_model: org/name";
     let dpo = PRETRAINING.replace("stage: pt", keys);
     let expect = [
         ("model.task", "dpo"),
         ("dpo.beta", "0.3"),
         ("dpo.loss_type", "hinge"),
+        ("dpo.ref_model_name_or_path", "org/name"),
         ("data.max_length", "1024"),
     ];
     let mut notes = vec!["template", "dataset", "trust_remote_code", "simpo_gamma"];
@@ -115,13 +117,13 @@ fn preferences_are_trained_on() {
 fn preferences_of_other_kinds_are_refused() {
     let simpo = PRETRAINING.replace(
         "stage: pt",
-        "stage: dpo\npref_loss: simpo\npref_ftx: 1.0\nref_model: x/y\npacking: true",
+        "stage: dpo\npref_loss: simpo\npref_ftx: 1.0\nref_model_adapters: x/y\npacking: true",
     );
     let expect = [
         ("pref_loss", "`sigmoid`, `hinge` and `ipo`"),
         ("packing", "not packed"),
         ("pref_ftx", "preferences alone"),
-        ("ref_model", "training starts from"),
+        ("ref_model_adapters", "whole model"),
     ];
     check_refused(text(Source::LlamaFactory, &simpo, &[]), &expect);
     let rewards = PRETRAINING.replace("stage: pt", "stage: rm\npref_beta: 0.1");

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use crate::range::above;
 use crate::section::section;
 use crate::spelled::spelled;
+use crate::values::ModelSource;
 
 section! {
     /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
@@ -19,6 +20,10 @@ section! {
         /// Train without dropout, so that the model differs from its reference only by what it has
         /// learned.
         disable_dropout: bool = true;
+        /// Hugging Face model folder or hub id of the reference, whose parameters must have the names
+        /// and shapes of the model's; `model.config_overrides` apply to it too. By default, the
+        /// reference is the model that training starts from.
+        ref_model_name_or_path: Option<ModelSource> = None;
     }
 }
 

@@ -114,7 +114,7 @@ impl JobFile {
     pub fn reads_hub(&self) -> bool {
         let data = [&self.data.train, &self.data.validation, &self.data.test];
         let mut patterns = data.into_iter().flatten().flat_map(|files| &files.patterns);
-        matches!(self.model.name_or_path, ModelSource::Hub(_))
+        self.models().any(|(_, source)| matches!(source, ModelSource::Hub(_)))
             || patterns.any(|pattern| DataFiles::is_data_set(pattern))
     }
 
@@ -133,12 +133,19 @@ impl JobFile {
 
     /// The folders of weights that it starts from, with their fields.
     pub fn weight_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let model = match &self.model.name_or_path {
-            ModelSource::Folder(path) => Some(("model.name_or_path", path.as_path())),
+        let models = self.models().filter_map(|(field, source)| match source {
+            ModelSource::Folder(path) => Some((field, path.as_path())),
             ModelSource::Hub(_) => None,
-        };
+        });
         let adapter = self.peft.adapter_name_or_path.as_deref();
-        model.into_iter().chain(adapter.map(|path| ("peft.adapter_name_or_path", path)))
+        models.chain(adapter.map(|path| ("peft.adapter_name_or_path", path)))
+    }
+
+    /// The models that it reads, with their fields.
+    pub fn models(&self) -> impl Iterator<Item = (&'static str, &ModelSource)> {
+        let reference = self.dpo.ref_model_name_or_path.as_ref();
+        let reference = reference.map(|source| ("dpo.ref_model_name_or_path", source));
+        [("model.name_or_path", &self.model.name_or_path)].into_iter().chain(reference)
     }
 
     /// Returns true if some weights are not trained.

@@ -163,12 +163,19 @@ fn keys_of_pairs() {
     };
     check_task("dpo", "dpo: {loss_type: ipo, beta: 0.2, disable_dropout: false}", "");
     check_task("dpo", "dpo: {loss_type: robust, label_smoothing: 0.1}", "");
+    check_task("dpo", "dpo: {ref_model_name_or_path: org/name}\npeft: {method: lora}", "");
+    check_task("dpo", "parallel: {pipeline: 2}\nresources: {cores: 2}", "");
     for (rest, expect) in [
         (
             "dpo: {loss_type: hinge, label_smoothing: 0.1}",
             "line 3: dpo.label_smoothing: applies to the loss `robust`, not to `hinge`",
         ),
         ("dpo: {beta: 0}", "line 3: dpo.beta: must be above 0, not 0"),
+        (
+            "dpo: {ref_model_name_or_path: a/b/c}",
+            "line 3: dpo.ref_model_name_or_path: `a/b/c` is no hub id such as `org/name`; a folder \
+             begins with `/` or `./`",
+        ),
         (
             "dpo: {label_smoothing: 0.5}",
             "line 3: dpo.label_smoothing: must be at least 0 and below 0.5, not 0.5",
@@ -186,6 +193,11 @@ fn keys_of_pairs() {
         check_task("dpo", rest, expect);
     }
     check_task("sft", "dpo: {beta: 0.2}", "line 3: dpo.beta: applies to dpo, not to sft");
+    check_task(
+        "sft",
+        "dpo: {ref_model_name_or_path: ./a}",
+        "line 3: dpo.ref_model_name_or_path: applies to dpo, not to sft",
+    );
     check(
         "model: {name_or_path: ./llama, task: dpo}\ndata: {train: a.jsonl, chosen: prompt}",
         "line 2: data.chosen: column `prompt` is `data.prompt` already",

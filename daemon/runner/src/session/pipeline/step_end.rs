@@ -8,10 +8,12 @@ use super::{Ended, Session, launch, on_threads, unknown};
 use crate::error::RunResult;
 use crate::session::upload;
 use crate::state::{Loan, PARTS_IN_FLIGHT};
-use crate::step::{Program, ProgramShape, SUMS};
+use crate::step::{METRIC_SUMS, Program, ProgramShape, SUMS};
 
-/// The sums of a stage over its cores, in the order of [`SUMS`].
-type Sums = [f32; SUMS.len()];
+/// The sums of a stage over its cores: those of [`SUMS`] in their order, then those of metrics.
+type Sums = Vec<f32>;
+/// The place of the squares among them.
+const SQUARE_SUM: usize = 2;
 
 impl Session {
     /// Ends a step: sums over all stages, clips and updates. The parameters that several stages read
@@ -56,11 +58,12 @@ impl Session {
     /// The sums of the stages of all hosts, from those of this one.
     fn sums_of_all(&self, own: Vec<Sums>) -> RunResult<Vec<Sums>> {
         let Some(far) = self.far_stages()? else { return Ok(own) };
-        let bytes = own.as_flattened().iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        let count = own.first().map_or(SUMS.len(), Vec::len);
+        let bytes = own.iter().flatten().flat_map(|sum| sum.to_le_bytes()).collect();
         let gathered = far.gather(Tag::Sums, bytes)?.concat();
         let (numbers, _) = gathered.as_chunks();
         let numbers: Vec<f32> = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        Ok(numbers.as_chunks().0.to_vec())
+        Ok(numbers.chunks_exact(count).map(<[f32]>::to_vec).collect())
     }
 
     /// For each stage of this host, the gradient sums that others have of its parameters, on its cores.
@@ -149,19 +152,20 @@ fn no_inputs(device: &LazyDevice) -> CoreInputs {
 }
 
 fn sums(fetched: &Fetched) -> RunResult<Sums> {
-    let mut sums = Sums::default();
-    for (sum, name) in sums.iter_mut().zip(SUMS) {
-        *sum = fetched.scalar_f32(name)?;
+    let mut sums: Sums =
+        SUMS.iter().map(|name| fetched.scalar_f32(name)).collect::<Result<_, _>>()?;
+    if let Ok(metrics) = fetched.per_core(METRIC_SUMS) {
+        sums.extend(metrics[0].to_f32()?);
     }
     Ok(sums)
 }
 
-/// The sums of a step from those of all stages: loss and weights are those of the last one. The order of the stages
+/// The sums of a step from those of all stages: all but the squares are those of the last one. The order of the stages
 /// decides how squares are rounded, so it is the same however hosts divide them.
 fn totals(stages: &[Sums], last: usize) -> RunResult<HostArray> {
-    let [loss_sum, weight_sum, _] = stages[last];
-    let square_sum = stages.iter().fold(0.0, |sum, [_, _, square_sum]| sum + square_sum);
-    Ok(HostArray::from_f32(&[SUMS.len()], &[loss_sum, weight_sum, square_sum])?)
+    let mut totals = stages[last].clone();
+    totals[SQUARE_SUM] = stages.iter().fold(0.0, |sum, stage| sum + stage[SQUARE_SUM]);
+    Ok(HostArray::from_f32(&[totals.len()], &totals)?)
 }
 
 /// Launches the parts of an update, of which few are under way at one time; returns the last one first,

@@ -8,7 +8,7 @@ use crate::rule::{Rule, Table};
 use crate::values::{is_off, shown};
 
 const ALONE: &str = "the loss is that of preferences alone; leave it out";
-const REFERENCE: &str = "the reference is the model that training starts from; leave it out";
+const REFERENCE: &str = "a reference is a whole model with float32 weights; leave it out";
 const OTHER_LOSS: &str = "applies to other losses alone";
 const COLUMNS: &str = "rows have the columns prompt, chosen and rejected, as texts or as messages \
     with role and content; give other names by --set data.prompt=… and so on";
@@ -26,7 +26,7 @@ pub(super) const TABLE: Table = &[
     ("simpo_gamma", Rule::Dropped(OTHER_LOSS)),
     ("kto_chosen_weight", Rule::Dropped(OTHER_LOSS)),
     ("kto_rejected_weight", Rule::Dropped(OTHER_LOSS)),
-    ("ref_model", Rule::Refused(REFERENCE)),
+    ("ref_model", Rule::Field("dpo.ref_model_name_or_path")),
     ("ref_model_adapters", Rule::Refused(REFERENCE)),
     ("ref_model_quantization_bit", Rule::Refused(REFERENCE)),
 ];

@@ -1,0 +1,110 @@
+//! The frozen reference that `dpo.ref_model_name_or_path` names.
+//!
+//! It is a model with a config of its own, which decides how it computes. On the cores, its weights
+//! stand beside those of the trained model by their names, divided alike, so both models must have the
+//! same parameters.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use traind_hub::ModelRequest;
+use traind_job_file::{JobFile, ModelSource};
+use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
+use traind_xla::runtime::HostArray;
+
+use super::{all_loaded, config_of, folder_of, shown, task};
+use crate::control::Downloads;
+use crate::error::{RunError, RunResult};
+
+const FIELD: &str = "dpo.ref_model_name_or_path";
+
+/// A reference without weights.
+#[derive(Clone)]
+pub(crate) struct NamedReference {
+    folder: PathBuf,
+    pub model: Arc<dyn Model>,
+}
+
+impl NamedReference {
+    /// Opens the reference of a job that trains `policy`; `None` where the reference is the model
+    /// that training starts from.
+    pub(super) fn open(
+        job: &JobFile,
+        policy: &dyn Model,
+        downloads: &Downloads,
+    ) -> RunResult<Option<NamedReference>> {
+        let Some(source) = &job.dpo.ref_model_name_or_path else { return Ok(None) };
+        let folder = folder_of(FIELD, source, request, downloads)?;
+        let config = ModelConfig::load(&folder, &job.model.config_overrides)?;
+        let model = build(job, source, config, policy)?;
+        Ok(Some(NamedReference { folder, model }))
+    }
+
+    /// Reads the weights in the order and the types of the parameters of `policy`. Adapters, which
+    /// the reference has not, are drawn.
+    pub(crate) fn weights(&self, policy: &dyn Model, seed: u64) -> RunResult<Vec<HostArray>> {
+        all_loaded(&self.folder, weights::load(&self.folder, policy, seed)?)
+    }
+}
+
+/// Refuses a reference that does not fit `policy`, by its config alone. Writes nothing.
+pub(crate) fn check_reference(job: &JobFile, policy: &dyn Model, may_fetch: bool) -> RunResult<()> {
+    let Some(source) = &job.dpo.ref_model_name_or_path else { return Ok(()) };
+    let overrides = &job.model.config_overrides;
+    let config = config_of(FIELD, source, request, overrides, may_fetch)?;
+    build(job, source, config, policy).map(drop)
+}
+
+/// The request for a reference of the hub, of the main branch.
+fn request(id: &str) -> ModelRequest {
+    ModelRequest { id: id.to_owned(), revision: None, with_weights: true }
+}
+
+fn build(
+    job: &JobFile,
+    source: &ModelSource,
+    config: ModelConfig,
+    policy: &dyn Model,
+) -> RunResult<Arc<dyn Model>> {
+    let model = registry::build(config, task(&job.model)?)?;
+    let Some(difference) = difference(policy, model.as_ref()) else { return Ok(model.into()) };
+    Err(RunError::Field {
+        name: FIELD,
+        value: shown(source),
+        problem: format!(
+            "a reference has the parameters of the trained model, which is {}: {difference}",
+            shown(&job.model.name_or_path)
+        ),
+    })
+}
+
+/// Describes the first parameter by which `reference` does not fit `policy`.
+fn difference(policy: &dyn Model, reference: &dyn Model) -> Option<String> {
+    let own = |name: &str| !policy.adapters().owns(name);
+    let expected = policy.parameters().iter().filter(|spec| own(&spec.name));
+    let mut found: HashMap<&str, &ParameterSpec> =
+        reference.parameters().iter().map(|spec| (spec.name.as_str(), spec)).collect();
+    for spec in expected {
+        let Some(other) = found.remove(spec.name.as_str()) else {
+            return Some(format!("the reference has no {}", spec.name));
+        };
+        if let Some(difference) = difference_of(spec, other) {
+            return Some(difference);
+        }
+    }
+    let mut more = reference.parameters().iter().map(|spec| spec.name.as_str());
+    let more = more.find(|name| found.contains_key(name))?;
+    Some(format!("the reference also has {more}"))
+}
+
+/// Describes how two parameters of one name differ.
+fn difference_of(policy: &ParameterSpec, reference: &ParameterSpec) -> Option<String> {
+    let (name, expected, found) = (&policy.name, &policy.shape.dims, &reference.shape.dims);
+    if expected != found {
+        return Some(format!("{name} is {found:?} in the reference and {expected:?} in the model"));
+    }
+    let (expected, found) = (&policy.partitions, &reference.partitions);
+    let problem = format!("{name} is {found:?} in the reference and {expected:?} in the model");
+    (expected != found).then_some(problem)
+}
