@@ -6,7 +6,6 @@ The machine's speed drifts, so a side is compared with the others of its round, 
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -80,7 +79,7 @@ def small_model(options, scratch):
     """A randomly initialized model of the family with MiniLM's shape."""
     out = scratch / "model"
     arguments = [options.family, "sequence-classification", options.model, out, "small"]
-    subprocess.run([options.peers_python, peer_sides.PEERS / "random_model.py", *map(str, arguments)], check=True)
+    peer_sides.program(options.peers_python, "random_model.py", *arguments)
     return out
 
 

@@ -2,18 +2,17 @@
 
 import json
 import subprocess
-from pathlib import Path
 
-PEERS = Path(__file__).parents[1] / "peers"
+import peer_sides
 
 
 def gemm_flops_per_second(options, work, model):
     """Of one core, for the largest product of a layer."""
     config = json.loads((model / "config.json").read_text())
     hidden, inner = hidden_sizes(config)
-    command = [options.peers_python, PEERS / "gemm_rate.py", work.batch * work.length, hidden, inner]
-    said = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
-    return float(said) * 1e9
+    sizes = (work.batch * work.length, hidden, inner)
+    said = peer_sides.program(options.peers_python, "gemm_rate.py", *sizes, stdout=subprocess.PIPE, text=True)
+    return float(said.stdout) * 1e9
 
 
 def step_flops(work, model):

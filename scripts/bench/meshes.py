@@ -26,7 +26,7 @@ MESHES = {
     "tensor": {"tensor": True},
     "tensor, sequence_parallel": {"tensor": True, "sequence_parallel": True},
     "pipeline of 8 micro-batches": {"pipeline": True, "microbatches": 8},
-    "the same, interleaved": {"pipeline": True, "pipeline_interleave": 2, "microbatches": 8},
+    "the pipeline, interleaved": {"pipeline": True, "pipeline_interleave": 2, "microbatches": 8},
 }
 
 

@@ -27,9 +27,14 @@ def jax_grouped(options, work, scratch):
 def run(python, script, work, scratch, *arguments):
     out = scratch / "measurements.json"
     command = [
-        python, PEERS / script, "--model", work.model, "--train", work.train, "--validation", work.validation,
+        python, script, "--model", work.model, "--train", work.train, "--validation", work.validation,
         "--labels", work.labels, "--epochs", work.epochs, "--batch", work.batch,
         "--learning-rate", work.learning_rate, "--out", out, *arguments,
     ]  # fmt: skip
-    subprocess.run(list(map(str, command)), check=True)
+    program(*command)
     return json.loads(out.read_text())
+
+
+def program(python, script, *arguments, **options):
+    """Runs one of the peers' programs; `options` are those of subprocess.run."""
+    return subprocess.run([str(it) for it in (python, PEERS / script, *arguments)], check=True, **options)

@@ -9,7 +9,6 @@ speed drifts. The loss logged last is printed too, for orientation: new heads, a
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -19,11 +18,11 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 import efficiency
+import peer_sides
 import report
 import service
 from work import Work
 
-PEERS = Path(__file__).parents[1] / "peers"
 CORES = 2
 WARM_UP_STEPS = 10
 # Of about eight tokens, so that no source is shorter than its length, and a row gives a block.
@@ -32,17 +31,17 @@ LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}
 SHARED = {"bf16": False, "sampling": "sequential"}
 
 
+def dense(name, family, shape, task, batch, length, steps, **more):
+    """A work on texts that fill their length."""
+    return Work(name, family, shape, task, batch, length, steps, texts=TEXTS, **SHARED, **more)
+
+
 def causal(name, shape, length, steps, **more):
-    return Work(name, "llama", shape, "causal-lm", 4, length, steps, texts=TEXTS, **SHARED, **more)
-
-
-def dense(name, family, shape, task, batch, length, steps):
-    return Work(name, family, shape, task, batch, length, steps, texts=TEXTS, **SHARED)
+    return dense(name, "llama", shape, "causal-lm", 4, length, steps, **more)
 
 
 def seq2seq(shape, length, target_length, steps):
-    work = ("t5", "t5", shape, "seq2seq-lm", 8, length, steps)
-    return Work(*work, texts=TEXTS, target_length=target_length, **SHARED)
+    return dense("t5", "t5", shape, "seq2seq-lm", 8, length, steps, target_length=target_length)
 
 
 def images(shape, pixels, steps):
@@ -150,7 +149,7 @@ def describe(work, model, rows, scratch):
 
 
 def peer(options, script, *arguments):
-    subprocess.run([options.peers_python, PEERS / script, *map(str, arguments)], check=True)
+    peer_sides.program(options.peers_python, script, *arguments)
 
 
 def traind(options, work, model, rows, scratch, cores=CORES):
@@ -191,8 +190,7 @@ def trainer(options, work, model, rows, scratch):
 
 def jax(options, work, model, rows, scratch):
     out = scratch / "speed.json"
-    command = [options.jax_python, PEERS / "jax_step.py", describe(work, model, rows, scratch), out]
-    subprocess.run(list(map(str, command)), check=True)
+    peer_sides.program(options.jax_python, "jax_step.py", describe(work, model, rows, scratch), out)
     return measured_by_peer(out)
 
 

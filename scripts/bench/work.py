@@ -27,7 +27,7 @@ class Work:
     pixels: int | None = None
 
     def trainer(self, model, rows, compile, cpu, threads=None):
-        """The description that `speed_trainer.py` and `speed_rows.py` take."""
+        """The description that `speed_trainer.py`, `speed_rows.py` and `jax_step.py` take."""
         return {
             "family": self.family, "task": self.task, "model": str(model), "rows": str(rows), "length": self.length,
             "target_length": self.target_length, "batch": self.batch, "steps": self.steps, "bf16": self.bf16,

@@ -1,5 +1,7 @@
 """PyTorch's AdamW with clipping by global norm and a linear schedule, as a pure step in JAX."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -20,6 +22,17 @@ def update(params, state, gradients, learning_rate, max_steps):
     scale, root = rate / (1 - BETA1**step), jnp.sqrt(1 - BETA2**step)
     params = jax.tree.map(lambda p, m, v: p - scale * m / (jnp.sqrt(v) / root + EPSILON), params, mean, square)
     return params, {"mean": mean, "square": square, "step": step}
+
+
+def make_step(loss, config, dropout, learning_rate, max_steps):
+    """A compiled step of training by `loss(params, config, batch, dropout, key)`."""
+
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def step(params, state, batch, key):
+        value, gradients = jax.value_and_grad(loss)(params, config, batch, dropout, key)
+        return *update(params, state, gradients, learning_rate, max_steps), value
+
+    return step
 
 
 def clip(gradients):

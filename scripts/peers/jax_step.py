@@ -4,7 +4,6 @@ per second of each step as JSON. WORK.json is that of speed_trainer.py, with `fa
 usage: jax_step.py WORK.json OUT.json
 """
 
-import functools
 import json
 import sys
 import time
@@ -30,12 +29,7 @@ def main():
     config = json.loads((folder / "config.json").read_text())
     params = model.load(folder, LABELS, jax.random.key(0))
     state = adamw.init(params)
-
-    @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, batch, key):
-        loss, gradients = jax.value_and_grad(model.loss)(params, config, batch, DROPOUT, key)
-        return *adamw.update(params, state, gradients, LEARNING_RATE, work["steps"]), loss
-
+    step = adamw.make_step(model.loss, config, DROPOUT, LEARNING_RATE, work["steps"])
     batch, key = rows(work, config["vocab_size"]), jax.random.key(0)
     program = step.lower(params, state, batch, key).compile()
     speeds, losses = [], []

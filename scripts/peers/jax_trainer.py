@@ -5,7 +5,6 @@ like length. All shapes are compiled before the clock starts; their compile time
 """
 
 import argparse
-import functools
 import json
 import resource
 import time
@@ -29,7 +28,7 @@ def main():
     params = jax_bert.load(options.model, options.labels, jax.random.key(options.seed))
     state = adamw.init(params)
     prepared = time.perf_counter()
-    step = make_step(config, options, max_steps=len(epochs))
+    step = adamw.make_step(jax_bert.loss, config, options.dropout, options.learning_rate, max_steps=len(epochs))
     programs = compile_all(step, params, state, epochs)
     compiled = time.perf_counter()
     params = train(programs, params, state, epochs)
@@ -70,15 +69,6 @@ def epoch_batches(rows, labels, options):
         for _ in range(options.epochs)
         for chosen in batches.order(rows, options.batch, options.grouped, generator)
     ]
-
-
-def make_step(config, options, max_steps):
-    @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, batch, key):
-        loss, gradients = jax.value_and_grad(jax_bert.loss)(params, config, batch, options.dropout, key)
-        return *adamw.update(params, state, gradients, options.learning_rate, max_steps), loss
-
-    return step
 
 
 def compile_all(step, params, state, epochs):

@@ -15,12 +15,17 @@ impl Tensor {
     /// Returns the sum with `addend`, which nothing else reads. If the operation that computes `addend` can
     /// [add its result](super::Op::add_to) to a tensor, it adds it to this one, so that `addend` is never in memory.
     pub(crate) fn accumulated(&self, addend: &Tensor) -> Result<Tensor> {
-        let node = self.trace().graph().node(addend.node()).clone();
-        let inputs: Vec<Tensor> = node.inputs.iter().map(|id| self.trace().tensor(*id)).collect();
-        match node.op.add_to(self, &inputs)? {
+        match addend.added_in_place(self)? {
             Some(sum) => Ok(sum),
             None => self.add(&addend.convert(self.dtype())?),
         }
+    }
+
+    /// Returns `sum` plus this tensor, if the operation that computes it can [add its result](super::Op::add_to).
+    pub(super) fn added_in_place(&self, sum: &Tensor) -> Result<Option<Tensor>> {
+        let node = self.trace().graph().node(self.node()).clone();
+        let inputs: Vec<Tensor> = node.inputs.iter().map(|id| self.trace().tensor(*id)).collect();
+        node.op.add_to(sum, &inputs)
     }
 
     /// Returns this matrix `[M, N]` plus the product of `lhs` `[K, M]` and `rhs` `[K, N]` over their rows.

@@ -62,9 +62,7 @@ impl Op for Convert {
     fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
         let from = inputs[0].dtype();
         let widens = from.is_float() && from.size_bytes() <= sum.dtype().size_bytes();
-        let node = inputs[0].trace().graph().node(inputs[0].node()).clone();
-        let operands: Vec<Tensor> = node.inputs.iter().map(|id| sum.trace().tensor(*id)).collect();
-        if widens { node.op.add_to(sum, &operands) } else { Ok(None) }
+        if widens { inputs[0].added_in_place(sum) } else { Ok(None) }
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {

@@ -100,11 +100,9 @@ fn difference(policy: &dyn Model, reference: &dyn Model) -> Option<String> {
 
 /// Describes how two parameters of one name differ.
 fn difference_of(policy: &ParameterSpec, reference: &ParameterSpec) -> Option<String> {
-    let (name, expected, found) = (&policy.name, &policy.shape.dims, &reference.shape.dims);
-    if expected != found {
-        return Some(format!("{name} is {found:?} in the reference and {expected:?} in the model"));
-    }
-    let (expected, found) = (&policy.partitions, &reference.partitions);
-    let problem = format!("{name} is {found:?} in the reference and {expected:?} in the model");
-    (expected != found).then_some(problem)
+    let described =
+        |spec: &ParameterSpec| [format!("{:?}", spec.shape.dims), format!("{:?}", spec.partitions)];
+    let pairs = described(policy).into_iter().zip(described(reference));
+    let (expected, found) = pairs.into_iter().find(|(expected, found)| expected != found)?;
+    Some(format!("{} is {found} in the reference and {expected} in the model", policy.name))
 }
