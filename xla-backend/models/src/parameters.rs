@@ -160,6 +160,14 @@ impl ParameterSpec {
         matches!(self.role, Role::Projection | Role::TransposedProjection | Role::Embedding)
     }
 
+    /// The number of the layer that reads it, if nothing else does.
+    pub fn layer(&self) -> Option<usize> {
+        match self.stages[..] {
+            [Stage::Layer(layer)] => Some(layer),
+            _ => None,
+        }
+    }
+
     /// Returns whether its gradient is the sum of those of the cores that share layers.
     /// `divides_positions` says whether they also divide the positions between layers.
     pub fn adds_gradients(&self, divides_positions: bool) -> bool {

@@ -14,7 +14,7 @@ use traind_xla::{DType, Shape, Tensor};
 use super::TrainStep;
 use super::forward::Passed;
 use super::train_step::{
-    FIRST_ROW, METRICS, STEP, accumulation, add, fetch_mean_loss, input, loss_sums,
+    FIRST_ROW, LossSums, METRICS, STEP, accumulation, add, fetch_mean_loss, input, loss_sums,
 };
 use crate::error::RunResult;
 use crate::state::{Gradient, Loan, TrainState, UpdatePart};
@@ -123,24 +123,23 @@ impl TrainStep {
         state: &TrainState,
         loans: &[Loan],
     ) -> RunResult<()> {
-        let mut square_sums = Vec::new();
-        for mut gradient in state.read_gradient_sums(at)? {
+        let mut local = state.read_gradient_sums(at)?;
+        for gradient in &mut local {
             let index = gradient.index();
             for loan in loans.iter().filter(|loan| loan.parameter == index) {
-                gradient = gradient.plus(&input(at, &borrowed(loan))?)?;
+                *gradient = gradient.clone().plus(&input(at, &borrowed(loan))?)?;
             }
-            let [reduced] = &self.reduce(vec![gradient.clone()])?[..] else { continue };
-            gradient.store(at, reduced)?;
-            square_sums.push(reduced.clone());
         }
-        let sums = accumulation(state)?;
-        let (loss_sum, weight_sum) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
-        let square_sum = self.square_sum(at, &square_sums)?;
-        let sums = [self.all_reduce(&loss_sum)?, self.all_reduce(&weight_sum)?, square_sum];
+        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
+        for (gradient, sum) in local.iter().zip(&reduced) {
+            gradient.store(at, sum)?;
+        }
+        let sums = LossSums::read(at, accumulation(state)?)?;
+        let totals = self.totals(at, &sums)?;
+        let sums = [totals.loss, totals.weight, self.square_sum(at, &reduced)?];
         SUMS.iter().zip(&sums).for_each(|(name, sum)| at.fetch(*name, sum));
-        if let Some(metrics) = accumulation(state)?.metric_sums {
-            let metrics = at.read(metrics)?;
-            at.fetch(METRIC_SUMS, &self.all_reduce(&metrics)?);
+        if let Some(metrics) = &totals.metrics {
+            at.fetch(METRIC_SUMS, metrics);
         }
         Ok(())
     }
@@ -156,8 +155,8 @@ impl TrainStep {
         let total = |index| totals.slice(0, index, index + 1)?.reshape(&[]);
         let [loss_sum, weight_sum, square_sum] = [total(0)?, total(1)?, total(2)?];
         let sums = state.read_stored_sums(at, part)?;
-        let reduced = self.reduce(sums)?;
-        let weight_sum = fetch_mean_loss(at, &[loss_sum, weight_sum])?;
+        let reduced = Gradient::all_reduced(&sums, &self.mesh)?;
+        let weight_sum = fetch_mean_loss(at, &loss_sum, &weight_sum)?;
         if self.metrics() > 0 && part.is_last {
             let metrics = totals.slice(0, SUMS.len(), SUMS.len() + self.metrics())?;
             at.fetch(METRICS, &metrics.div(&weight_sum)?);

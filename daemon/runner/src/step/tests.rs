@@ -135,8 +135,11 @@ fn cores_sum_loss_weights_and_each_gradient_once() {
     let job = Recorded::of_job("resources: {cores: 2}");
     let found = job.collectives(Program::Train);
     assert!(found.iter().all(|collective| collective.starts_with("all_reduce ")), "{found:?}");
-    assert_eq!(found.len(), job.parameter_count() + 2);
-    assert_eq!(found.iter().filter(|it| *it == "all_reduce 4").count(), 2, "loss and weights");
+    assert_eq!(found.len(), SHARDED + SMALL + 1);
+    assert_eq!(found.iter().filter(|it| *it == "all_reduce 8").count(), 1, "loss and weights");
+    let bytes = found.iter().filter_map(|it| it.strip_prefix("all_reduce ")?.parse::<usize>().ok());
+    let parameters: usize = model().parameters().iter().map(|it| it.shape.size_bytes()).sum();
+    assert_eq!(bytes.sum::<usize>(), parameters + 8);
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn batches_of_a_step_communicate_only_in_its_update() {
     let batch = job.record(Program::Accumulate);
     assert!(batch.fetched().is_empty(), "{:?}", batch.fetched());
     assert_eq!(batch.assigned().len(), job.parameter_count() + 2, "gradients, loss and weights");
-    assert_eq!(job.collectives(Program::Update).len(), job.parameter_count() + 2);
+    assert_eq!(job.collectives(Program::Update).len(), SHARDED + SMALL + 1);
     // Parameters, two slots and the sums, which begin the next step as zeros.
     let update = job.record(Program::Update);
     assert_eq!(update.assigned().len(), 4 * job.parameter_count() + 2);
@@ -194,11 +197,13 @@ fn sharded_state_scatters_gradients_and_gathers_parameters() {
     let (scattered, gathered) = (count("reduce_scatter "), count("all_gather "));
     assert!(scattered > 0 && scattered == gathered, "{found:?}");
     // The norm adds up the shards' squares besides loss and weights.
-    assert_eq!(count("all_reduce "), job.parameter_count() - scattered + 3, "{found:?}");
+    assert_eq!([count("all_reduce "), scattered], [SMALL + 2, SHARDED], "{found:?}");
 }
 
 /// Of the word embeddings and of two matrices of each layer. Other parameters are small.
 const SHARDED: usize = 1 + 2 * 2;
+/// The collectives of the small ones: one for each layer, and one for embeddings and head.
+const SMALL: usize = 2 + 1;
 
 #[test]
 fn full_shards_are_gathered_by_layer_and_again_in_the_backward_pass() {
@@ -225,26 +230,32 @@ fn full_shards_are_gathered_by_layer_and_again_in_the_backward_pass() {
     }
     let found = job.collectives(Program::Train);
     let sums = found.iter().filter(|it| it.starts_with("all_reduce ")).count();
-    assert_eq!(sums, job.parameter_count() - SHARDED + 3, "loss, weights and the norm");
+    assert_eq!(sums, SMALL + 2, "and loss and weights, and the norm");
     assert_eq!(job.shard_collectives(Program::Evaluate), "A".repeat(SHARDED));
 }
 
 /// Norms, biases of sums and tables of positions and segments stand between layers.
 #[test]
 fn gradients_of_positions_are_added_over_all_cores() {
-    let job = |parallel: &str| {
+    let over_all = |parallel: &str| -> Vec<u64> {
         let job = format!("resources: {{cores: 4}}\nparallel: {{tensor: 2{parallel}}}");
-        let step = Recorded::of_job(&job).record(Program::Train);
-        let groups = step.collectives().into_iter().filter(|it| it.operation == "all_reduce");
-        groups.map(|it| it.participants.first().len()).collect::<Vec<_>>()
+        let found = Recorded::of_job(&job).record(Program::Train).collectives().into_iter();
+        let is_over_all = |it: &Collective| it.participants.first().len() == 4;
+        found
+            .filter(|it| it.operation == "all_reduce" && is_over_all(it))
+            .map(|it| it.operand_bytes)
+            .collect()
     };
-    assert!(!job("").contains(&4));
-    let between = (1 + 2 * 2) * 2 + 2 * 2 + 2;
-    let found = job(", sequence_parallel: true");
-    assert_eq!(found.iter().filter(|cores| **cores == 4).count(), between, "{found:?}");
-    let sharded = job(", sequence_parallel: true, fsdp: full_shard");
+    assert_eq!(over_all(""), [0; 0]);
+    let model = model();
+    let between = model.parameters().iter().filter(|spec| spec.adds_gradients(true));
+    let between: usize = between.map(|spec| spec.shape.size_bytes()).sum();
+    let found = over_all(", sequence_parallel: true");
+    assert_eq!((found.len(), found.iter().sum::<u64>()), (SMALL, between as u64), "{found:?}");
+    let sharded = over_all(", sequence_parallel: true, fsdp: full_shard");
     // And the squares of the shards of divided parameters.
-    assert_eq!(sharded.iter().filter(|cores| **cores == 4).count(), between + 1, "{sharded:?}");
+    let more = (SMALL + 1, between as u64 + 4);
+    assert_eq!((sharded.len(), sharded.iter().sum::<u64>()), more, "{sharded:?}");
 }
 
 /// Neuron's compiler accepts at most 16 distinct sets of replica groups in a program, and no permutation among cores
@@ -369,7 +380,12 @@ fn stages_hold_and_update_each_parameter_once() {
     assert_eq!(updates.len(), 4, "sums and update of each stage");
     for (stage, update) in &updates[..2] {
         assert_eq!(update.fetched(), ["loss_sum", "weight_sum", "square_sum"]);
-        assert_eq!(update.collectives().len(), owned(*stage) + 2);
+        let large = if *stage == 0 { 3 } else { 2 };
+        assert_eq!(
+            update.collectives().len(),
+            large + 3,
+            "a layer's small ones, others, and loss and weights"
+        );
         assert_eq!(update.assigned().len(), owned(*stage));
     }
     for (stage, update) in &updates[2..] {

@@ -92,7 +92,7 @@ impl TrainStep {
         let sums = loss_sums(self.forward(at, state, &parameters, &row_offset, 0)?)?;
         let local = Gradient::of_loss(&sums.loss, &parameters)?;
         let weight_sum = self.fetch_loss(at, &sums)?;
-        let reduced = self.reduce(local)?;
+        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
         self.optimize(at, state, &reduced, [&weight_sum, &norm], true)
     }
@@ -105,10 +105,9 @@ impl TrainStep {
     ) -> RunResult<()> {
         let sums = accumulation(state)?;
         let local = state.read_gradient_sums(at)?;
-        let metrics = sums.metric_sums.map(|sums| at.read(sums)).transpose()?;
-        let (loss, weight) = (at.read(sums.loss_sum)?, at.read(sums.weight_sum)?);
-        let weight_sum = self.fetch_loss(at, &LossSums { loss, weight, metrics })?;
-        let reduced = self.reduce(local)?;
+        let sums = LossSums::read(at, sums)?;
+        let weight_sum = self.fetch_loss(at, &sums)?;
+        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
@@ -154,23 +153,12 @@ impl TrainStep {
 
     /// Fetches the means of loss and metrics over all cores. Returns their divisor.
     fn fetch_loss(&self, at: &mut Recording<'_>, sums: &LossSums) -> RunResult<Tensor> {
-        let totals = [self.all_reduce(&sums.loss)?, self.all_reduce(&sums.weight)?];
-        let divisor = fetch_mean_loss(at, &totals)?;
-        if let Some(metrics) = &sums.metrics {
-            at.fetch(METRICS, &self.all_reduce(metrics)?.div(&divisor)?);
+        let totals = self.totals(at, sums)?;
+        let divisor = fetch_mean_loss(at, &totals.loss, &totals.weight)?;
+        if let Some(metrics) = &totals.metrics {
+            at.fetch(METRICS, &metrics.div(&divisor)?);
         }
         Ok(divisor)
-    }
-
-    /// Sums the gradients of all cores' loss sums. Hosts exchange them in the order in which they are
-    /// recorded: that in which the backward pass computes them.
-    pub(super) fn reduce<'a>(&self, local: Vec<Gradient<'a>>) -> RunResult<Vec<Gradient<'a>>> {
-        let mut local: Vec<_> = local.into_iter().enumerate().collect();
-        local.sort_by_key(|(_, gradient)| gradient.value.node());
-        let reduced = local.into_iter().map(|(place, it)| Ok((place, it.reduced(&self.mesh)?)));
-        let mut reduced = reduced.collect::<RunResult<Vec<_>>>()?;
-        reduced.sort_by_key(|(place, _)| *place);
-        Ok(reduced.into_iter().map(|(_, gradient)| gradient).collect())
     }
 
     /// Clips by the `norm` of all gradients and updates. Dividing by `weight_sum` turns the sums
@@ -232,8 +220,14 @@ impl TrainStep {
         Ok(total)
     }
 
-    pub(super) fn all_reduce(&self, value: &Tensor) -> RunResult<Tensor> {
-        Ok(value.all_reduce_over(ReduceKind::Sum, &self.mesh, &[Axis::Data])?)
+    /// The sums over the rows of all cores.
+    pub(super) fn totals(&self, at: &Recording<'_>, sums: &LossSums) -> RunResult<LossSums> {
+        let values: Vec<&Tensor> =
+            [&sums.loss, &sums.weight].into_iter().chain(&sums.metrics).collect();
+        let axes = [Axis::Data];
+        let totals = at.trace().all_reduce_together(&values, ReduceKind::Sum, &self.mesh, &axes)?;
+        let metrics = totals.get(2).cloned();
+        Ok(LossSums { loss: totals[0].clone(), weight: totals[1].clone(), metrics })
     }
 }
 
@@ -260,6 +254,14 @@ pub(super) struct LossSums {
     pub metrics: Option<Tensor>,
 }
 
+impl LossSums {
+    /// Those of a step's batches.
+    pub(super) fn read(at: &mut Recording<'_>, sums: &Accumulation) -> RunResult<LossSums> {
+        let metrics = sums.metric_sums.map(|sums| at.read(sums)).transpose()?;
+        Ok(LossSums { loss: at.read(sums.loss_sum)?, weight: at.read(sums.weight_sum)?, metrics })
+    }
+}
+
 pub(super) fn loss_sums(passed: Passed) -> RunResult<LossSums> {
     let last = match passed {
         Passed::Output(last) => Some(last),
@@ -277,7 +279,8 @@ pub(super) fn loss_sums(passed: Passed) -> RunResult<LossSums> {
 /// and not NaN.
 pub(super) fn fetch_mean_loss(
     at: &mut Recording<'_>,
-    [loss_sum, weight_sum]: &[Tensor; 2],
+    loss_sum: &Tensor,
+    weight_sum: &Tensor,
 ) -> RunResult<Tensor> {
     let one = at.trace().scalar(1.0, DType::F32)?;
     let weight_sum = weight_sum.gt_scalar(0.0)?.select(weight_sum, &one)?;

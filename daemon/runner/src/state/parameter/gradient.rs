@@ -186,8 +186,33 @@ impl<'a> Gradient<'a> {
         self.training.distribution.copies()
     }
 
+    /// Whether cores have gradients of their own rows, whose sum each needs whole.
+    pub(super) fn is_own_of_whole(&self) -> bool {
+        let is_shard = self.training.distribution.layout().is_shard()
+            || self.parameter.distribution.layout().is_shard();
+        self.over == Cores::Own && !is_shard
+    }
+
+    /// The number of the layer that alone reads the parameter.
+    pub(super) fn layer(&self) -> Option<usize> {
+        self.training.layer
+    }
+
+    /// The axes along which cores add whole gradients.
+    pub(super) fn summed_axes(&self) -> Vec<Axis> {
+        match self.training.adds_tensor_cores {
+            true => vec![Axis::Data, Axis::Tensor],
+            false => vec![Axis::Data],
+        }
+    }
+
+    /// With the sum over all cores in place of its own value.
+    pub(super) fn with_sum(&self, value: Tensor) -> Gradient<'a> {
+        Gradient { value, over: Cores::Job, ..self.clone() }
+    }
+
     /// Sums the gradient over all cores; each keeps its own shard, if there are any.
-    pub(crate) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
+    pub(super) fn reduced(self, mesh: &Mesh) -> RunResult<Gradient<'a>> {
         let on_host = self.reduced_at_once(mesh)?;
         if on_host.over == Cores::Job || mesh.hosts() == 1 {
             return Ok(on_host);
@@ -215,8 +240,7 @@ impl<'a> Gradient<'a> {
             (true, true, _) => over_tensor(&self.value),
             (true, false, true) => over_tensor(&layout.reduce(&self.value, mesh)?),
             (true, false, false) => {
-                let axes = [Axis::Data, Axis::Tensor];
-                self.value.all_reduce_over(ReduceKind::Sum, mesh, &axes)
+                self.value.all_reduce_over(ReduceKind::Sum, mesh, &self.summed_axes())
             }
             (false, ..) => layout.reduce(&self.value, mesh),
         }

@@ -1,6 +1,7 @@
 //! One parameter on the cores: its value and, where it is trained, the
 //! optimizer's state and the sum of its gradients.
 
+mod combined;
 mod gradient;
 mod training;
 

@@ -13,6 +13,8 @@ use crate::state::{Distribution, StoredSlots, set_zeros};
 
 #[derive(Clone, Debug)]
 pub(super) struct Training {
+    /// The number of the layer that alone reads the parameter.
+    pub(super) layer: Option<usize>,
     /// That of the reduced gradient, and of what the optimizer updates.
     pub(super) distribution: Distribution,
     /// The shard that this core updates, where the distribution has any and the value is whole.
@@ -57,6 +59,7 @@ impl Training {
         let sum = if sums_reduced { held.clone() } else { distribution.divided_shape() };
         let has_copy = is_owned && is_shard && !fsdp.shards_parameters();
         Training {
+            layer: spec.layer(),
             shard: has_copy.then(|| recorder.declare(named("shard"), held)),
             slots: match is_owned {
                 true => slots::declare(recorder, declaration.optimizer, spec, &distribution),

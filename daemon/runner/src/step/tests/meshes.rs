@@ -111,8 +111,7 @@ fn dividing_positions_sends_the_same_bytes_in_halves() {
     assert_eq!([scattered.len(), gathered.len()], [4 * LAYERS + 1, 4 * LAYERS + 2]);
     let halves = scattered.iter().chain(&gathered);
     assert!(halves.clone().all(|it| it.sent_bytes() == (STATES / 2) as f64), "{found:?}");
-    // The table of positions is as large, and its gradient is added up.
-    assert_eq!(of("all_reduce").len(), 1);
+    assert!(of("all_reduce").is_empty(), "{found:?}");
 }
 
 #[test]
