@@ -19,6 +19,9 @@ pub struct DotDims {
     pub rhs_contracting: Vec<usize>,
 }
 
+/// In a smaller product, XLA's loops take the operations around it.
+const KERNEL_MULTIPLICATIONS_MIN: usize = 1 << 18;
+
 #[derive(Debug)]
 struct DotGeneral {
     dims: DotDims,
@@ -58,6 +61,26 @@ impl DotGeneral {
         let matrices = inputs.all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
         let first_axes = self.dims.lhs_contracting == [0] && self.dims.rhs_contracting == [0];
         matrices && first_axes && self.dims.lhs_batch.is_empty()
+    }
+
+    /// The axes that a kernel sums over in a product of two matrices, where programs call it: always over the rows,
+    /// which XLA would transpose first, and otherwise in a large product.
+    fn kernel_axes(&self, emitter: &Emitter, inputs: &[Value]) -> Option<[usize; 2]> {
+        let (&[left], &[right]) = (&self.dims.lhs_contracting[..], &self.dims.rhs_contracting[..])
+        else {
+            return None;
+        };
+        let shapes = || inputs.iter().map(|input| &input.shape);
+        if emitter.calls_kernels() && self.is_transposed_product(shapes()) {
+            return Some([left, right]);
+        }
+        let are_matrices = shapes().all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
+        if !are_matrices || !emitter.multiplies_by_kernel() || !self.dims.lhs_batch.is_empty() {
+            return None;
+        }
+        let columns = inputs[1].shape.dims[1 - right];
+        let multiplications = inputs[0].shape.element_count() * columns;
+        (multiplications >= KERNEL_MULTIPLICATIONS_MIN).then_some([left, right])
     }
 
     /// The gradient of the operand `wanted`, whose partner is `other`, and
@@ -191,9 +214,8 @@ impl Op for DotGeneral {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let shapes = inputs.iter().map(|input| &input.shape);
-        if emitter.calls_kernels() && self.is_transposed_product(shapes) {
-            let kernel = product([0, 0], inputs[0].shape.dims[0], result);
+        if let Some(axes) = self.kernel_axes(emitter, inputs) {
+            let kernel = product(axes, inputs[0].shape.dims[axes[0]], result);
             return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));
         }
         let dims = &self.dims;

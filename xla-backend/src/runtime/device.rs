@@ -1,6 +1,7 @@
 //! Variables, steps and their execution.
 
 use std::collections::HashMap;
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use traind_pjrt::{Buffer, ExecuteOptions};
@@ -39,7 +40,10 @@ impl LazyDevice {
         tensor_float_32: bool,
     ) -> LazyDevice {
         let (platform, kernels) = (cores.client().platform_name(), enable_kernels(cores.client()));
-        let recorder = Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels);
+        let mut recorder = Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels);
+        if cores.client().devices().len() >= available_parallelism().map_or(1, usize::from) {
+            recorder.multiply_by_kernel();
+        }
         LazyDevice {
             compiler: StepCompiler::new(recorder, Compiler::new(cores.clone(), disk)),
             cores,

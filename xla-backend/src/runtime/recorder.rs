@@ -62,7 +62,7 @@ impl Recorder {
     /// operands of float32 dots. `kernels`: programs may call kernels of ours.
     pub fn new(mesh: Mesh, platform: &str, tensor_float_32: bool, kernels: bool) -> Recorder {
         let dots = dot_precision(platform, tensor_float_32);
-        let lowering = Lowering { dots, kernels, reach: reach(platform, &mesh) };
+        let lowering = Lowering { dots, kernels, products: false, reach: reach(platform, &mesh) };
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
@@ -82,6 +82,11 @@ impl Recorder {
 
     pub(super) fn disable_kernels(&mut self) {
         self.lowering.kernels = false;
+    }
+
+    /// Large products become kernels too, if others are.
+    pub(super) fn multiply_by_kernel(&mut self) {
+        self.lowering.products = true;
     }
 
     /// A new variable, of which each core has `shape`.

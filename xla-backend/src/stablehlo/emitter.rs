@@ -88,6 +88,11 @@ impl Emitter {
         self.lowering.kernels
     }
 
+    /// Whether products of large matrices lower to kernels, whatever their layout.
+    pub(crate) fn multiplies_by_kernel(&self) -> bool {
+        self.lowering.kernels && self.lowering.products
+    }
+
     /// The floating-point operations of the kernels called so far, which a compiler cannot count.
     pub(super) fn kernel_flops(&self) -> f64 {
         self.kernel_flops

@@ -64,6 +64,9 @@ pub struct Lowering {
     /// Operations that have a kernel lower to a call of it:
     /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may.
     pub kernels: bool,
+    /// With kernels, products of large matrices are among them in all layouts. A kernel multiplies on one thread; XLA
+    /// also uses processors without a device of their own.
+    pub products: bool,
     pub reach: Reach,
 }
 

@@ -56,6 +56,27 @@ fn collectives_move_values_between_replicas() {
     );
 }
 
+#[test]
+fn several_tensors_are_added_in_one_collective() {
+    fn mesh() -> Mesh {
+        Mesh::new(2, 2, 1, Placement::Cluster).unwrap()
+    }
+    let inputs: [&[f64]; 4] = [&[0.0, 1.0], &[10.0, 11.0], &[20.0, 21.0], &[30.0, 31.0]];
+    let found = on_four(&[2], inputs, |x| {
+        let (scalar, row) = (x.slice(0, 1, 2)?.reshape(&[])?, x.reshape(&[1, 2])?);
+        let (kind, axes) = (ReduceKind::Sum, [Axis::Data]);
+        let sums = x.trace().all_reduce_together(&[&scalar, &row], kind, &mesh(), &axes)?;
+        assert_eq!([sums[0].shape(), sums[1].shape()], [scalar.shape(), row.shape()]);
+        x.trace().concatenate(&[&sums[0].reshape(&[1])?, &sums[1].reshape(&[2])?], 0)
+    });
+    for group in mesh().groups(&[Axis::Data]) {
+        let sum = |place: usize| group.iter().map(|&replica| inputs[replica][place]).sum::<f64>();
+        for &replica in &group {
+            assert_eq!(found[replica], [sum(1), sum(0), sum(1)], "replica {replica} of {group:?}");
+        }
+    }
+}
+
 /// The result of `build` on each of two replicas of each of two hosts, which run one program.
 fn on_two_hosts(inputs: [&[f64]; 4], build: impl Fn(&Tensor) -> Result<Tensor>) -> [Numbers; 4] {
     let trace = Trace::new();

@@ -43,7 +43,8 @@ impl Compiled {
     pub(crate) fn with_kernels(outputs: &[&Tensor]) -> Compiled {
         assert!(register_kernels(&CLIENT), "the CPU plugin calls no kernels");
         let dots = DotPrecision::Highest;
-        Compiled::lowered(outputs, 1, Lowering { dots, kernels: true, ..Lowering::default() })
+        let lowering = Lowering { dots, kernels: true, products: true, ..Lowering::default() };
+        Compiled::lowered(outputs, 1, lowering)
     }
 
     /// One program of `hosts` hosts with `host_replicas` each.

@@ -130,6 +130,20 @@ fn gradients_of_weights() {
     });
 }
 
+/// Of a layer and its gradients, one product for each layout of the operands.
+#[test]
+fn large_products_are_kernels_in_all_layouts() {
+    check(&["traind.product"], &[&[64, 80], &[72, 80]], |_, x| x[0].linear(&x[1], None));
+    let trace = Trace::with_kernels(true);
+    let [x, weight] = [[64, 80], [72, 80]].map(|dims| trace.parameter("x", f32(&dims)).unwrap());
+    let product = x.linear(&weight, None).unwrap();
+    let loss = product.mul(&product).unwrap().sum(&[0, 1]).unwrap();
+    let gradients = gradients(&loss, &[&x, &weight]).unwrap();
+    let text = Compiled::with_kernels(&[&gradients[0], &gradients[1]]).program.text;
+    assert_eq!(text.matches("@traind.product(").count(), 3, "{text}");
+    assert!(!text.contains("dot_general"), "{text}");
+}
+
 #[test]
 fn gated_activations() {
     for gate in [Gate::Silu, Gate::Gelu, Gate::GeluTanh] {
