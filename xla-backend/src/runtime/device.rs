@@ -41,7 +41,7 @@ impl LazyDevice {
     ) -> LazyDevice {
         let (platform, kernels) = (cores.client().platform_name(), enable_kernels(cores.client()));
         let mut recorder = Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels);
-        if cores.client().devices().len() >= available_parallelism().map_or(1, usize::from) {
+        if cores.len() >= available_parallelism().map_or(1, usize::from) {
             recorder.multiply_by_kernel();
         }
         LazyDevice {

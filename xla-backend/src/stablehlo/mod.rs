@@ -65,7 +65,7 @@ pub struct Lowering {
     /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may.
     pub kernels: bool,
     /// With kernels, products of large matrices are among them in all layouts. A kernel multiplies on one thread; XLA
-    /// also uses processors without a device of their own.
+    /// also uses processors that are idle, as where there are fewer devices or pipeline stages wait for each other.
     pub products: bool,
     pub reach: Reach,
 }
