@@ -172,6 +172,22 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(summaries["data"], {"train": "train.csv", "source": "dialogue", "target": "summary"})
         self.assertEqual(summaries["train"], {"generation_num_beams": 4})
 
+    def test_words_and_their_labels_are_columns_of_their_own(self):
+        script = {"task": None, "entry_point": "run_ner.py"}
+        named = {"text_column_name": "words", "label_column_name": "tags"}
+        for arguments, columns in [
+            ({**script, "hyperparameters": named}, {"tokens": "words", "labels": "tags"}),
+            (script, {"labels": "ner_tags"}),
+            (
+                {"task": None, "hyperparameters": {"task": "token-classification", **named}},
+                {"tokens": "words", "labels": "tags"},
+            ),
+            ({"hyperparameters": named}, {"text": "words", "label": "tags"}),
+            ({"hyperparameters": {"text_column_names": "title, body"}}, {"text": "title", "text_pair": "body"}),
+        ]:
+            with self.subTest(arguments):
+                self.assertEqual(job_file("train.json", **arguments)["data"], {"train": "train.json", **columns})
+
     def test_channels_are_splits(self):
         wanted = {
             "training": ("train", "s3://b/x.csv", "s3://b/x.csv"),
@@ -213,6 +229,8 @@ class Refusals(unittest.TestCase):
             ("output_path", "s3://", {"output_path": "https://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
             ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
+            ("max_train_samples", "max_steps", {"hyperparameters": {"max_train_samples": 100}}),
+            ("text_column_names", "one text or two", {"hyperparameters": {"text_column_names": "a,b,c"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),
         ]:
             with self.subTest(name):
