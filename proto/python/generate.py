@@ -6,8 +6,11 @@ makes FOLDER/traind, the whole package, ready to be imported from FOLDER. `setup
 Needs grpcio-tools.
 """
 
+import re
 import shutil
 import sys
+import tempfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import grpc_tools
@@ -29,6 +32,25 @@ def stubs(folder):
         compile_protos(root, Path(folder))
     for name in ("v1", "rpc"):
         (Path(folder) / "traind" / name / "__init__.py").write_text(f'"""Generated from traind/{name}/*.proto."""\n')
+
+
+def requirements():
+    """Returns what generated modules need at run time: grpcio as new as the generator, and protobuf."""
+    wanted = requires("grpcio-tools") or []
+    return [requirement for requirement in wanted if requirement.startswith("grpcio")] + [protobuf_requirement()]
+
+
+def protobuf_requirement():
+    """Returns the versions of protobuf that generated modules run with.
+
+    They check it when they are imported: it must be as new as the version that they are generated for, and of the same
+    major version or the next.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        compile_protos(HERE / "proto", Path(folder))
+        module = (Path(folder) / "traind" / "rpc" / "status_pb2.py").read_text()
+    version = re.search(r"Protobuf Python Version: ((\d+)\.\S+)", module)
+    return f"protobuf>={version[1]},<{int(version[2]) + 2}"
 
 
 def compile_protos(root, folder):

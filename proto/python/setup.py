@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib.metadata import requires
 from pathlib import Path
 
 from setuptools import setup
@@ -18,10 +17,4 @@ class BuildWithStubs(build_py):
         generate.stubs(Path(__file__).parent / "src" if self.editable_mode else Path(self.build_lib))
 
 
-def run_time_packages():
-    """Requirements of grpcio-tools on grpcio and protobuf: it generates code for these versions."""
-    wanted = requires("grpcio-tools") or []
-    return [requirement for requirement in wanted if requirement.startswith(("grpcio", "protobuf"))]
-
-
-setup(cmdclass={"build_py": BuildWithStubs}, install_requires=run_time_packages())
+setup(cmdclass={"build_py": BuildWithStubs}, install_requires=generate.requirements())

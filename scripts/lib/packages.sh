@@ -69,7 +69,7 @@ Architecture: $architecture
 Maintainer: The traind authors
 Installed-Size: $(du --summarize --block-size 1K "$root" | cut -f 1)
 Depends: libc6 (>= $GLIBC)
-Recommends: ca-certificates, python3-pip
+Recommends: ca-certificates, python3-pip, libstdc++6
 Section: science
 Priority: optional
 Description: training daemon for Hugging Face models

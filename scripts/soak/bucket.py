@@ -21,6 +21,7 @@ from pathlib import Path
 import checkpoints
 
 BUCKET = "soak"
+TRAIN = {"max_steps": checkpoints.STEPS, "save_steps": checkpoints.STEPS // checkpoints.SAVES}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
 
 
@@ -70,7 +71,7 @@ class Server:
 
 def soak(arguments, folder, server):
     checkpoints.write_inputs(folder, arguments.model)
-    whole = checkpoints.Run(arguments, folder, "whole", {})
+    whole = checkpoints.Run(arguments, folder, "whole", TRAIN, {})
     whole.end(check=True)
     started = time.monotonic()
     check(whole, run_once(arguments, folder, server, "first", 0))
@@ -86,7 +87,8 @@ def soak(arguments, folder, server):
 def run_once(arguments, folder, server, name, kills, seconds=0.0):
     """Runs a job, killing it `kills` times; returns its trace and weights from the bucket."""
     for attempt in range(kills + 1):
-        run = checkpoints.Run(arguments, folder, f"{name}-{attempt}", {"resume_from_checkpoint": "auto"})
+        train = {**TRAIN, "resume_from_checkpoint": "auto"}
+        run = checkpoints.Run(arguments, folder, f"{name}-{attempt}", train, {})
         # A host without anything of the job.
         run.spec["job"]["output_dir"] = f"s3://{BUCKET}/{name}"
         if attempt < kills:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
+sys.path.insert(0, str(HERE.parent))
+import generate  # noqa: E402
+
 
 def _make_package():
-    spec = importlib.util.spec_from_file_location("generate", HERE.parent / "generate.py")
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
     folder = tempfile.TemporaryDirectory(prefix="traind-package.")
     generate.package(folder.name)
     sys.path.insert(0, folder.name)

@@ -1,7 +1,9 @@
 """The estimator's job files, and its refusals."""
 
+import re
 import unittest
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import support
@@ -10,7 +12,11 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
+from traind.sagemaker import data_sets
+from traind.sagemaker.hyperparameters import job_keys
 
+#: The tables of `traind convert`, which reads the same arguments.
+CONVERT = Path(__file__).resolve().parents[2] / "convert/src/sources"
 MODEL_PARALLEL = {
     "smdistributed": {
         "modelparallel": {
@@ -172,6 +178,47 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(summaries["data"], {"train": "train.csv", "source": "dialogue", "target": "summary"})
         self.assertEqual(summaries["train"], {"generation_num_beams": 4})
 
+    def test_words_and_their_labels_are_columns_of_their_own(self):
+        script = {"task": None, "entry_point": "run_ner.py"}
+        named = {"text_column_name": "words", "label_column_name": "tags"}
+        for arguments, columns in [
+            ({**script, "hyperparameters": named}, {"tokens": "words", "labels": "tags"}),
+            (script, {"labels": "ner_tags"}),
+            (
+                {"task": None, "hyperparameters": {"task": "token-classification", **named}},
+                {"tokens": "words", "labels": "tags"},
+            ),
+            ({"hyperparameters": named}, {"text": "words", "label": "tags"}),
+            ({"hyperparameters": {"text_column_names": "title, body"}}, {"text": "title", "text_pair": "body"}),
+        ]:
+            with self.subTest(arguments):
+                self.assertEqual(job_file("train.json", **arguments)["data"], {"train": "train.json", **columns})
+
+    def test_a_regression_is_a_type_of_problem(self):
+        for given, kind in [("True", "regression"), (False, "single_label_classification")]:
+            model = job_file(hyperparameters={"do_regression": given})["model"]
+            self.assertEqual(model["problem_type"], kind)
+
+    def test_a_data_set_of_the_hub_has_the_splits_that_the_script_reads(self):
+        for phases, splits in [({}, ["train"]), ({"do_eval": True, "do_predict": "False"}, ["train", "validation"])]:
+            found = job_file(None, hyperparameters={"dataset_name": "imdb", **phases})["data"]
+            self.assertEqual(found, dict.fromkeys(splits, "stanfordnlp/imdb"))
+        known = re.findall(r'\("(\w+)", "([\w./-]+)"\)', (CONVERT / "hub.rs").read_text())
+        self.assertEqual(dict(known), data_sets.IDS)
+
+    def test_no_argument_of_a_script_becomes_a_training_argument(self):
+        tables = [CONVERT / "examples" / f"{name}.rs" for name in ("arguments", "images", "seq2seq")]
+        names = {name for table in tables for name in re.findall(r'\(\s*"(\w+)",\s*Rule::', table.read_text())}
+        self.assertGreater(len(names), 60)
+        for name in sorted(names):
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    found = job_keys({name: "1"}, {})
+                except UnsupportedArgument:
+                    continue
+                self.assertNotIn(f"train.{name}", found)
+
     def test_channels_are_splits(self):
         wanted = {
             "training": ("train", "s3://b/x.csv", "s3://b/x.csv"),
@@ -213,6 +260,8 @@ class Refusals(unittest.TestCase):
             ("output_path", "s3://", {"output_path": "https://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
             ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
+            ("max_train_samples", "max_steps", {"hyperparameters": {"max_train_samples": 100}}),
+            ("text_column_names", "one text or two", {"hyperparameters": {"text_column_names": "a,b,c"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),
         ]:
             with self.subTest(name):

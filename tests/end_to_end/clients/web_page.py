@@ -1,7 +1,7 @@
 """Drives the web page in headless Chromium through ChromeDriver.
 
-Prints what it saw as a JSON object. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL RUNNING WAITING FIRST SECOND SCREENSHOTS
-where RUNNING to SECOND are job ids, the last two of jobs that have completed.
+Prints what it saw as a JSON object. Usage: web_page.py CHROMEDRIVER CHROMIUM LOGIN_URL JOBS SCREENSHOTS, where JOBS are
+the ids of a running job, a waiting one, and three that have completed, of which the last continues the first.
 """
 
 import base64
@@ -14,7 +14,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-chromedriver, chromium, login_url, running, waiting, first, second, screenshots = sys.argv[1:]
+chromedriver, chromium, login_url, *jobs, screenshots = sys.argv[1:]
+running, waiting, first, second, fork = jobs
 PATIENCE = 120
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
@@ -176,6 +177,16 @@ def completed(browser, job_id):
     return browser.text("main")[0]
 
 
+def forked(browser, job_id):
+    """The curves of a job and of the one that it continues, in one chart."""
+    browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
+    legend = "document.querySelector('.chart .legend')"
+    browser.until("the parent's curve", f"return {legend}?.innerText.includes('parent')")
+    browser.screenshot("forked")
+    curves = f"return [...{legend}.querySelectorAll('span')].map((name) => name.innerText)"
+    return {"legend": browser.run(curves), "text": browser.text("main")[0]}
+
+
 def compare(browser):
     """Chooses two jobs in the list and presses the button."""
     browser.run("location.hash = '#/'")
@@ -252,6 +263,7 @@ with tempfile.TemporaryDirectory() as profile:
         saw["focus"] = kept_focus(browser, running)
         saw["broken"] = broken_curve(browser)
         saw["completed"] = completed(browser, first)
+        saw["forked"] = forked(browser, fork)
         saw["compare"] = compare(browser)
         saw["errors"] = browser.errors()
         saw["plan"] = plan(browser, first)

@@ -24,7 +24,10 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
         let draft = Draft::new(&host, name).set("train.num_train_epochs", EPOCHS);
         draft.set("train.eval_strategy", "epoch").set("resources.cores", 2)
     };
-    let first = host.complete(&draft("brisk")).await.job;
+    let brisk = draft("brisk").set("train.save_strategy", "epoch");
+    let first = host.complete(&brisk).await.job;
+    let forked = host.cli(brisk.folder(), &["fork", "brisk", "--set=train.num_train_epochs=4"]);
+    let fork = host.watch(forked.stdout.trim()).await.job;
     let second = host.complete(&draft("gentle").edit("5.0e-3", "5.0e-4")).await.job;
     // Steps take a millisecond, too short for an event each.
     let endless = draft("endless").endless().set("train.logging_steps", 25);
@@ -32,7 +35,7 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     let waiting = host.create(&draft("patient")).await.unwrap();
     host.until_past(&running.id, 100).await;
 
-    let jobs = [&running.id, &waiting.id, &first.id, &second.id];
+    let jobs = [&running.id, &waiting.id, &first.id, &second.id, &fork.id];
     let saw = browser.drive(&host, jobs.map(String::as_str));
     assert_eq!(saw["errors"], json!([]), "the browser's console");
     assert!(text(&saw["strangers"]).contains("traind web"), "{saw}");
@@ -41,6 +44,9 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed", "animal"] {
         assert!(text(&saw["completed"]).contains(part), "{part:?} is not in {}", saw["completed"]);
     }
+    let forked = &saw["forked"];
+    assert_eq!(forked["legend"], json!(["training", "parent", "evaluation"]));
+    assert!(text(&forked["text"]).contains(&format!("Continues {} from step", first.id)));
     assert_eq!(saw["focus"], "cancel job", "the button that was chosen");
     let broken = &saw["broken"];
     assert_eq!(broken["lines"].as_array().unwrap().len(), 2, "{broken}");
@@ -139,7 +145,7 @@ impl Browser {
         found
     }
 
-    fn drive(&self, host: &Host, jobs: [&str; 4]) -> Value {
+    fn drive(&self, host: &Host, jobs: [&str; 5]) -> Value {
         let login = host.cli(&host.path(""), &["web"]);
         assert_eq!(login.code, Some(0), "{}", login.stderr);
         let screenshots = env::var_os("TRAIND_SCREENSHOTS").map(PathBuf::from);

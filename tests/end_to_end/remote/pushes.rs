@@ -97,6 +97,29 @@ async fn a_run_that_is_restarted_commits_what_it_resumes_from() {
 }
 
 #[tokio::test]
+async fn the_strategy_decides_which_checkpoints_are_committed() {
+    let hub = Repositories::start();
+    let host = Host::started_with_environment(1, hub.environment()).await;
+    for (strategy, expect) in
+        [("end", &[][..]), ("all_checkpoints", &["checkpoint-8", "checkpoint-16"])]
+    {
+        let draft = pushed(&host, strategy)
+            .set("train.hub_strategy", strategy)
+            .set("train.hub_model_id", strategy);
+        host.complete(&draft).await;
+        let id = format!("ann/{strategy}");
+        let names = hub.names(&id);
+        let mut found: Vec<&str> =
+            names.iter().filter_map(|name| name.strip_suffix("/manifest.json")).collect();
+        found.sort_unstable_by_key(|name| name.len());
+        assert_eq!(found, expect, "{strategy}: {names:?}");
+        let titles = hub.titles(&id);
+        assert_eq!(titles.len(), 1 + 2 * expect.len(), "{titles:?}");
+        assert_eq!(titles.last().map(String::as_str), Some("End of training"));
+    }
+}
+
+#[tokio::test]
 async fn a_repository_that_may_not_be_written_is_found_before_the_first_step() {
     let hub = Repositories::start();
     let host = Host::started_with_environment(1, hub.environment()).await;

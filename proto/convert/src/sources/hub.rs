@@ -35,6 +35,16 @@ pub(crate) fn data_set(name: &str) -> Result<String, NotAnId> {
     known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| NotAnId { name: name.to_owned() })
 }
 
+/// The id of a data set, or its URL if a revision or files of it follow.
+pub(crate) fn address(name: &str, revision: &str, has_files: bool) -> Result<String, NotAnId> {
+    let id = data_set(name)?;
+    Ok(match revision {
+        "" if !has_files => id,
+        "" => format!("hf://datasets/{id}"),
+        revision => format!("hf://datasets/{id}@{revision}"),
+    })
+}
+
 /// Whether text names files rather than a data set of the hub.
 pub(crate) fn is_file(name: &str) -> bool {
     const ENDS: [&str; 8] =

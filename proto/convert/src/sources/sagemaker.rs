@@ -81,10 +81,12 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         let own = script.map_or(&[][..], examples::Script::arguments);
         apply(&[TABLE, own, examples::MODEL, examples::DATA], key, &value, draft);
     }
-    if let Some(script) = script.filter(|script| script.unsupported.is_none()) {
-        let plain: Map<String, Value> =
-            parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
-        script.read_own(&plain, draft);
+    let plain: Map<String, Value> =
+        parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
+    match script {
+        Some(script) if script.unsupported.is_some() => {}
+        Some(script) => script.read_together(&plain, draft),
+        None => examples::read_other(&plain, draft),
     }
 }
 

@@ -128,6 +128,20 @@ const FILES: &[(&str, Outcome)] = &[
         "axolotl/dpo.yaml",
         Accepted(&[("model.task", "dpo"), ("dpo.beta", "0.05"), ("data.prompt", "messages")]),
     ),
+    (
+        "axolotl/hub_files.yaml",
+        Accepted(&[
+            (
+                "data.train",
+                "[\"hf://datasets/allenai/c4/en/c4-train.00000-of-01024.json.gz\", \
+                 \"hf://datasets/allenai/c4/en/c4-train.00001-of-01024.json.gz\"]",
+            ),
+            (
+                "data.validation",
+                "[\"hf://datasets/allenai/c4@main/en/c4-validation.00000-of-00008.json.gz\"]",
+            ),
+        ]),
+    ),
     ("axolotl/zero3_file.yaml", Denied(&[("deepspeed", "parallel.fsdp")])),
     (
         "axolotl/fsdp.yaml",

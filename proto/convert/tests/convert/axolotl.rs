@@ -105,6 +105,36 @@ fn files_are_data_too() {
 }
 
 #[test]
+fn files_of_a_data_set_on_the_hub_have_its_address() {
+    for (entry, train) in [
+        ("path: org/notes\n    data_files: en/a.jsonl", "hf://datasets/org/notes/en/a.jsonl"),
+        ("path: org/notes\n    revision: v2", "hf://datasets/org/notes@v2"),
+        (
+            "path: org/notes\n    revision: v2\n    data_files: [a.jsonl, b.jsonl]",
+            "[\"hf://datasets/org/notes@v2/a.jsonl\",\"hf://datasets/org/notes@v2/b.jsonl\"]",
+        ),
+        ("path: ./notes/\n    data_files: a.jsonl", "./notes/a.jsonl"),
+    ] {
+        let files = PLAIN.replace("path: wikitext\n    name: wikitext-2-raw-v1", entry);
+        let converted = text(Source::Axolotl, &files, &[]).unwrap();
+        let line = converted.job_file.lines().find(|line| line.starts_with("  train: ")).unwrap();
+        assert!(line.replace('"', "").contains(&train.replace('"', "")), "{line}, not {train}");
+    }
+}
+
+#[test]
+fn a_key_of_a_data_set_is_not_lost() {
+    let sharded = PLAIN.replace("field: text", "field: text\n    shards: 10\n    sharding: 2");
+    check_refused(
+        text(Source::Axolotl, &sharded, &[]),
+        &[("datasets.shards", "all rows"), ("datasets.sharding", "not known here")],
+    );
+    let typed = PLAIN.replace("field: text", "field: text\n    ds_type: json");
+    let notes = text(Source::Axolotl, &typed, &[]).unwrap().notes;
+    assert!(notes.iter().any(|note| note.key == "datasets.ds_type"), "{notes:?}");
+}
+
+#[test]
 fn adapters_become_a_section() {
     let lora = PLAIN.replace(
         "adapter:\n",

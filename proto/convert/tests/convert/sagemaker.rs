@@ -33,7 +33,8 @@ fn a_training_jobs_description_names_the_script() {
         "do_train": "true", "max_seq_length": "128", "sagemaker_region": "\"eu-west-1\""}}"#;
     let given = [("data.train", "train.csv")];
     let expect = [("model.task", "sequence-classification"), ("data.max_length", "128")];
-    check(text(Source::SageMaker, settings, &given), &expect, &["output_dir", "sagemaker_region"]);
+    let notes = ["output_dir", "sagemaker_region", "data.text"];
+    check(text(Source::SageMaker, settings, &given), &expect, &notes);
     check_refused(text(Source::SageMaker, settings, &[]), &[("train_file", "--set")]);
 }
 
@@ -69,4 +70,39 @@ fn summaries_are_read_as_on_a_command_line() {
         [("model.task", "seq2seq-lm"), ("data.source", "dialogue"), ("data.target", "summary")];
     let given = [("data.train", "knkarthick/samsum")];
     check(text(Source::SageMaker, settings, &given), &expect, &["output_dir"]);
+}
+
+#[test]
+fn columns_are_read_as_on_a_command_line() {
+    let settings = r#"{"hyperparameters": {"sagemaker_program": "run_ner.py", "model_name_or_path": "x/y",
+        "dataset_name": "conll2003", "do_train": true, "label_column_name": "pos_tags"}}"#;
+    let expect = [
+        ("data.train", "[\"hf://datasets/eriktks/conll2003\"]"),
+        ("data.tokens", "tokens"),
+        ("data.labels", "pos_tags"),
+    ];
+    check(text(Source::SageMaker, settings, &[]), &expect, &[]);
+    let glue = r#"{"hyperparameters": {"sagemaker_program": "run_glue.py", "model_name_or_path": "x/y",
+        "task_name": "mrpc", "do_train": true}}"#;
+    let expect = [("data.text", "sentence1"), ("model.num_labels", "2")];
+    check(text(Source::SageMaker, glue, &[]), &expect, &[]);
+}
+
+#[test]
+fn another_scripts_data_set_and_columns_are_not_lost() {
+    let settings = r#"{"hyperparameters": {"model_name": "x/y", "dataset_name": "imdb", "num_labels": 2,
+        "text_column_name": "review", "label_column_name": "stars"}}"#;
+    let expect = [
+        ("data.train", "[\"hf://datasets/stanfordnlp/imdb\"]"),
+        ("data.text", "review"),
+        ("data.label", "stars"),
+    ];
+    let task = ("model.task", "sequence-classification");
+    check(text(Source::SageMaker, settings, &[task]), &expect, &[]);
+    let unknown =
+        settings.replace("imdb", "my_reviews").replace("num_labels\": 2", "task_name\": \"sst2\"");
+    check_refused(
+        text(Source::SageMaker, &unknown, &[task]),
+        &[("task_name", "data.train"), ("dataset_name", "org/name")],
+    );
 }

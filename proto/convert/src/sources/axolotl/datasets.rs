@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Rows, preferences};
 use crate::draft::Draft;
+use crate::rule::{Rule, Table};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
 
@@ -13,6 +14,32 @@ const CHAT: &str = "chat_template";
 pub(super) const TOKENIZER_DEFAULT: &str = "tokenizer_default";
 const TYPES: &str =
     "is not supported; `type: chat_template` trains on messages, `type: completion` on plain text";
+
+/// Keys of a data set.
+const ENTRY: Table = &[
+    ("path", Rule::Own),
+    ("name", Rule::Own),
+    ("revision", Rule::Own),
+    ("data_files", Rule::Own),
+    ("split", Rule::Own),
+    ("type", Rule::Own),
+    ("field", Rule::Own),
+    ("field_messages", Rule::Own),
+    ("field_chosen", Rule::Own),
+    ("field_rejected", Rule::Own),
+    ("roles_to_train", Rule::Own),
+    ("message_property_mappings", Rule::Own),
+    ("roles", Rule::Own),
+    ("train_on_eos", Rule::Own),
+    ("chat_template", Rule::Own),
+    ("chat_template_jinja", Rule::Refused(super::OWN_TEMPLATE)),
+    ("ds_type", Rule::Dropped("the format of a file follows from its name")),
+    ("preprocess_shards", Rule::Dropped(super::PREPARED)),
+    ("shards", Rule::Refused(FEWER_ROWS)),
+    ("shards_idx", Rule::Refused(FEWER_ROWS)),
+    ("trust_remote_code", Rule::Refused("no code of data sets is run")),
+];
+const FEWER_ROWS: &str = "all rows are read; give smaller files, or use max_steps";
 
 /// Returns true if the first data set has messages.
 pub(super) fn first_has_messages(settings: &Map<String, Value>) -> bool {
@@ -58,15 +85,33 @@ fn read_columns(key: &str, entry: &Value, rows: Rows, draft: &mut Draft) {
         }
         ("completion", Rows::Texts) => {}
         (CHAT | "completion", _) => {
-            draft.refuse(&format!("{key}.type"), "must be the same for all data sets");
+            return draft.refuse(&format!("{key}.type"), "must be the same for all data sets");
         }
-        (other, _) => draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
+        (other, _) => return draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
     }
+    check_keys(key, entry, draft);
     if let Some(column) = entry.get("field") {
         draft.set("data.text", column.clone(), "field");
     }
     if let Some(name) = entry.get("name") {
         draft.set("data.dataset_config_name", name.clone(), "name");
+    }
+}
+
+/// Notes the keys of a data set that change nothing, and refuses those that would be lost.
+fn check_keys(key: &str, entry: &Value, draft: &mut Draft) {
+    for (name, value) in entry.as_object().into_iter().flatten() {
+        if is_off(value) {
+            continue;
+        }
+        let rule = ENTRY.iter().find(|(known, _)| known == name);
+        let key = format!("{key}.{name}");
+        match rule.map(|(_, rule)| rule) {
+            Some(Rule::Dropped(reason)) => draft.note(&key, format!("dropped: {reason}")),
+            Some(Rule::Refused(advice)) => draft.refuse(&key, *advice),
+            Some(_) => {}
+            None => draft.refuse(&key, "is not known here; remove it, if the job does not need it"),
+        }
     }
 }
 
@@ -94,13 +139,28 @@ pub(super) fn check_chat(key: &str, entry: &Value, draft: &mut Draft) {
 
 /// The files of an entry, or the id of its data set on the hub.
 fn files(entry: &Value) -> Result<Vec<String>, hub::NotAnId> {
-    match (entry.get("data_files"), text(entry, "path")) {
-        (Some(Value::Array(files)), _) => Ok(files.iter().map(shown).collect()),
-        (Some(files), _) => Ok(vec![shown(files)]),
-        (None, place) if hub::is_file(&place) => Ok(vec![place]),
-        (None, place) => hub::data_set(&place).map(|id| vec![id]),
+    let place = text(entry, "path");
+    let names = match entry.get("data_files") {
+        Some(Value::Array(files)) => files.iter().map(shown).collect(),
+        Some(file) if !is_off(file) => vec![shown(file)],
+        _ => Vec::new(),
+    };
+    if FORMATS.contains(&place.as_str()) && !names.is_empty() {
+        return Ok(names);
     }
+    let place = match hub::is_file(&place) {
+        true => place,
+        false => hub::address(&place, &text(entry, "revision"), !names.is_empty())?,
+    };
+    if names.is_empty() {
+        return Ok(vec![place]);
+    }
+    let folder = place.trim_end_matches('/');
+    Ok(names.into_iter().map(|name| format!("{folder}/{name}")).collect())
 }
+
+/// The names by which `datasets` reads the files of `data_files`.
+const FORMATS: [&str; 6] = ["", "json", "csv", "parquet", "arrow", "text"];
 
 /// Refuses a split other than the one that is read: of files all rows, which `datasets` calls `train`;
 /// of a data set on the hub those of the field's name.
@@ -116,5 +176,5 @@ fn check_split(key: &str, path: &str, entry: &Value, draft: &mut Draft) {
 }
 
 fn text(entry: &Value, name: &str) -> String {
-    entry.get(name).map(shown).unwrap_or_default()
+    entry.get(name).filter(|value| !value.is_null()).map(shown).unwrap_or_default()
 }

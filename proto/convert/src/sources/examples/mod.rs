@@ -107,14 +107,27 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
-    let arguments = Arguments(&line.arguments);
-    phases(&arguments, draft);
-    tokenizer(&arguments, draft);
-    data(script, &arguments, draft);
-    if !script.read_own(&line.arguments, draft) {
-        columns(script, &arguments, draft);
-    }
+    phases(&Arguments(&line.arguments), draft);
+    script.read_together(&line.arguments, draft);
     Ok(script.name)
+}
+
+/// Reads the arguments of another script that name data and columns, as the examples mean them.
+pub(crate) fn read_other(arguments: &Map<String, Value>, draft: &mut Draft) {
+    let arguments = Arguments(arguments);
+    let task = draft.get("model.task").map(shown).unwrap_or_default();
+    tokenizer(&arguments, draft);
+    if arguments.is_on("task_name") && draft.get("data.train").is_none() {
+        draft.refuse(
+            "task_name",
+            "names the data of a script that is not known; give data.train by --set",
+        );
+    }
+    if let Some(name) = arguments.text("dataset_name") {
+        data_set(&name, &arguments, draft);
+    }
+    split(&task, &arguments, draft);
+    given_columns(&task, &arguments, draft);
 }
 
 impl Script {
@@ -127,14 +140,16 @@ impl Script {
         }
     }
 
-    /// Reads what these say together; returns false for a script that has none.
-    pub(crate) fn read_own(&self, arguments: &Map<String, Value>, draft: &mut Draft) -> bool {
+    /// Reads the arguments whose meaning depends on each other: tokenizer, data and columns.
+    pub(crate) fn read_together(&self, arguments: &Map<String, Value>, draft: &mut Draft) {
+        let arguments = Arguments(arguments);
+        tokenizer(&arguments, draft);
+        data(self, &arguments, draft);
         match self.task {
-            "seq2seq-lm" => seq2seq::read(self.name, &Arguments(arguments), draft),
-            "image-classification" => images::read(&Arguments(arguments), draft),
-            _ => return false,
+            "seq2seq-lm" => seq2seq::read(self.name, &arguments, draft),
+            "image-classification" => images::read(&arguments, draft),
+            task => columns(task, &arguments, draft),
         }
-        true
     }
 }
 
@@ -187,7 +202,7 @@ fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
     if script.task == "sequence-classification" {
         draft.imply("data.max_length", 128);
     }
-    split(script, arguments, draft);
+    split(script.task, arguments, draft);
 }
 
 fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
@@ -210,8 +225,8 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
 
 /// Scripts of language models keep the first rows aside, 5 % of them, where there is no file to
 /// evaluate on.
-fn split(script: &Script, arguments: &Arguments, draft: &mut Draft) {
-    let is_language_model = matches!(script.task, "masked-lm" | "causal-lm");
+fn split(task: &str, arguments: &Arguments, draft: &mut Draft) {
+    let is_language_model = matches!(task, "masked-lm" | "causal-lm");
     let has_rows = draft.get("data.validation").is_some();
     if !is_language_model || has_rows || !arguments.is_on("do_eval") {
         return;
@@ -223,51 +238,54 @@ fn split(script: &Script, arguments: &Arguments, draft: &mut Draft) {
 }
 
 /// The columns that scripts look for, by their own names and defaults.
-fn columns(script: &Script, arguments: &Arguments, draft: &mut Draft) {
-    let named = |names: [&str; 2]| names.iter().find_map(|name| arguments.text(name));
-    let text = named(["text_column_name", "text_column_names"]);
-    let label = arguments.text("label_column_name");
-    match script.task {
-        "token-classification" => {
-            let tags = format!("{}_tags", arguments.text("task_name").unwrap_or("ner".to_owned()));
-            draft.set(
-                "data.tokens",
-                text.unwrap_or("tokens".to_owned()).into(),
-                "text_column_name",
-            );
-            draft.set("data.labels", label.unwrap_or(tags).into(), "label_column_name");
-        }
-        "sequence-classification" => {
-            if let Some(label) = label {
-                draft.set("data.label", label.into(), "label_column_name");
-            }
-            text_columns(text, draft);
-        }
-        _ => text_columns(text, draft),
+fn columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
+    given_columns(task, arguments, draft);
+    if task == "token-classification" {
+        let tags = format!("{}_tags", arguments.text("task_name").unwrap_or("ner".to_owned()));
+        draft.imply("data.tokens", "tokens");
+        draft.imply("data.labels", tags);
+    } else if draft.get("data.text").is_none() {
+        note_text_column(draft);
     }
 }
 
-fn text_columns(names: Option<String>, draft: &mut Draft) {
-    let Some(names) = names else {
-        let reads_files = draft.get("data.train").and_then(Value::as_str).is_some_and(hub::is_file);
-        let is_classifier =
-            draft.get("model.task").and_then(Value::as_str) == Some("sequence-classification");
-        if reads_files && is_classifier && draft.get("data.text").is_none() {
-            draft.note(
-                "data.text",
-                "the script looks for sentence1 and sentence2, or takes the first columns; \
-                here the column `text` is read unless data.text and data.text_pair name others",
-            );
-        }
+/// The columns that arguments name.
+fn given_columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
+    let is_of_tokens = task == "token-classification";
+    if let Some(label) = arguments.text("label_column_name") {
+        let path = if is_of_tokens { "data.labels" } else { "data.label" };
+        draft.set(path, label.into(), "label_column_name");
+    }
+    let keys = ["text_column_name", "text_column_names"];
+    let Some((key, names)) = keys.iter().find_map(|key| Some((key, arguments.text(key)?))) else {
         return;
     };
+    match is_of_tokens {
+        true => draft.set("data.tokens", names.into(), key),
+        false => text_columns(key, &names, draft),
+    }
+}
+
+fn text_columns(key: &str, names: &str, draft: &mut Draft) {
     let mut names = names.split(',').map(str::trim);
     for path in ["data.text", "data.text_pair"] {
         if let Some(name) = names.next() {
-            draft.set(path, name.into(), "text_column_names");
+            draft.set(path, name.into(), key);
         }
     }
     if names.next().is_some() {
-        draft.refuse("text_column_names", "a row has one text or two");
+        draft.refuse(key, "a row has one text or two");
+    }
+}
+
+fn note_text_column(draft: &mut Draft) {
+    let text = |path: &str| draft.get(path).and_then(Value::as_str);
+    let is_classifier = text("model.task") == Some("sequence-classification");
+    if is_classifier && text("data.train").is_some_and(hub::is_file) {
+        draft.note(
+            "data.text",
+            "the script looks for sentence1 and sentence2, or takes the first columns; \
+            here the column `text` is read unless data.text and data.text_pair name others",
+        );
     }
 }

@@ -61,6 +61,8 @@ _SCRIPTS = {
     "run_translation": "seq2seq-lm",
     "run_image_classification": "image-classification",
 }
+#: Columns that a script looks for and the job file does not.
+_COLUMNS = {"run_ner": {"data.labels": "ner_tags"}}
 
 
 def check_others(arguments: Mapping[str, Any]) -> None:
@@ -87,3 +89,8 @@ def task_of(task: str | None, entry_point: str | None) -> str | None:
     if known is None:
         warnings.warn(f"entry_point has no effect: {entry_point} is not run", stacklevel=4)
     return task or known
+
+
+def usual_of(entry_point: str | None) -> dict[str, Any]:
+    """The script's own defaults by field path, where the job file has others."""
+    return dict(_COLUMNS.get(PurePosixPath(entry_point or "").stem, {}))

@@ -56,6 +56,7 @@ class HuggingFace:
         self._model = model
         self._task = arguments.task_of(task, entry_point)
         self._hyperparameters = dict(hyperparameters or {})
+        self._usual = arguments.usual_of(entry_point)
         self._distribution = distribution
         self._instance = devices_of(instance_type) if instance_type else Devices("cpu", 1)
         self._cores, self._platform = cores, platform
@@ -84,7 +85,7 @@ class HuggingFace:
         name = job_name or self._new_name()
         channels = inputs.channels_of(inputs_)
         parallel, processes = distribution.job_keys(self._distribution)
-        named = hyperparameters.job_keys(self._hyperparameters, channels)
+        named = hyperparameters.job_keys(self._hyperparameters, channels, self._task)
         keys: dict[str, Any] = {"name": name, "output_dir": os.path.join(self._output_path, name)}
         if self._checkpoints is not None:
             # SageMaker puts what is there into the container, where scripts resume from it.
@@ -96,7 +97,7 @@ class HuggingFace:
                 if path in keys and keys[path] != value:
                     raise ValueError(f"{path} is given twice: {keys[path]!r} and {value!r}")
                 keys[path] = value
-        return _nested(keys)
+        return _nested({**self._usual, **keys})
 
     @property
     def client(self) -> Client:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traind.errors import UnsupportedArgument
+from traind.sagemaker import data_sets
 
 #: Names that scripts of SageMaker's notebooks have, and those of the examples' model and data arguments. All others
 #: are TrainingArguments, which the job file has under `train`.
@@ -20,11 +21,13 @@ _KEYS = {
     "num_labels": "model.num_labels",
     "problem_type": "model.problem_type",
     "config_overrides": "model.config_overrides",
+    "ignore_mismatched_sizes": "model.ignore_mismatched_sizes",
     "train_file": "data.train",
     "validation_file": "data.validation",
     "test_file": "data.test",
-    "dataset_name": "data.train",
     "dataset_config_name": "data.dataset_config_name",
+    "dataset_config": "data.dataset_config_name",
+    "shuffle_seed": "train.data_seed",
     "text_column_name": "data.text",
     "label_column_name": "data.label",
     "max_seq_length": "data.max_length",
@@ -49,6 +52,8 @@ _KEYS = {
     "source_prefix": "data.source_prefix",
     "max_source_length": "data.max_source_length",
     "max_target_length": "data.max_target_length",
+    "ignore_pad_token_for_loss": "data.ignore_pad_token_for_loss",
+    "val_max_target_length": "train.generation_max_length",
     "num_beams": "train.generation_num_beams",
     "train_dir": "data.train",
     "validation_dir": "data.validation",
@@ -62,6 +67,12 @@ _KEYS = {
     "lr": "train.learning_rate",
     "save_strategy": "train.save_strategy",
 }
+#: Names that mean something else for a task.
+_KEYS_OF_TASK = {
+    "token-classification": {"text_column_name": "data.tokens", "label_column_name": "data.labels"},
+}
+_DTYPE = "trained weights are float32; bf16 computes in bfloat16"
+_TOKEN = "the daemon's HF_TOKEN is used"
 #: Names that say where SageMaker's container has its folders, or how preprocessing is spread: of no effect here.
 _NO_EFFECT = {
     "output_dir": "the model is written to output_path",
@@ -71,19 +82,55 @@ _NO_EFFECT = {
     "overwrite_cache": "cached rows are found by their content",
     "preprocessing_num_workers": "rows are tokenized on all of the host's processors",
     "use_fast_tokenizer": "all tokenizers are fast ones",
+    "return_entity_level_metrics": "entity metrics are those of all entities",
+    "metric_name": "all metrics of the task are computed",
+    "shuffle_train_dataset": "train_sampling_strategy sets the order of rows",
+    "low_cpu_mem_usage": "weights are mapped from their file",
+    "torch_dtype": _DTYPE,
+    "dtype": _DTYPE,
+    "attn_implementation": "attention is part of the compiled step",
+    "do_lower_case": "the tokenizer's own files decide it",
+    "token": _TOKEN,
+    "use_auth_token": _TOKEN,
+    "streaming": "rows are tokenized on all of the host's processors",
+    "remove_columns": "columns without a use are not read",
     "cache_dir": "the daemon's cache holds what is fetched",
 }
+_ALL_ROWS = "all rows are read; give smaller files, or use max_steps"
+_SCRATCH = "give the folder with config.json as model, and model.from_config to begin with random weights"
+_LANGUAGES = "name the files of each language in fit()"
+_PROCESSOR = "the processor is the model's; put preprocessor_config.json into the model folder"
 _REFUSED = {
     "task_name": "name the files in fit() or a data set by dataset_name, and the columns by data.text and data.label",
     "tokenizer_name": "the tokenizer is the model's",
-    "config_name": "give the folder with config.json as model, and model.from_config to begin with random weights",
+    "config_name": _SCRATCH,
     "trust_remote_code": "no code of models is run",
+    "max_train_samples": _ALL_ROWS,
+    "max_eval_samples": _ALL_ROWS,
+    "max_predict_samples": _ALL_ROWS,
+    "model_type": _SCRATCH,
+    "language": _LANGUAGES,
+    "train_language": _LANGUAGES,
+    "lang": "languages are set by source_lang and target_lang",
+    "remove_splits": "name the files of the splits",
+    "image_processor_name": _PROCESSOR,
+    "feature_extractor_name": _PROCESSOR,
+    "resize_position_embeddings": "the model's positions stay as they are; use max_source_length",
+    "forced_bos_token": "set train.generation_config.forced_bos_token_id to the token's id",
+    "validation_split_percentage": "give a fraction as data.validation_split",
 }
 _CHANNEL = re.compile(r"/opt/ml/input/data/([^/]+)/?(.*)")
 
 
-def job_keys(hyperparameters: Mapping[str, Any], channels: Mapping[str, Any]) -> dict[str, Any]:
-    """The job file's values by field path. A name with a dot is a field path already."""
+def job_keys(
+    hyperparameters: Mapping[str, Any], channels: Mapping[str, Any], task: str | None = None
+) -> dict[str, Any]:
+    """The job file's values by field path. A name with a dot is a field path already.
+
+    `task` is the estimator's; without one, a hyperparameter may name it.
+    """
+    task = task or hyperparameters.get("task") or hyperparameters.get("model.task")
+    names = {**_KEYS, **_KEYS_OF_TASK.get(str(task), {})}
     keys: dict[str, Any] = {}
     for name, value in hyperparameters.items():
         if name in _REFUSED:
@@ -91,11 +138,25 @@ def job_keys(hyperparameters: Mapping[str, Any], channels: Mapping[str, Any]) ->
         if name in _NO_EFFECT:
             warnings.warn(f"the hyperparameter {name} has no effect: {_NO_EFFECT[name]}", stacklevel=4)
             continue
-        path = name if "." in name else _KEYS.get(name, f"train.{name}")
-        if path in keys:
-            raise ValueError(f"hyperparameters[{name!r}]: {path} is given twice")
-        keys[path] = _value(path, value, channels)
+        fields = data_sets.splits(value, hyperparameters) if name == "dataset_name" else _fields(name, value, names)
+        for path, part in fields:
+            if path in keys:
+                raise ValueError(f"hyperparameters[{name!r}]: {path} is given twice")
+            keys[path] = _value(path, part, channels)
     return keys
+
+
+def _fields(name: str, value: Any, names: Mapping[str, str]) -> list[tuple[str, Any]]:
+    """Returns the fields that a hyperparameter sets. `run_classification` has one for both columns of text."""
+    if name == "text_column_names":
+        columns = [column.strip() for column in str(value).split(",")]
+        if len(columns) > 2:
+            raise UnsupportedArgument(f"hyperparameters[{name!r}]", "a row has one text or two")
+        return list(zip(("data.text", "data.text_pair"), columns))
+    if name == "do_regression":
+        kind = "regression" if parsed(str(value)) is True else "single_label_classification"
+        return [("model.problem_type", kind)]
+    return [(name if "." in name else names.get(name, f"train.{name}"), value)]
 
 
 def _value(path: str, value: Any, channels: Mapping[str, Any]) -> Any:
